@@ -1,0 +1,302 @@
+"""Plan the measurements, run each in a process of its own, print and keep the results.
+
+    python -m benchmarks [--quick] [GROUP ...]      ->  a Markdown table, build/bench.json, build/bench.md
+
+What counts as cold: a fresh process and empty caches of compiled code
+(``TORCHINDUCTOR_CACHE_DIR``, ``NBCOMPILE_CACHE_DIR``). Inductor's precompiled
+header lives elsewhere, in ``$TMPDIR``: it is there already unless the row says
+otherwise, as it would be on a machine in use. A second column switches off
+Inductor's probing of the CPU (``TORCHINDUCTOR_VEC_ISA_OK=1``), its strongest cold start.
+
+Read next: benchmarks/tasks.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import report, workloads
+from benchmarks.report import EAGER, OURS, TORCH
+from benchmarks.tasks import MARK
+
+ROOT = Path(__file__).parent.parent
+COMPILERS = [EAGER, TORCH, OURS]
+GROUPS = ("start", "per_call", "guards", "nested", "training", "kernels")
+
+
+@dataclass(slots=True)
+class Bench:
+    """One run: where things are kept, and what was found so far."""
+
+    folder: Path
+    quick: bool
+    threads: int
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def rounds(self) -> int:
+        """How often each candidate is timed."""
+        return 4 if self.quick else 15
+
+    def run(self, job: dict[str, Any], cache: str = "shared", environment: dict[str, str] | None = None) -> None:
+        """Run one task in a process of its own; whatever it told is kept, and a crash is a result."""
+        job = {"threads": self.threads, "rounds": self.rounds, **job}
+        told, death = self._process(job, cache, environment or {})
+        self.rows += told
+        if not death:
+            return
+        compilers = job.get("compilers", [job.get("label", "")])
+        self.rows.append(self._failure(job, compilers[-1] if OURS not in compilers else OURS, death))
+        if OURS in compilers and len(compilers) > 1:
+            # Without ours the others' numbers can still be had.
+            self.rows = [row for row in self.rows if row not in told]
+            self.rows += self._process({**job, "compilers": [each for each in compilers if each != OURS]}, cache, {})[0]
+
+    def _process(self, job: dict[str, Any], cache: str, extra: dict[str, str]) -> tuple[list[dict[str, Any]], str]:
+        environment = os.environ | self.environment(cache) | extra
+        print(f"  {job['task']} {job.get('label', '')} {job.get('phase', '')}", file=sys.stderr)
+        command = [sys.executable, "-m", "benchmarks.tasks", json.dumps(job)]
+        limit = 240 if self.quick else 900
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit, check=False
+            )
+        except subprocess.TimeoutExpired as stopped:
+            return _told(stopped.stdout or b""), f"took longer than {limit} s"
+        return _told(done.stdout), _death(done)
+
+    def environment(self, cache: str) -> dict[str, str]:
+        """Where caches are for a task; the precompiled header's folder is shared unless asked otherwise."""
+        caches = self.folder / cache
+        scratch = self.folder / "tmp"
+        for each in (caches / "torch", caches / "ours", scratch):
+            each.mkdir(parents=True, exist_ok=True)
+        return {
+            "TORCHINDUCTOR_CACHE_DIR": str(caches / "torch"),
+            "NBCOMPILE_CACHE_DIR": str(caches / "ours"),
+            "TMPDIR": str(scratch),
+        }
+
+    def _failure(self, job: dict[str, Any], compiler: str, death: str) -> dict[str, Any]:
+        name = str(job.get("workloads", [job["task"]])[0])
+        group = GROUP_OF.get(job["task"]) or str(job["phase"])
+        return {"group": group, "name": name, "compiler": compiler, "value": None, "unit": "s", "failure": death}
+
+
+def starts(bench: Bench) -> None:
+    """Cold first call, second new function in the live process, warm start."""
+    sizes = {
+        "softmax": [1024, 1024],
+        "10-op chain": [100_000],
+        "layernorm+residual": [1024, 1024],
+        "gelu chain": [100_000],
+    }
+    firsts = ["softmax"] if bench.quick else list(sizes)
+    bare = bench.environment("header")  # builds the precompiled header, and is itself a row: nothing was there
+    columns = [
+        (TORCH, TORCH, {}),
+        (TORCH, "torch.compile, no ISA probing", {"TORCHINDUCTOR_VEC_ISA_OK": "1"}),
+        (OURS, OURS, {}),
+    ]
+    common = {"task": "start", "size": sizes}
+    bare_start = {"phase": "cold start, no precompiled header", "workloads": ["softmax"]}
+    bench.run(
+        {**common, "compiler": TORCH, "label": TORCH, **bare_start},
+        "header", bare,
+    )  # fmt: skip
+    bench.run(
+        {
+            **common,
+            "compiler": OURS,
+            "label": OURS,
+            "phase": "cold start, no precompiled header",
+            "workloads": ["softmax"],
+        },
+        "bare",
+    )
+    for turn in range(1 if bench.quick else 3):
+        for first in firsts:
+            second = next(name for name in sizes if name != first)
+            for compiler, label, extra in columns:
+                cache = re.sub(
+                    r"\W+", "-", f"{turn} {first} {label}"
+                )  # Inductor's compile commands do not stand a blank
+                job = {**common, "compiler": compiler, "label": label, "workloads": [first, second]}
+                bench.run({**job, "phase": "cold start"}, cache, extra)
+                bench.run({**job, "phase": "warm start"}, cache, extra)
+    bench.rows = _least(bench.rows)
+
+
+def per_call(bench: Bench) -> None:
+    """The cost of a call."""
+    bench.run({"task": "per_call", "compilers": COMPILERS})
+
+
+def guards(bench: Bench) -> None:
+    """The cost of guards, by the number of Linear layers."""
+    counts = [1, 10, 50] if bench.quick else [1, 10, 50, 200]
+    bench.run({"task": "guards", "compilers": COMPILERS, "counts": counts})
+    for compiler in COMPILERS[1:]:
+        points = [
+            (float(row["name"].partition(" ")[0]), row["value"])
+            for row in bench.rows
+            if row["group"] == "guards" and row["compiler"] == compiler and row["value"] is not None
+        ]
+        if len(points) > 1:
+            row = {
+                "group": "guards",
+                "name": "slope: each further layer",
+                "compiler": compiler,
+                "unit": "s",
+                "failure": "",
+            }
+            bench.rows.append({**row, "value": report.slope(points)})
+
+
+def nested(bench: Bench) -> None:
+    """One break at the bottom of a chain."""
+    depths = [8] if bench.quick else [8, 24]
+    bench.run({"task": "nested", "compilers": COMPILERS, "depths": depths})
+    before = len(bench.rows)
+    bench.run({"task": "nested", "compilers": [TORCH], "depths": depths, "nested_graph_breaks": True})
+    for row in bench.rows[before:]:
+        row["compiler"] = "torch.compile, nested_graph_breaks=True"
+
+
+def training(bench: Bench) -> None:
+    """A training step."""
+    sizes = [[64, 16]] if bench.quick else [[16, 4], [256, 64], [1024, 256]]
+    bench.run({"task": "training", "compilers": COMPILERS, "sizes": sizes})
+
+
+def kernels(bench: Bench) -> None:
+    """The speed of generated code."""
+    plan = [
+        [name, size] for name, each in workloads.KERNELS.items() for size in (each.quick if bench.quick else each.sizes)
+    ]
+    if bench.quick:
+        bench.run({"task": "kernel", "compilers": COMPILERS, "plan": plan})
+        return
+    for workload in workloads.KERNELS:
+        bench.run({"task": "kernel", "compilers": COMPILERS, "plan": [each for each in plan if each[0] == workload]})
+
+
+GROUP_OF = {
+    "kernel": "kernels", "per_call": "per call", "guards": "guards",
+    "nested": "nested break", "training": "training step",
+}  # fmt: skip
+RUNNERS = {
+    "start": starts,
+    "per_call": per_call,
+    "guards": guards,
+    "nested": nested,
+    "training": training,
+    "kernels": kernels,
+}
+
+
+def _told(output: str | bytes) -> list[dict[str, Any]]:
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output
+    return [json.loads(line.removeprefix(MARK)) for line in text.splitlines() if line.startswith(MARK)]
+
+
+def _death(done: subprocess.CompletedProcess[str]) -> str:
+    if done.returncode == 0:
+        return ""
+    if done.returncode < 0:
+        return f"the process was ended by {signal.Signals(-done.returncode).name}"
+    lines = done.stderr.strip().splitlines() or ["no message"]
+    return f"exit status {done.returncode}: {lines[-1][:200]}"
+
+
+def _least(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The best of repeated measurements; a failure only where nothing succeeded."""
+    kept: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["group"], row["name"], row["compiler"])
+        old = kept.get(key)
+        if old is None or old["value"] is None or (row["value"] is not None and row["value"] < old["value"]):
+            kept[key] = row
+    return list(kept.values())
+
+
+def _facts(bench: Bench, took: float) -> dict[str, Any]:
+    return {
+        "machine": f"{_processor()}, {os.cpu_count()} CPUs, {platform.system()}",
+        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, {_version_of('g++')}",
+        "threads": f"{bench.threads}; loops are timed in {'CPU' if bench.threads == 1 else 'wall'} time",
+        "protocol": f"interleaved, minimum of {bench.rounds} rounds",
+        "starts": "from just before the compiler is imported to the first result, in wall time, and in CPU time "
+        "with that of the C++ compilers it starts",
+        "precompiled header of Inductor": "present, but where a row says otherwise",
+        "results": "checked against eager before timing",
+        "load average at the end": f"{os.getloadavg()[0]:.1f}",
+        "took": f"{took:.0f} s",
+    }
+
+
+def _processor() -> str:
+    try:
+        return re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1]  # type: ignore[index]
+    except (OSError, TypeError):
+        return platform.processor() or platform.machine()
+
+
+def _version_of(command: str) -> str:
+    try:
+        return subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout.partition(
+            "\n"
+        )[0]
+    except OSError:
+        return f"no {command}"
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="nbcompile-bench-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def main() -> int:
+    """Run the groups that were asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"any of: {', '.join(GROUPS)} (all)")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: under three minutes")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process (1)")
+    parser.add_argument("--out", type=Path, default=ROOT / "build", help="folder of bench.json and bench.md (build)")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.groups) - set(GROUPS):
+        parser.error(f"no group is called {', '.join(sorted(unknown))}; the groups are {', '.join(GROUPS)}")
+    began = time.perf_counter()
+    with _scratch() as folder:
+        bench = Bench(folder, arguments.quick, arguments.threads)
+        for group in arguments.groups or GROUPS:
+            print(group, file=sys.stderr)
+            RUNNERS[group](bench)
+    facts = _facts(bench, time.perf_counter() - began)
+    text = report.markdown(bench.rows, facts)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "bench.md").write_text(text)
+    (arguments.out / "bench.json").write_text(json.dumps({"facts": facts, "rows": bench.rows}, indent=1) + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

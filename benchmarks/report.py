@@ -1,0 +1,78 @@
+"""Results as a Markdown table and as JSON.
+
+Read next: nothing; this is the last page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+EAGER, TORCH, OURS = "eager", "torch.compile", "nbcompile"
+
+
+def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
+    """One table a group: a column for each compiler, then our ratios (below 1: ours is faster or fewer)."""
+    parts = ["# nbcompile: measured", "", *(f"- {name}: {value}" for name, value in facts.items())]
+    for group in dict.fromkeys(row["group"] for row in rows):
+        parts += ["", f"## {group}", "", *_table([row for row in rows if row["group"] == group])]
+    failures = [row for row in rows if row["failure"]]
+    if failures:
+        parts += ["", "## What failed", ""]
+        for reason in dict.fromkeys((row["compiler"], row["failure"]) for row in failures):
+            where = dict.fromkeys(
+                f"{row['group']} ({row['name']})" for row in failures if (row["compiler"], row["failure"]) == reason
+            )
+            parts.append(f"- {': '.join(reason)}. In: {'; '.join(where)}")
+    return "\n".join(parts) + "\n"
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    columns = sorted(dict.fromkeys(row["compiler"] for row in rows), key=_rank)
+    ratios = [each for each in columns if each != OURS] if OURS in columns else []
+    lines = [
+        "| " + " | ".join(["", *columns, *(f"nbcompile / {each}" for each in ratios)]) + " |",
+        "|" + "---|" * (1 + len(columns) + len(ratios)),
+    ]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        cells = {row["compiler"]: row for row in rows if row["name"] == name}
+        shown = [_shown(cells.get(column)) for column in columns]
+        compared = [_ratio(cells.get(OURS), cells.get(column)) for column in ratios]
+        lines.append("| " + " | ".join([name.replace("|", "\\|"), *shown, *compared]) + " |")
+    return lines
+
+
+def _rank(column: str) -> tuple[int, str]:
+    order = [EAGER, TORCH, OURS]
+    return (order.index(column), "") if column in (EAGER, OURS) else (1, column)
+
+
+def _shown(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "-"
+    if row["value"] is None:
+        return "failed"
+    return seconds(row["value"]) if row["unit"] == "s" else f"{row['value']:g}"
+
+
+def seconds(value: float) -> str:
+    """A time with a unit that suits it."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def _ratio(ours: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
+    if not ours or not other or ours["value"] is None or not other["value"]:
+        return "-"
+    return f"{ours['value'] / other['value']:.3f}"
+
+
+def slope(points: Iterable[tuple[float, float]]) -> float:
+    """The least-squares slope through some points."""
+    pairs = list(points)
+    middle_x = sum(x for x, _ in pairs) / len(pairs)
+    middle_y = sum(y for _, y in pairs) / len(pairs)
+    spread = sum((x - middle_x) ** 2 for x, _ in pairs)
+    return sum((x - middle_x) * (y - middle_y) for x, y in pairs) / spread

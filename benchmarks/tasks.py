@@ -1,0 +1,229 @@
+"""The measurements: each task runs in a process of its own and tells its results line by line.
+
+A crash of one (generated code may do anything) costs that task only, and the
+lines that were told before it are kept.
+
+    python -m benchmarks.tasks '{"task": "kernel", "plan": [["softmax", [64, 1024]]], ...}'
+
+Read next: benchmarks/__main__.py
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import logging
+import resource
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks import timing, workloads
+
+MARK = "RESULT "
+TORCH = "torch.compile"
+OURS = "nbcompile"
+
+
+def tell(group: str, name: str, compiler: str, value: float | None, unit: str, failure: str = "") -> None:
+    """One result, as one line that the parent process reads."""
+    row = {"group": group, "name": name, "compiler": compiler, "value": value, "unit": unit, "failure": failure}
+    print(MARK + json.dumps(row), flush=True)
+
+
+def compiled(compiler: str, function: Any, **options: Any) -> Any:
+    """The function as a compiler runs it. Importing the compiler is part of its first use."""
+    if compiler == "eager":
+        return function
+    module = importlib.import_module("nbcompile" if compiler == OURS else "torch")
+    return module.compile(function, **options)
+
+
+def tried(group: str, name: str, compiler: str, unit: str, action: Callable[[], Any]) -> Any:
+    """The action's value; a failure is told, and None is returned."""
+    try:
+        return action()
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        text = str(error).strip().partition("\n")[0][:160]
+        tell(group, name, compiler, None, unit, f"{type(error).__name__}: {text} ({last.name}, line {last.lineno})")
+        return None
+
+
+def start(job: dict[str, Any]) -> None:
+    """First call of a function in a fresh process, then of another new function."""
+    compiler, label, phase = job["compiler"], job["label"], job["phase"]
+    made = [workloads.KERNELS[name].make(*job["size"][name]) for name in job["workloads"]]
+    now = time.perf_counter
+    for index, (name, (function, arguments)) in enumerate(zip(job["workloads"], made, strict=True)):
+        group = phase if index == 0 else "second new function"
+        if index and phase != "cold start":
+            continue
+        began, began_cpu = now(), _cpu_seconds()
+        result = tried(group, name, label, "s", lambda: compiled(compiler, function)(*arguments))  # noqa: B023
+        took, took_cpu = now() - began, _cpu_seconds() - began_cpu
+        if result is not None:
+            torch.testing.assert_close(result, function(*arguments))
+            tell(group, name, label, took, "s")
+            tell(group, f"{name}, CPU time", label, took_cpu, "s")
+
+
+def _cpu_seconds() -> float:
+    # With its children's: compilers of C++ are processes. Unlike the wall's, it does not grow with the machine's load.
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def kernel(job: dict[str, Any]) -> None:
+    """Time of one call, by workload and size."""
+    for workload, size in job["plan"]:
+        function, arguments = workloads.KERNELS[workload].make(*size)
+        name = f"{workload} {'x'.join(map(str, size))}"
+        _race("kernels", name, job, lambda compiler: _checked(compiler, function, arguments))  # noqa: B023
+
+
+def per_call(job: dict[str, Any]) -> None:
+    """Time of one call of a graph too small to matter."""
+    function, arguments = workloads.three_ops()
+    _race("per call", "3 operators, 4 elements", job, lambda compiler: _checked(compiler, function, arguments))
+    function, arguments = workloads.three_ops()
+    learning = tuple(argument.requires_grad_() for argument in arguments)
+    _race("per call", "the same, requires_grad", job, lambda compiler: _checked(compiler, function, learning))
+
+
+def guards(job: dict[str, Any]) -> None:
+    """Time of a call whose graph does nothing: guards and the residual program."""
+    for count in job["counts"]:
+        net, arguments = workloads.linear_layers(count)
+        contestants = [each for each in job["compilers"] if each != "eager"]
+        prepare = functools.partial(_without_arithmetic, net=net, arguments=arguments)
+        _race("guards", f"{count} Linear layers, empty graph", {**job, "compilers": contestants}, prepare)
+
+
+def _without_arithmetic(compiler: str, net: Any, arguments: Any) -> Callable[[], Any]:
+    result = net(*arguments)
+    graphs = []
+
+    def nothing(module: Any, examples: Any) -> Any:
+        graphs.append(module)
+        return lambda *_: (result,)
+
+    call = _called(compiled(compiler, net, backend=nothing), arguments)
+    if len(graphs) != 1:
+        raise RuntimeError(f"{len(graphs)} graphs were compiled in place of one")
+    return call
+
+
+def nested(job: dict[str, Any]) -> None:
+    """One break at the bottom of a chain of calls: graphs, tracing time, time of a call."""
+    for depth in job["depths"]:
+        columns: dict[str, Callable[[], Any]] = {}
+        for column in job["compilers"]:
+            function, arguments = workloads.nested_break(depth)
+            graphs: list[Any] = []
+
+            def count(module: Any, examples: Any, graphs: list[Any] = graphs) -> Any:
+                graphs.append(module)
+                return module.forward
+
+            def first(
+                column: str = column, function: Any = function, arguments: Any = arguments, count: Any = count
+            ) -> Any:
+                call = compiled(column, function, backend=count) if column != "eager" else function
+                expected = function(*arguments)
+                began = time.perf_counter()
+                result = call(*arguments)
+                took = time.perf_counter() - began
+                torch.testing.assert_close(result, expected)
+                return took, lambda: call(*arguments)
+
+            group = f"nested break, depth {depth}"
+            got = tried(group, "first call, graphs as captured", column, "s", first)
+            if got is None:
+                continue
+            took, columns[column] = got
+            if column != "eager":
+                tell(group, "graphs", column, len(graphs), "")
+                tell(group, "first call, graphs as captured", column, took, "s")
+        for column, seconds in timing.best(columns, job["rounds"]).items():
+            tell(f"nested break, depth {depth}", "per call", column, seconds, "s")
+
+
+def training(job: dict[str, Any]) -> None:
+    """Forward, backward and clearing the gradients of a small network."""
+    for width, batch in job["sizes"]:
+        net, loss, arguments = workloads.mlp(width, batch)
+        parameters = list(net.parameters())
+
+        def step_of(compiler: str) -> Callable[[], Any]:
+            call = compiled(compiler, loss)  # noqa: B023
+
+            def step() -> Any:
+                for parameter in parameters:  # noqa: B023
+                    parameter.grad = None
+                call(*arguments).backward()  # noqa: B023
+                return parameters[0].grad  # noqa: B023
+
+            expected, *_ = torch.autograd.grad(loss(*arguments), parameters)  # noqa: B023
+            torch.testing.assert_close(step(), expected, rtol=1e-4, atol=1e-5)
+            return step
+
+        _race("training step", f"3-layer MLP, width {width}, batch {batch}", job, step_of)
+
+
+def _race(group: str, name: str, job: dict[str, Any], prepare: Callable[[str], Callable[[], Any]]) -> None:
+    ready = {}
+    for compiler in job["compilers"]:
+        call = tried(group, name, compiler, "s", lambda: prepare(compiler))  # noqa: B023
+        if call is not None:
+            ready[compiler] = call
+    for compiler, seconds in timing.best(ready, job["rounds"]).items():
+        tell(group, name, compiler, seconds, "s")
+
+
+def _checked(compiler: str, function: Any, arguments: Any) -> Callable[[], Any]:
+    call = compiled(compiler, function)
+    torch.testing.assert_close(call(*arguments), function(*arguments), rtol=1e-4, atol=1e-5)
+    return _called(call, arguments)
+
+
+def _called(call: Any, arguments: Any) -> Callable[[], Any]:
+    call(*arguments)
+    if len(arguments) == 1:  # no cost of unpacking beside the call
+        (only,) = arguments
+        return lambda: call(only)
+    first, second = arguments
+    return lambda: call(first, second)
+
+
+TASKS = {
+    "start": start,
+    "kernel": kernel,
+    "per_call": per_call,
+    "guards": guards,
+    "nested": nested,
+    "training": training,
+}
+
+
+def main() -> None:
+    """Run the task that the command line describes."""
+    job = json.loads(sys.argv[1])
+    warnings.simplefilter("ignore")
+    warnings.filterwarnings("error", message="nbcompile failed")  # eager's time must not pass for ours
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(job["threads"])
+    torch.manual_seed(0)
+    if job.get("nested_graph_breaks"):
+        importlib.import_module("torch._dynamo.config").nested_graph_breaks = True
+    TASKS[job["task"]](job)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Sphinx: the documentation is docs/ and notebooks/, executed while it is built."""
+
+import importlib.metadata
+
+project = "nbcompile"
+author = "the nbcompile developers"
+copyright = f"2026, {author}"
+release = version = importlib.metadata.version("nbcompile")
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "nbcompile.sphinx_ext"]
+
+root_doc = "docs/index"
+include_patterns = ["docs/**", "notebooks/**"]
+exclude_patterns = ["**/.ipynb_checkpoints", "**/jupyter_execute", "docs/_*", "build", ".venv*"]
+
+# Every page runs against the compiler as it is now: a cache would show pictures of an older one.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_execution_timeout = 600
+nb_execution_in_temp = True
+nb_merge_streams = True
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+templates_path = ["docs/_templates"]
+html_static_path = ["docs/_static"]
+html_theme = "sphinx_book_theme"
+html_title = "nbcompile"
+html_theme_options = {"show_toc_level": 2, "use_download_button": False, "use_fullscreen_button": False}
+html_additional_pages = {"index": "to_docs.html"}  # the root document lives in docs/
+html_copy_source = False
+html_show_sourcelink = False

@@ -1,0 +1,187 @@
+"""A captured graph to a callable over real inputs, forward and backward.
+
+    captured   relu(x @ w).sum()                     calls of torch, as the user wrote them
+    joint      mm, relu, sum | expand, le, where, mm, mm   functional ATen, with the derivative
+    forward    mm, relu, sum            -> compiled by ``compilers.forward``
+    backward   expand, le, where, mm    -> compiled by ``compilers.backward``
+    callable   an autograd.Function over the two; ``loss.backward()`` works outside
+
+AOTAutograd does the work: it makes in-place operators functional, finds which
+inputs are mutated and which outputs alias, derives and cuts the graph. What it
+wraps around the compiled graph at run time costs 2.9 us a call; a graph that
+needs none of it is called directly (0.3 us), and traced once instead of twice
+(pure.py).
+
+In torch: torch/_functorch/aot_autograd.py. Read next: nbcompile/aot/pure.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import torch_internals
+from nbcompile.aot import passes, provenance, pure
+from nbcompile.aot.decompositions import Table
+
+BoxedFunction = Callable[[list[Any]], Sequence[Any]]
+"""Takes its arguments in a list, which it empties, so that they die as early as possible."""
+GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]
+CompiledFunction = Callable[..., Sequence[Any]]
+
+# Compile the backward graph now, not in the first backward(): errors and pictures come with the forward's.
+AUTOGRAD_SETTINGS = {"force_non_lazy_backward_lowering": True}
+
+
+def _ignore(_module: torch.fx.GraphModule) -> None:
+    """Nobody wants to see the joint graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilers:
+    """Who makes callables of the ATen graphs, and who sees the joint one."""
+
+    forward: GraphCompiler
+    backward: GraphCompiler
+    inference: GraphCompiler
+    see_joint: Callable[[torch.fx.GraphModule], None] = _ignore
+
+
+def compile_graph(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compilers: Compilers,
+    *,
+    decompositions: Table | None = None,
+    recompute: bool = True,
+    mutate_in_graph: bool = False,
+) -> CompiledFunction:
+    """Compile a captured graph, for inference or for training as its inputs and the grad mode ask.
+
+    Args:
+        module: the captured graph; returns a tuple; parameters and buffers are placeholders.
+        example_inputs: tensors (fake or real) and ints (symbolic or not), one per placeholder, as they
+            are *before* the graph runs (a fake tensor that tracing mutated would mislead).
+        compilers: get functional graphs of ATen operators.
+        decompositions: operators to be written in terms of simpler ones.
+        recompute: cut the joint graph so that cheap values are recomputed in the backward
+            instead of saved (min-cut); otherwise save what eager saves.
+        mutate_in_graph: a mutated input is written by the graph itself (``aten.copy_`` at its end), which
+            may then fuse; otherwise the new value is returned, and copied after the graph has run.
+    """
+    _expect_tuple(module)
+    provenance.prepare(module.graph)
+    table = decompositions or {}
+    traced = pure.trace(module, example_inputs, table)
+    if traced is not None:
+        provenance.mark(traced.graph, module.graph)
+        return _call_directly(compilers.inference(traced, example_inputs))
+    return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+
+
+def _expect_tuple(module: torch.fx.GraphModule) -> None:
+    (output,) = module.graph.find_nodes(op="output")
+    if not isinstance(output.args[0], (tuple, list)):
+        raise TypeError(f"a captured graph returns a tuple, not {output.args[0]!r}")
+
+
+def _through_autograd(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compilers: Compilers,
+    table: Table,
+    recompute: bool,
+    mutate_in_graph: bool,
+) -> CompiledFunction:
+    internals = torch_internals.guards_context()
+    inner: list[BoxedFunction] = []
+
+    def inference(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+        provenance.mark(graph.graph, module.graph)
+        compiled = compilers.inference(graph, examples)
+        if len(examples) == len(example_inputs):
+            inner.append(compiled)
+        return compiled
+
+    def partition(joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
+        provenance.mark(joint.graph, module.graph)
+        compilers.see_joint(joint)
+        cut = torch_internals.partitioners()
+        if recompute:
+            passes.drop_detach(joint)
+            forward, backward = cut.min_cut_rematerialization_partition(joint, *arguments, **keywords)
+        else:
+            forward, backward = cut.default_partition(joint, *arguments, **keywords)
+        provenance.hand_on(joint.graph, backward.graph)
+        return forward, backward
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch_internals.lazy_graph_module()._use_lazy_graph_module(True))
+        if internals.TracingContext.try_get() is None:
+            fake_mode = internals.detect_fake_mode(example_inputs)
+            if fake_mode is None:
+                fake_mode = torch_internals.fake_tensor().FakeTensorMode()
+            stack.enter_context(internals.tracing(internals.TracingContext(fake_mode)))
+        stack.enter_context(torch_internals.functorch_config().patch(AUTOGRAD_SETTINGS))
+        wrapped: CompiledFunction = torch_internals.aot_autograd().aot_module_simplified(
+            module,
+            list(example_inputs),
+            fw_compiler=compilers.forward,
+            bw_compiler=compilers.backward,
+            inference_compiler=inference,
+            partition_fn=partition,
+            decompositions=dict(table),
+            keep_inference_input_mutations=mutate_in_graph,
+        )
+        metadata = internals.TracingContext.get().fw_metadata
+    if metadata is not None and metadata.bw_donated_idxs:
+        # Our backward graphs do not use saved tensors as scratch memory, so backward(retain_graph=True) is fine.
+        metadata.bw_donated_idxs.clear()
+    if inner and _needs_no_wrapper(metadata, example_inputs):
+        return _call_directly(inner[0])
+    return wrapped
+
+
+def _needs_no_wrapper(metadata: Any, example_inputs: Sequence[Any]) -> bool:
+    """Whether AOTAutograd's run-time wrapper would only pass arguments and results on."""
+    return (
+        metadata is not None
+        and metadata.num_mutated_inp_runtime_indices == 0
+        and metadata.num_outputs_aliased == 0
+        and metadata.num_intermediate_bases == 0
+        and metadata.grad_enabled_mutation is None
+        and not metadata.dynamic_outputs
+        and not metadata.tokens
+        and not metadata.mutated_graph_handled_indices
+        and not metadata.act_input_indices
+        and not any(is_subclass(each) for each in example_inputs)
+        and not (torch.is_grad_enabled() and any(pure.requires_grad(each) for each in example_inputs))
+        and not torch._C._is_any_autocast_enabled()
+    )
+
+
+def is_subclass(value: object) -> bool:
+    """A tensor that AOTAutograd would take apart into plain ones."""
+    return isinstance(value, torch.Tensor) and not pure.is_plain(value)
+
+
+def _call_directly(compiled: BoxedFunction) -> CompiledFunction:
+    """Arguments in, results out, nothing around."""
+    positional: CompiledFunction | None = getattr(compiled, "positional", None)
+    if positional is not None:
+        return positional  # generated code takes its arguments without a list, too
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        return compiled(list(arguments))
+
+    return call
+
+
+CALL_DIRECTLY = _call_directly(tuple).__code__
+"""The code of a directly called graph; the frame hook has no business there."""
+torch_internals.hide_from_hook(CALL_DIRECTLY)

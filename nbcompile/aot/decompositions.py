@@ -1,0 +1,81 @@
+"""Which operators are written in terms of simpler ones before lowering, and why.
+
+    aten.logit(x)   ->   aten.log(x / (1 - x))          pointwise operators, which fuse
+
+An operator is listed when its parts fuse into loops that are as fast as, or
+faster than, its own kernel. It is not listed when lowering/ knows it directly,
+when its kernel in ATen is better than any loop (matrix products, convolutions,
+attention, sorting), or when it draws random numbers: those run as eager runs
+them, so that one seed gives one result. In-place variants never appear here,
+as the graph is functional by now.
+
+In torch: torch/_decomp/decompositions.py holds the definitions,
+torch/_inductor/decomposition.py the choice that Inductor makes. Read next:
+nbcompile/lowering/
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import torch
+
+from nbcompile import torch_internals
+
+Table = Mapping[torch._ops.OpOverload, Callable[..., object]]
+
+# Activations that lowering/ does not know itself (it knows gelu, silu, elu, mish, softplus, ...).
+ACTIVATIONS = ("celu", "selu", "glu", "hardshrink", "softshrink", "_prelu_kernel")
+
+# Derivatives are formulas too; a training step spends its pointwise time here.
+ACTIVATION_GRADIENTS = (
+    "elu_backward", "mish_backward", "glu_backward", "hardswish_backward", "hardsigmoid_backward",
+    "_prelu_kernel_backward", "logit_backward",
+)  # fmt: skip
+
+# Arithmetic that is two or three operators in one name.
+ARITHMETIC = (
+    "addr", "logit", "nan_to_num", "xlogy", "special_xlog1py", "special_entr", "sinc", "deg2rad", "rad2deg",
+    "heaviside", "isneginf", "isposinf", "logaddexp", "logaddexp2",
+)  # fmt: skip
+
+# Normalisations: a reduction, then pointwise work on the same rows (lowering/ knows layer norm).
+NORMALISATIONS = (
+    "native_group_norm", "native_group_norm_backward", "native_batch_norm", "native_batch_norm_backward",
+    "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
+    "_fused_rms_norm", "_fused_rms_norm_backward", "_batch_norm_with_update_functional", "_batch_norm_no_update",
+    "batch_norm_backward",
+)  # fmt: skip
+
+# Losses end in a mean or a sum.
+LOSSES = (
+    "mse_loss", "mse_loss_backward", "smooth_l1_loss", "smooth_l1_loss_backward", "huber_loss", "huber_loss_backward",
+    "binary_cross_entropy", "binary_cross_entropy_backward", "binary_cross_entropy_with_logits", "soft_margin_loss",
+    "soft_margin_loss_backward", "nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward",
+)  # fmt: skip
+
+# Reductions with a formula around them. `_safe_softmax` is softmax and a `where`.
+REDUCTIONS = ("norm", "nansum", "count_nonzero", "dist", "aminmax", "_safe_softmax")
+
+# Tensors that are constants of their shape.
+CREATIONS = ("logspace", "tril_indices", "triu_indices")
+
+# Moving data, where a view, a `where` or a scatter says the same.
+DATA_MOVEMENT = (
+    "rot90", "diag_embed", "select_backward", "slice_backward", "diagonal_backward", "trace", "index_fill",
+    "pixel_shuffle", "pixel_unshuffle",
+)  # fmt: skip
+
+NAMES = (
+    *ACTIVATIONS, *ACTIVATION_GRADIENTS, *ARITHMETIC, *NORMALISATIONS, *LOSSES, *REDUCTIONS, *CREATIONS,
+    *DATA_MOVEMENT,
+)  # fmt: skip
+
+
+@functools.cache
+def default_table() -> Table:
+    """The decompositions for our own code generator, by operator."""
+    operators = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
+    table: Table = torch_internals.decompositions().get_decompositions(operators)
+    return table

@@ -1,0 +1,80 @@
+"""Which captured node each ATen node was made from.
+
+AOTAutograd keeps two threads through its tracing: ``from_node`` in the meta
+data of forward nodes, and for backward nodes the sequence number of the
+autograd node, which the forward operator carries too. Both are followed here
+once, and the answer is written on the node itself, where it survives the
+partition into forward and backward.
+
+    captured  linear      ->  joint  t, addmm  and, backward,  t_2, mm, mm_1, sum_1
+                                                               nbc_from = ("linear",)
+
+In torch: torch/fx/traceback.py (NodeSource). Read next: nbcompile/narrate.py
+"""
+
+from __future__ import annotations
+
+import torch.fx
+
+from nbcompile.capture.node_meta import ORIGIN, STACK
+
+
+def prepare(captured: torch.fx.Graph) -> None:
+    """Give every captured node an entry in its meta data: ``from_node`` is kept only for nodes that have one."""
+    for node in captured.nodes:
+        node.meta.setdefault(ORIGIN, (node.name,))
+
+
+def hand_on(joint: torch.fx.Graph, part: torch.fx.Graph) -> None:
+    """Values that were saved for the backward graph are inputs there, under the names they have in the joint graph."""
+    marked = {node.name: node.meta for node in joint.nodes if ORIGIN in node.meta}
+    for node in part.find_nodes(op="placeholder"):
+        for key in (ORIGIN, STACK):
+            if key in marked.get(node.name, ()):
+                node.meta.setdefault(key, marked[node.name][key])
+
+
+def mark(graph: torch.fx.Graph, captured: torch.fx.Graph) -> None:
+    """Write on every node of ``graph`` which captured nodes it was made from, and the user's stack."""
+    names = {node.name: node for node in captured.nodes}
+    inputs = _input_origins(graph, captured)
+    by_sequence: dict[int, str] = {}
+    for node in graph.nodes:
+        origin = inputs.get(node.name) or _known_origin(node, names) or _forward_origin(node, names)
+        if origin is None:
+            origin = by_sequence.get(node.meta.get("seq_nr", -1))
+        elif "seq_nr" in node.meta:
+            by_sequence.setdefault(node.meta["seq_nr"], origin)
+        if origin is not None:
+            node.meta[ORIGIN] = (origin,)
+            if STACK in names[origin].meta:
+                node.meta[STACK] = names[origin].meta[STACK]
+
+
+def _input_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> dict[str, str]:
+    """The captured placeholder behind each placeholder: by AOTAutograd's description, else by position."""
+    names = dict(enumerate(node.name for node in captured.find_nodes(op="placeholder")))
+    placeholders = graph.find_nodes(op="placeholder")
+    origins = {}
+    for position, node in enumerate(placeholders):
+        description = node.meta.get("desc", position if len(placeholders) == len(names) else None)
+        index = getattr(description, "idx", description)
+        if isinstance(index, int) and index in names:
+            origins[node.name] = names[index]
+    return origins
+
+
+def _known_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> str | None:
+    """What was written on it when it was made."""
+    known = node.meta.get(ORIGIN, ())
+    return known[0] if len(known) == 1 and known[0] in names else None
+
+
+def _forward_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> str | None:
+    """The node at the root of the ``from_node`` chain, when it is one of the captured graph."""
+    for source in node.meta.get("from_node", ()):
+        while source.from_node:
+            source = source.from_node[0]  # noqa: PLW2901  following the chain
+        if source.name in names:
+            return str(source.name)
+    return None

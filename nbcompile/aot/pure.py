@@ -1,0 +1,241 @@
+"""Graphs without gradient, mutation and aliasing: run them once and write down what ATen is asked to do.
+
+    captured   torch.softmax(x @ w, -1)
+    recorded   aten.mm, aten.amax, aten.sub, aten.exp, aten.sum, aten.div
+
+AOTAutograd runs a graph twice, once to learn what it mutates and what aliases,
+once to trace it, because it must be right for every graph. A graph that does
+neither, and for which nobody wants a gradient, can be recorded in one go. When
+the recording meets anything else the answer is None, and AOTAutograd does it.
+
+In torch: torch/fx/experimental/proxy_tensor.py (make_fx). Read next:
+nbcompile/aot/decompositions.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nbcompile import torch_internals
+from nbcompile.aot.decompositions import Table
+from nbcompile.capture.node_meta import ORIGIN, STACK
+
+# Not pure, although their schemas do not say so: the first two alias a constant that the graph keeps,
+# the others update running statistics or noise in place.
+SECRETLY_IMPURE = frozenset(
+    {
+        torch.ops.aten.lift,
+        torch.ops.aten.lift_fresh,
+        torch.ops.aten.native_batch_norm,
+        torch.ops.aten._batch_norm_impl_index,
+        torch.ops.aten.cudnn_batch_norm,
+        torch.ops.aten.miopen_batch_norm,
+        torch.ops.aten.rrelu_with_noise,
+    }
+)
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+# ``x += y`` and ``x[i] = y``.
+IN_PLACE_OPERATORS = frozenset({operator.setitem, operator.delitem}) | {
+    getattr(operator, name) for name in operator.__all__ if name.startswith("i") and hasattr(operator, name[1:])
+}
+
+
+def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Table) -> torch.fx.GraphModule | None:
+    """The graph in ATen operators, if it is pure; None if it is not (or if that cannot be told)."""
+    if not _may_be_pure(module, example_inputs):
+        return None
+    fake_mode = torch_internals.guards_context().detect_fake_mode(example_inputs)
+    if fake_mode is None:
+        fake_mode = torch_internals.fake_tensor().FakeTensorMode()
+    fakes = [_fake(each, fake_mode) for each in example_inputs]
+    recording = Recording(table, fakes)
+    try:
+        with fake_mode, recording:
+            outputs = _Replay(module, recording).run(*fakes)
+        return recording.finish(outputs)
+    except (Impure, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
+        return None
+
+
+class Impure(Exception):
+    """This graph needs AOTAutograd."""
+
+
+class Recording(TorchDispatchMode):
+    """Sees every ATen operator that runs on fake tensors, and writes a graph of them."""
+
+    def __init__(self, table: Table, inputs: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.table = table
+        self.graph = torch.fx.Graph()
+        self.captured_node: torch.fx.Node | None = None
+        """The node of the captured graph that runs right now."""
+        self.nodes: dict[int, torch.fx.Node] = {}
+        """The node of each tensor, by the tensor's id."""
+        self.alive: list[torch.Tensor] = []
+        """Every tensor in ``nodes``, so that no id is used twice."""
+        for position, each in enumerate(inputs):
+            if id(each) in self.nodes:
+                raise Impure
+            self._remember(each, self.graph.placeholder(f"arg{position}_1"))
+        self.owned = {_storage(each) for each in inputs}
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Decompose an operator as the table says, or run it and write it down."""
+        keywords = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **keywords)  # asks a tensor for its device; such operators compute nothing
+        simpler = self._decomposed(func, args, keywords)
+        if simpler is not NotImplemented:
+            return simpler
+        if func._schema.is_mutable or func.overloadpacket in SECRETLY_IMPURE:
+            raise Impure
+        result = func(*args, **keywords)
+        if isinstance(result, torch.Tensor):
+            self._remember(result, self._write(func, args, keywords))
+        elif isinstance(result, (tuple, list)):
+            whole = self._write(func, args, keywords)
+            whole.meta["val"] = result
+            for position, each in enumerate(result):
+                if isinstance(each, torch.Tensor):
+                    self._remember(each, self._write(operator.getitem, (whole, position), {}))
+        return result  # neither: a question about a tensor (its device, say), answered for good
+
+    def finish(self, outputs: Any) -> torch.fx.GraphModule:
+        """The graph, if every output has memory of its own."""
+        returned = []
+        for each in outputs:
+            if not isinstance(each, torch.Tensor) or _storage(each) in self.owned or id(each) not in self.nodes:
+                raise Impure
+            self.owned.add(_storage(each))
+            returned.append(self.nodes[id(each)])
+        self.graph.output(tuple(returned))
+        self.graph.eliminate_dead_code()
+        module: torch.fx.GraphModule = torch_internals.lazy_graph_module()._make_graph_module({}, self.graph)
+        return module
+
+    def _decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        rule = self.table.get(func)
+        with self:
+            if rule is not None:
+                result = rule(*args, **keywords)
+                if result is not NotImplemented:
+                    return result
+            return func.decompose(*args, **keywords)
+
+    def _write(self, target: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.fx.Node:
+        # Named as AOTAutograd names them: ``add`` for aten.add.Tensor.
+        name = target.overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else target.__name__
+        node = self.graph.create_node(
+            "call_function", target, self._as_nodes(args), self._as_nodes(keywords), name=name
+        )
+        if self.captured_node is not None:
+            node.meta[ORIGIN] = (self.captured_node.name,)
+            for key in (STACK, "stack_trace", "nn_module_stack"):
+                if key in self.captured_node.meta:
+                    node.meta[key] = self.captured_node.meta[key]
+        return node
+
+    def _as_nodes(self, arguments: Any) -> Any:
+        if any(isinstance(each, SYMBOLIC) for each in pytree.tree_leaves(arguments)):
+            raise Impure  # a number that is no tensor's: only a trace with proxies knows where it comes from
+        return pytree.tree_map_only(torch.Tensor, self._node_of, arguments)
+
+    def _node_of(self, tensor: torch.Tensor) -> torch.fx.Node:
+        if id(tensor) not in self.nodes:
+            raise Impure  # a constant that the graph keeps
+        return self.nodes[id(tensor)]
+
+    def _remember(self, tensor: torch.Tensor, node: torch.fx.Node) -> None:
+        node.meta["val"] = tensor
+        self.nodes[id(tensor)] = node
+        self.alive.append(tensor)
+
+
+class _Replay(torch.fx.Interpreter):
+    """Runs the captured graph, and says which node it is at."""
+
+    def __init__(self, module: torch.fx.GraphModule, recording: Recording) -> None:
+        super().__init__(module)
+        self.recording = recording
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        self.recording.captured_node = n
+        return super().run_node(n)
+
+
+# --- what can be said before ------------------------------------------------------------------------------------------
+
+
+def requires_grad(value: object) -> bool:
+    """Whether a gradient may be asked for through this input."""
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def is_plain(value: torch.Tensor) -> bool:
+    """A tensor of PyTorch's own (or the fake of one), not one of a subclass with its own meaning."""
+    fake = torch_internals.fake_tensor().FakeTensor
+    return type(value) in (torch.Tensor, torch.nn.Parameter, fake)
+
+
+def _may_be_pure(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
+    """In doubt, no."""
+    if torch.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
+        return False
+    if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
+        return False
+    tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]
+    if not all(is_plain(each) and each.layout == torch.strided for each in tensors):
+        return False
+    if not tensors or len(tensors) < len(example_inputs):
+        return False  # a number among the inputs may be symbolic
+    if any(isinstance(each, torch.SymInt) for tensor in tensors for each in tensor.shape):
+        return False  # AOTAutograd marks symbolic sizes of outputs for whoever compiles next
+    return all(_is_simple(node) for node in module.graph.nodes)
+
+
+def _is_simple(node: torch.fx.Node) -> bool:
+    """A call of an ordinary operator: no state of the process, no subgraph, no size that only the run knows."""
+    if node.op in ("get_attr", "call_module") or isinstance(node.target, torch._ops.HigherOrderOperator):
+        return False
+    if node.op != "placeholder" and _changes_something(node):
+        return False
+    value = node.meta.get("example_value", node.meta.get("val"))
+    return not any(isinstance(each, SYMBOLIC) for each in _sizes(value))
+
+
+def _changes_something(node: torch.fx.Node) -> bool:
+    """Whether it works in place by its name, so that not even a trial is wise (``x.t_()`` changes the example)."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    if node.target in IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace"):
+        return True
+    return (name.endswith("_") and not name.endswith("__")) or "grad_enabled" in name or "autocast" in name
+
+
+def _sizes(value: object) -> Iterable[object]:
+    return value.shape if isinstance(value, torch.Tensor) else (value,)
+
+
+def _fake(value: torch.Tensor, fake_mode: Any) -> Any:
+    if isinstance(value, torch_internals.fake_tensor().FakeTensor):
+        return value
+    return fake_mode.from_tensor(value, static_shapes=True)
+
+
+def _storage(value: torch.Tensor) -> int:
+    return int(value.untyped_storage()._cdata)

@@ -1,0 +1,372 @@
+"""THE OTHER page: one graph to one callable.
+
+    lookup("inductor")(graph_module, example_inputs)     a callable over the graph's inputs
+
+    captured graph ─ aot ─┬─ forward  ─┬─ lowering ─ scheduling ─ codegen ─ runtime ─ callable
+                          └─ backward ─┘
+
+A backend is any function ``(GraphModule, example_inputs) -> callable``, as in
+torch. The four that come with nbcompile are rungs of a ladder: each does one
+thing more than the one before, so that a wrong result can be pinned on a stage.
+
+    eager                        the captured graph as it is
+    aot_eager                    + AOTAutograd: functional ATen, with the backward graph
+    aot_eager_decomp_partition   + decompositions and the min-cut partition
+    inductor                     + our loop-level IR, fusion and generated code (the default)
+
+In torch: torch/_dynamo/backends/, torch/_inductor/compile_fx.py. Read next:
+nbcompile/aot/compile.py, then nbcompile/lowering/
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import operator
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import BuiltinFunctionType
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import errors, narrate, torch_internals
+from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, compile_graph
+from nbcompile.aot.decompositions import default_table
+from nbcompile.codegen import cpp
+from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.ir.emitted import EmittedProgram
+from nbcompile.lowering import UnsupportedGraph, lower
+from nbcompile.record import recorder
+from nbcompile.runtime import toolchain
+from nbcompile.runtime.program import Wrapped, load
+from nbcompile.scheduling import schedule
+
+Backend = Callable[..., Callable[..., Any]]
+"""``(graph_module, example_inputs) -> callable``; may take ``mode=`` and ``options=`` as well."""
+
+ENTRY_POINTS = "torch_dynamo_backends"
+_registered: dict[str, Backend] = {}
+
+
+CompileOne = Callable[[torch.fx.GraphModule, Sequence[Any], str], BoxedFunction]
+"""Makes a callable of one ATen graph; the last argument is the graph's stage in the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendOptions:
+    """``compile(f, options={...})``, for our own backend."""
+
+    verify: bool = False
+    """Run every compiled graph operator by operator as well, and compare (slow; for finding our mistakes)."""
+
+
+DEFAULTS = BackendOptions()
+
+
+# --- finding a backend -----------------------------------------------------------------------------------------------
+
+
+def lookup(
+    backend: str | Backend, *, mode: str | None = None, options: Mapping[str, object] | None = None
+) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
+    """The backend of this name (or the given one), with its failures told as ``BackendCompilerFailed``.
+
+    Raises:
+        errors.InvalidBackend: no backend has this name.
+    """
+    function = _by_name(backend) if isinstance(backend, str) else backend
+    keywords = {key: value for key, value in (("mode", mode), ("options", options)) if value}
+
+    @functools.wraps(function, updated=())
+    def compile_with(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        page = recorder.draft()
+        if page is not None:
+            page.write_graph(backend=backend_name(backend))
+        try:
+            compiled = function(graph_module, example_inputs, **keywords)
+        except Exception as error:
+            raise errors.BackendCompilerFailed(backend_name(backend), error) from error
+        if not callable(compiled):
+            wrong = TypeError(f"the backend returned {compiled!r}, which cannot be called")
+            raise errors.BackendCompilerFailed(backend_name(backend), wrong)
+        return hidden(compiled)
+
+    return compile_with
+
+
+def hidden(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """The frame hook looks at no Python that runs inside a compiled graph (the graph's own code, say)."""
+    owner = getattr(compiled, "__self__", None)
+    if isinstance(compiled, BuiltinFunctionType) or isinstance(owner, Wrapped):
+        return compiled  # C, or Python that is hidden already
+    if getattr(compiled, "__code__", None) is CALL_DIRECTLY:
+        return compiled
+
+    def call(*arguments: Any) -> Any:
+        return compiled(*arguments)
+
+    torch_internals.hide_from_hook(call.__code__)
+    return call
+
+
+def compiler_name() -> str:
+    """The C++ compiler's own name for itself; "" where there is none."""
+    compiler = toolchain.find()
+    return compiler.version if isinstance(compiler, toolchain.Compiler) else ""
+
+
+def backend_name(backend: str | Backend) -> str:
+    """How messages and the record call a backend."""
+    if isinstance(backend, str):
+        return backend
+    if isinstance(backend, functools.partial):
+        return backend_name(backend.func)
+    return str(getattr(backend, "__name__", type(backend).__name__))
+
+
+def register(function: Backend | None = None, name: str | None = None) -> Any:
+    """Make a backend known by name: ``@register`` or ``register(function, name="mine")``.
+
+    Raises:
+        ValueError: another backend has this name.
+    """
+    if function is None:
+        return functools.partial(register, name=name)
+    key = name or backend_name(function)
+    if _registered.get(key, function) is not function:
+        raise ValueError(f"there is a backend named {key!r} already")
+    _registered[key] = function
+    return function
+
+
+def names() -> tuple[str, ...]:
+    """Every backend that ``lookup`` knows, those of installed packages included."""
+    return tuple(sorted({*_registered, *_entry_points()}))
+
+
+def _by_name(name: str) -> Backend:
+    if name not in _registered:
+        found = _entry_points().get(name)
+        if found is None:
+            raise errors.InvalidBackend(name, names())
+        _registered[name] = found.load()
+    return _registered[name]
+
+
+def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+    return {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+
+
+# --- the ladder ------------------------------------------------------------------------------------------------------
+
+
+@register
+def eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The captured graph as it is: what is wrong here is wrong in capture."""
+    return graph_module.forward
+
+
+@register
+def aot_eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """AOTAutograd, and then ATen operator by operator."""
+    return compile_graph(graph_module, example_inputs, _compilers(run_through_aten, graph_module), recompute=False)
+
+
+@register
+def aot_eager_decomp_partition(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """As ``inductor``, with ATen in the place of generated code."""
+    compilers = _compilers(run_through_aten, graph_module)
+    return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table())
+
+
+@register
+def inductor(
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Callable[..., Any]:
+    """Our code generator: fused loops in C++, matrix products and the like through ATen."""
+    chosen = read_options(options or {})
+    compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module)
+    return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table(), mutate_in_graph=True)
+
+
+def nbcompile(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any) -> Callable[..., Any]:
+    """Our code generator under the real ``torch.compile(f, backend="nbcompile")``."""
+    return inductor(graph_module, example_inputs, **keywords)
+
+
+def read_options(options: Mapping[str, object]) -> BackendOptions:
+    """``options={...}`` as a dataclass.
+
+    Raises:
+        errors.InvalidBackendOption: a name that is not known.
+    """
+    known = tuple(each.name for each in fields(BackendOptions))
+    for name in options:
+        if name not in known:
+            raise errors.InvalidBackendOption(name, known)
+    return BackendOptions(**options)  # type: ignore[arg-type]
+
+
+def _compilers(compile_one: CompileOne, captured: torch.fx.GraphModule) -> Compilers:
+    """The three compilers that AOTAutograd calls, each of which tells the record about its graph first."""
+
+    def compiler(stage: str) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
+        def compile_and_tell(graph_module: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+            _tell(graph_module, stage, captured)
+            return compile_one(graph_module, examples, stage)
+
+        return compile_and_tell
+
+    return Compilers(
+        forward=compiler("forward"),
+        backward=compiler("backward"),
+        inference=compiler("inference"),
+        see_joint=lambda joint: _tell(joint, "joint", captured),
+    )
+
+
+def _tell(graph_module: torch.fx.GraphModule, stage: str, captured: torch.fx.GraphModule) -> None:
+    page = recorder.draft()
+    if page is not None:
+        page.add_to_graph("graphs", narrate.graph(graph_module, page.compile_id, stage, captured=captured.graph))
+
+
+# --- one ATen graph --------------------------------------------------------------------------------------------------
+
+
+def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequence[Any], _stage: str) -> BoxedFunction:
+    """The graph operator by operator: what it means, and what runs where no code can be generated."""
+    forward = graph_module.forward
+
+    def run(arguments: list[Any]) -> Sequence[Any]:
+        values = tuple(arguments)
+        arguments.clear()
+        results: Sequence[Any] = forward(*values)
+        return results
+
+    run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd asks for it
+    torch_internals.hide_from_hook(run.__code__)  # the autograd engine calls backward graphs from anywhere
+    return run
+
+
+def compile_aten_graph(
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    stage: str = "inference",
+    options: BackendOptions = DEFAULTS,
+) -> BoxedFunction:
+    """Generated code for one functional graph; what cannot be generated runs through ATen, and the record says why."""
+    compiled = _generated_or_aten(graph_module, example_inputs, stage)
+    if options.verify:
+        compiled = verified(compiled, run_through_aten(graph_module, example_inputs, stage), stage)
+    return compiled
+
+
+def _generated_or_aten(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str) -> BoxedFunction:
+    compiler = toolchain.find()
+    if isinstance(compiler, toolchain.NoCompiler):
+        note(f"{compiler.reason}: the graph runs through ATen")
+        return run_through_aten(graph_module, example_inputs, stage)
+    try:
+        return generate(graph_module, example_inputs, stage, compiler)
+    except UnsupportedGraph as reason:
+        note(f"{reason}: the graph runs through ATen")
+    except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program goes on
+        text = f"code generation failed ({type(error).__name__}: {error}): the {stage} graph runs through ATen"
+        note(text)
+        warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
+    return run_through_aten(graph_module, example_inputs, stage)
+
+
+def generate(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, compiler: toolchain.Compiler
+) -> BoxedFunction:
+    """The four stages in a row: buffers, kernels in order, source text, a callable.
+
+    Raises:
+        UnsupportedGraph: this graph cannot be lowered (a sparse tensor, a device without a code generator).
+    """
+    if stage == "inference" and _results_share_memory(graph_module):
+        raise UnsupportedGraph("two results are views of one intermediate value")
+    with recorder.stage("lowering"):
+        program = lower(graph_module, example_inputs)
+    with recorder.stage("scheduling"):
+        planned = schedule(program)
+    for kernel in planned.kernels():
+        if kernel.device.type != "cpu":
+            raise UnsupportedGraph(f"there is no code generator for the device {kernel.device}")
+    with recorder.stage("codegen"):
+        emitted = cpp.emit(planned)
+    _tell_generated(graph_module, stage, emitted)
+    with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
+        return load(emitted, compiler, functools.partial(_attribute, graph_module), opaque_values(planned))
+
+
+def _results_share_memory(graph_module: torch.fx.GraphModule) -> bool:
+    """Whether writing to one result would show in another one (of values made in the graph itself)."""
+    (output,) = graph_module.graph.find_nodes(op="output")
+    inputs = {_storage(node) for node in graph_module.graph.find_nodes(op="placeholder")}
+    nodes = {each for each in output.args[0] if isinstance(each, torch.fx.Node)}
+    owned = [storage for storage in map(_storage, nodes) if storage is not None and storage not in inputs]
+    return len(set(owned)) < len(owned)
+
+
+def _storage(node: torch.fx.Node) -> int | None:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return int(value.untyped_storage()._cdata)
+
+
+def _tell_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:
+    page = recorder.draft()
+    if page is None:
+        return
+    labels = narrate.labels(graph_module.graph, page.compile_id, stage)
+    page.add_to_graph("buffers", *narrate.buffers(emitted.schedule.program, labels))
+    page.add_to_graph("fusions", *narrate.fusions(emitted.schedule.decisions, labels))
+    page.add_to_graph("kernels", *narrate.kernels(cpp.describe(emitted), labels))
+    earlier = str(page.graph_fields.get("wrapper", ""))
+    page.write_graph(wrapper=earlier + narrate.wrapper(emitted.wrapper, labels))
+
+
+def verified(compiled: BoxedFunction, reference: BoxedFunction, stage: str) -> BoxedFunction:
+    """``compiled``, compared with ``reference`` at every call (same inputs, same random state).
+
+    Raises, when called:
+        errors.VerificationFailed: they differ by more than rounding.
+    """
+
+    def run(arguments: list[Any]) -> Sequence[Any]:
+        copies = [each.clone() if isinstance(each, torch.Tensor) else each for each in arguments]
+        with torch.random.fork_rng():
+            expected = reference(copies)
+        results = compiled(arguments)
+        try:
+            torch.testing.assert_close(tuple(results), tuple(expected), equal_nan=True, check_stride=True)
+        except AssertionError as difference:
+            raise errors.VerificationFailed(stage, str(difference)) from None
+        return results
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _attribute(graph_module: torch.fx.GraphModule, path: str) -> torch.Tensor:
+    """A tensor that a graph holds itself (a constant of the user's program)."""
+    value: torch.Tensor = operator.attrgetter(path)(graph_module)
+    return value
+
+
+def note(text: str) -> None:
+    """Tell the record what a reader of the pictures must know."""
+    page = recorder.draft()
+    if page is not None:
+        page.add_to_graph("notes", text)

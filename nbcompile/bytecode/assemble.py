@@ -1,0 +1,269 @@
+"""From a list of instructions back to a code object.
+
+    LOAD_FAST  argval='x'             7C 03
+    FOR_ITER   target=<Label>    ->   5D 09          (and 90 01 before it, where 9 is too far for a byte)
+    Protection(<Label>, 1, True)      14 to 40 -> 96 [1] lasti
+
+Meanings become numbers again: names and constants are looked up in the tables
+of the code object that the new one is made like (and appended where missing),
+labels become distances, EXTENDED_ARG and CACHE units come back, and the tables
+of source positions and of protected ranges are written anew.
+
+In torch: torch/_dynamo/bytecode_transformation.py (assemble). Read next:
+nbcompile/rewriting/resume.py, which uses it
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from types import CodeType
+from typing import Any
+
+from nbcompile.bytecode.dialects import ARGUMENT_KINDS, HERE, SUPERINSTRUCTIONS, flags, is_backward, local_slots
+from nbcompile.bytecode.flow import greatest_depth
+from nbcompile.bytecode.instruction import Instruction, Position, Protection
+
+
+def assemble(instructions: Sequence[Instruction], like: CodeType, **changes: Any) -> CodeType:
+    """A code object made of ``instructions``, otherwise like ``like``.
+
+    Args:
+        instructions: the body; every label that is used must stand somewhere.
+        like: gives everything else.
+        **changes: as in ``CodeType.replace``: ``co_name``, ``co_varnames``...
+    """
+    return assemble_with_offsets(instructions, like, **changes)[0]
+
+
+def assemble_with_offsets(
+    instructions: Sequence[Instruction], like: CodeType, **changes: Any
+) -> tuple[CodeType, tuple[int, ...]]:
+    """The code object, and for each of ``instructions`` the offset where it now stands."""
+    tables = _Tables(like, changes)
+    units = [unit for index, each in enumerate(instructions) for unit in tables.units(index, each)]
+    offsets = _lay_out(units)
+    first_line = changes.get("co_firstlineno", like.co_firstlineno)
+    code = like.replace(
+        **{
+            **changes,
+            "co_code": b"".join(_unit_bytes(unit) for unit in units),
+            "co_consts": tuple(tables.constants),
+            "co_names": tuple(tables.names),
+            "co_nlocals": len(tables.varnames),
+            "co_stacksize": max(like.co_stacksize, greatest_depth(list(instructions))),
+            "co_linetable": _position_table(units, first_line),
+            "co_exceptiontable": _exception_table(units, offsets),
+        }
+    )
+    first_unit = {unit.index: offset for unit, offset in zip(reversed(units), reversed(offsets[:-1]), strict=True)}
+    return code, tuple(2 * first_unit[index] for index in range(len(instructions)))
+
+
+@dataclass(slots=True)
+class _Unit:
+    """One instruction about to be written; ``arg`` of a jump is known last."""
+
+    index: int
+    instruction: Instruction
+    opcode: str
+    arg: int
+    prefixes: int = 0
+    """EXTENDED_ARG units before it."""
+
+    def size(self) -> int:
+        return self.prefixes + 1 + HERE.inline_caches.get(self.opcode, 0)
+
+
+class _Tables:
+    """The tables that arguments are indices into; they only ever grow."""
+
+    def __init__(self, like: CodeType, changes: dict[str, Any]) -> None:
+        self.constants: list[object] = list(changes.get("co_consts", like.co_consts))
+        self.names: list[str] = list(changes.get("co_names", like.co_names))
+        self.varnames: tuple[str, ...] = changes.get("co_varnames", like.co_varnames)
+        cellvars = changes.get("co_cellvars", like.co_cellvars)
+        freevars = changes.get("co_freevars", like.co_freevars)
+        self.slots = local_slots(self.varnames, cellvars, freevars)
+        self.same_slots = self.slots == local_slots(like.co_varnames, like.co_cellvars, like.co_freevars)
+        # A name may be a local (of an inlined comprehension) and a free variable at once: two slots.
+        first = {name: index for index, name in reversed(list(enumerate(self.slots)))}
+        last = {name: index for index, name in enumerate(self.slots)}
+        self.local_index = first
+        self.cell_index = {name: first[name] if name in cellvars else last[name] for name in self.slots}
+
+    def units(self, index: int, instruction: Instruction) -> Iterator[_Unit]:
+        """The instruction as one unit, or two where a superinstruction cannot hold its indices."""
+        kind = ARGUMENT_KINDS.get(instruction.opcode)
+        if kind == "locals":
+            yield from self._superinstruction(index, instruction)
+            return
+        opcode = HERE.pseudo.get(instruction.opcode, instruction.opcode)
+        arg = self._argument(kind, instruction)
+        yield _Unit(index, instruction, opcode, arg, _prefixes(arg))
+
+    def _argument(self, kind: str | None, instruction: Instruction) -> int:
+        match kind:
+            case "jump":
+                return 0
+            case "name":
+                bits = HERE.flag_bits.get(instruction.opcode, 0)
+                index = _index(self.names, instruction.argval, (instruction.arg or 0) >> bits)
+                return index << bits | flags(instruction)
+            case "constant":
+                return _index(self.constants, instruction.argval, instruction.arg)
+            case "local" | "cell" if self._still_at(instruction):
+                return instruction.arg or 0
+            case "local":
+                return self.local_index[str(instruction.argval)]
+            case "cell":
+                return self.cell_index[str(instruction.argval)]
+            case _:
+                return instruction.arg or 0
+
+    def _still_at(self, instruction: Instruction) -> bool:
+        arg = instruction.arg
+        return self.same_slots and arg is not None and arg < len(self.slots) and self.slots[arg] == instruction.argval
+
+    def _superinstruction(self, index: int, instruction: Instruction) -> Iterator[_Unit]:
+        assert isinstance(instruction.argval, tuple)
+        first, second = (self.local_index[name] for name in instruction.argval)
+        if first < 16 and second < 16:
+            yield _Unit(index, instruction, instruction.opcode, first << 4 | second)
+            return
+        for opcode, slot in zip(SUPERINSTRUCTIONS[instruction.opcode], (first, second), strict=True):
+            yield _Unit(index, instruction, opcode, slot, _prefixes(slot))
+
+
+def _index(table: list[Any], value: object, hint: int | None) -> int:
+    """Where a value stands in a table, appended if missing; equal constants of two types are two."""
+    if hint is not None and hint < len(table) and table[hint] is value:
+        return hint
+    for index, each in enumerate(table):
+        if each is value or (isinstance(value, str) and type(each) is str and each == value):
+            return index
+    table.append(value)
+    return len(table) - 1
+
+
+def _prefixes(arg: int) -> int:
+    return max(0, (arg.bit_length() - 1) // 8)
+
+
+def _lay_out(units: list[_Unit]) -> list[int]:
+    """Set the distances of jumps; give the place of each unit, and the end, in code units.
+
+    A prefix that a far jump needs moves everything behind it, which may make
+    another jump far: repeat until nothing grows. Nothing ever shrinks, so this
+    ends.
+    """
+    places = {unit.instruction.label: position for position, unit in reversed(list(enumerate(units)))}
+    jumps = [(position, unit) for position, unit in enumerate(units) if unit.instruction.target is not None]
+    while True:
+        offsets = [0]
+        for unit in units:
+            offsets.append(offsets[-1] + unit.size())
+        grew = False
+        for position, unit in jumps:
+            distance = offsets[places[unit.instruction.target]] - offsets[position + 1]
+            assert distance == 0 or (distance < 0) == is_backward(unit.opcode), f"{unit.instruction}: wrong way"
+            unit.arg = abs(distance)
+            needed = max(unit.prefixes, _prefixes(unit.arg))
+            grew |= needed > unit.prefixes
+            unit.prefixes = needed
+        if not grew:
+            return offsets
+
+
+def _unit_bytes(unit: _Unit) -> bytes:
+    written = bytearray()
+    for prefix in range(unit.prefixes, 0, -1):
+        written += bytes((dis.EXTENDED_ARG, unit.arg >> 8 * prefix & 255))
+    written += bytes((dis.opmap[unit.opcode], unit.arg & 255))
+    return bytes(written) + bytes(2 * HERE.inline_caches.get(unit.opcode, 0))
+
+
+# -- the exception table ------------------------------------------------------------------------------
+
+
+def _exception_table(units: list[_Unit], offsets: list[int]) -> bytes:
+    labelled = zip(reversed(units), reversed(offsets[:-1]), strict=True)
+    places = {unit.instruction.label: offset for unit, offset in labelled}
+    written = bytearray()
+    start = 0
+    for protection, group in groupby(units, key=lambda unit: unit.instruction.protection):
+        size = sum(unit.size() for unit in group)
+        if protection is not None:
+            written += _exception_entry(start, size, places[protection.target], protection)
+        start += size
+    return bytes(written)
+
+
+def _exception_entry(start: int, size: int, target: int, protection: Protection) -> bytes:
+    numbers = (start, size, target, protection.depth << 1 | protection.lasti)
+    entry = bytearray(b"".join(_big_endian(number) for number in numbers))
+    entry[0] |= 128  # the only byte of an entry with this bit: CPython searches the table by halving
+    return bytes(entry)
+
+
+def _big_endian(number: int) -> bytes:
+    """Six bits a byte, high bits first; bit 64 says that more follows."""
+    digits = [number & 63]
+    while number := number >> 6:
+        digits.append(number & 63 | 64)
+    return bytes(reversed(digits))
+
+
+# -- the table of source positions --------------------------------------------------------------------
+# https://github.com/python/cpython/blob/3.11/Objects/locations.md describes the five forms of an entry.
+
+_SHORT_COLUMN, _ONE_LINE, _NO_COLUMNS, _LONG, _NOWHERE = 0, 10, 13, 14, 15
+
+
+def _position_table(units: list[_Unit], first_line: int) -> bytes:
+    written = bytearray()
+    line = first_line
+    for position, group in groupby(units, key=lambda unit: unit.instruction.position):
+        size = sum(unit.size() for unit in group)
+        while size > 0:
+            covered = min(size, 8)
+            written += _position_entry(position, covered, line)
+            line = line if position.line is None else position.line
+            size -= covered
+    return bytes(written)
+
+
+def _position_entry(position: Position, size: int, previous_line: int) -> bytes:
+    line, end_line, column, end_column = position
+    if line is None:
+        return _entry(_NOWHERE, size)
+    delta = line - previous_line
+    if column is None and end_column is None and end_line in (None, line):
+        return _entry(_NO_COLUMNS, size, _signed(delta))
+    if column is not None and end_column is not None and end_line == line:
+        if delta == 0 and column < 80 and 0 <= end_column - column < 16:
+            return _entry(_SHORT_COLUMN + column // 8, size, bytes((column % 8 << 4 | end_column - column,)))
+        if 0 <= delta <= 2 and column < 128 and end_column < 128:
+            return _entry(_ONE_LINE + delta, size, bytes((column, end_column)))
+    columns = ((each if each is not None else -1) + 1 for each in (column, end_column))
+    lines = (end_line if end_line is not None else line) - line
+    return _entry(_LONG, size, _signed(delta), _little_endian(lines), *map(_little_endian, columns))
+
+
+def _entry(form: int, size: int, *rest: bytes) -> bytes:
+    return bytes((128 | form << 3 | size - 1,)) + b"".join(rest)
+
+
+def _signed(number: int) -> bytes:
+    return _little_endian(-number << 1 | 1 if number < 0 else number << 1)
+
+
+def _little_endian(number: int) -> bytes:
+    """Six bits a byte, low bits first; bit 64 says that more follows."""
+    written = bytearray()
+    while number >= 64:
+        written.append(number & 63 | 64)
+        number >>= 6
+    return bytes(written) + bytes((number,))

@@ -1,0 +1,403 @@
+"""What CPython 3.11, 3.12 and 3.13 spell differently, as tables.
+
+The bytecode changes with every minor version; nearly all of that is a matter
+of spelling. Code that works on instructions asks these tables and stays one:
+
+    3.11  POP_JUMP_FORWARD_IF_FALSE          jump_condition(...) == "false"
+    3.13  POP_JUMP_IF_FALSE                  jump_condition(...) == "false"
+    3.12  PUSH_NULL, LOAD_FAST f, CALL       HERE.null_below_callable is True
+    3.13  LOAD_FAST f, PUSH_NULL, CALL       HERE.null_below_callable is False
+
+In torch: torch/_dynamo/bytecode_transformation.py (its version checks). Read
+next: nbcompile/bytecode/flow.py
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from dataclasses import dataclass, field
+
+from nbcompile.bytecode.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one version of CPython spells things."""
+
+    version: tuple[int, int]
+    inline_caches: dict[str, int]
+    """Empty code units that follow an instruction and belong to it."""
+    null_below_callable: bool
+    """Whether the stack before CALL is ``NULL f`` (or ``method self``) rather than ``f NULL`` (``f self``)."""
+    loop_exit_skips: int
+    """Instructions (END_FOR, POP_TOP) at FOR_ITER's target that an exhausted loop jumps over."""
+    compare_shift: int
+    """COMPARE_OP's operator is ``dis.cmp_op[arg >> compare_shift]``."""
+    compare_to_bool: int
+    """The bit of COMPARE_OP's argument that says: convert the result to bool."""
+    flag_bits: dict[str, int]
+    """Low bits of an argument that are flags, below an index into co_names."""
+    pseudo: dict[str, str] = field(default_factory=dict)
+    """Spellings of ours for what the interpreter folds into another opcode."""
+
+
+_DIALECTS = (
+    Dialect(
+        version=(3, 11),
+        inline_caches={
+            "BINARY_SUBSCR": 4,
+            "STORE_SUBSCR": 1,
+            "UNPACK_SEQUENCE": 1,
+            "STORE_ATTR": 4,
+            "LOAD_ATTR": 4,
+            "COMPARE_OP": 2,
+            "LOAD_GLOBAL": 5,
+            "BINARY_OP": 1,
+            "LOAD_METHOD": 10,
+            "PRECALL": 1,
+            "CALL": 4,
+        },
+        null_below_callable=True,
+        loop_exit_skips=0,
+        compare_shift=0,
+        compare_to_bool=0,
+        flag_bits={"LOAD_GLOBAL": 1},
+    ),
+    Dialect(
+        version=(3, 12),
+        inline_caches={
+            "BINARY_SUBSCR": 1,
+            "STORE_SUBSCR": 1,
+            "UNPACK_SEQUENCE": 1,
+            "FOR_ITER": 1,
+            "STORE_ATTR": 4,
+            "LOAD_ATTR": 9,
+            "COMPARE_OP": 1,
+            "LOAD_GLOBAL": 4,
+            "BINARY_OP": 1,
+            "SEND": 1,
+            "LOAD_SUPER_ATTR": 1,
+            "CALL": 3,
+        },
+        null_below_callable=True,
+        loop_exit_skips=1,
+        compare_shift=4,
+        compare_to_bool=0,
+        flag_bits={"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2},
+    ),
+    Dialect(
+        version=(3, 13),
+        inline_caches={
+            "BINARY_SUBSCR": 1,
+            "STORE_SUBSCR": 1,
+            "UNPACK_SEQUENCE": 1,
+            "FOR_ITER": 1,
+            "STORE_ATTR": 4,
+            "LOAD_ATTR": 9,
+            "COMPARE_OP": 1,
+            "LOAD_GLOBAL": 4,
+            "BINARY_OP": 1,
+            "SEND": 1,
+            "LOAD_SUPER_ATTR": 1,
+            "CALL": 3,
+            "CONTAINS_OP": 1,
+            "JUMP_BACKWARD": 1,
+            "TO_BOOL": 3,
+            "POP_JUMP_IF_TRUE": 1,
+            "POP_JUMP_IF_FALSE": 1,
+            "POP_JUMP_IF_NONE": 1,
+            "POP_JUMP_IF_NOT_NONE": 1,
+        },
+        null_below_callable=False,
+        loop_exit_skips=2,
+        compare_shift=5,
+        compare_to_bool=16,
+        flag_bits={"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2},
+        # 3.13 writes LOAD_FAST for the cell itself too; reading it back as LOAD_CLOSURE keeps the two apart.
+        pseudo={"LOAD_CLOSURE": "LOAD_FAST"},
+    ),
+)
+DIALECTS = {each.version: each for each in _DIALECTS}
+HERE = DIALECTS[sys.version_info[:2]]
+"""The dialect of the interpreter that runs this."""
+
+# -- local variables ---------------------------------------------------------------------------------
+
+LOCAL_ACCESS: dict[str, tuple[str, ...]] = {
+    "LOAD_FAST": ("read",),
+    "LOAD_FAST_CHECK": ("read",),
+    "LOAD_FAST_AND_CLEAR": ("take",),
+    "STORE_FAST": ("write",),
+    "DELETE_FAST": ("delete",),
+    "LOAD_FAST_LOAD_FAST": ("read", "read"),
+    "STORE_FAST_LOAD_FAST": ("write", "read"),
+    "STORE_FAST_STORE_FAST": ("write", "write"),
+}
+"""What an instruction does to the local(s) it names, in order.
+
+``take`` reads a local that may be unbound (then it pushes NULL) and unbinds it:
+an inlined comprehension saves the outer variable of the same name with it.
+"""
+
+CELL_ACCESS = frozenset(
+    {
+        "MAKE_CELL",
+        "LOAD_CLOSURE",
+        "LOAD_DEREF",
+        "STORE_DEREF",
+        "DELETE_DEREF",
+        "LOAD_CLASSDEREF",
+        "LOAD_FROM_DICT_OR_DEREF",
+    }
+)
+"""Opcodes that name a variable shared with another function."""
+
+SUPERINSTRUCTIONS: dict[str, tuple[str, str]] = {
+    "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+    "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+    "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+}
+"""Two instructions in one; each of the two indices has four bits (3.13)."""
+
+# -- jumps -------------------------------------------------------------------------------------------
+
+CONDITIONAL_JUMPS: dict[str, str] = {
+    **{
+        f"POP_JUMP_{way}IF_{what.upper()}": what
+        for way in ("", "FORWARD_", "BACKWARD_")
+        for what in ("true", "false", "none", "not_none")
+    },
+    "JUMP_IF_TRUE_OR_POP": "true_or_pop",
+    "JUMP_IF_FALSE_OR_POP": "false_or_pop",
+}
+"""Jumps that test the top of the stack. ``*_or_pop`` keep it when they jump; all others pop it."""
+
+UNCONDITIONAL_JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
+ITERATION_JUMPS = frozenset({"FOR_ITER", "SEND"})
+JUMPS = frozenset(CONDITIONAL_JUMPS) | UNCONDITIONAL_JUMPS | ITERATION_JUMPS
+LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "INTERPRETER_EXIT"})
+"""After these, the next instruction does not follow."""
+
+
+def jump_condition(opcode: str) -> str | None:
+    """What makes a conditional jump jump; None for every other opcode."""
+    return CONDITIONAL_JUMPS.get(opcode)
+
+
+def is_backward(opcode: str) -> bool:
+    """Whether the distance that the opcode stores points back."""
+    return "BACKWARD" in opcode
+
+
+# -- families ------------------------------------------------------------------------------------------
+
+REAL_OPCODES = getattr(dis, "MIN_INSTRUMENTED_OPCODE", 0) or min(
+    (number for name, number in dis.opmap.items() if name.startswith("INSTRUMENTED_")), default=256
+)
+"""Numbers from here on are pseudo-instructions or the debugger's; they are never met in ``co_code``."""
+
+FAMILIES: dict[str, frozenset[str]] = {
+    "locals": frozenset(LOCAL_ACCESS),
+    "cells": CELL_ACCESS | {"COPY_FREE_VARS"},
+    "names": frozenset(
+        {
+            "LOAD_GLOBAL",
+            "STORE_GLOBAL",
+            "DELETE_GLOBAL",
+            "LOAD_NAME",
+            "STORE_NAME",
+            "DELETE_NAME",
+            "LOAD_LOCALS",
+            "LOAD_FROM_DICT_OR_GLOBALS",
+            "SETUP_ANNOTATIONS",
+            "LOAD_BUILD_CLASS",
+        }
+    ),
+    "constants": frozenset({"LOAD_CONST", "LOAD_ASSERTION_ERROR"}),
+    "attributes": frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"}),
+    "items": frozenset(
+        {
+            "BINARY_SUBSCR",
+            "STORE_SUBSCR",
+            "DELETE_SUBSCR",
+            "BINARY_SLICE",
+            "STORE_SLICE",
+            "BUILD_SLICE",
+        }
+    ),
+    "operators": frozenset(
+        {
+            "UNARY_POSITIVE",
+            "UNARY_NEGATIVE",
+            "UNARY_NOT",
+            "UNARY_INVERT",
+            "BINARY_OP",
+            "COMPARE_OP",
+            "IS_OP",
+            "CONTAINS_OP",
+            "TO_BOOL",
+        }
+    ),
+    "stack": frozenset({"POP_TOP", "PUSH_NULL", "NOP", "COPY", "SWAP", "CACHE", "EXTENDED_ARG", "RESUME", "RESERVED"}),
+    "calls": frozenset(
+        {
+            "PRECALL",
+            "KW_NAMES",
+            "CALL",
+            "CALL_KW",
+            "CALL_FUNCTION_EX",
+            "CALL_INTRINSIC_1",
+            "CALL_INTRINSIC_2",
+            "MAKE_FUNCTION",
+            "SET_FUNCTION_ATTRIBUTE",
+            "EXIT_INIT_CHECK",
+        }
+    ),
+    "jumps": frozenset(CONDITIONAL_JUMPS) | UNCONDITIONAL_JUMPS | {"ENTER_EXECUTOR"},
+    "iteration": frozenset({"GET_ITER", "FOR_ITER", "END_FOR", "GET_LEN", "UNPACK_SEQUENCE", "UNPACK_EX"}),
+    "containers": frozenset(
+        {
+            "BUILD_TUPLE",
+            "BUILD_LIST",
+            "BUILD_SET",
+            "BUILD_MAP",
+            "BUILD_CONST_KEY_MAP",
+            "LIST_APPEND",
+            "SET_ADD",
+            "MAP_ADD",
+            "LIST_EXTEND",
+            "SET_UPDATE",
+            "DICT_UPDATE",
+            "DICT_MERGE",
+            "LIST_TO_TUPLE",
+        }
+    ),
+    "strings": frozenset({"BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"}),
+    "matching": frozenset({"MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "MATCH_CLASS"}),
+    "exceptions": frozenset(
+        {
+            "RAISE_VARARGS",
+            "RERAISE",
+            "PUSH_EXC_INFO",
+            "POP_EXCEPT",
+            "CHECK_EXC_MATCH",
+            "CHECK_EG_MATCH",
+            "PREP_RERAISE_STAR",
+            "CLEANUP_THROW",
+        }
+    ),
+    "contexts": frozenset({"BEFORE_WITH", "WITH_EXCEPT_START"}),
+    "imports": frozenset({"IMPORT_NAME", "IMPORT_FROM", "IMPORT_STAR"}),
+    "returns": frozenset({"RETURN_VALUE", "RETURN_CONST", "INTERPRETER_EXIT"}),
+    "generators": frozenset(
+        {
+            "RETURN_GENERATOR",
+            "YIELD_VALUE",
+            "SEND",
+            "END_SEND",
+            "GET_YIELD_FROM_ITER",
+            "GET_AWAITABLE",
+            "GET_AITER",
+            "GET_ANEXT",
+            "END_ASYNC_FOR",
+            "BEFORE_ASYNC_WITH",
+            "ASYNC_GEN_WRAP",
+        }
+    ),
+    "interactive": frozenset({"PRINT_EXPR"}),
+}
+"""Every opcode of the three versions by family, one handler table each (tracing/handlers/)."""
+
+
+# -- flags inside arguments ---------------------------------------------------------------------------
+
+
+def pushes_null(instruction: Instruction) -> bool:
+    """Whether a LOAD_GLOBAL pushes NULL beside the value, ready to be called."""
+    return instruction.opcode == "LOAD_GLOBAL" and bool((instruction.arg or 0) & 1)
+
+
+def loads_method(instruction: Instruction) -> bool:
+    """Whether it pushes two values: a function and its self, or NULL and an attribute (in HERE's order)."""
+    if instruction.opcode == "LOAD_METHOD":
+        return True
+    return instruction.opcode in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and bool(flags(instruction) & 1)
+
+
+def is_two_argument_super(instruction: Instruction) -> bool:
+    """Whether LOAD_SUPER_ATTR stands for ``super(cls, self).name`` as opposed to ``super().name``."""
+    return instruction.opcode == "LOAD_SUPER_ATTR" and bool(flags(instruction) & 2)
+
+
+def converts_to_bool(instruction: Instruction) -> bool:
+    """Whether COMPARE_OP gives a bool, whatever the comparison returned (3.13)."""
+    return instruction.opcode == "COMPARE_OP" and bool((instruction.arg or 0) & HERE.compare_to_bool)
+
+
+def flags(instruction: Instruction) -> int:
+    """The flag bits of an argument that also holds an index."""
+    return (instruction.arg or 0) & ((1 << HERE.flag_bits.get(instruction.opcode, 0)) - 1)
+
+
+# -- what arguments mean ------------------------------------------------------------------------------
+
+
+def _argument_kinds() -> dict[str, str]:
+    """``name``, ``constant``, ``local``, ``locals``, ``cell``, ``jump``, ``compare``, ``operator`` by opcode."""
+    kinds: dict[str, str] = {}
+    by_number = (("name", dis.hasname), ("constant", dis.hasconst), ("local", dis.haslocal), ("cell", dis.hasfree))
+    for kind, numbers in by_number:
+        kinds.update({dis.opname[number]: kind for number in numbers if number < 256})
+    kinds.update(dict.fromkeys(JUMPS, "jump"))
+    kinds.update(dict.fromkeys(SUPERINSTRUCTIONS, "locals"))
+    kinds.update({"COMPARE_OP": "compare", "BINARY_OP": "operator", "LOAD_CLOSURE": "cell"})
+    return kinds
+
+
+ARGUMENT_KINDS = _argument_kinds()
+
+BINARY_OPERATORS = (
+    "+",
+    "&",
+    "//",
+    "<<",
+    "@",
+    "*",
+    "%",
+    "|",
+    "**",
+    ">>",
+    "-",
+    "/",
+    "^",
+    "+=",
+    "&=",
+    "//=",
+    "<<=",
+    "@=",
+    "*=",
+    "%=",
+    "|=",
+    "**=",
+    ">>=",
+    "-=",
+    "/=",
+    "^=",
+)
+"""BINARY_OP's operators by argument, the same in all three versions."""
+
+
+def has_argument(opcode: str) -> bool:
+    """Whether the opcode's argument means anything (else it is not shown)."""
+    return opcode in _HAVE_ARGUMENT
+
+
+_HAVE_ARGUMENT = frozenset(
+    name for name, number in dis.opmap.items() if number in getattr(dis, "hasarg", range(dis.HAVE_ARGUMENT, 256))
+)
+
+
+def local_slots(varnames: tuple[str, ...], cellvars: tuple[str, ...], freevars: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of a frame's slots in order; a cell variable that is also a local has that local's slot."""
+    return varnames + tuple(name for name in cellvars if name not in varnames) + freevars

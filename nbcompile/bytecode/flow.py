@@ -1,0 +1,270 @@
+"""Where control can go, how deep the stack is, and which variables are still needed.
+
+    y = x * 2          live before:  x         depth 0
+    print(y)           live before:  x, y      depth 0
+    return x           live before:  x         depth 0
+
+All three answers follow exception handlers too: what a handler reads is live
+wherever its protected range can raise.
+
+In torch: torch/_dynamo/bytecode_analysis.py. Read next:
+nbcompile/bytecode/assemble.py (needs the depth), nbcompile/rewriting/resume.py
+(needs liveness)
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbcompile.bytecode.dialects import CELL_ACCESS, HERE, LEAVES, LOCAL_ACCESS, UNCONDITIONAL_JUMPS, has_argument
+from nbcompile.bytecode.instruction import Instruction, label_indices
+
+INTROSPECTION = frozenset({"locals", "vars", "dir", "eval", "exec"})
+"""Builtins that read any variable of the frame which calls them, without naming it."""
+
+
+# -- where control can go -----------------------------------------------------------------------------
+
+
+def successors(instructions: list[Instruction]) -> list[tuple[int, ...]]:
+    """For each instruction, the indices of those that may run next if it does not raise."""
+    places = label_indices(instructions)
+    following = []
+    for index, each in enumerate(instructions):
+        falls_through = each.opcode not in LEAVES and each.opcode not in UNCONDITIONAL_JUMPS
+        after = (index + 1,) if falls_through and index + 1 < len(instructions) else ()
+        following.append((*after, places[each.target]) if each.target is not None else after)
+    return following
+
+
+def handlers(instructions: list[Instruction]) -> list[int | None]:
+    """For each instruction, the index of the handler that runs if it raises."""
+    places = label_indices(instructions)
+    return [None if each.protection is None else places[each.protection.target] for each in instructions]
+
+
+def reachable(instructions: list[Instruction], start: int = 0) -> frozenset[int]:
+    """The indices of all instructions that may run once ``start`` does."""
+    following, handler = successors(instructions), handlers(instructions)
+    seen: set[int] = set()
+    pending = [start]
+    while pending:
+        index = pending.pop()
+        if index in seen:
+            continue
+        seen.add(index)
+        pending += following[index]
+        raised = handler[index]
+        if raised is not None:
+            pending.append(raised)
+    return frozenset(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Instructions ``start`` to ``end`` (exclusive) that run in a row; indices of the blocks that may follow."""
+
+    start: int
+    end: int
+    successors: tuple[int, ...]
+    handler: int | None
+    """The block that runs if one of its instructions raises."""
+
+
+def blocks(instructions: list[Instruction]) -> list[Block]:
+    """Cut the code wherever control can enter or leave, and where protection changes."""
+    following, handler = successors(instructions), handlers(instructions)
+    starts = [
+        index
+        for index, each in enumerate(instructions)
+        if index == 0
+        or each.label is not None
+        or following[index - 1] != (index,)
+        or handler[index] != handler[index - 1]
+    ]
+    number = {start: position for position, start in enumerate(starts)}
+    ends = [*starts[1:], len(instructions)]
+    return [
+        Block(start, end, tuple(number[index] for index in following[end - 1]), _number(number, handler[start]))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _number(numbers: dict[int, int], index: int | None) -> int | None:
+    return None if index is None else numbers[index]
+
+
+# -- how deep the stack is ----------------------------------------------------------------------------
+
+
+def stack_effect(instruction: Instruction, jumps: bool = False) -> int:
+    """By how much the instruction changes the depth of the stack."""
+    match instruction.opcode:
+        case "RETURN_GENERATOR":
+            return 1  # the generator starts with the value sent to it, which dis counts elsewhere
+        case "PRECALL":
+            return 0  # 3.11: dis books the arguments' popping here; CALL does it
+        case "CALL" if HERE.version == (3, 11):
+            return -(instruction.arg or 0) - 1
+        case opcode:
+            arg = (instruction.arg or 0) if has_argument(opcode) else None
+            return dis.stack_effect(dis.opmap[opcode], arg, jump=jumps)
+
+
+def stack_depth(instructions: list[Instruction], start: int = 0, depth: int = 0) -> list[int | None]:
+    """The depth of the stack before each instruction; None where control never comes from ``start``.
+
+    Args:
+        instructions: the code.
+        start: index of the instruction to begin with.
+        depth: the depth there.
+    """
+    places = label_indices(instructions)
+    depths: list[int | None] = [None] * len(instructions)
+    pending = [(start, depth)]
+    while pending:
+        index, here = pending.pop()
+        if index >= len(instructions) or depths[index] is not None:
+            continue
+        depths[index] = here
+        each = instructions[index]
+        if each.protection is not None:
+            pending.append((places[each.protection.target], each.protection.depth + each.protection.lasti + 1))
+        if each.target is not None:
+            pending.append((places[each.target], here + stack_effect(each, jumps=True)))
+        if each.opcode not in LEAVES and each.opcode not in UNCONDITIONAL_JUMPS:
+            pending.append((index + 1, here + stack_effect(each)))
+    return depths
+
+
+def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
+    """For each instruction, the stack slots that save what was being handled outside a handler, lowest first.
+
+    ``PUSH_EXC_INFO`` at the start of a handler makes its exception the current
+    one and leaves the one before it on the stack; ``POP_EXCEPT`` puts that back.
+    """
+    places = label_indices(instructions)
+    depths = stack_depth(instructions)
+    slots: list[tuple[int, ...] | None] = [None] * len(instructions)
+    pending: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+    while pending:
+        index, here = pending.pop()
+        depth = depths[index] if index < len(instructions) else None
+        if depth is None or slots[index] is not None:
+            continue
+        slots[index] = here
+        each = instructions[index]
+        if each.protection is not None:
+            kept = tuple(slot for slot in here if slot < each.protection.depth)
+            pending.append((places[each.protection.target], kept))
+        match each.opcode:
+            case "PUSH_EXC_INFO":
+                here = (*here, depth - 1)
+            case "POP_EXCEPT":
+                here = here[:-1]
+            case "SWAP":
+                other = depth - (each.arg or 0)
+                swapped = {depth - 1: other, other: depth - 1}
+                here = tuple(swapped.get(slot, slot) for slot in here)
+        if each.target is not None:
+            pending.append((places[each.target], here))
+        if each.opcode not in LEAVES and each.opcode not in UNCONDITIONAL_JUMPS:
+            pending.append((index + 1, here))
+    return [each if each is not None else () for each in slots]
+
+
+def greatest_depth(instructions: list[Instruction]) -> int:
+    """The size of the stack that the code needs."""
+    depths = stack_depth(instructions)
+    after = (
+        here + max(stack_effect(each), stack_effect(each, jumps=True))
+        for each, here in zip(instructions, depths, strict=True)
+        if here is not None
+    )
+    return max((*(here for here in depths if here is not None), *after), default=0)
+
+
+# -- which variables are still needed -----------------------------------------------------------------
+
+
+def live_locals(instructions: list[Instruction], index: int, every: Sequence[str] = ()) -> frozenset[str]:
+    """Locals and cells that may still be read once ``index`` runs, handlers included.
+
+    A cell counts as read wherever it is named at all, stores included: another
+    function may look at it. Unbinding a local counts as reading it, because it
+    raises where there is nothing to unbind.
+
+    Args:
+        instructions: the code.
+        index: where execution goes on.
+        every: the frame's variables, its first argument first (``co_varnames``).
+            They are all live if the code calls ``locals()`` or another builtin
+            that looks at its caller, and ``super()`` looks at the first. Default:
+            those that some instruction names, in no order.
+    """
+    return _liveness(instructions, index) | _read_unnamed(instructions, every)
+
+
+def _read_unnamed(instructions: list[Instruction], every: Sequence[str]) -> frozenset[str]:
+    # Wherever these stand: before ``index`` one may have been loaded that is yet to be called.
+    loaded = {each.argval for each in instructions if each.opcode == "LOAD_GLOBAL"}
+    if "super" not in loaded and not loaded & INTROSPECTION:
+        return frozenset()
+    if not every:
+        return frozenset(name for each in instructions for _, name in variable_accesses(each))
+    return frozenset(every if loaded & INTROSPECTION else every[:1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """What running an instruction or a block does to liveness."""
+
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+
+def _liveness(instructions: list[Instruction], index: int) -> frozenset[str]:
+    graph = blocks(instructions)
+    effects = [_effect(instructions[block.start : block.end]) for block in graph]
+    live: list[frozenset[str]] = [frozenset()] * len(graph)
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(range(len(graph))):
+            before = _live_before(graph[number], effects[number], live)
+            changed |= before != live[number]
+            live[number] = before
+    for block in graph:
+        if block.start <= index < block.end:
+            return _live_before(block, _effect(instructions[index : block.end]), live)
+    raise IndexError(index)
+
+
+def _live_before(block: Block, effect: _Effect, live: list[frozenset[str]]) -> frozenset[str]:
+    after = frozenset().union(*(live[each] for each in block.successors))
+    raised = frozenset() if block.handler is None else live[block.handler]
+    # The handler may run after any instruction of the block: no store of the block shields it.
+    return (after - effect.writes) | effect.reads | raised
+
+
+def _effect(instructions: list[Instruction]) -> _Effect:
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for each in instructions:
+        for access, name in variable_accesses(each):
+            if access == "write":
+                writes.add(name)
+            elif name not in writes:
+                reads.add(name)
+    return _Effect(frozenset(reads), frozenset(writes))
+
+
+def variable_accesses(instruction: Instruction) -> list[tuple[str, str]]:
+    """``(access, name)`` for each local or cell it names, in order (dialects.LOCAL_ACCESS, or ``cell``)."""
+    if instruction.opcode in CELL_ACCESS:
+        return [("cell", str(instruction.argval))]
+    accesses = LOCAL_ACCESS.get(instruction.opcode, ())
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (str(instruction.argval),)
+    return list(zip(accesses, names, strict=True)) if accesses else []

@@ -1,0 +1,103 @@
+"""A guard: a promise about the value at an address.
+
+The tracer emits guards as data; guarding/check.py compiles that very list into
+torch's C++ guard tree, guarding/explain.py prints it, the record keeps it.
+What is displayed is what is executed, because it is one list.
+
+    Guard(LocalSource("k"), GuardKind.EQUALS_MATCH, 3)      L['k'] == 3
+
+In torch: torch/_guards.py (Guard), torch/_dynamo/guards.py (GuardBuilder).
+Read next: nbcompile/guarding/check.py
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from nbcompile.capture.source import Source
+from nbcompile.record.model import StackLine
+
+
+class GuardKind(enum.StrEnum):
+    """What kind of promise; ``expected`` of the guard is as said here."""
+
+    TYPE_MATCH = "TYPE_MATCH"  # expected: the class; type(value) is expected
+    ID_MATCH = "ID_MATCH"  # expected: the object; value is expected
+    NONE_MATCH = "NONE_MATCH"  # expected: None
+    BOOL_MATCH = "BOOL_MATCH"  # expected: True or False
+    EQUALS_MATCH = "EQUALS_MATCH"  # expected: an int, str, dtype, tuple of these...; same type and ==
+    FUNCTION_MATCH = "FUNCTION_MATCH"  # expected: the function; its __code__ is the same object
+    NAN_MATCH = "NAN_MATCH"  # expected: nan (float or complex)
+    SEQUENCE_LENGTH = "SEQUENCE_LENGTH"  # expected: int; len(value)
+    DICT_LENGTH = "DICT_LENGTH"  # expected: int; len(dict)
+    DICT_KEYS = "DICT_KEYS"  # expected: tuple of keys, in order
+    DICT_CONTAINS = "DICT_CONTAINS"  # expected: (key, bool)
+    SET_CONTAINS = "SET_CONTAINS"  # expected: (item, bool)
+    HASATTR = "HASATTR"  # expected: (name, bool)
+    NOT_IN_GENERIC_DICT = "NOT_PRESENT_IN_GENERIC_DICT"  # expected: name; not in value.__dict__
+    TUPLE_ITERATOR_LEN = "TUPLE_ITERATOR_LEN"  # expected: int
+    RANGE_ITERATOR_MATCH = "RANGE_ITERATOR_MATCH"  # expected: (start, stop, step)
+    TENSOR_MATCH = "TENSOR_MATCH"  # expected: TensorFacts
+    DIMENSION_MARKING = "DIMENSION_DYNAMIC_MARKING_GUARD"  # expected: TensorMarks
+    OBJECT_ALIASING = "OBJECT_ALIASING"  # expected: another Source; value is that value
+    # No source: about several values, or about the state of the process.
+    NO_OBJECT_ALIASING = "NO_OBJECT_ALIASING"  # expected: tuple of Sources, all different objects
+    NO_TENSOR_ALIASING = "NO_TENSOR_ALIASING"  # expected: tuple of Sources, all different tensors
+    SHAPE_ENV = "SHAPE_ENV"  # expected: ShapeGuards
+    GLOBAL_STATE = "GLOBAL_STATE"  # expected: None; grad mode, autocast, default dtype, threads, ...
+    TORCH_FUNCTION_MODE_STACK = "TORCH_FUNCTION_MODE_STACK"  # expected: tuple of modes
+    DEFAULT_DEVICE = "DEFAULT_DEVICE"  # expected: None
+    SAVED_TENSORS_HOOKS = "AUTOGRAD_SAVED_TENSORS_HOOKS"  # expected: None; no hook is active
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFacts:
+    """What TENSOR_MATCH promises beside class, dispatch keys, dtype, device, requires_grad.
+
+    A ``None`` among sizes or strides is a dynamic one: not checked here (a
+    SHAPE_ENV guard may still bound it).
+    """
+
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...] | None
+    """None: strides are not checked (subclasses, sparse layouts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMarks:
+    """Which dims the user marked dynamic, static or unbacked, when it was traced."""
+
+    present: tuple[tuple[str, frozenset[int]], ...] = ()
+    """(``"_dynamo_dynamic_indices"``, dims) for each mark that was there."""
+    absent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeGuards:
+    """Relations between sizes, as torch's ShapeEnv produced them.
+
+    ``expressions`` are Python texts over ``L[...]``/``G[...]`` expressions, such
+    as ``2 <= L['x'].size()[0]``; ``sources`` are all addresses they mention.
+    """
+
+    expressions: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One promise. ``stack`` is the user's code that needed it, outermost first."""
+
+    source: Source | None
+    kind: GuardKind
+    expected: object = None
+    stack: tuple[StackLine, ...] = ()
+
+    def key(self) -> tuple[object, ...]:
+        """Equal keys: the same promise, needed once."""
+        try:
+            hash(self.expected)
+        except TypeError:
+            return (self.source, self.kind, id(self.expected))
+        return (self.source, self.kind, type(self.expected), self.expected)

@@ -1,0 +1,13 @@
+"""The names of what nbcompile writes into ``fx.Node.meta``, beside torch's own entries.
+
+    node.meta[STACK]    who asked for this operator, as tuple[StackLine, ...]
+    node.meta[ORIGIN]   ("linear",): the captured nodes that an ATen node was made from
+
+In torch: ``stack_trace``, ``from_node`` (torch/fx/traceback.py). Read next:
+nbcompile/aot/provenance.py
+"""
+
+STACK = "nbc_stack"
+"""Set by the tracer on captured nodes, handed on to the nodes made from them."""
+ORIGIN = "nbc_from"
+"""Names of nodes of the captured graph, as a tuple."""

@@ -1,0 +1,217 @@
+"""How the residual program makes a value again, and which effects it replays.
+
+While tracing, values are symbolic. What the rest of the program needs of them
+when the graph has run is written down as a recipe, plain data that
+rewriting/residual.py turns into Python:
+
+    FromSource(LocalSource("x"))                        x
+    GraphOutput(0)                                      graph_out_0
+    Build("list", (GraphOutput(0), Constant(3)))        [graph_out_0, 3]
+
+A value with an identity of its own (a new list that is stored twice) is wrapped
+in :class:`Shared`; it is made once and referred to afterwards.
+
+In torch: VariableTracker.reconstruct and PyCodegen (torch/_dynamo/codegen.py).
+Read next: nbcompile/rewriting/residual.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CodeType
+from typing import Literal
+
+from nbcompile.capture.source import Source
+from nbcompile.record.model import StackLine
+
+
+@dataclass(frozen=True, slots=True)
+class FromSource:
+    """Read the value from where it came from."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A value that the program keeps: spelled out where it has a literal, else in ``co_consts``."""
+
+    value: object
+    name: str = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOutput:
+    """The n-th output of the compiled graph."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A new container of the built-in kinds."""
+
+    kind: Literal["list", "tuple", "set", "dict"]
+    items: tuple[Recipe, ...]
+    """For a dict: key, value, key, value..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The result of calling something again: ``slice(a, b)``, ``torch.no_grad()``."""
+
+    function: Recipe
+    arguments: tuple[Recipe, ...] = ()
+    keywords: tuple[tuple[str, Recipe], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of a remade value."""
+
+    base: Recipe
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function (or lambda) that the traced code defined."""
+
+    code: CodeType
+    name: str
+    globals_of: Recipe
+    """A recipe for the dict of globals."""
+    defaults: tuple[Recipe, ...] | None = None
+    keyword_defaults: tuple[tuple[str, Recipe], ...] = ()
+    closure: tuple[Recipe, ...] = ()
+    """Recipes for its cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A new cell with a content (None: still empty)."""
+
+    content: Recipe | None
+
+
+@dataclass(frozen=True, slots=True)
+class CellOf:
+    """The real cell behind a free variable of the frame."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """A local that has no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A value with an identity: made where it is first needed, then referred to."""
+
+    key: int
+    recipe: Recipe
+    fill: tuple[Mutation, ...] = ()
+    """What completes it right after it was made (attributes of a new object)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A shared value that was made before, by its key."""
+
+    key: int
+
+
+Recipe = (
+    Made | FromSource | Constant | GraphOutput | Build | Call | Attribute | Function | Cell | CellOf | Unbound | Shared
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAttribute:
+    """``target.name = value``; ``plain`` bypasses a ``__setattr__`` that was traced through."""
+
+    target: Recipe
+    name: str
+    value: Recipe
+    plain: bool = False
+    stack: tuple[StackLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAttribute:
+    """``del target.name``."""
+
+    target: Recipe
+    name: str
+    stack: tuple[StackLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceItems:
+    """The whole content of an existing container changes.
+
+    list and deque: ``target[:] = items`` in effect; set and dict: cleared and filled.
+    """
+
+    target: Recipe
+    kind: Literal["list", "deque", "set", "dict"]
+    items: tuple[Recipe, ...]
+    stack: tuple[StackLine, ...] = ()
+    plain: type | None = None
+    """Use this class's own methods: the target's class overrides them, and they were traced through."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendItems:
+    """``target.extend(items)``: a list that only grew."""
+
+    target: Recipe
+    items: tuple[Recipe, ...]
+    stack: tuple[StackLine, ...] = ()
+    plain: type | None = None
+    """Use this class's own methods: the target's class overrides them, and they were traced through."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreItems:
+    """``target[key] = value`` for a dict where keys were only set (old keys kept their place)."""
+
+    target: Recipe
+    pairs: tuple[tuple[Recipe, Recipe], ...]
+    stack: tuple[StackLine, ...] = ()
+    plain: type | None = None
+    """Use this class's own methods: the target's class overrides them, and they were traced through."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetGlobal:
+    """A global of the frame's module (``module`` "") or of another one."""
+
+    name: str
+    value: Recipe | None
+    """None: the global is deleted."""
+    globals_of: Recipe | None = None
+    stack: tuple[StackLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetCell:
+    """The content of an existing cell."""
+
+    cell: Recipe
+    value: Recipe | None
+    name: str = ""
+    stack: tuple[StackLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """An expression evaluated for its effect (a deferred print, ``random.setstate``)."""
+
+    value: Recipe
+    stack: tuple[StackLine, ...] = ()
+
+
+Mutation = SetAttribute | DeleteAttribute | ReplaceItems | AppendItems | StoreItems | SetGlobal | SetCell | Evaluate

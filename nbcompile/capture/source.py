@@ -1,0 +1,298 @@
+"""Where a traced value came from.
+
+A source is an address. It is read three ways: as the expression that guards
+and graph inputs are named after (:func:`expression`), as Python that fetches
+the value again in the residual program (rewriting/), and as steps through
+torch's C++ guard tree (guarding/).
+
+    LocalSource("x")                                    L['x']
+    AttrSource(LocalSource("self"), "w")                L['self'].w
+    ItemSource(AttrSource(L['self'], "_modules"), "l")  L['self']._modules['l']
+
+In torch: torch/_dynamo/source.py. Read next: nbcompile/capture/guard.py
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any, assert_never
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSource:
+    """A local of the frame: an argument, or a free variable (its content)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalSource:
+    """A global of the frame's own module."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinSource:
+    """A name found in ``builtins``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSource:
+    """An imported module, ``sys.modules[name]``; it cannot change, so it is not guarded."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttrSource:
+    """An attribute of a value that has a source itself."""
+
+    base: Source
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSource:
+    """An item: ``key`` is a constant (str, int, ... or any hashable of a dict)."""
+
+    base: Source
+    key: object
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """The key at a position of a dict, for keys that are no constants."""
+
+    base: Source
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class IteratorItemSource:
+    """What a tuple's iterator yields next (``index`` 0), after that (1), and so on; it does not move."""
+
+    base: Source
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSource:
+    """The class of a value, ``type(value)``."""
+
+    base: Source
+
+
+@dataclass(frozen=True, slots=True)
+class CellSource:
+    """The content of a cell of a function's closure, by the variable's name.
+
+    ``base`` is the function. Reads ``base.__closure__[i].cell_contents`` where
+    ``i`` is the position of ``name`` among the function's free variables.
+    """
+
+    base: Source
+    name: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class MethodFunctionSource:
+    """The function below a bound method or a class attribute: looked up on the type.
+
+    ``type(base).__mro__[...].__dict__[name]``: what attribute look-up finds on
+    the class, before it is bound.
+    """
+
+    base: Source
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMemberSource:
+    """What a class, or one after it in its method order, holds under a name, before it is bound.
+
+    ``base`` is the class; ``after`` skips the first classes of the order, as ``super()`` does.
+    """
+
+    base: Source
+    name: str
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantSource:
+    """A value that the compiled program itself keeps (no address in user code)."""
+
+    name: str
+    value: object
+
+    def __hash__(self) -> int:
+        return hash((self.name, id(self.value)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConstantSource) and self.name == other.name and self.value is other.value
+
+
+@dataclass(frozen=True, slots=True)
+class SizeSource:
+    """One size, stride or the storage offset of a tensor: a symbol's origin."""
+
+    base: Source
+    property: str
+    """``size``, ``stride`` or ``storage_offset``."""
+    dim: int | None = None
+
+
+Source = (
+    LocalSource
+    | GlobalSource
+    | BuiltinSource
+    | ModuleSource
+    | AttrSource
+    | ItemSource
+    | KeySource
+    | IteratorItemSource
+    | TypeSource
+    | CellSource
+    | MethodFunctionSource
+    | ClassMemberSource
+    | ConstantSource
+    | SizeSource
+)
+
+
+def expression(source: Source) -> str:
+    """Spell a source the way guards and logs print it (torch's spelling)."""
+    match source:
+        case LocalSource(name):
+            return f"L[{name!r}]"
+        case GlobalSource(name):
+            return f"G[{name!r}]"
+        case BuiltinSource(name):
+            return f"__builtins__[{name!r}]"
+        case ModuleSource(name):
+            return name
+        case AttrSource(base, attribute):
+            return f"{expression(base)}.{attribute}"
+        case ItemSource(base, key):
+            return f"{expression(base)}[{key!r}]"
+        case KeySource(base, index):
+            return f"list({expression(base)}.keys())[{index}]"
+        case IteratorItemSource(base, index):
+            return f"___tuple_iterator_getitem({expression(base)}, {index})"
+        case TypeSource(base):
+            return f"type({expression(base)})"
+        case CellSource(base, _, index):
+            return f"{expression(base)}.__closure__[{index}].cell_contents"
+        case MethodFunctionSource(base, name):
+            return f"type({expression(base)}).{name}"
+        case ClassMemberSource(base, name, after):
+            return f"{expression(base)}.__mro__[{after}:].{name}" if after else f"{expression(base)}.{name}"
+        case ConstantSource(name, _):
+            return name
+        case SizeSource(base, "storage_offset", _):
+            return f"{expression(base)}.storage_offset()"
+        case SizeSource(base, property, dim):
+            return f"{expression(base)}.{property}()[{dim}]"
+        case _:
+            assert_never(source)
+
+
+ROOTS = (LocalSource, GlobalSource, BuiltinSource, ModuleSource, ConstantSource)
+
+
+def root(source: Source) -> Source:
+    """The first step of the address."""
+    while not isinstance(source, ROOTS):
+        source = source.base
+    return source
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names a source is resolved in: one call of one code object."""
+
+    code: CodeType
+    locals: dict[str, object]
+    globals: dict[str, object]
+    builtins: dict[str, object]
+
+
+def resolve(source: Source, scope: Scope) -> object:
+    """Fetch the value at an address, slowly and obviously.
+
+    Raises whatever the look-up raises (KeyError, AttributeError, ...), as the
+    state of the program may differ from the traced one.
+    """
+    match source:
+        case LocalSource(name):
+            return scope.locals[name]
+        case GlobalSource(name):
+            return scope.globals[name]
+        case BuiltinSource(name):
+            return scope.builtins[name]
+        case ModuleSource(name):
+            return sys.modules[name]
+        case AttrSource(base, attribute):
+            return getattr(resolve(base, scope), attribute)
+        case ItemSource(base, key):
+            return _item(resolve(base, scope), key)
+        case KeySource(base, index):
+            return list(resolve(base, scope))[index]  # type: ignore[call-overload]
+        case IteratorItemSource(base, index):
+            return iterator_item(resolve(base, scope), index)
+        case TypeSource(base):
+            return type(resolve(base, scope))
+        case CellSource(base, _, index):
+            function = resolve(base, scope)
+            assert isinstance(function, FunctionType) and function.__closure__ is not None
+            return function.__closure__[index].cell_contents
+        case MethodFunctionSource(base, name):
+            return class_attribute(type(resolve(base, scope)), name)
+        case ClassMemberSource(base, name, after):
+            cls = resolve(base, scope)
+            assert isinstance(cls, type)
+            return class_attribute(cls, name, after)
+        case ConstantSource(_, value):
+            return value
+        case SizeSource(base, property, dim):
+            tensor = resolve(base, scope)
+            return getattr(tensor, property)() if dim is None else getattr(tensor, property)(dim)
+        case _:
+            assert_never(source)
+
+
+def remaining(iterator: object) -> Sequence[object]:
+    """What an iterator over a tuple or a range still yields, without moving it."""
+    state: Any = iterator.__reduce__()
+    sequence, *position = state[1:]  # (the sequence,), and how far it is; nothing once it is at its end
+    left: Sequence[object] = sequence[0][position[0] if position else 0 :]
+    return left
+
+
+def iterator_item(iterator: object, index: int) -> object:
+    """One of them."""
+    return remaining(iterator)[index]
+
+
+def _item(container: object, key: object) -> object:
+    # Without the container's own __getitem__: looking must not run user code.
+    kinds: tuple[Any, ...] = (dict, list, tuple)
+    for plain in kinds:
+        if isinstance(container, plain):
+            return plain.__getitem__(container, key)
+    return container[key]  # type: ignore[index]
+
+
+def class_attribute(cls: type, name: str, after: int = 0) -> object:
+    """What a class and its bases hold under a name, unbound; AttributeError if none."""
+    for base in cls.__mro__[after:]:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")

@@ -1,0 +1,143 @@
+"""What tracing one frame produced.
+
+    Trace = graph + inputs + guards + what is left to do in Python
+
+In torch: torch/_dynamo/output_graph.py (OutputGraph) holds all this as it
+grows. Read next: nbcompile/tracing/translator.py, which makes it, and
+nbcompile/rewriting/residual.py, which turns it into a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.fx
+
+from nbcompile.capture.guard import Guard
+from nbcompile.capture.recipe import Mutation, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.record.model import Break
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInput:
+    """A placeholder of the captured graph and where its value is read from."""
+
+    name: str
+    """``l_x_``, as in the graph."""
+    source: Source
+    example: object
+    """FakeTensor, or a torch.SymInt for a dynamic int."""
+    as_tensor: bool = False
+    """A dynamic float: the graph takes it as a tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedGraph:
+    """The FX graph of one frame, ready for a backend."""
+
+    module: torch.fx.GraphModule
+    inputs: tuple[GraphInput, ...]
+    fake_mode: object
+    """The FakeTensorMode (with its ShapeEnv) that the examples live in."""
+    name: str
+    """``__compiled_fn_1``."""
+    symbolic: bool = False
+    """Some size or number in it is a symbol: a backend must see the examples, not the real inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The frame ran to its end."""
+
+    value: Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """Where and with what a resume function goes on."""
+
+    offset: int
+    """Byte offset of the instruction in the frame's own code."""
+    stack: tuple[StackSlot, ...]
+    """The operand stack there, bottom first, without what the broken instruction pushes."""
+    pushes: int
+    """How many values the broken instruction adds on top (0 or 1)."""
+    live: tuple[tuple[str, Recipe], ...]
+    """The locals that may still be read, in order of name."""
+    cells: tuple[tuple[str, Recipe], ...]
+    """The cell variables that may still be used: recipes for the cells themselves."""
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackSlot:
+    """One slot of the operand stack at a break."""
+
+    kind: Literal["value", "null", "exit"]
+    """``exit``: the exit slot of an active ``with``; the recipe makes its manager again."""
+    recipe: Recipe | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenCall:
+    """``function(*arguments, **keywords)`` is left to Python; its result is pushed."""
+
+    function: Recipe
+    arguments: tuple[Recipe, ...]
+    keywords: tuple[tuple[str, Recipe], ...] = ()
+    star: Recipe | None = None
+    double_star: Recipe | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenOperation:
+    """An operator or a store is left to Python: ``operation`` says which."""
+
+    operation: Literal["compare", "binary", "getitem", "setattr", "setitem", "delitem"]
+    operands: tuple[Recipe, ...]
+    symbol: str = ""
+    """``<``, ``+`` ..., or the attribute's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenJump:
+    """A branch on a value that only the run knows."""
+
+    condition: Recipe
+    test: Literal["truth", "none"]
+    """``if condition`` or ``if condition is None``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Nothing is left to Python: the rest of the frame simply runs uncompiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreak:
+    """The graph ended here; Python does one thing and a resume function goes on."""
+
+    action: BrokenCall | BrokenOperation | BrokenJump | Continue
+    resume: tuple[ResumePoint, ...]
+    """One; for a jump two: where the test is true, where it is false."""
+    contexts: tuple[Recipe, ...]
+    """The active context managers, outermost first: re-entered around the action."""
+    report: Break
+    earlier: tuple[Break, ...] = ()
+    """The break that was met first, where ``report`` only says why nothing could resume after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Everything that tracing one frame found out."""
+
+    graph: CapturedGraph | None
+    """None where no operator was met."""
+    guards: Callable[[], tuple[Guard, ...]]
+    """Asked for when the backend has run: it may have had to know a size, too."""
+    mutations: tuple[Mutation, ...]
+    exit: Return | GraphBreak
+    inlined: tuple[str, ...] = ()

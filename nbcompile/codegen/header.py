@@ -1,0 +1,82 @@
+"""The part of nbvec.h that a translation unit uses.
+
+    kernel0 calls load, store, tanh    ->  these, and what they call in turn: exp_tail, copysign, fma, ...
+
+Most of a small kernel's compile time is not the kernel. The header is cut into
+its declarations; one is kept if something that is kept mentions a name that it
+declares. What declares no name (operators, macros, conditions) is always kept.
+
+In torch: a precompiled header (torch/_inductor/codecache.py). Read next:
+nbcompile/codegen/cpp.py
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+HEADER = Path(__file__).with_name("nbvec.h").read_text()
+BEGIN, END = "namespace nb {\n", "}  // namespace nb\n"
+WORD = re.compile(r"[A-Za-z_]\w*")
+DECLARED = re.compile(
+    r"(?:INLINE|static double|^constexpr)\b[^=({;]*?\b(\w+)\(|\bstruct (\w+)|NB_LANEWISE2?\((\w+)"
+    r"|constexpr \w+ (\w+)(?:<[^>]*>)? =",
+    re.MULTILINE,
+)
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A piece of the header that stands or goes as a whole."""
+
+    text: str
+    declares: frozenset[str]
+    """Empty: it is always kept."""
+    mentions: frozenset[str]
+
+
+def header_for(functions: str) -> str:
+    """The header without what ``functions`` have no use for."""
+    before, pieces, after = declarations()
+    wanted = set(WORD.findall(functions))
+    kept: set[int] = set()
+    while True:
+        found = {at for at, piece in enumerate(pieces) if not piece.declares or piece.declares & wanted} - kept
+        if not found:
+            break
+        kept |= found
+        wanted.update(*(pieces[at].mentions for at in found))
+    return before + "".join(pieces[at].text for at in sorted(kept)) + after
+
+
+@functools.cache
+def declarations() -> tuple[str, tuple[Declaration, ...], str]:
+    """What comes before the namespace, its declarations in order, and the end."""
+    before, _, rest = HEADER.partition(BEGIN)
+    inside, _, after = rest.partition(END)
+    pieces, lines = [], list[str]()
+    for line in COMMENT.sub("", inside).splitlines(keepends=True):
+        if line.strip():
+            lines.append(line)
+        if lines and _is_whole("".join(lines)):
+            pieces.append(_declaration("".join(lines)))
+            lines = []
+    assert not lines, lines
+    return COMMENT.sub("", before) + BEGIN, tuple(pieces), END + after
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a declaration ends here: brackets and conditions closed, no line that goes on."""
+    conditions = len(re.findall(r"^#if", text, re.MULTILINE)) - len(re.findall(r"^#endif", text, re.MULTILINE))
+    balanced = text.count("{") == text.count("}") and text.count("(") == text.count(")")
+    return balanced and not conditions and not text.endswith("\\\n") and text.rstrip()[-1] in ";})0123456789op"
+
+
+def _declaration(text: str) -> Declaration:
+    macro = text.startswith("#") and "template" not in text
+    names = {name for found in DECLARED.findall(text) for name in found if name}
+    always = macro or text.startswith("#define") or "operator" in text or not names
+    return Declaration(text, frozenset() if always else frozenset(names), frozenset(WORD.findall(text)))

@@ -1,0 +1,869 @@
+/* nbvec.h: the vocabulary of generated kernels, many lanes at a time.
+ *
+ *   Vec<float, 8> x = load<float, 8>(in0 + i0, lanes);
+ *   store(out + i0, lanes, tanh(x + 1.0f));
+ *
+ * Vec<T, W> holds W values of type T in one register. It is written with the vector extensions of GCC and Clang,
+ * so the same text becomes AVX-512, AVX2, SSE or NEON. Nothing is included: a kernel compiles in some 60 ms,
+ * where <immintrin.h> alone would cost 160.
+ *
+ * User arithmetic is rounded operation by operation as in eager (-ffp-contract=off); inside the functions below
+ * a fused multiply-add is asked for by name. float32 exp, expm1, exp2, log, log1p, tanh, erf, sin and cos err by at
+ * most 2 units in the last place (tests/codegen/test_nbvec.py); their polynomials were fitted by
+ * tests/codegen/fit_polynomials.py. What is rare goes to the C library, lane by lane.
+ */
+#ifndef NBVEC_H
+#define NBVEC_H
+
+#if defined(__AVX512F__)
+#define NB_BYTES 64
+#elif defined(__AVX__)
+#define NB_BYTES 32
+#else
+#define NB_BYTES 16
+#endif
+#if defined(__x86_64__) && !defined(__clang__)
+#define NB_X86 1 /* GCC's names of single instructions */
+#endif
+#define INLINE static inline __attribute__((always_inline))
+#define METHOD inline __attribute__((always_inline))
+#define EXPORT extern "C" __attribute__((visibility("default")))
+#define STEP __attribute__((always_inline))
+#define EACH(j) for (int j = 0; j < W; j++)
+
+namespace nb {
+
+typedef __INT8_TYPE__ i8;
+typedef __INT16_TYPE__ i16;
+typedef __INT32_TYPE__ i32;
+typedef __INT64_TYPE__ i64;
+typedef __UINT8_TYPE__ u8;
+typedef __UINT16_TYPE__ u16;
+typedef __UINT32_TYPE__ u32;
+typedef __UINT64_TYPE__ u64;
+typedef float f32;
+typedef double f64;
+enum class bf16 : u16 {}; /* 16-bit floats are only loaded, stored and converted */
+enum class f16 : u16 {};
+
+constexpr int LANES32 = NB_BYTES / 4; /* lanes of a kernel whose widest value has 32 bits */
+constexpr int LANES64 = NB_BYTES / 8;
+
+/* What a kernel knows of its call; where it says which index was out of bounds. */
+struct Context {
+  i64 threads, site, index, size;
+};
+
+/* ------------------------------------------------------------------ types */
+
+template <class T> struct LaneOf { typedef T type; };
+template <> struct LaneOf<bf16> { typedef u16 type; };
+template <> struct LaneOf<f16> { typedef u16 type; };
+template <int size> struct IntOf;
+template <> struct IntOf<1> { typedef i8 type; };
+template <> struct IntOf<2> { typedef i16 type; };
+template <> struct IntOf<4> { typedef i32 type; };
+template <> struct IntOf<8> { typedef i64 type; };
+template <class T> constexpr bool is_float = false;
+template <> constexpr bool is_float<f32> = true;
+template <> constexpr bool is_float<f64> = true;
+template <bool> struct If {};
+template <> struct If<true> { typedef int type; };
+template <class A, class B> constexpr bool same_type = false;
+template <class A> constexpr bool same_type<A, A> = true;
+
+template <class L, int W> struct RawOf {
+  typedef L type __attribute__((vector_size(W * sizeof(L))));
+  typedef L loose __attribute__((vector_size(W * sizeof(L)), aligned(1), may_alias)); /* in memory: any alignment */
+};
+template <class T, int W> using Raw = typename RawOf<typename LaneOf<T>::type, W>::type;
+template <class T, int W> using Loose = typename RawOf<typename LaneOf<T>::type, W>::loose;
+template <class T, int W> using Bits = typename RawOf<typename IntOf<sizeof(T)>::type, W>::type;
+
+template <class T, int W> struct Vec {
+  typedef typename LaneOf<T>::type Lane;
+  Raw<T, W> v;
+  METHOD Vec() : v{} {}
+  METHOD Vec(Raw<T, W> raw) : v(raw) {}
+  METHOD Vec(Lane x) : v(x - Raw<T, W>{}) {}
+  template <int N, class = typename If<N == 1 && W != 1>::type> METHOD Vec(Vec<T, N> x) : Vec(x.v[0]) {}
+  METHOD Lane operator[](i64 j) const { return v[j]; }
+};
+
+/* Truth values: all bits set or none, as wide as a lane of the kernel. */
+template <int W> struct Vec<bool, W> {
+  typedef typename IntOf<W == LANES32 ? 4 : 8>::type Lane;
+  typedef typename RawOf<Lane, W>::type R;
+  R v;
+  METHOD Vec() : v{} {}
+  METHOD Vec(bool x) : v((Lane)-(Lane)x - R{}) {}
+  METHOD Vec(Raw<i8, W> raw) : v(__builtin_convertvector(raw, R)) {}
+  METHOD Vec(Raw<i16, W> raw) : v(__builtin_convertvector(raw, R)) {}
+  METHOD Vec(Raw<i32, W> raw) : v(__builtin_convertvector(raw, R)) {}
+  METHOD Vec(Raw<i64, W> raw) : v(__builtin_convertvector(raw, R)) {}
+  template <int N, class = typename If<N == 1 && W != 1>::type> METHOD Vec(Vec<bool, N> x) : v((Lane)x.v[0] - R{}) {}
+  METHOD bool operator[](i64 j) const { return v[j] != 0; }
+  template <class T> METHOD Bits<T, W> bits() const { return __builtin_convertvector(v, Bits<T, W>); }
+};
+
+/* Which lanes take part: all of them, the first few (the end of a row), or those of a mask. */
+struct All {};
+struct First { i64 count; };
+
+/* Lanes as the bits of a number: one instruction where there are mask registers, and what loads take there. */
+#if defined(NB_X86) && defined(__AVX512VL__)
+#define NB_MASKS 1
+template <int W> INLINE u32 mask_bits(Vec<bool, W> m) {
+  if constexpr (sizeof(m.v) == 64 && W == 16) return (u16)__builtin_ia32_ptestmd512(m.v, m.v, (short)-1);
+  else if constexpr (sizeof(m.v) == 64) return (u8)__builtin_ia32_ptestmq512((Raw<long long, 8>)m.v, (Raw<long long, 8>)m.v, (char)-1);
+  else { u32 bits = 0; EACH(j) bits |= (u32)(m.v[j] != 0) << j; return bits; }
+}
+template <int W> INLINE u32 mask_bits(First lanes) { return lanes.count >= W ? (1u << W) - 1 : (1u << lanes.count) - 1; }
+template <int W> INLINE bool every(Vec<bool, W> m) { return mask_bits(m) == (1u << W) - 1; }
+template <int W> INLINE bool some(Vec<bool, W> m) { return mask_bits(m) != 0; }
+#else
+template <int W> INLINE bool every(Vec<bool, W> m) {
+  bool all = true;
+  EACH(j) all &= m.v[j] != 0;
+  return all;
+}
+template <int W> INLINE bool some(Vec<bool, W> m) {
+  bool any = false;
+  EACH(j) any |= m.v[j] != 0;
+  return any;
+}
+#endif
+
+template <int W> INLINE Vec<bool, W> mask_of(All) { return Vec<bool, W>(true); }
+template <int W> INLINE Vec<bool, W> mask_of(First lanes) {
+  Vec<bool, W> m;
+  EACH(j) m.v[j] = j < lanes.count ? -1 : 0;
+  return m;
+}
+template <int W> INLINE Vec<bool, W> mask_of(Vec<bool, W> m) { return m; }
+
+/* --------------------------------------------------------------- operators */
+
+#define NB_INFIX(op)                                                                                             \
+  template <class T, int W> INLINE Vec<T, W> operator op(Vec<T, W> a, Vec<T, W> b) { return (Raw<T, W>)(a.v op b.v); }
+NB_INFIX(+) NB_INFIX(-) NB_INFIX(*) NB_INFIX(&) NB_INFIX(|) NB_INFIX(^)
+#undef NB_INFIX
+#define NB_COMPARE(op)                                                                                           \
+  template <class T, int W> INLINE Vec<bool, W> operator op(Vec<T, W> a, Vec<T, W> b) { return (Bits<T, W>)(a.v op b.v); }
+NB_COMPARE(==) NB_COMPARE(!=) NB_COMPARE(<) NB_COMPARE(<=) NB_COMPARE(>) NB_COMPARE(>=)
+#undef NB_COMPARE
+template <class T, int W> INLINE Vec<T, W> operator-(Vec<T, W> a) { return (Raw<T, W>)-a.v; }
+template <class T, int W> INLINE Vec<T, W> operator~(Vec<T, W> a) { return (Raw<T, W>)~a.v; }
+
+#define NB_LOGIC(op)                                                                                             \
+  template <int W> INLINE Vec<bool, W> operator op(Vec<bool, W> a, Vec<bool, W> b) { return Vec<bool, W>(a.v op b.v); }
+NB_LOGIC(&) NB_LOGIC(|) NB_LOGIC(^)
+#undef NB_LOGIC
+template <int W> INLINE Vec<bool, W> operator!(Vec<bool, W> a) { return Vec<bool, W>(~a.v); }
+template <int W> INLINE Vec<bool, W> operator~(Vec<bool, W> a) { return !a; }
+template <int W> INLINE Vec<bool, W> operator==(Vec<bool, W> a, Vec<bool, W> b) { return !(a ^ b); }
+template <int W> INLINE Vec<bool, W> operator!=(Vec<bool, W> a, Vec<bool, W> b) { return a ^ b; }
+template <int W> INLINE Vec<bool, W> operator<(Vec<bool, W> a, Vec<bool, W> b) { return !a & b; }
+template <int W> INLINE Vec<bool, W> operator<=(Vec<bool, W> a, Vec<bool, W> b) { return !a | b; }
+template <int W> INLINE Vec<bool, W> operator>(Vec<bool, W> a, Vec<bool, W> b) { return a & !b; }
+template <int W> INLINE Vec<bool, W> operator>=(Vec<bool, W> a, Vec<bool, W> b) { return a | !b; }
+
+template <class T, int W> INLINE Vec<T, W> where(Vec<bool, W> m, Vec<T, W> a, Vec<T, W> b) {
+  return m.template bits<typename LaneOf<T>::type>() ? a.v : b.v;
+}
+template <int W> INLINE Vec<bool, W> where(Vec<bool, W> m, Vec<bool, W> a, Vec<bool, W> b) { return (m & a) | (!m & b); }
+
+template <int W> INLINE Vec<f32, W> operator/(Vec<f32, W> a, Vec<f32, W> b) { return a.v / b.v; }
+template <int W> INLINE Vec<f64, W> operator/(Vec<f64, W> a, Vec<f64, W> b) { return a.v / b.v; }
+
+template <class To, class From, int W> INLINE Vec<To, W> bit_cast(Vec<From, W> x) { return (Raw<To, W>)x.v; }
+
+/* ------------------------------------------------------------- conversions */
+
+template <int W> INLINE Vec<f32, W> widen(Vec<bf16, W> x) {
+  return bit_cast<f32>(Vec<u32, W>(__builtin_convertvector(x.v, Raw<u32, W>) << 16));
+}
+template <int W> INLINE Vec<bf16, W> narrow(Vec<f32, W> x, bf16) {
+  Raw<u32, W> u = (Raw<u32, W>)x.v;
+  Raw<u32, W> rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16; /* half to even */
+  Raw<i32, W> nan = (Raw<i32, W>)(x.v != x.v);
+  rounded = (Raw<u32, W>)((nan & 0x7fc0) | (~nan & (Raw<i32, W>)rounded));
+  return __builtin_convertvector(rounded, Raw<u16, W>);
+}
+template <int W> INLINE Vec<f32, W> widen(Vec<f16, W> x) {
+  Raw<u32, W> h = __builtin_convertvector(x.v, Raw<u32, W>);
+  Raw<u32, W> sign = (h & 0x8000) << 16, rest = (h & 0x7fff) << 13;
+  Raw<f32, W> scaled = (Raw<f32, W>)rest * 0x1p112f; /* re-biases the exponent, subnormals included */
+  Raw<u32, W> special = (Raw<u32, W>)((Raw<i32, W>)rest >= 0x0f800000) & 0x7f800000;
+  return (Raw<f32, W>)((Raw<u32, W>)scaled | special | sign);
+}
+template <int W> INLINE Vec<f16, W> narrow(Vec<f32, W> x, f16) {
+  typedef Raw<i32, W> I;
+  I all = (I)x.v, u = all & 0x7fffffff, sign = (I)((Raw<u32, W>)all >> 16) & 0x8000;
+  I normal = (u + (I)((0xc8000fffu) - Raw<u32, W>{}) + ((u >> 13) & 1)) >> 13; /* half to even */
+  I subnormal = (I)((Raw<f32, W>)u + 0.5f) - 0x3f000000;
+  I huge = (I)(u > 0x7f800000), h = (huge & 0x7e00) | (~huge & 0x7c00);
+  I large = (I)(u >= 0x47800000), small = (I)(u < 0x38800000);
+  h = (large & h) | (~large & ((small & subnormal) | (~small & normal)));
+  return __builtin_convertvector((Raw<u32, W>)(h | sign), Raw<u16, W>);
+}
+
+template <class To, class From, int W> INLINE Vec<To, W> cast(Vec<From, W> x) {
+  if constexpr (same_type<To, From>) return x;
+  else if constexpr (same_type<To, bool>) return Vec<bool, W>((Bits<From, W>)(x.v != Raw<From, W>{}));
+  else if constexpr (same_type<From, bool>) return cast<To>(Vec<i32, W>(-__builtin_convertvector(x.v, Raw<i32, W>)));
+  else if constexpr (same_type<From, bf16> || same_type<From, f16>) return cast<To>(widen(x));
+  else if constexpr (same_type<To, bf16> || same_type<To, f16>) return narrow(cast<f32>(x), To{});
+  else if constexpr (is_float<From> && sizeof(To) < 4) return cast<To>(Vec<i32, W>(__builtin_convertvector(x.v, Raw<i32, W>)));
+  else return __builtin_convertvector(x.v, Raw<To, W>);
+}
+template <class To, int W> INLINE Vec<To, W> cast(Vec<bf16, W> x) {
+  if constexpr (same_type<To, bool>) return Vec<bool, W>((Bits<u16, W>)((x.v & 0x7fff) != 0));
+  else return cast<To>(widen(x));
+}
+template <class To, int W> INLINE Vec<To, W> cast(Vec<f16, W> x) {
+  if constexpr (same_type<To, bool>) return Vec<bool, W>((Bits<u16, W>)((x.v & 0x7fff) != 0));
+  else return cast<To>(widen(x));
+}
+
+/* ---------------------------------------------------------- loads and stores */
+
+/* One lane out of memory, as the lane type of T; bool is a byte there. */
+template <class T> INLINE auto peek(const T *p) { return *(const typename LaneOf<T>::type *)p; }
+INLINE u8 peek(const bool *p) { return *(const u8 *)p; }
+template <class T, int W> INLINE Vec<T, W> from_lanes(Raw<T, W> v) { return v; }
+
+template <class T, int W> INLINE auto fetch(const T *p, All) {
+  if constexpr (same_type<T, bool>) return (Raw<u8, W>)*(const Loose<u8, W> *)p;
+  else return (Raw<T, W>)*(const Loose<T, W> *)p;
+}
+#ifdef NB_MASKS
+template <class T, int W> constexpr bool has_masks = !same_type<T, bool> && (W == 16 ? sizeof(T) == 4 : W == 8 && sizeof(T) >= 4);
+template <class T, int W> INLINE Raw<T, W> fetch_bits(const T *p, u32 bits) {
+  Raw<T, W> v = {};
+  if constexpr (W == 16) return (Raw<T, W>)__builtin_ia32_loadups512_mask((const f32 *)p, (Raw<f32, 16>)v, (short)bits);
+  else if constexpr (sizeof(T) == 8) return (Raw<T, W>)__builtin_ia32_loadupd512_mask((const f64 *)p, (Raw<f64, 8>)v, (char)bits);
+  else return (Raw<T, W>)__builtin_ia32_loadups256_mask((const f32 *)p, (Raw<f32, 8>)v, (char)bits);
+}
+template <class T, int W> INLINE void store_bits(T *p, u32 bits, Raw<T, W> v) {
+  if constexpr (W == 16) __builtin_ia32_storeups512_mask((f32 *)p, (Raw<f32, 16>)v, (short)bits);
+  else if constexpr (sizeof(T) == 8) __builtin_ia32_storeupd512_mask((f64 *)p, (Raw<f64, 8>)v, (char)bits);
+  else __builtin_ia32_storeups256_mask((f32 *)p, (Raw<f32, 8>)v, (char)bits);
+}
+#else
+template <class T, int W> constexpr bool has_masks = false;
+template <int W, class L> INLINE u32 mask_bits(L) { return 0; }
+template <class T, int W> INLINE Raw<T, W> fetch_bits(const T *, u32) { return {}; }
+template <class T, int W> INLINE void store_bits(T *, u32, Raw<T, W>) {}
+#endif
+
+template <class T, int W> INLINE auto fetch(const T *p, First lanes) {
+  if constexpr (has_masks<T, W>) return fetch_bits<T, W>(p, mask_bits<W>(lanes));
+#if defined(NB_X86) && defined(__AVX__)
+  else if constexpr (!same_type<T, bool> && sizeof(T) == 4 && W == 8)
+    return (Raw<T, W>)__builtin_ia32_maskloadps256((const Raw<f32, 8> *)p, (Raw<i32, 8>)mask_of<W>(lanes).template bits<i32>());
+  else if constexpr (!same_type<T, bool> && sizeof(T) == 8 && W == 4)
+    return (Raw<T, W>)__builtin_ia32_maskloadpd256((const Raw<f64, 4> *)p, (Raw<long long, 4>)mask_of<W>(lanes).template bits<i64>());
+#endif
+  else {
+    decltype(fetch<T, W>(p, All{})) v = {};
+    if (lanes.count >= W) return fetch<T, W>(p, All{});
+    for (i64 j = 0; j < lanes.count; j++) v[j] = peek(p + j);
+    return v;
+  }
+}
+template <class T, int W> INLINE auto fetch(const T *p, Vec<bool, W> m) {
+  if constexpr (has_masks<T, W>) return fetch_bits<T, W>(p, mask_bits(m));
+  else {
+    decltype(fetch<T, W>(p, All{})) v = {};
+    if (every(m)) return fetch<T, W>(p, All{});
+    EACH(j) if (m.v[j]) v[j] = peek(p + j);
+    return v;
+  }
+}
+/* W values that lie side by side; lanes that take no part are 0 and their memory is not touched. */
+template <class T, int W, class L> INLINE Vec<T, W> load(const T *p, L lanes) {
+  if constexpr (same_type<T, bool>) return cast<bool>(Vec<u8, W>(fetch<bool, W>(p, lanes)));
+  else return fetch<T, W>(p, lanes);
+}
+
+/* The same where an index that all lanes share was found good; else nothing is touched. */
+template <class T, int W, class L> INLINE Vec<T, W> load_if(bool good, const T *p, L lanes) {
+  return good ? load<T, W>(p, lanes) : Vec<T, W>();
+}
+
+/* W values, the place of each given by a function of the lane. */
+template <class T, int W, class L, class F> INLINE Vec<T, W> gather(const T *p, L lanes, F place) {
+  decltype(fetch<T, W>(p, All{})) v = {};
+  if constexpr (same_type<L, All>) { EACH(j) v[j] = peek(p + place(j)); }
+  else {
+    Vec<bool, W> m = mask_of<W>(lanes);
+    EACH(j) if (m.v[j]) v[j] = peek(p + place(j));
+  }
+  if constexpr (same_type<T, bool>) return cast<bool>(Vec<u8, W>(v));
+  else return v;
+}
+
+template <class T, int W> INLINE auto to_memory(Vec<T, W> x) {
+  if constexpr (same_type<T, bool>) return cast<u8>(x).v;
+  else return x.v;
+}
+template <class T> struct MemoryOf { typedef typename LaneOf<T>::type type; };
+template <> struct MemoryOf<bool> { typedef u8 type; };
+
+template <class T, int W> INLINE void store(T *p, All, Vec<T, W> x) {
+  *(Loose<typename MemoryOf<T>::type, W> *)p = to_memory(x);
+}
+template <class T, int W> INLINE void store(T *p, First lanes, Vec<T, W> x) {
+  auto v = to_memory(x);
+  if constexpr (has_masks<T, W>) return store_bits<T, W>(p, mask_bits<W>(lanes), v);
+  else if (lanes.count >= W) return store(p, All{}, x);
+  else for (i64 j = 0; j < lanes.count; j++) ((typename MemoryOf<T>::type *)p)[j] = v[j];
+}
+/* The place of each lane given by a function of the lane. */
+template <class T, int W, class L, class F> INLINE void scatter(T *p, L lanes, Vec<T, W> x, F place) {
+  auto v = to_memory(x);
+  Vec<bool, W> m = mask_of<W>(lanes);
+  EACH(j) if (m.v[j]) ((typename MemoryOf<T>::type *)p)[place(j)] = v[j];
+}
+
+/* A number for each lane, by a function of the lane (a value, an index). */
+template <class T, int W, class F> INLINE Vec<T, W> each_lane(F value) {
+  Vec<T, W> x;
+  EACH(j) x.v[j] = value(j);
+  return x;
+}
+/* first, first + step, first + 2 * step, ... */
+template <class T, int W> INLINE Vec<T, W> sequence(i64 first, i64 step) {
+  Raw<i64, W> count;
+  EACH(j) count[j] = j;
+  if constexpr (sizeof(T) == 8) return cast<T>(Vec<i64, W>(count * step + first));
+  else {
+    Raw<T, W> narrow;
+    EACH(j) narrow[j] = (T)j;
+    return narrow * (T)step + (T)first;
+  }
+}
+
+/* Indices that were read from memory: wrapped if negative ones count from the end, and checked. */
+template <class L, int W> INLINE Vec<i64, W> checked(Context *context, i64 site, i64 size, bool wraps, L lanes, Vec<i64, W> index, Vec<bool, W> *good) {
+  Vec<bool, W> m = mask_of<W>(lanes);
+  Vec<i64, W> wrapped = index;
+  if (wraps) wrapped = where(index < Vec<i64, W>(0), index + Vec<i64, W>(size), index);
+  *good = m & (wrapped >= Vec<i64, W>(0)) & (wrapped < Vec<i64, W>(size));
+  if (__builtin_expect(some(m & !*good), 0)) {
+    EACH(j) if (m[j] && !(*good)[j]) {
+      __atomic_store_n(&context->site, site, __ATOMIC_RELAXED);
+      __atomic_store_n(&context->index, index[j], __ATOMIC_RELAXED);
+      __atomic_store_n(&context->size, size, __ATOMIC_RELAXED);
+    }
+  }
+  return wrapped;
+}
+
+INLINE i64 checked_one(Context *context, i64 site, i64 size, bool wraps, i64 index, bool *good) {
+  Vec<bool, 1> ok;
+  i64 wrapped = checked(context, site, size, wraps, All{}, Vec<i64, 1>(index), &ok)[0];
+  *good = ok[0];
+  return *good ? wrapped : 0;
+}
+
+/* -------------------------------------------------------- integer arithmetic */
+
+INLINE i64 floor_div(i64 a, i64 b) {
+  if (b == 0) return 0;
+  if (b == -1) return -(u64)a;
+  i64 q = a / b;
+  return q - (q * b != a && (a < 0) != (b < 0));
+}
+INLINE i64 trunc_div(i64 a, i64 b) { return b == 0 ? 0 : b == -1 ? (i64)-(u64)a : a / b; }
+INLINE i64 mod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a - floor_div(a, b) * b; }
+INLINE i64 trunc_mod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a % b; }
+INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
+INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }
+INLINE i64 int_pow(i64 base, i64 exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  u64 result = 1, factor = base;
+  for (; exponent; exponent >>= 1, factor *= factor)
+    if (exponent & 1) result *= factor;
+  return result;
+}
+
+/* ------------------------------------------------- single instructions */
+
+#define NB_LANEWISE(name, single, twice)                                                                         \
+  template <int W> INLINE Vec<f32, W> name(Vec<f32, W> x) { EACH(j) x.v[j] = single(x.v[j]); return x; }              \
+  template <int W> INLINE Vec<f64, W> name(Vec<f64, W> x) { EACH(j) x.v[j] = twice(x.v[j]); return x; }
+#define NB_LANEWISE2(name, single, twice)                                                                        \
+  template <int W> INLINE Vec<f32, W> name(Vec<f32, W> x, Vec<f32, W> y) { EACH(j) x.v[j] = single(x.v[j], y.v[j]); return x; } \
+  template <int W> INLINE Vec<f64, W> name(Vec<f64, W> x, Vec<f64, W> y) { EACH(j) x.v[j] = twice(x.v[j], y.v[j]); return x; }
+
+template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, Vec<T, W> b, Vec<T, W> c) {
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (sizeof(a) == 64 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_vfmaddps512_mask(a.v, b.v, c.v, (short)-1, 4);
+  else if constexpr (sizeof(a) == 64) return (Raw<T, W>)__builtin_ia32_vfmaddpd512_mask(a.v, b.v, c.v, (char)-1, 4);
+  else
+#endif
+#if defined(NB_X86) && defined(__FMA__)
+  if constexpr (sizeof(a) == 32 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_vfmaddps256(a.v, b.v, c.v);
+  else if constexpr (sizeof(a) == 32) return (Raw<T, W>)__builtin_ia32_vfmaddpd256(a.v, b.v, c.v);
+  else if constexpr (sizeof(a) == 16 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_vfmaddps(a.v, b.v, c.v);
+  else if constexpr (sizeof(a) == 16) return (Raw<T, W>)__builtin_ia32_vfmaddpd(a.v, b.v, c.v);
+  else
+#endif
+#if defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__aarch64__)
+  { EACH(j) if constexpr (sizeof(T) == 4) a.v[j] = __builtin_fmaf(a.v[j], b.v[j], c.v[j]); else a.v[j] = __builtin_fma(a.v[j], b.v[j], c.v[j]); return a; }
+#else
+  return a * b + c;
+#endif
+}
+template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, Vec<T, W> b, T c) { return fma(a, b, Vec<T, W>(c)); }
+template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, T b, Vec<T, W> c) { return fma(a, Vec<T, W>(b), c); }
+/* c0 * x^n + c1 * x^(n-1) + ... */
+template <class T, int W> INLINE Vec<T, W> polynomial(Vec<T, W>, Vec<T, W> sum) { return sum; }
+template <class T, int W, class... Rest> INLINE Vec<T, W> polynomial(Vec<T, W> x, Vec<T, W> sum, T next, Rest... rest) {
+  return polynomial(x, fma(sum, x, next), rest...);
+}
+
+template <class T, int W> INLINE Vec<T, W> sqrt(Vec<T, W> x) {
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (sizeof(x) == 64 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_sqrtps512_mask(x.v, x.v, (short)-1, 4);
+  else if constexpr (sizeof(x) == 64) return (Raw<T, W>)__builtin_ia32_sqrtpd512_mask(x.v, x.v, (char)-1, 4);
+  else
+#endif
+#if defined(NB_X86) && defined(__AVX__)
+  if constexpr (sizeof(x) == 32 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_sqrtps256(x.v);
+  else if constexpr (sizeof(x) == 32) return (Raw<T, W>)__builtin_ia32_sqrtpd256(x.v);
+  else
+#endif
+  { EACH(j) if constexpr (sizeof(T) == 4) x.v[j] = __builtin_sqrtf(x.v[j]); else x.v[j] = __builtin_sqrt(x.v[j]); return x; }
+}
+
+/* mode: 0 nearest even, 1 down, 2 up, 3 towards zero (the instruction's own numbers) */
+template <int mode, class T, int W> INLINE Vec<T, W> to_integer(Vec<T, W> x) {
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (sizeof(x) == 64 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_rndscaleps_mask(x.v, mode, x.v, (short)-1, 4);
+  else if constexpr (sizeof(x) == 64) return (Raw<T, W>)__builtin_ia32_rndscalepd_mask(x.v, mode, x.v, (char)-1, 4);
+  else
+#endif
+#if defined(NB_X86) && defined(__AVX__)
+  if constexpr (sizeof(x) == 32 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_roundps256(x.v, mode);
+  else if constexpr (sizeof(x) == 32) return (Raw<T, W>)__builtin_ia32_roundpd256(x.v, mode);
+  else
+#endif
+  {
+    EACH(j) {
+      if constexpr (mode == 0) x.v[j] = sizeof(T) == 4 ? __builtin_rintf(x.v[j]) : __builtin_rint(x.v[j]);
+      else if constexpr (mode == 1) x.v[j] = sizeof(T) == 4 ? __builtin_floorf(x.v[j]) : __builtin_floor(x.v[j]);
+      else if constexpr (mode == 2) x.v[j] = sizeof(T) == 4 ? __builtin_ceilf(x.v[j]) : __builtin_ceil(x.v[j]);
+      else x.v[j] = sizeof(T) == 4 ? __builtin_truncf(x.v[j]) : __builtin_trunc(x.v[j]);
+    }
+    return x;
+  }
+}
+template <class T, int W> INLINE Vec<T, W> round(Vec<T, W> x) { return to_integer<0>(x); }
+template <class T, int W> INLINE Vec<T, W> floor(Vec<T, W> x) { return to_integer<1>(x); }
+template <class T, int W> INLINE Vec<T, W> ceil(Vec<T, W> x) { return to_integer<2>(x); }
+template <class T, int W> INLINE Vec<T, W> trunc(Vec<T, W> x) { return to_integer<3>(x); }
+
+/* ------------------------------------------------------------- simple values */
+
+template <class T, int W> INLINE Vec<bool, W> isnan(Vec<T, W> x) {
+  if constexpr (is_float<T>) return x != x;
+  else return Vec<bool, W>(false);
+}
+template <class T> struct Sign { static constexpr T bit = (T)((T)1 << (8 * sizeof(T) - 1)), rest = (T)~bit; };
+template <class T, int W> INLINE Vec<T, W> abs(Vec<T, W> x) {
+  typedef typename IntOf<sizeof(T)>::type I;
+  if constexpr (is_float<T>) return (Raw<T, W>)((Bits<T, W>)x.v & (I)Sign<typename IntOf<sizeof(T)>::type>::rest);
+  else if constexpr ((T)-1 > (T)0) return x;
+  else return where(x < Vec<T, W>((T)0), -x, x);
+}
+template <class T, int W> INLINE Vec<T, W> copysign(Vec<T, W> x, Vec<T, W> y) {
+  typedef typename IntOf<sizeof(T)>::type I;
+  return (Raw<T, W>)(((Bits<T, W>)x.v & Sign<I>::rest) | ((Bits<T, W>)y.v & Sign<I>::bit));
+}
+template <class T, int W> INLINE Vec<bool, W> signbit(Vec<T, W> x) {
+  if constexpr (is_float<T>) return Vec<bool, W>((Bits<T, W>)((Bits<T, W>)x.v < Bits<T, W>{}));
+  else return x < Vec<T, W>((T)0);
+}
+template <class T, int W> INLINE Vec<bool, W> isinf(Vec<T, W> x) {
+  if constexpr (is_float<T>) return abs(x) == Vec<T, W>((T)__builtin_inf());
+  else return Vec<bool, W>(false);
+}
+template <class T, int W> INLINE Vec<T, W> sign(Vec<T, W> x) {
+  Vec<T, W> zero((T)0), one((T)1);
+  return where(zero < x, one, zero) - where(x < zero, one, zero);
+}
+template <class T, int W> INLINE Vec<T, W> maximum(Vec<T, W> a, Vec<T, W> b) { return where((a > b) | isnan(a), a, b); }
+template <class T, int W> INLINE Vec<T, W> minimum(Vec<T, W> a, Vec<T, W> b) { return where((a < b) | isnan(a), a, b); }
+template <class T, int W> INLINE Vec<T, W> fmax(Vec<T, W> a, Vec<T, W> b) { return where((a > b) | isnan(b), a, b); }
+template <class T, int W> INLINE Vec<T, W> fmin(Vec<T, W> a, Vec<T, W> b) { return where((a < b) | isnan(b), a, b); }
+template <int W> INLINE Vec<bool, W> maximum(Vec<bool, W> a, Vec<bool, W> b) { return a | b; }
+template <int W> INLINE Vec<bool, W> minimum(Vec<bool, W> a, Vec<bool, W> b) { return a & b; }
+template <class T, int W> INLINE Vec<T, W> reciprocal(Vec<T, W> x) { return Vec<T, W>((T)1) / x; }
+template <class T, int W> INLINE Vec<T, W> rsqrt(Vec<T, W> x) { return Vec<T, W>((T)1) / sqrt(x); }
+
+NB_LANEWISE2(libm_fmod, __builtin_fmodf, __builtin_fmod)
+template <class T, int W> INLINE Vec<T, W> fmod(Vec<T, W> a, Vec<T, W> b) {
+  if constexpr (is_float<T>) return libm_fmod(a, b);
+  else { EACH(j) a.v[j] = trunc_mod(a.v[j], b.v[j]); return a; }
+}
+template <class T, int W> INLINE Vec<T, W> remainder(Vec<T, W> a, Vec<T, W> b) {
+  if constexpr (is_float<T>) {
+    Vec<T, W> zero((T)0), left = libm_fmod(a, b);
+    return where((left != zero) & ((b < zero) != (left < zero)), left + b, left);
+  } else { EACH(j) a.v[j] = mod(a.v[j], b.v[j]); return a; }
+}
+template <class T, int W> INLINE Vec<T, W> trunc_div(Vec<T, W> a, Vec<T, W> b) {
+  if constexpr (is_float<T>) return trunc(a / b);
+  else { EACH(j) a.v[j] = trunc_div((i64)a.v[j], (i64)b.v[j]); return a; }
+}
+/* As Python's // and torch's: through the remainder, so that it agrees with it. */
+template <class T, int W> INLINE Vec<T, W> floor_div(Vec<T, W> a, Vec<T, W> b) {
+  if constexpr (is_float<T>) {
+    Vec<T, W> zero((T)0), left = libm_fmod(a, b), quotient = (a - left) / b;
+    quotient = where((left != zero) & ((b < zero) != (left < zero)), quotient - Vec<T, W>((T)1), quotient);
+    Vec<T, W> down = floor(quotient);
+    down = where(quotient - down > Vec<T, W>((T)0.5), down + Vec<T, W>((T)1), down);
+    down = where(quotient == zero, copysign(zero, a / b), down);
+    return where(b == zero, a / b, down);
+  } else { EACH(j) a.v[j] = floor_div((i64)a.v[j], (i64)b.v[j]); return a; }
+}
+template <class T, int W> INLINE Vec<T, W> shift_left(Vec<T, W> a, Vec<T, W> b) {
+  EACH(j) a.v[j] = (u64)b.v[j] < 8 * sizeof(T) ? (T)((u64)a.v[j] << b.v[j]) : (T)0;
+  return a;
+}
+template <class T, int W> INLINE Vec<T, W> shift_right(Vec<T, W> a, Vec<T, W> b) {
+  EACH(j) a.v[j] = a.v[j] >> ((u64)b.v[j] < 8 * sizeof(T) ? (i64)b.v[j] : (i64)(8 * sizeof(T) - 1));
+  return a;
+}
+
+/* --------------------------------------------------------- float32 functions */
+
+template <int W> INLINE Vec<f32, W> power_of_two(Raw<i32, W> n) { return (Raw<f32, W>)((n + 127) << 23); }
+template <int W> INLINE Vec<f64, W> power_of_two(Raw<i64, W> n) { return (Raw<f64, W>)((n + 1023) << 52); }
+
+/* x = n * ln2 + rest: answers the rest. */
+template <int W> INLINE Vec<f32, W> reduce_ln2(Vec<f32, W> x, Raw<i32, W> *n) {
+  Vec<f32, W> shifted = fma(x, 1.44269504f, Vec<f32, W>(12582912.f)), count = shifted - Vec<f32, W>(12582912.f);
+  *n = (Raw<i32, W>)shifted.v - 0x4b400000;
+  return fma(count, -1.42860677e-06f, fma(count, -0.693145752f, x));
+}
+template <int W> INLINE Vec<f32, W> exp_tail(Vec<f32, W> r) { /* exp(r) - 1 - r, over r^2 */
+  return polynomial(r, Vec<f32, W>(0.00139385136f), 0.00836881343f, 0.0416664258f, 0.166665196f, 0.5f);
+}
+template <int W> INLINE Vec<f32, W> exp(Vec<f32, W> x0) {
+  Vec<f32, W> low(-104.f), high(89.f), x = where(x0 < low, low, where(x0 > high, high, x0));
+  Raw<i32, W> n, half;
+  Vec<f32, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r) + Vec<f32, W>(1.f);
+  half = n >> 1; /* in two steps: 2^n itself may overflow or be subnormal */
+  return y * power_of_two<W>(half) * power_of_two<W>(n - half);
+}
+template <int W> INLINE Vec<f32, W> exp2(Vec<f32, W> x0) {
+  Vec<f32, W> low(-151.f), high(129.f), x = where(x0 < low, low, where(x0 > high, high, x0));
+  Vec<f32, W> shifted = x + Vec<f32, W>(12582912.f), r = x - (shifted - Vec<f32, W>(12582912.f));
+  Raw<i32, W> n = (Raw<i32, W>)shifted.v - 0x4b400000, half = n >> 1;
+  Vec<f32, W> p = polynomial(r, Vec<f32, W>(0.00015457983f), 0.00133911474f, 0.0096180737f, 0.0555035919f, 0.240226507f, 0.693147182f);
+  return fma(p, r, 1.f) * power_of_two<W>(half) * power_of_two<W>(n - half);
+}
+template <int W> INLINE Vec<f32, W> expm1(Vec<f32, W> x0) {
+  Vec<f32, W> low(-20.f), high(89.f), x = where(x0 < low, low, where(x0 > high, high, x0));
+  Raw<i32, W> n;
+  Vec<f32, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r), scale = power_of_two<W>(n - 1);
+  y = fma(scale, y, scale - Vec<f32, W>(0.5f)); /* half of the result: 2^n may overflow */
+  return where(abs(x0) < Vec<f32, W>(1e-8f), x0, y + y);
+}
+template <int W> INLINE Vec<f32, W> sigmoid(Vec<f32, W> x) { return Vec<f32, W>(1.f) / (Vec<f32, W>(1.f) + exp(-x)); }
+template <int W> INLINE Vec<f32, W> tanh(Vec<f32, W> x) {
+  Vec<f32, W> a = abs(x), s = x * x, one(1.f);
+  Vec<f32, W> p = polynomial(s, Vec<f32, W>(-0.00571549917f), 0.0206491034f, -0.0537430048f, 0.133314848f, -0.333332837f);
+  Vec<f32, W> small = copysign(fma(p * s, x, x), x), capped = where(a > Vec<f32, W>(10.f), Vec<f32, W>(10.f), a);
+  Raw<i32, W> n;
+  Vec<f32, W> r = reduce_ln2(capped + capped, &n), e = (fma(r * r, exp_tail(r), r) + one) * power_of_two<W>(n);
+  return where(a < Vec<f32, W>(0.625f), small, copysign(one - Vec<f32, W>(2.f) / (e + one), x));
+}
+template <int W> INLINE Vec<f32, W> erf(Vec<f32, W> x) {
+  Vec<f32, W> a = abs(x), s = x * x, one(1.f), t = where(a > Vec<f32, W>(4.f), Vec<f32, W>(4.f), a);
+  Vec<f32, W> p = polynomial(s, Vec<f32, W>(-0.000605868641f), 0.00500526838f, -0.0267739333f, 0.112819888f, -0.376125067f, 0.128379151f);
+  Vec<f32, W> q = polynomial(t, Vec<f32, W>(-5.29373983e-06f), 4.9907143e-05f, 2.75776201e-05f, -0.00286945212f, 0.0225760695f,
+                             -0.105169863f, -0.635672987f, -1.12854147f);
+  Raw<i32, W> n;
+  Vec<f32, W> r = reduce_ln2(q * t, &n), e = (fma(r * r, exp_tail(r), r) + one) * power_of_two<W>(n);
+  return where(a < Vec<f32, W>(0.9f), fma(p, x, x), copysign(one - e, x));
+}
+
+/* x = m * 2^e with m between sqrt(1/2) and sqrt(2); answers m - 1. */
+template <int W> INLINE Vec<f32, W> split_exponent(Vec<f32, W> x, Vec<f32, W> *e) {
+  Vec<bool, W> tiny = x < Vec<f32, W>(0x1p-126f);
+  Raw<i32, W> bits = (Raw<i32, W>)where(tiny, x * Vec<f32, W>(0x1p23f), x).v - 0x3f3504f3;
+  Raw<i32, W> n = bits >> 23;
+  *e = cast<f32>(Vec<i32, W>(n)) - where(tiny, Vec<f32, W>(23.f), Vec<f32, W>(0.f));
+  return Vec<f32, W>((Raw<f32, W>)((bits & 0x7fffff) + 0x3f3504f3)) - Vec<f32, W>(1.f);
+}
+/* log(1 + f) - f, small against f */
+template <int W> INLINE Vec<f32, W> log_tail(Vec<f32, W> f) {
+  Vec<f32, W> p = polynomial(f, Vec<f32, W>(-0.0763601065f), 0.127620175f, -0.131596401f, 0.142015964f, -0.166234091f, 0.200012416f,
+                             -0.250008196f, 0.333333313f);
+  return f * f * fma(p, f, -0.5f);
+}
+template <class T, int W> INLINE Vec<T, W> log_limits(Vec<T, W> x, Vec<T, W> y) {
+  Vec<T, W> infinity((T)__builtin_inf()), zero((T)0);
+  y = where(x == zero, -infinity, where(x == infinity, x, y));
+  return where(x < zero, Vec<T, W>((T)__builtin_nan("")), where(isnan(x), x, y));
+}
+template <int W> INLINE Vec<f32, W> log(Vec<f32, W> x) {
+  Vec<f32, W> e, f = split_exponent(x, &e);
+  return log_limits(x, fma(e, 0.693145752f, f + fma(e, 1.42860677e-06f, log_tail(f))));
+}
+template <int W> INLINE Vec<f32, W> log1p(Vec<f32, W> x) {
+  Vec<f32, W> one(1.f), u = one + x, lost = x - (u - one), e, f = split_exponent(u, &e);
+  lost = where(x > Vec<f32, W>(1e8f), Vec<f32, W>(0.f), lost / u);
+  Vec<f32, W> y = fma(e, 0.693145752f, f + (lost + fma(e, 1.42860677e-06f, log_tail(f))));
+  return where(abs(x) < Vec<f32, W>(1e-7f), x, log_limits(u, y));
+}
+
+/* sin and cos: x = n * pi/2 + r. Beyond 1e4 the C library is asked, it knows pi to a thousand bits. */
+template <int W> INLINE Vec<f32, W> split_quarters(Vec<f32, W> x, Raw<i32, W> *n) {
+  Vec<f32, W> shifted = fma(x, 0.636619772f, Vec<f32, W>(12582912.f)), count = shifted - Vec<f32, W>(12582912.f);
+  *n = (Raw<i32, W>)shifted.v;
+  Vec<f32, W> r = fma(count, -1.57079637e+00f, x);
+  return fma(count, 1.71512489e-15f, fma(count, 4.37113883e-08f, r));
+}
+template <int W> INLINE Vec<f32, W> sin_near(Vec<f32, W> r) {
+  Vec<f32, W> s = r * r, p = polynomial(s, Vec<f32, W>(2.83754162e-06f), -0.000198535126f, 0.00833338033f, -0.166666672f);
+  return fma(p * s, r, r);
+}
+template <int W> INLINE Vec<f32, W> cos_near(Vec<f32, W> r) {
+  Vec<f32, W> s = r * r, p = polynomial(s, Vec<f32, W>(-2.89776466e-07f), 2.48229862e-05f, -0.00138889824f, 0.0416666679f);
+  return fma(s * s, p, fma(s, -0.5f, Vec<f32, W>(1.f)));
+}
+template <int W> INLINE Vec<f32, W> turn(Vec<f32, W> r, Raw<i32, W> n) { /* sin(r + n * pi/2) */
+  Vec<f32, W> y = where(Vec<bool, W>((Raw<i32, W>)((n & 1) == 0)), sin_near(r), cos_near(r));
+  return (Raw<f32, W>)((Raw<i32, W>)y.v ^ ((n & 2) << 30));
+}
+template <int W> INLINE bool far_away(Vec<f32, W> x) { return !every(abs(x) < Vec<f32, W>(1e4f)); }
+template <int W> INLINE Vec<f32, W> sin(Vec<f32, W> x) {
+  Raw<i32, W> n;
+  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = __builtin_sinf(x.v[j]); return x; }
+  Vec<f32, W> r = split_quarters(x, &n);
+  return where(x == Vec<f32, W>(0.f), x, turn(r, n));
+}
+template <int W> INLINE Vec<f32, W> cos(Vec<f32, W> x) {
+  Raw<i32, W> n;
+  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = __builtin_cosf(x.v[j]); return x; }
+  Vec<f32, W> r = split_quarters(x, &n);
+  return turn(r, n + 1);
+}
+
+/* --------------------------------------------------------- float64 functions */
+
+template <int W> INLINE Vec<f64, W> reduce_ln2(Vec<f64, W> x, Raw<i64, W> *n) {
+  Vec<f64, W> magic(6755399441055744.), shifted = fma(x, 1.4426950408889634, magic), count = shifted - magic;
+  *n = (Raw<i64, W>)shifted.v - 0x4338000000000000;
+  return fma(count, -1.9082149292705877e-10, fma(count, -0.6931471803691238, x));
+}
+template <int W> INLINE Vec<f64, W> exp_tail(Vec<f64, W> r) {
+  return polynomial(r, Vec<f64, W>(2.5109571033879842e-08), 2.7631561595523373e-07, 2.755724318408537e-06, 2.4801489074120536e-05,
+                    0.00019841269886269162, 0.0013888888947953821, 0.008333333333322226, 0.04166666666651132, 0.16666666666666674, 0.5000000000000013);
+}
+template <int W> INLINE Vec<f64, W> exp(Vec<f64, W> x0) {
+  Vec<f64, W> low(-746.), high(710.), x = where(x0 < low, low, where(x0 > high, high, x0));
+  Raw<i64, W> n, half;
+  Vec<f64, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r) + Vec<f64, W>(1.);
+  n = (n << 48) >> 48; /* a nan brings any number */
+  half = n >> 1;
+  return y * power_of_two<W>(half) * power_of_two<W>(n - half);
+}
+template <int W> INLINE Vec<f64, W> sigmoid(Vec<f64, W> x) { return Vec<f64, W>(1.) / (Vec<f64, W>(1.) + exp(-x)); }
+template <int W> INLINE Vec<f64, W> tanh(Vec<f64, W> x) {
+  Vec<f64, W> a = abs(x), s = x * x, one(1.);
+  Vec<f64, W> p = polynomial(s, Vec<f64, W>(-2.1438933340092044e-06), 1.1474596241801871e-05, -3.62718356983587e-05, 9.552381611505521e-05,
+                             -0.00023867681491070579, 0.0005899230348382593, -0.0014558172969463639, 0.0035921260808008,
+                             -0.008863235377916287, 0.02186948852852567, -0.05396825396802663, 0.1333333333333299, -0.3333333333333333);
+  Vec<f64, W> small = copysign(fma(p * s, x, x), x), e = exp(where(a > Vec<f64, W>(20.), Vec<f64, W>(40.), a + a));
+  return where(a < Vec<f64, W>(0.625), small, where(isnan(x), x, copysign(one - Vec<f64, W>(2.) / (e + one), x)));
+}
+
+/* ------------------------------------------------ the C library, lane by lane */
+
+NB_LANEWISE(libm_exp2, __builtin_exp2f, __builtin_exp2)
+NB_LANEWISE(libm_expm1, __builtin_expm1f, __builtin_expm1)
+NB_LANEWISE(libm_log, __builtin_logf, __builtin_log)
+NB_LANEWISE(libm_log1p, __builtin_log1pf, __builtin_log1p)
+NB_LANEWISE(libm_erf, __builtin_erff, __builtin_erf)
+NB_LANEWISE(libm_sin, __builtin_sinf, __builtin_sin)
+NB_LANEWISE(libm_cos, __builtin_cosf, __builtin_cos)
+template <int W> INLINE Vec<f64, W> exp2(Vec<f64, W> x) { return libm_exp2(x); }
+template <int W> INLINE Vec<f64, W> expm1(Vec<f64, W> x) { return libm_expm1(x); }
+template <int W> INLINE Vec<f64, W> log(Vec<f64, W> x) { return libm_log(x); }
+template <int W> INLINE Vec<f64, W> log1p(Vec<f64, W> x) { return libm_log1p(x); }
+template <int W> INLINE Vec<f64, W> erf(Vec<f64, W> x) { return libm_erf(x); }
+template <int W> INLINE Vec<f64, W> sin(Vec<f64, W> x) { return libm_sin(x); }
+template <int W> INLINE Vec<f64, W> cos(Vec<f64, W> x) { return libm_cos(x); }
+NB_LANEWISE(log2, __builtin_log2f, __builtin_log2)
+NB_LANEWISE(log10, __builtin_log10f, __builtin_log10)
+NB_LANEWISE(tan, __builtin_tanf, __builtin_tan)
+NB_LANEWISE(asin, __builtin_asinf, __builtin_asin)
+NB_LANEWISE(acos, __builtin_acosf, __builtin_acos)
+NB_LANEWISE(atan, __builtin_atanf, __builtin_atan)
+NB_LANEWISE(sinh, __builtin_sinhf, __builtin_sinh)
+NB_LANEWISE(cosh, __builtin_coshf, __builtin_cosh)
+NB_LANEWISE(asinh, __builtin_asinhf, __builtin_asinh)
+NB_LANEWISE(acosh, __builtin_acoshf, __builtin_acosh)
+NB_LANEWISE(atanh, __builtin_atanhf, __builtin_atanh)
+NB_LANEWISE(erfc, __builtin_erfcf, __builtin_erfc)
+NB_LANEWISE(lgamma, __builtin_lgammaf, __builtin_lgamma)
+NB_LANEWISE2(atan2, __builtin_atan2f, __builtin_atan2)
+NB_LANEWISE2(hypot, __builtin_hypotf, __builtin_hypot)
+NB_LANEWISE2(nextafter, __builtin_nextafterf, __builtin_nextafter)
+NB_LANEWISE2(libm_pow, __builtin_powf, __builtin_pow)
+template <class T, int W> INLINE Vec<T, W> pow(Vec<T, W> a, Vec<T, W> b) {
+  if constexpr (is_float<T>) return libm_pow(a, b);
+  else { EACH(j) a.v[j] = int_pow(a.v[j], b.v[j]); return a; }
+}
+
+/* The inverse of erf: a rough guess, made exact by Halley's iteration on the smaller of erf and erfc. */
+static double erfinv_one(double y) {
+  if (!(y > -1 && y < 1)) return y == 1 ? __builtin_inf() : y == -1 ? -__builtin_inf() : __builtin_nan("");
+  if (y == 0) return y;
+  double a = __builtin_fabs(y), l = __builtin_log1p(-a) + __builtin_log1p(a), h = 4.330746750799873 + l / 2;
+  double x = __builtin_sqrt(__builtin_sqrt(h * h - l / 0.147) - h);
+  for (int step = 0; step < 4; step++) {
+    double error = a > 0.5 ? (1 - a) - __builtin_erfc(x) : __builtin_erf(x) - a;
+    double newton = error / (1.1283791670955126 * __builtin_exp(-x * x));
+    x -= newton / (1 + x * newton);
+  }
+  return __builtin_copysign(x, y);
+}
+/* digamma: carried to where its asymptotic series is exact; reflected for negative numbers. */
+static double digamma_one(double x) {
+  double sum = 0;
+  if (x == 0) return -__builtin_copysign(__builtin_inf(), x);
+  if (x < 0) {
+    if (x == __builtin_floor(x)) return __builtin_nan("");
+    double fraction = x - __builtin_trunc(x);
+    sum = -3.141592653589793 / __builtin_tan(3.141592653589793 * fraction);
+    x = 1 - x;
+  }
+  for (; x < 10; x += 1) sum -= 1 / x;
+  double s = 1 / (x * x);
+  double series = s * (1. / 12 - s * (1. / 120 - s * (1. / 252 - s * (1. / 240 - s * (1. / 132 - s * (691. / 32760 - s / 12))))));
+  return sum + __builtin_log(x) - 0.5 / x - series;
+}
+NB_LANEWISE(erfinv, erfinv_one, erfinv_one)
+NB_LANEWISE(digamma, digamma_one, digamma_one)
+
+/* --------------------------------------------------------------- reductions */
+
+/* The best value so far of each lane and its place; of equal values the smallest place, a nan before anything. */
+template <class T, int W> struct Best {
+  Vec<T, W> value;
+  Vec<i64, W> place;
+};
+template <class T, int W> INLINE Vec<bool, W> beats(bool largest, Vec<T, W> a, Vec<i64, W> at, Vec<T, W> b, Vec<i64, W> bt) {
+  Vec<bool, W> better = (largest ? a > b : a < b) | (isnan(a) & !isnan(b));
+  Vec<bool, W> equal = (a == b) | (isnan(a) & isnan(b));
+  return better | (equal & (at < bt));
+}
+
+template <class T> struct Limits {
+  static constexpr T highest() { return (T)-1 > (T)0 ? (T)-1 : (T)~Sign<T>::bit; }
+  static constexpr T lowest() { return (T)-1 > (T)0 ? (T)0 : (T)Sign<T>::bit; }
+};
+template <> struct Limits<f32> {
+  static constexpr f32 highest() { return __builtin_inff(); }
+  static constexpr f32 lowest() { return -__builtin_inff(); }
+};
+template <> struct Limits<f64> {
+  static constexpr f64 highest() { return __builtin_inf(); }
+  static constexpr f64 lowest() { return -__builtin_inf(); }
+};
+template <> struct Limits<bool> {
+  static constexpr bool highest() { return true; }
+  static constexpr bool lowest() { return false; }
+};
+
+struct Sum {
+  template <class V> static METHOD V join(V a, V b) { return a + b; }
+  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>((T)0); }
+};
+struct Prod {
+  template <class V> static METHOD V join(V a, V b) { return a * b; }
+  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>((T)1); }
+};
+struct Max {
+  template <class V> static METHOD V join(V a, V b) { return maximum(a, b); }
+  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(Limits<T>::lowest()); }
+};
+struct Min {
+  template <class V> static METHOD V join(V a, V b) { return minimum(a, b); }
+  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(Limits<T>::highest()); }
+};
+struct Any {
+  template <class V> static METHOD V join(V a, V b) { return a | b; }
+  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(false); }
+};
+struct Every {
+  template <class V> static METHOD V join(V a, V b) { return a & b; }
+  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(true); }
+};
+template <bool largest> struct Arg {
+  template <class T, int W> static METHOD Best<T, W> join(Best<T, W> a, Best<T, W> b) {
+    Vec<bool, W> taken = beats(largest, b.value, b.place, a.value, a.place);
+    return {where(taken, b.value, a.value), where(taken, b.place, a.place)};
+  }
+  template <class T, int W> static METHOD Best<T, W> start() {
+    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<i64, W>(Limits<i64>::highest())};
+  }
+};
+
+template <class T, int W> INLINE Vec<T, W> keep(All, Vec<T, W> next, Vec<T, W>) { return next; }
+template <class T, int W, class L> INLINE Vec<T, W> keep(L lanes, Vec<T, W> next, Vec<T, W> before) {
+  return where(mask_of<W>(lanes), next, before);
+}
+template <class T, int W, class L> INLINE Best<T, W> keep(L lanes, Best<T, W> next, Best<T, W> before) {
+  return {keep(lanes, next.value, before.value), keep(lanes, next.place, before.place)};
+}
+/* total = total (kind) value, in the lanes that take part */
+template <class Kind, class L, class V> INLINE void combine(V &total, L lanes, V value) {
+  total = keep(lanes, Kind::join(total, value), total);
+}
+
+template <class T, int W> INLINE Vec<T, 1> lane(Vec<T, W> x, int j) { return Vec<T, 1>((typename Vec<T, 1>::Lane)x.v[j]); }
+template <int W> INLINE Vec<bool, 1> lane(Vec<bool, W> x, int j) { return Vec<bool, 1>(x.v[j] != 0); }
+template <class T, int W> INLINE Best<T, 1> lane(Best<T, W> x, int j) { return {lane(x.value, j), lane(x.place, j)}; }
+/* The upper half of the first 2 * half lanes, moved to the front. */
+template <int half, class T, int W> INLINE Vec<T, W> upper(Vec<T, W> x) {
+  Vec<T, W> moved = x;
+  for (int j = 0; j < half; j++) moved.v[j] = x.v[j + half];
+  return moved;
+}
+template <int half, class T, int W> INLINE Best<T, W> upper(Best<T, W> x) { return {upper<half>(x.value), upper<half>(x.place)}; }
+/* All lanes into one, by halves: the same tree every time. */
+template <class Kind, int W, int half = W / 2, class V> INLINE auto across(V x) {
+  if constexpr (half == 0) return lane(x, 0);
+  else return across<Kind, W, half / 2>(Kind::join(x, upper<half>(x)));
+}
+
+/* f(0), f(1), ..., written out: vectors side by side that need not wait for each other. */
+template <int count> struct Parts {};
+template <int count, class F> INLINE void each_part(Parts<count>, F f) {
+  if constexpr (count > 1) each_part(Parts<count - 1>{}, f);
+  f(count - 1);
+}
+template <int count> constexpr int number(Parts<count>) { return count; }
+/* As many vectors of W as there are in a row, at most so many. */
+constexpr int parts_in(i64 size, int width, int most) { return size >= most * width ? most : size < 2 * width ? 1 : size / width; }
+
+/* A scratch row that is too long for the stack. */
+template <class T> struct Row {
+  T *start;
+  METHOD Row(i64 size) : start((T *)__builtin_malloc(size * sizeof(T) + 64)) {
+    if (!start) __builtin_trap();
+  }
+  METHOD ~Row() { __builtin_free(start); }
+};
+
+}  // namespace nb
+#endif

@@ -1,0 +1,189 @@
+"""Index expressions and scalar operations as text of the target language.
+
+    c_index(8*i0 + i1//2)                         "8*i0 + floor_div(i1, 2)"
+    python_index(s77*8)                           "8*s77"
+    CPP_OPERATIONS["maximum"]                     "maximum({0}, {1})"
+
+In torch: torch/_inductor/codegen/cpp_utils.py (CppPrinter), torch/utils/_sympy/printers.py. Read next:
+nbcompile/codegen/cpp.py
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from nbcompile.ir.expr import OPERATIONS
+from nbcompile.ir.index import Index, Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a language writes integer functions."""
+
+    floor_div: str
+    mod: str
+    smaller: str
+    larger: str
+    wide: str = "{0}"
+    """A number that does not fit in 32 bits."""
+
+
+C = Dialect("floor_div({0}, {1})", "mod({0}, {1})", "min_of({0}, {1})", "max_of({0}, {1})", "{0}L")
+PYTHON = Dialect("({0} // {1})", "({0} % {1})", "min({0}, {1})", "max({0}, {1})")
+TRITON = Dialect("({0} // {1})", "({0} % {1})", "tl.minimum({0}, {1})", "tl.maximum({0}, {1})")
+
+
+def c_index(expression: Index, names: Mapping[Symbol, str] | None = None) -> str:
+    """An index as C++ over i64 (``names`` replaces symbols by text)."""
+    return print_index(expression, C, names)
+
+
+def python_index(expression: Index) -> str:
+    """A size as Python."""
+    return print_index(expression, PYTHON)
+
+
+def python_number(expression: sympy.Basic) -> str:
+    """Any symbolic number (also a float or a truth value) as Python."""
+    match expression:
+        case sympy.logic.boolalg.BooleanAtom():
+            return str(bool(expression))
+        case sympy.Float():
+            return repr(float(expression))
+        case sympy.Rational() if not expression.is_integer:
+            return f"({expression.p} / {expression.q})"
+        case sympy.core.relational.Relational(lhs=left, rhs=right, rel_op=sign):
+            return f"({python_number(left)} {sign} {python_number(right)})"
+    parts = [python_number(each) for each in expression.args]
+    match type(expression).__name__:
+        case "ToFloat":
+            return f"float({parts[0]})"
+        case "FloatTrueDiv" | "IntTrueDiv":
+            return f"({parts[0]} / {parts[1]})"
+        case "Add" | "Mul" | "FloatPow" | "PowByNatural" | "Pow" if not expression.is_integer:
+            sign = {"Add": " + ", "Mul": "*"}.get(type(expression).__name__, "**")
+            return f"({sign.join(parts)})"
+    return print_index(expression, PYTHON)
+
+
+def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str] | None = None) -> str:
+    """An integer expression as text."""
+
+    def text(node: sympy.Basic, tight: bool) -> str:
+        match node:
+            case sympy.Integer():
+                number = str(int(node))
+                plain = dialect.wide.format(number) if abs(int(node)) >= 2**31 else number
+                return f"({plain})" if tight and int(node) < 0 else plain
+            case sympy.Symbol():
+                return (names or {}).get(node, node.name)
+            case sympy.Add():
+                joined = " + ".join(text(each, False) for each in _ordered(node.args)).replace(" + -", " - ")
+                return f"({joined})" if tight else joined
+            case sympy.Mul():
+                return "*".join(text(each, True) for each in node.args)
+            case sympy.Pow(args=(base, sympy.Integer() as power)) if int(power) > 0:
+                return "*".join([text(base, True)] * int(power))
+            case _ if type(node).__name__ in {"Min", "Max"}:  # SymPy's own or torch's
+                pattern = dialect.smaller if type(node).__name__ == "Min" else dialect.larger
+                parts = [text(each, False) for each in node.args]
+                joined = parts[0]
+                for each in parts[1:]:
+                    joined = pattern.format(joined, each)
+                return joined
+        parts = [text(each, True) for each in node.args]
+        match type(node).__name__:
+            case "FloorDiv" | "CleanDiv":
+                return _division(node, dialect, "/", dialect.floor_div, parts)
+            case "Mod" | "PythonMod":
+                return _division(node, dialect, "%", dialect.mod, parts)
+            case "ModularIndexing":
+                return dialect.mod.format(dialect.floor_div.format(parts[0], parts[1]), parts[2])
+            case "CeilDiv":
+                return dialect.floor_div.format(f"({parts[0]} + {parts[1]} - 1)", parts[1])
+        raise NotImplementedError(f"no text for the index {node} ({type(node).__name__})")
+
+    return text(expression, False)
+
+
+def _ordered(terms: tuple[sympy.Basic, ...]) -> list[sympy.Basic]:
+    # Terms with variables first, a constant last, negative ones not in front.
+    return sorted(terms, key=lambda term: (term.is_number, bool(term.could_extract_minus_sign()), str(term)))
+
+
+def _division(node: sympy.Basic, dialect: Dialect, operator: str, general: str, parts: list[str]) -> str:
+    # C's operators agree with the mathematical ones where nothing is negative, and are much faster.
+    known = isinstance(node.args[1], sympy.Integer) and int(node.args[1]) > 0 and node.args[0].is_nonnegative
+    if dialect is C and known:
+        return f"({parts[0]} {operator} {parts[1]})"
+    return general.format(*parts)
+
+
+C_TYPES: dict[torch.dtype, str] = {
+    torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16", torch.float16: "f16", torch.bool: "bool",
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
+    torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+}  # fmt: skip
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "logical_and": "&", "logical_or": "|", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+}  # fmt: skip
+_PREFIX = {"neg": "-", "logical_not": "!", "bitwise_not": "~"}
+_ON_BOOLS = {"add": "{0} | {1}", "mul": "{0} & {1}", "sign": "{0}", "abs": "{0}"}
+
+
+def _call(name: str, arity: int) -> str:
+    return f"{name}({', '.join(f'{{{at}}}' for at in range(arity))})"
+
+
+CPP_OPERATIONS: dict[str, str] = {
+    name: f"{{0}} {_INFIX[name]} {{1}}"
+    if name in _INFIX
+    else f"{_PREFIX[name]}{{0}}"
+    if name in _PREFIX
+    else _call(name, operation.arity)
+    for name, operation in OPERATIONS.items()
+    if name != "cast"
+}
+"""The C++ of each operation over Vec; all names are functions of nbvec.h."""
+
+
+def cpp_operation(name: str, dtype: torch.dtype) -> str:
+    """The pattern for an operation on arguments of a dtype."""
+    return _ON_BOOLS[name] if dtype == torch.bool and name in _ON_BOOLS else CPP_OPERATIONS[name]
+
+
+def c_literal(value: bool | float, dtype: torch.dtype) -> str:
+    """A number as C++."""
+    if dtype == torch.bool:
+        return "true" if value else "false"
+    if not dtype.is_floating_point:
+        return _integer(int(value), dtype)
+    single = dtype != torch.float64
+    if math.isnan(value):
+        return '__builtin_nanf("")' if single else '__builtin_nan("")'
+    if math.isinf(value):
+        return ("-" if value < 0 else "") + ("__builtin_inff()" if single else "__builtin_inf()")
+    if not single:
+        return repr(float(value))
+    return _with_point(f"{struct.unpack('f', struct.pack('f', float(value)))[0]:.9g}") + "f"
+
+
+def _with_point(digits: str) -> str:
+    return digits if any(mark in digits for mark in ".e") else digits + ".0"
+
+
+def _integer(value: int, dtype: torch.dtype) -> str:
+    if value == -(2**63):
+        return "(-9223372036854775807L - 1)"
+    if dtype == torch.uint64:
+        return f"{value}UL"
+    return f"{value}L" if dtype == torch.int64 else str(value)

@@ -1,0 +1,148 @@
+"""Functions that Triton's language lacks, carried by every generated module.
+
+    nan_maximum(a, b)       as torch.maximum: nan if either is nan
+    tanh(x)                 as torch.tanh, from exp
+
+They are written in plain Triton, so that they run in its interpreter too.
+
+In torch: torch/_inductor/runtime/triton_helpers.py. Read next:
+nbcompile/codegen/triton.py
+"""
+
+# mypy: allow-untyped-defs
+# ruff: noqa: ANN001, ANN201, D103, PLR0124  (Triton reads annotations as its own; x != x asks for nan)
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+@triton.jit
+def multiply(a, b):
+    return a * b
+
+
+@triton.jit
+def nan_maximum(a, b):
+    return tl.where((a > b) | (a != a), a, b)
+
+
+@triton.jit
+def nan_minimum(a, b):
+    return tl.where((a < b) | (a != a), a, b)
+
+
+@triton.jit
+def beats_larger(a, at, b, bt):
+    a_nan, b_nan = a != a, b != b
+    return (a > b) | (a_nan & ~b_nan) | (((a == b) | (a_nan & b_nan)) & (at < bt))
+
+
+@triton.jit
+def beats_smaller(a, at, b, bt):
+    a_nan, b_nan = a != a, b != b
+    return (a < b) | (a_nan & ~b_nan) | (((a == b) | (a_nan & b_nan)) & (at < bt))
+
+
+@triton.jit
+def pick_larger(a, at, b, bt):
+    taken = beats_larger(b, bt, a, at)
+    return tl.where(taken, b, a), tl.where(taken, bt, at)
+
+
+@triton.jit
+def pick_smaller(a, at, b, bt):
+    taken = beats_smaller(b, bt, a, at)
+    return tl.where(taken, b, a), tl.where(taken, bt, at)
+
+
+@triton.jit
+def sigmoid(x):
+    return 1.0 / (1.0 + tl.exp(-x))
+
+
+@triton.jit
+def expm1(x):
+    # Kahan: exp(x) - 1, corrected by what the rounding of exp(x) lost.
+    u = tl.exp(x)
+    safe = tl.where((u == 1.0) | (u <= 0.0) | (x > 80.0), 2.0, u)
+    corrected = (safe - 1.0) * x / tl.log(safe)
+    return tl.where(u == 1.0, x, tl.where((u <= 0.0) | (x > 80.0), u - 1.0, corrected))
+
+
+@triton.jit
+def log1p(x):
+    u = 1.0 + x
+    safe = tl.where((u == 1.0) | (u <= 0.0) | (x > 1e30), 2.0, u)
+    corrected = tl.log(safe) * (x / (safe - 1.0))
+    return tl.where(u == 1.0, x, tl.where((u <= 0.0) | (x > 1e30), tl.log(u), corrected))
+
+
+@triton.jit
+def tanh(x):
+    a = tl.abs(x)
+    e = expm1(-2.0 * a)
+    y = -e / (e + 2.0)
+    return tl.where(x < 0, -y, y)
+
+
+@triton.jit
+def log10(x):
+    return tl.log2(x) * 0.30102999566398120
+
+
+@triton.jit
+def is_infinite(x):
+    return tl.abs(x) == float("inf")
+
+
+@triton.jit
+def sign(x):
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+
+
+@triton.jit
+def truncate(x):
+    return tl.where(x < 0, tl.ceil(x), tl.floor(x))
+
+
+@triton.jit
+def round_half_even(x):
+    down = tl.floor(x)
+    rest = x - down
+    odd = (down - 2.0 * tl.floor(down * 0.5)) != 0
+    up = (rest > 0.5) | ((rest == 0.5) & odd)
+    return tl.where(up, down + 1.0, down)
+
+
+@triton.jit
+def sign_bit(x):
+    return (x < 0) | ((x == 0) & (1.0 / x < 0))
+
+
+@triton.jit
+def c_remainder(a, b):
+    return a % b if a.dtype.is_int() else libdevice.fmod(a, b)
+
+
+@triton.jit
+def truncate_divide(a, b):
+    return a // b if a.dtype.is_int() else truncate(a / b)
+
+
+@triton.jit
+def remainder(a, b):
+    left = c_remainder(a, b)
+    return tl.where((left != 0) & ((left < 0) != (b < 0)), left + b, left)
+
+
+@triton.jit
+def floor_divide(a, b):
+    left = c_remainder(a, b)
+    down = (left != 0) & ((left < 0) != (b < 0))
+    quotient = a // b if a.dtype.is_int() else (a - left) / b
+    return tl.where(down, quotient - 1, quotient)
+
+
+@triton.jit
+def power(a, b):
+    return libdevice.pow(a, b)

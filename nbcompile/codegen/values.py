@@ -1,0 +1,384 @@
+"""A scalar computation as C++ over many lanes.
+
+    tanh(x[8*i0 + i1] + 1.0), vectorised along i1
+    ->  tanh(load<f32, W>(in0 + 8*i0 + i1, lanes) + F32(1.0f))
+
+A value is the same for all lanes (width 1) or differs (width W); what all
+lanes share is computed once, before the loop. An access is a plain load where
+memory is adjacent along the vectorised variable, and otherwise lane by lane.
+Masked values are loaded under a mask, so no address outside a tensor is touched.
+
+In torch: torch/_inductor/codegen/cpp.py (CppVecKernel). Read next:
+nbcompile/codegen/cpp.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from nbcompile.codegen.printers import C_TYPES, c_index, c_literal, cpp_operation
+from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, walk
+from nbcompile.ir.index import Index, Symbol, stride_along
+from nbcompile.ir.kernel import access
+
+INLINE_LENGTH = 64
+"""Longer expressions get a name and a line of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """C++ text and whether it has W lanes or one."""
+
+    text: str
+    many: bool
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Which lanes take part where a value is computed: C++ text for W lanes and for one."""
+
+    many: str = "lanes"
+    one: str = "All{}"
+
+
+@dataclass(slots=True)
+class Names:
+    """What is shared by a whole kernel."""
+
+    pointers: Mapping[str, str]
+    """The C++ name of each buffer and scratch row."""
+    complaints: list[str] = field(default_factory=list)
+    used_types: set[tuple[str, bool]] = field(default_factory=set)
+    counter: int = 0
+
+    def fresh(self, stem: str) -> str:
+        """A name that is not taken."""
+        self.counter += 1
+        return f"{stem}{self.counter}"
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where values are computed now."""
+
+    writer: SourceWriter
+    names: Names
+    vector: Symbol | None
+    """The variable along which there are W lanes; None: scalars only."""
+    locals: dict[str, Value]
+    lanes: Lanes = field(default_factory=Lanes)
+    shared: SourceWriter | None = None
+    """Before the vector loop: what all lanes share is written there."""
+    inner: frozenset[str] = frozenset()
+    """Names that exist only inside the vector loop (other than the vector variable)."""
+    stored: frozenset[str] = frozenset()
+    """Buffers written inside the loop: loads of them stay where they are."""
+    origin: tuple[str, ...] = ()
+    done: dict[tuple[Expr, Lanes], Value] = field(default_factory=dict)
+    uses: Counter[Expr] = field(default_factory=Counter)
+
+
+def type_name(scope: Scope, dtype: torch.dtype, many: bool) -> str:
+    """``F32`` for W lanes of float, ``F32_1`` for one."""
+    name = C_TYPES[dtype]
+    scope.names.used_types.add((name, many))
+    return name.upper() + ("" if many else "_1")
+
+
+def emit_value(scope: Scope, body: Expr) -> Value:
+    """The value of a body in this scope; lines are written as needed."""
+    scope.uses.update(walk(body))
+    return _value(scope, body)
+
+
+def as_many(scope: Scope, value: Value) -> str:
+    """The value with W lanes."""
+    return value.text if value.many else f"{type_name(scope, value.dtype, True)}({value.text})"
+
+
+def varies(scope: Scope, body: Expr) -> bool:
+    """Whether a value differs from lane to lane."""
+    for node in walk(body):
+        match node:
+            case Local(name):
+                if scope.locals[name].many:
+                    return True
+            case Load(index=index):
+                if any(scope.vector in each.free_symbols for each in index):
+                    return True
+            case IndexOf(index=index):
+                if scope.vector in index.free_symbols:
+                    return True
+    return False
+
+
+def _value(scope: Scope, body: Expr) -> Value:
+    key = (body, scope.lanes)
+    if key not in scope.done:
+        scope.done[key] = _named(scope, body, _compute(scope, body))
+    return scope.done[key]
+
+
+def _compute(scope: Scope, body: Expr) -> Value:
+    match body:
+        case Constant(value, dtype):
+            return Value(f"{type_name(scope, dtype, False)}({c_literal(value, dtype)})", False, dtype)
+        case Local(name):
+            return scope.locals[name]
+        case Apply(op, args, dtype):
+            return _apply(scope, op, args, dtype)
+        case Load():
+            return _load(scope, body)
+        case IndexOf():
+            return _index_of(scope, body)
+        case Masked(condition, value, otherwise):
+            return _masked(scope, condition, value, otherwise)
+
+
+def _named(scope: Scope, body: Expr, value: Value) -> Value:
+    """Give a value a name of its own where it is long or used again; move what is shared out of the loop."""
+    if isinstance(body, (Constant, Local)):
+        return value
+    outside = scope.shared is not None and not value.many and scope.lanes == Lanes() and _independent(scope, body)
+    if not outside and scope.uses[body] < 2 and len(value.text) <= INLINE_LENGTH and not isinstance(body, Masked):
+        return value
+    name = scope.names.fresh("t")
+    target = scope.shared if outside and scope.shared is not None else scope.writer
+    target.line(f"const auto {name} = {value.text};", scope.origin)
+    return replace(value, text=name)
+
+
+def _independent(scope: Scope, body: Expr) -> bool:
+    """Whether a value can be computed before the loop."""
+    for node in walk(body):
+        match node:
+            case Local(name) if name in scope.inner:
+                return False
+            case Load(buffer=buffer, index=index, gathers=gathers):
+                if gathers or buffer in scope.stored or any(_inside(scope, each) for each in index):
+                    return False
+            case IndexOf(index=place, gathers=gathers) if gathers or _inside(scope, place):
+                return False
+            case Masked():
+                return False
+    return True
+
+
+def _inside(scope: Scope, index: Index) -> bool:
+    return any(symbol.name in scope.inner or symbol == scope.vector for symbol in index.free_symbols)
+
+
+# --- operations ------------------------------------------------------------------------------------------------------
+
+
+def _apply(scope: Scope, op: str, args: tuple[Expr, ...], dtype: torch.dtype) -> Value:
+    values = [_value(scope, each) for each in args]
+    many = any(each.many for each in values)
+    texts = [as_many(scope, each) if many else each.text for each in values]
+    if op == "cast":
+        return Value(f"cast<{C_TYPES[dtype]}>({texts[0]})", many, dtype)
+    if op == "pow" and isinstance(args[1], Constant) and args[0].dtype.is_floating_point:
+        special = _power(args[1].value, texts[0])
+        if special:
+            return Value(special, many, dtype)
+    pattern = cpp_operation(op, args[0].dtype)
+    is_call = "(" in pattern
+    return Value(pattern.format(*(each if is_call else _tight(each) for each in texts)), many, dtype)
+
+
+def _power(exponent: bool | float, base: str) -> str:
+    """The powers that eager computes by multiplication."""
+    operand = _tight(base)
+    match exponent:
+        case 1:
+            return base
+        case 2:
+            return f"{operand} * {operand}"
+        case 3:
+            return f"{operand} * {operand} * {operand}"
+        case 0.5:
+            return f"sqrt({base})"
+        case -1:
+            return f"reciprocal({base})"
+    return ""
+
+
+_CALL = re.compile(r"[\w:]+(<[^()]*>)?\(")
+
+
+def _tight(text: str) -> str:
+    """In parentheses, unless it is one name or one call."""
+    call = _CALL.match(text)
+    if text.isidentifier() or (call and _closes_at_end(text, call.end())):
+        return text
+    return f"({text})"
+
+
+def _closes_at_end(text: str, start: int) -> bool:
+    depth = 1
+    for at in range(start, len(text)):
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def _load(scope: Scope, load: Load) -> Value:
+    pointer, offset = scope.names.pointers[load.buffer], load.index[0]
+    element = C_TYPES[load.dtype]
+    gathered = [_gather(scope, gather) for gather in load.gathers if gather.symbol in offset.free_symbols]
+    many = any(each.many for each in gathered) or scope.vector in offset.free_symbols
+    names = {gather.symbol: found.index for gather, found in zip(_bound(load, offset), gathered, strict=True)}
+    goods = [each.good for each in gathered if not each.many]
+    if not many:
+        lanes = scope.lanes.one
+        text = _guarded(goods, element, "1", f"{pointer} + {_place(c_index(offset, names))}", lanes)
+        return Value(text, False, load.dtype)
+    assert scope.vector is not None
+    if not any(each.many for each in gathered) and access(offset, (), scope.vector) == "contiguous":
+        address = f"{pointer} + {_place(c_index(offset, names))}"
+        return Value(_guarded(goods, element, "W", address, scope.lanes.many), True, load.dtype)
+    mask = scope.lanes.many
+    for each in gathered:
+        mask = each.good if each.many and mask == "lanes" else f"mask_of<W>({mask}) & BOOL({each.good})"
+        scope.names.used_types.add(("bool", True))
+    place = c_index(offset, {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"})
+    return Value(f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {place}; }})", True, load.dtype)
+
+
+def _bound(node: Load | IndexOf, index: Index) -> list[Gather]:
+    return [gather for gather in node.gathers if gather.symbol in index.free_symbols]
+
+
+def _place(text: str) -> str:
+    return text if " - " not in text else f"({text})"
+
+
+def _guarded(goods: list[str], element: str, width: str, address: str, lanes: str) -> str:
+    if not goods:
+        return f"load<{element}, {width}>({address}, {lanes})"
+    return f"load_if<{element}, {width}>({' & '.join(goods)}, {address}, {lanes})"
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """An index that was read from memory and checked."""
+
+    index: str
+    good: str
+    many: bool
+
+
+def _per_lane(gathered: list[Gathered], node: Load | IndexOf, index: Index) -> dict[Symbol, str]:
+    return {
+        gather.symbol: f"{found.index}[j]" if found.many else found.index
+        for gather, found in zip(_bound(node, index), gathered, strict=True)
+    }
+
+
+def _gather(scope: Scope, gather: Gather) -> Gathered:
+    """Compute and check an index (once: the value is remembered under the gather itself)."""
+    key = (IndexOf(gather.symbol, torch.int64, (gather,)), scope.lanes)
+    if key in scope.done:
+        known = scope.done[key]
+        return Gathered(known.text, known.text + "_good", known.many)
+    value = _value(
+        scope, gather.value if gather.value.dtype == torch.int64 else Apply("cast", (gather.value,), torch.int64)
+    )
+    name = scope.names.fresh("g")
+    site = len(scope.names.complaints)
+    scope.names.complaints.append("index {index} is out of bounds for dimension with size {size}")
+    wraps = "true" if gather.wraps else "false"
+    size = c_index(gather.size)
+    if value.many:
+        scope.names.used_types.add(("bool", True))
+        scope.writer.line(f"BOOL {name}_good;", scope.origin)
+        call = f"checked(context, {site}, {size}, {wraps}, {scope.lanes.many}, {value.text}, &{name}_good)"
+    elif scope.lanes.one != "All{}":
+        # Under a mask that all lanes share, an index that is not wanted must not be complained about.
+        scope.writer.line(f"Vec<bool, 1> {name}_ok;", scope.origin)
+        scope.writer.line(
+            f"const i64 {name} = "
+            f"checked(context, {site}, {size}, {wraps}, {scope.lanes.one}, {value.text}, &{name}_ok)[0];",
+            scope.origin,
+        )
+        scope.writer.line(f"const bool {name}_good = {name}_ok[0];", scope.origin)
+        scope.done[key] = Value(name, False, torch.int64)
+        return Gathered(name, f"{name}_good", False)
+    else:
+        # An index that all lanes share is checked once, before the loop.
+        before = scope.shared is not None and _independent(scope, gather.value)
+        writer = scope.shared if before and scope.shared is not None else scope.writer
+        writer.line(f"bool {name}_good;", scope.origin)
+        found = f"checked_one(context, {site}, {size}, {wraps}, {_tight(value.text)}[0], &{name}_good)"
+        writer.line(f"const i64 {name} = {found};", scope.origin)
+        scope.done[key] = Value(name, False, torch.int64)
+        return Gathered(name, f"{name}_good", False)
+    scope.writer.line(f"const auto {name} = {call};", scope.origin)
+    scope.done[key] = Value(name, value.many, torch.int64)
+    return Gathered(name, f"{name}_good", value.many)
+
+
+def _index_of(scope: Scope, node: IndexOf) -> Value:
+    gathered = [_gather(scope, gather) for gather in _bound(node, node.index)]
+    vector = scope.vector
+    integer = node.dtype if not node.dtype.is_floating_point and node.dtype != torch.bool else torch.int64
+    kind = C_TYPES[integer]
+    names = _per_lane(gathered, node, node.index)
+    if not any(each.many for each in gathered) and vector not in node.index.free_symbols:
+        text, many = f"{type_name(scope, integer, False)}({c_index(node.index, names)})", False
+    elif (
+        not any(each.many for each in gathered)
+        and vector is not None
+        and (step := stride_along(node.index, vector)) is not None
+    ):
+        text, many = f"sequence<{kind}, W>({c_index(node.index, names)}, {c_index(step)})", True
+    else:
+        own = {**names, vector: f"({vector.name} + j)"} if vector is not None else names
+        text, many = f"each_lane<{kind}, W>([&](i64 j) {{ return {c_index(node.index, own)}; }})", True
+    if integer != node.dtype:
+        text = f"cast<{C_TYPES[node.dtype]}>({text})"
+    return Value(text, many, node.dtype)
+
+
+def _masked(scope: Scope, condition: Expr, value: Expr, otherwise: Expr) -> Value:
+    asked = _value(scope, condition)
+    name = scope.names.fresh("m")
+    before = scope.lanes
+    vectorised = scope.vector is not None
+    scope.writer.line(f"const auto {name} = {asked.text};", scope.origin)
+    asked = replace(asked, text=name)
+    many = before.many
+    if vectorised:
+        many = f"{name}_lanes"
+        scope.writer.line(f"const auto {many} = mask_of<W>({before.many}) & {as_many(scope, asked)};", scope.origin)
+    one = f"{name}_any"
+    held = f"Vec<bool, 1>(some({many}))" if asked.many else f"mask_of<1>({before.one}) & {asked.text}"
+    scope.writer.line(f"const auto {one} = {held};", scope.origin)
+    scope.lanes = Lanes(many, one)
+    inside = _value(scope, value)
+    scope.lanes = before
+    outside = _value(scope, otherwise)
+    wide = asked.many or inside.many or outside.many
+    texts = [as_many(scope, each) if wide else each.text for each in (asked, inside, outside)]
+    return Value(f"where({', '.join(texts)})", wide, value.dtype)
+
+
+def wide_values(scope: Scope, body: Expr) -> bool:
+    """Whether some value with W lanes has 64 bits (then a kernel has half as many lanes)."""
+    for node in walk(body):
+        if node.dtype.itemsize == 8 and varies(scope, node):
+            return True
+        if isinstance(node, (Load, IndexOf)) and any(varies(scope, each) for each in children(node)):
+            return True
+    return False

@@ -1,0 +1,296 @@
+"""The Python that runs a graph: checks inputs, allocates, launches kernels, calls ATen, returns.
+
+    def call(args):
+        arg0_1, = args
+        args.clear()
+        expect(arg0_1, (64, 1000), (1000, 1), torch.float32)
+        buf3 = empty_strided((64, 1000), (1000, 1), dtype=torch.float32)
+        kernel0(arg0_1, buf3)
+        return (buf3,)
+
+Where sizes are numbers and nothing is called but kernels, the same is written
+as data (a Plan) for the launcher in C, which then runs in place of this text.
+
+In torch: torch/_inductor/codegen/wrapper.py. Read next:
+nbcompile/runtime/program.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import sympy
+
+from nbcompile.codegen.printers import python_index, python_number
+from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir import index as indexing
+from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute, GraphInput, ModuleReference, Tensor
+from nbcompile.ir.emitted import Drop, EmittedKernel, Launch, Make, Plan, Returned, TensorShape
+from nbcompile.ir.index import Index
+from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
+from nbcompile.ir.layout import Layout, same_places
+
+
+def write_wrapper(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> str:
+    """The wrapper's text; it defines ``call(args)``, which empties the list that it is given."""
+    program = schedule.program
+    writer = SourceWriter()
+    named = {kernel.name: kernel for kernel in kernels}
+    with _function(writer, "def call(args):"):
+        _inputs(writer, schedule)
+        tensors = program.tensors()
+        for step in schedule.steps:
+            match step:
+                case Allocate(buffer):
+                    writer.line(f"{buffer} = {_empty(tensors[buffer])}")
+                case Reuse(buffer, memory_of):
+                    _reuse(writer, tensors, buffer, memory_of)
+                case Free(buffer):
+                    writer.line(f"del {buffer}")
+                case Kernel(name=name):
+                    writer.line(f"{name}({', '.join((*named[name].arguments, *named[name].sizes))})")
+                case Extern():
+                    _extern(writer, schedule, step)
+        results = [_result(tensors, output) for output in program.outputs]
+        writer.line(
+            f"return {results[0]}"
+            if program.single_output
+            else f"return ({''.join(each + ', ' for each in results).rstrip(' ')})"
+        )
+    return writer.text()
+
+
+class _function:
+    """A Python block: indented by four."""
+
+    def __init__(self, writer: SourceWriter, header: str) -> None:
+        self.writer, self.header = writer, header
+
+    def __enter__(self) -> None:
+        self.writer.line(self.header)
+        self.writer.depth += 2
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.depth -= 2
+
+
+def _inputs(writer: SourceWriter, schedule: Schedule) -> None:
+    program = schedule.program
+    inputs = {each.position: each for each in program.buffers if isinstance(each, GraphInput)}
+    names = [inputs[at].name if at in inputs else f"unused{at}" for at in range(program.arguments)]
+    numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
+    names = [numbers.get(at, name) for at, name in enumerate(names)]
+    writer.line(f"{''.join(name + ', ' for name in names).rstrip(' ') or '()'} = args" if names else "assert not args")
+    writer.line("args.clear()")
+    for source in program.symbols:
+        if source.dim is not None:
+            writer.line(f"{source.symbol.name} = {names[source.position]}.{source.property}({source.dim})")
+    written = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
+    written |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
+    for each in inputs.values():
+        # A copy with the expected strides is as good, unless somebody waits for what is written to it.
+        mutable = ", written=True" if each.name in written else ""
+        writer.line(f"{each.name} = expect({each.name}, {_sizes(each.layout)}, {each.dtype}{mutable})")
+    for attribute in program.buffers:
+        if isinstance(attribute, GraphAttribute):
+            writer.line(f"{attribute.name} = attribute({attribute.attribute!r})")
+
+
+def _sizes(layout: Layout) -> str:
+    return f"{_tuple(layout.size)}, {_tuple(layout.stride)}"
+
+
+def _tuple(values: Sequence[Index]) -> str:
+    return (
+        f"({''.join(python_index(each) + ', ' for each in values).rstrip(' ')})"
+        if len(values) < 2
+        else f"({', '.join(map(python_index, values))})"
+    )
+
+
+def _empty(tensor: Tensor) -> str:
+    device = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
+    return f"empty_strided({_sizes(tensor.layout)}, dtype={tensor.dtype}{device})"
+
+
+def _reuse(writer: SourceWriter, tensors: dict[str, Tensor], buffer: str, memory_of: str) -> None:
+    new, old = tensors[buffer], tensors[memory_of]
+    if new.dtype == old.dtype and new.layout == old.layout:
+        writer.line(f"{buffer} = {memory_of}; del {memory_of}  # its memory is not needed any more")
+    else:
+        writer.line(f"{buffer} = take_over({memory_of}, {_sizes(new.layout)}, {new.dtype}); del {memory_of}")
+
+
+def _result(tensors: dict[str, Tensor], output: BufferView | Index | float | None) -> str:
+    match output:
+        case None:
+            return "None"
+        case bool() | float():
+            return _argument(tensors, output)
+        case BufferView():
+            return view_text(tensors, output)
+        case _:
+            return python_index(output)
+
+
+def view_text(tensors: dict[str, Tensor], view: BufferView) -> str:
+    """A view of a buffer as Python; the buffer's own name where they are the same."""
+    own = tensors[view.buffer].layout
+    if is_itself(own, view.layout):
+        return view.buffer
+    return f"view_of({view.buffer}, {_sizes(view.layout)}, {python_index(view.layout.offset)})"
+
+
+def is_itself(own: Layout, seen: Layout) -> bool:
+    """Whether a view shows the whole buffer as it is, strides of size-1 dimensions included."""
+    return own == seen or (same_places(own, seen) and own.stride == seen.stride)
+
+
+# --- calls of ATen ---------------------------------------------------------------------------------------------------
+
+
+def _extern(writer: SourceWriter, schedule: Schedule, extern: Extern) -> None:
+    tensors = schedule.program.tensors()
+    arguments = [_argument(tensors, each) for each in extern.args]
+    arguments += [f"{key}={_argument(tensors, value)}" for key, value in extern.kwargs.items()]
+    outputs = [
+        each for each in schedule.program.buffers if isinstance(each, ExternOutput) and each.extern == extern.name
+    ]
+    call = f"{extern.name}_target({', '.join(arguments)})"
+    writer.line(f"# {extern.name}: {extern.target}; {extern.reason}")
+    if not outputs:
+        writer.line(call)
+        return
+    writer.line(f"{extern.name} = {call}")
+    for output in outputs:
+        path = "".join(f"[{at}]" for at in output.path)
+        writer.line(f"{output.name} = adopt({extern.name}{path}, {_sizes(output.layout)})")
+    writer.line(f"del {extern.name}")
+
+
+def _argument(tensors: dict[str, Tensor], value: object) -> str:
+    match value:
+        case BufferView():
+            return view_text(tensors, value)
+        case ModuleReference(attribute):
+            return f"attribute({attribute!r})"
+        case sympy.Basic():
+            return python_number(value)
+        case list():
+            return f"[{', '.join(_argument(tensors, each) for each in value)}]"
+        case tuple():
+            return f"({''.join(_argument(tensors, each) + ', ' for each in value)})"
+        case dict():
+            return f"{{{', '.join(f'{key!r}: {_argument(tensors, each)}' for key, each in value.items())}}}"
+        case slice():
+            return f"slice({', '.join(_argument(tensors, each) for each in (value.start, value.stop, value.step))})"
+        case float() if not math.isfinite(value):
+            return f"float({str(value)!r})"
+        case None | bool() | int() | float() | complex() | str():
+            return repr(value)
+    if type(value).__module__ == "torch" and type(value).__name__ == "device":
+        return f"torch.{value!r}"
+    if type(value).__module__ == "torch" and type(value).__name__ in {"dtype", "layout", "memory_format"}:
+        return str(value) if str(value).startswith("torch.") else f"torch.{value}"
+    return f"constant({id(value)})"
+
+
+def opaque_values(schedule: Schedule) -> dict[int, object]:
+    """Arguments of externs that the wrapper's text cannot spell (a generator, a graph module), by id."""
+    tensors = schedule.program.tensors()
+    found: dict[int, object] = {}
+
+    def visit(value: object) -> None:
+        match value:
+            case list() | tuple():
+                for each in value:
+                    visit(each)
+            case dict():
+                for each in value.values():
+                    visit(each)
+            case _:
+                if _argument(tensors, value).startswith("constant("):
+                    found[id(value)] = value
+
+    for step in schedule.steps:
+        if isinstance(step, Extern):
+            visit(step.args)
+            visit(step.kwargs)
+    return found
+
+
+# --- the same as data ------------------------------------------------------------------------------------------------
+
+
+def make_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[Plan | None, str]:
+    """The graph for the launcher in C, or None and why it needs Python."""
+    program = schedule.program
+    inputs = sorted((each for each in program.buffers if isinstance(each, GraphInput)), key=lambda each: each.position)
+    reason = _needs_python(schedule, inputs)
+    if reason:
+        return None, reason
+    tensors, named = program.tensors(), {kernel.name: kernel for kernel in kernels}
+    slots = {each.name: at for at, each in enumerate(inputs)}
+    shapes = {each.name: _shape(each) for each in tensors.values()}
+    steps: list[Make | Launch | Drop] = []
+    for step in schedule.steps:
+        match step:
+            case Allocate(buffer):
+                slots[buffer] = len(slots)
+                steps.append(Make(slots[buffer], shapes[buffer]))
+            case Reuse(buffer, memory_of):
+                slots[buffer] = slots[memory_of]
+            case Free(buffer):
+                steps.append(Drop(slots[buffer]))
+            case Kernel(name=name):
+                steps.append(Launch(name, tuple(slots[each] for each in named[name].arguments)))
+    outputs = []
+    for output in program.outputs:
+        assert isinstance(output, BufferView)
+        own = tensors[output.buffer].layout
+        view = None
+        if not is_itself(own, output.layout):
+            view = (_numbers(output.layout.size), _numbers(output.layout.stride), int(output.layout.offset))
+        outputs.append(Returned(slots[output.buffer], view))
+    return Plan(
+        tuple(_shape(each) for each in inputs), max(slots.values(), default=-1) + 1, tuple(steps), tuple(outputs)
+    ), ""
+
+
+def _needs_python(schedule: Schedule, inputs: Sequence[GraphInput]) -> str:
+    program = schedule.program
+    if any(isinstance(step, Extern) for step in schedule.steps):
+        return "it calls operators of ATen"
+    if not schedule.steps:
+        return "it has no kernel"
+    if program.symbols or any(_shape_or_none(each) is None for each in program.tensors().values()):
+        return "its sizes are symbolic"
+    if len(inputs) != program.arguments or any(isinstance(each, GraphAttribute) for each in program.buffers):
+        return "not all its inputs are tensors in the arguments"
+    if program.single_output:
+        return "it returns one value and not a tuple"
+    if not all(isinstance(each, BufferView) for each in program.outputs):
+        return "not all its outputs are tensors"
+    if any(each.device.type != "cpu" for each in program.tensors().values()):
+        return "it is not on the CPU"
+    tensors = program.tensors()
+    for step in schedule.steps:
+        if isinstance(step, Reuse):
+            new, old = tensors[step.buffer], tensors[step.memory_of]
+            if new.dtype != old.dtype or new.layout != old.layout:
+                return "a result takes over memory of another shape"
+    return ""
+
+
+def _numbers(values: Sequence[Index]) -> tuple[int, ...]:
+    return tuple(int(each) for each in values)
+
+
+def _shape_or_none(tensor: Tensor) -> TensorShape | None:
+    values = (*tensor.layout.size, *tensor.layout.stride, tensor.layout.offset)
+    return None if any(indexing.constant(each) is None for each in values) else _shape(tensor)
+
+
+def _shape(tensor: Tensor) -> TensorShape:
+    return TensorShape(tensor.dtype, _numbers(tensor.layout.size), _numbers(tensor.layout.stride))

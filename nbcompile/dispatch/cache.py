@@ -1,0 +1,385 @@
+"""What is known about each code object: its number, its entries, and what differed between calls.
+
+The entries themselves belong to the code object (torch's C extension keeps the
+list, last used first), so they die with it: a superseded notebook cell leaves
+nothing behind. This file asks that list, and adds the accounting.
+
+    f(ones(3))     number 0, attempt 0   -> "0/0", x is (3,)
+    f(ones(4))     entry "0/0" refuses: tensor 'x' size mismatch ... expected 3, actual 4
+                   observed(): dim 0 of L['x'] differs -> it becomes a symbol in "0/1"
+
+In torch: torch/_dynamo/cache_size.py (limits), pgo.py (what differed), convert_frame.py
+(compile ids). Read next: nbcompile/guarding/check.py
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from types import CodeType
+from weakref import ReferenceType, ref
+
+import torch
+
+from nbcompile import config
+from nbcompile.capture.compiled import CompiledFrame
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.source import ConstantSource, LocalSource, Scope, Source, expression, resolve, root
+from nbcompile.record.model import FailedGuard
+from nbcompile.torch_internals import cache_entries
+
+TROUBLESHOOTING = "https://pytorch.org/docs/main/user_guide/torch_compiler/compile/programming_model.recompilation.html"
+
+
+# -- entries -------------------------------------------------------------------------------------------------------
+
+
+class Holder:
+    """The link from one C cache entry to what we know of it.
+
+    The C side reads ``root`` and ``diff_guard_root``, and writes ``cache_entry``
+    and ``extra_state`` (its own side of the link; None once the entry is gone).
+    """
+
+    cache_entry: object = None
+    extra_state: object = None
+    diff_guard_root = None
+
+    def __init__(self, compiled: CompiledFrame) -> None:
+        self.compiled: CompiledFrame | None = compiled
+        self.compile_id = compiled.compile_id
+        self.root = compiled.check.root
+        self.gone: FailedGuard | None = None
+        watch: Callable[[Callable[[FailedGuard], None]], None] | None = getattr(compiled.check, "watch", None)
+        if watch is not None:
+            watch(_expiry(ref(self)))
+
+    def expire(self, reason: FailedGuard) -> None:
+        """An object that a guard recognises by identity has died: the entry can never hold again."""
+        if self.gone is None:
+            self.gone = replace(reason, compile_id=self.compile_id)
+            entry, state = self.cache_entry, self.extra_state
+            if entry is not None and state is not None:
+                state.invalidate(entry, _Tombstone(self.compile_id, self.gone))  # type: ignore[attr-defined]
+            self.compiled = None
+
+
+class _Tombstone:
+    """What C keeps in place of a holder whose entry expired: the reason, for the next recompilation."""
+
+    cache_entry: object = None
+    extra_state: object = None
+    diff_guard_root = None
+    compiled = None
+
+    def __init__(self, compile_id: str, reason: FailedGuard) -> None:
+        self.compile_id = compile_id
+        self.gone = reason
+
+
+def _expiry(holder: ReferenceType[Holder]) -> Callable[[FailedGuard], None]:
+    def expire(reason: FailedGuard) -> None:
+        alive = holder()
+        if alive is not None:
+            alive.expire(reason)
+
+    return expire
+
+
+def entries(code: CodeType) -> tuple[CompiledFrame, ...]:
+    """Every entry of a code object that can still hold, last used first."""
+    return tuple(holder.compiled for holder, _ in _holders(code) if holder.compiled is not None)
+
+
+def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGuard, ...]:
+    """Why each entry refused this call, newest first: the first guard of each that fails.
+
+    ``key`` is the backend key of the call; an entry that was made with another
+    one refuses for that.
+    """
+    found = [_failure(holder, made_with, scope, key) for holder, made_with in _holders(code)]
+    return tuple(failure for failure in found if failure is not None)
+
+
+def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: object) -> FailedGuard | None:
+    if holder.gone is not None:
+        return holder.gone
+    assert holder.compiled is not None
+    failed = holder.compiled.check.failure(scope, holder.compile_id)
+    if failed is None and key is not None and made_with != key:
+        reason = (
+            "BACKEND_MATCH failure: torch.compile detected different backend callables."
+            f" Cached backend: {_name_of(made_with)}. New backend: {_name_of(key)}."
+        )
+        return FailedGuard(holder.compile_id, reason)
+    return failed
+
+
+def _holders(code: CodeType) -> Iterator[tuple[Holder | _Tombstone, object]]:
+    for entry in cache_entries(code):
+        if isinstance(entry.guard_manager, Holder | _Tombstone):  # before torch 2.13, torch's own are there too
+            yield entry.guard_manager, entry.backend
+
+
+def _name_of(key: object) -> str:
+    backend = getattr(key, "backend", key)
+    return getattr(backend, "__qualname__", None) or repr(backend)
+
+
+# -- numbers, attempts and limits --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class CodeState:
+    """The accounting of one code object."""
+
+    code: ReferenceType[CodeType]
+    number: int | None = None
+    """The first part of its compile ids, given at the first attempt."""
+    attempts: int = 0
+    skip_reason: str = ""
+    """Why a frame of it ran eagerly the last time one did."""
+
+
+_numbers = [itertools.count()]
+# By address, not by equality: a notebook cell that runs twice makes two equal code objects.
+_states: dict[int, CodeState] = {}
+
+
+def state(code: CodeType) -> CodeState:
+    """The accounting of a code object; made at first need, gone with the code."""
+    known = _states.get(id(code))
+    if known is None or known.code() is not code:
+        address = id(code)
+
+        def forget_it(_: object, states: dict[int, CodeState] = _states) -> None:
+            gone = states.get(address)
+            if gone is not None and gone.code() is None:
+                del states[address]
+
+        known = _states[address] = CodeState(ref(code, forget_it))
+    return known
+
+
+def next_compile_id(code: CodeType) -> str:
+    """``"3/1"``: the fourth code object that was tried, its second attempt. Counts the attempt."""
+    known = state(code)
+    if known.number is None:
+        known.number = next(_numbers[0])
+    attempt, known.attempts = known.attempts, known.attempts + 1
+    return f"{known.number}/{attempt}"
+
+
+def note_skip(code: CodeType, reason: str) -> None:
+    """Remember why a frame of this code ran eagerly."""
+    state(code).skip_reason = reason
+
+
+def limit_reached(frame: Frame, recompile_limit: int | None = None) -> tuple[str, int] | None:
+    """Which limit forbids another entry for this call: its name in ``config`` and its value; None if none does."""
+    limit = config.recompile_limit if recompile_limit is None else recompile_limit
+    accumulated = config.accumulated_recompile_limit
+    kept = list(_holders(frame.code))
+    if len(kept) >= accumulated:
+        return "accumulated_recompile_limit", accumulated
+    if sum(_about_same_modules(holder, frame) for holder, _ in kept) >= limit:
+        return "recompile_limit", limit
+    if state(frame.code).attempts >= accumulated:  # entries that expire make room, not reason, for more
+        return "accumulated_recompile_limit", accumulated
+    return None
+
+
+def limit_warning(code: CodeType, limit: tuple[str, int], failed: tuple[FailedGuard, ...]) -> str:
+    """What a user is told when a limit is reached, in torch's words."""
+    name, value = limit
+    last = f"{failed[0].compile_id}: {failed[0].reason}" if failed else "Unable to find recompilation reasons"
+    return (
+        f"torch._dynamo hit config.{name} ({value})\n"
+        f"   function: '{code.co_name}' ({code.co_filename}:{code.co_firstlineno})\n"
+        f"   last reason: {last}\n"
+        'To log all recompilation reasons, use TORCH_LOGS="recompiles".\n'
+        f"To diagnose recompilation issues, see {TROUBLESHOOTING}"
+    )
+
+
+def _about_same_modules(holder: Holder | _Tombstone, frame: Frame) -> bool:
+    # One function called with 64 modules that it recognises by identity has 64
+    # entries without one recompilation: the limit counts entries per module.
+    if holder.compiled is None:
+        return True
+    for guard in holder.compiled.check.guards:
+        if guard.kind is GuardKind.ID_MATCH and isinstance(guard.source, LocalSource):
+            other = isinstance(guard.expected, torch.nn.Module)
+            if other and frame.locals.get(guard.source.name) is not guard.expected:
+                return False
+    return True
+
+
+# -- what differed between calls ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What to trace as symbols, by the expression of the source."""
+
+    dims: dict[str, frozenset[int]] = field(default_factory=dict)
+    """Dims of a tensor whose size differed between calls."""
+    strides: dict[str, frozenset[int]] = field(default_factory=dict)
+    """Dims whose stride differed while no size did."""
+    scalars: frozenset[str] = frozenset()
+    """Ints and floats that differed."""
+
+
+class _Varies:
+    def __repr__(self) -> str:
+        return "varies"
+
+
+_VARIES = _Varies()
+_Atom = int | float | _Varies | None
+_Atoms = tuple[_Atom, ...] | _Varies
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """All values that one source had, joined: a number where they agree, ``varies`` where not."""
+
+    scalar: _Atom
+    sizes: _Atoms
+    strides: _Atoms
+
+    @staticmethod
+    def of(value: object) -> _Values | None:
+        if isinstance(value, torch.Tensor):
+            if value.layout is not torch.strided or value.is_nested:
+                return None
+            return _Values(_VARIES, tuple(value.shape), tuple(value.stride()))
+        if type(value) in (int, float):
+            return _Values(value, _VARIES, _VARIES)  # type: ignore[arg-type]
+        return None
+
+    def join(self, other: _Values) -> _Values:
+        return _Values(
+            _join(self.scalar, other.scalar),
+            _join_all(self.sizes, other.sizes),
+            _join_all(self.strides, other.strides),
+        )
+
+
+def _join(first: _Atom, second: _Atom) -> _Atom:
+    same = type(first) is type(second) and (first == second or repr(first) == repr(second) == "nan")
+    return first if same else _VARIES
+
+
+def _join_all(first: _Atoms, second: _Atoms) -> _Atoms:
+    if isinstance(first, _Varies) or isinstance(second, _Varies) or len(first) != len(second):
+        return _VARIES  # a tensor whose rank differs: every size of it does
+    return tuple(_join(a, b) for a, b in zip(first, second, strict=True))
+
+
+_CodeName = tuple[object, ...]
+_memory: dict[_CodeName, dict[Source, _Values]] = {}
+
+
+def observed(frame: Frame) -> Observed:
+    """What differs between this call and those that were compiled before (asked before it is traced)."""
+    if not config.automatic_dynamic_shapes:
+        return Observed()
+    dims, strides, scalars = {}, {}, set()
+    for source, values in _joined(frame, _memory.get(_code_name(frame), {})):
+        name = expression(source)
+        rank = _rank_of(source, frame)
+        if rank is None:
+            if values.scalar is _VARIES:
+                scalars.add(name)
+        elif varying := _varying(values.sizes, rank):
+            dims[name] = varying
+        elif varying := _varying(values.strides, rank):
+            strides[name] = varying
+    return Observed(dims, strides, frozenset(scalars))
+
+
+def note(frame: Frame, guards: Iterable[Guard], inputs: Iterable[Source] = ()) -> None:
+    """Remember the sizes and numbers that a trace of this call looked at (after it was traced)."""
+    looked_at: dict[Source, _Values] = {}
+    scope = frame.scope()
+    for source in (*_sized_sources(guards), *inputs):
+        values = _values(source, scope)
+        if values is not None and not isinstance(root(source), ConstantSource):
+            looked_at[source] = values
+    known = _memory.setdefault(_code_name(frame), {})
+    for source, values in looked_at.items():
+        known[source] = known[source].join(values) if source in known else values
+
+
+def _sized_sources(guards: Iterable[Guard]) -> Iterator[Source]:
+    for guard in guards:
+        if guard.source is not None and guard.kind in (GuardKind.TENSOR_MATCH, GuardKind.EQUALS_MATCH):
+            yield guard.source
+
+
+def _joined(frame: Frame, known: dict[Source, _Values]) -> Iterator[tuple[Source, _Values]]:
+    scope = frame.scope()
+    for source, before in known.items():
+        now = _values(source, scope)
+        if now is not None:
+            yield source, before.join(now)
+
+
+def _values(source: Source, scope: Scope) -> _Values | None:
+    try:
+        return _Values.of(resolve(source, scope))
+    except Exception:  # noqa: BLE001 - an address of an earlier call that leads nowhere in this one
+        return None
+
+
+def _rank_of(source: Source, frame: Frame) -> int | None:
+    value = resolve(source, frame.scope())
+    return value.dim() if isinstance(value, torch.Tensor) else None
+
+
+def _varying(atoms: _Atoms, rank: int) -> frozenset[int]:
+    if isinstance(atoms, _Varies):
+        return frozenset(range(rank))
+    return frozenset(dim for dim, atom in enumerate(atoms) if atom is _VARIES)
+
+
+def _code_name(frame: Frame) -> _CodeName:
+    # By place and name, as torch does: a function that is defined again (a cell
+    # that runs twice, a closure made anew) keeps what was learnt about it.
+    code = frame.code
+    captured = tuple(hash(code) for code in map(_code_in_cell, frame.closure) if code is not None)
+    return (code.co_filename, code.co_firstlineno, code.co_name, captured)
+
+
+def _code_in_cell(cell: object) -> CodeType | None:
+    try:
+        content = cell.cell_contents  # type: ignore[attr-defined]
+    except ValueError:  # not assigned yet
+        return None
+    found = getattr(content, "__code__", None)
+    return found if isinstance(found, CodeType) else None
+
+
+# -- forgetting ------------------------------------------------------------------------------------------------------
+
+
+def known_codes() -> tuple[CodeType, ...]:
+    """Every living code object that was ever compiled or skipped."""
+    return tuple(code for known in list(_states.values()) if (code := known.code()) is not None)
+
+
+def forget(code: CodeType) -> None:
+    """Forget the accounting of one code object (its number stays: ids are never used twice)."""
+    known = _states.get(id(code))
+    if known is not None and known.code() is code:
+        known.skip_reason = ""
+
+
+def reset() -> None:
+    """Forget everything; numbering starts again at 0."""
+    _states.clear()
+    _memory.clear()
+    _numbers[0] = itertools.count()

@@ -1,0 +1,241 @@
+"""One small file owns the frame hook: it catches calls, and runs what was compiled for them.
+
+CPython asks the hook before it evaluates a frame (PEP 523). torch's C extension
+answers from a list of cache entries kept on the code object: the first one of
+our backend whose guards hold runs in the frame's place, and no Python of ours
+takes part in that. Only when none holds is :meth:`FrameCallback.__call__` asked.
+
+    callback = FrameCallback(compile_frame, backend)
+    callback.call(f, (x,), {})      miss: compile_frame(Frame) -> CompiledFrame, kept and run
+    callback.call(f, (x,), {})      hit:  guards in C++, then the residual program
+
+The hook belongs to one thread. It is off while guards run and while a frame is
+compiled, and what was installed before (nothing, or a real torch.compile) is put
+back whatever happens.
+
+In torch: torch/_dynamo/eval_frame.py (set_eval_frame, _TorchDynamoContext) and
+torch/csrc/dynamo/eval_frame_cpp.cpp. Read next: nbcompile/dispatch/cache.py
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CellType, CodeType
+from typing import Protocol, TypeVar, assert_never, cast
+from weakref import WeakValueDictionary
+
+from nbcompile.capture.compiled import CompiledFrame
+from nbcompile.capture.frame import Frame
+from nbcompile.dispatch import cache, skipping
+from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, set_region
+
+Result = TypeVar("Result")
+
+_set_hook = cast("Callable[[object], object]", eval_frame.set_eval_frame)  # typed in torch for its own callback
+_get_hook = eval_frame.get_eval_frame_callback
+_Action = eval_frame._FrameAction
+_Strategy = eval_frame._FrameExecStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class SkipFrame:
+    """Run this call as plain Python; the functions that it calls are still looked at."""
+
+    reason: str
+    code_wide: bool = False
+    """Do not ask again for any call of this code."""
+    nested: bool = False
+    """Look at nothing that this call calls either."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOnly:
+    """The recompile limit is reached: entries that exist are used, nothing is compiled any more.
+
+    Holds for every later call of the code, and for what it calls.
+    """
+
+    reason: str
+
+
+Outcome = CompiledFrame | SkipFrame | RunOnly
+CompileFrame = Callable[[Frame], Outcome]
+
+
+class BackendKey:
+    """What entries are shared by: two wrappers with equal backends use one another's entries.
+
+    A class of its own, so that a real torch.compile with the same backend
+    function never runs an entry of ours, nor we one of its.
+    """
+
+    __slots__ = ("__weakref__", "backend")
+
+    def __init__(self, backend: object) -> None:
+        self.backend = backend
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BackendKey) and self.backend == other.backend
+
+    def __hash__(self) -> int:
+        return hash(self.backend)
+
+    def __repr__(self) -> str:
+        return f"BackendKey({self.backend!r})"
+
+
+_keys: WeakValueDictionary[BackendKey, BackendKey] = WeakValueDictionary()
+
+
+def backend_key(backend: object) -> BackendKey:
+    """The one key of a backend: with one object for equal backends, C compares addresses only."""
+    key = BackendKey(backend)
+    try:
+        return _keys.setdefault(key, key)
+    except TypeError:  # an unhashable backend is compared with == at every look-up
+        return key
+
+
+class FrameCallback:
+    """The hook of one ``compile`` wrapper."""
+
+    # The C side finds the key of the cache under the first name (the second one before torch 2.12).
+    __slots__ = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable", "compile_frame", "key")
+
+    def __init__(self, compile_frame: CompileFrame, backend: object) -> None:
+        self.compile_frame = compile_frame
+        self.key = backend if isinstance(backend, BackendKey) else backend_key(backend)
+        self._torchdynamo_orig_backend = self._torchdynamo_orig_callable = self.key
+
+    def call(
+        self, function: Callable[..., Result], arguments: tuple[object, ...], keywords: Mapping[str, object]
+    ) -> Result:
+        """Call with the hook on. The prior hook is back afterwards, also after Ctrl-C at any instruction."""
+        # Read first: an interrupt between here and ``try`` has nothing to undo.
+        prior, prior_region = _get_hook(), get_region()
+        try:
+            set_region(OUR_REGION)
+            _set_hook(self)
+            return function(*arguments, **keywords)
+        finally:
+            _set_hook(prior)
+            set_region(prior_region)
+
+    def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _Answer:
+        """No entry holds. Asked by C, with the hook off; what it raises, the call raises."""
+        code = frame.f_code
+        caught = as_frame(frame)
+        if (reason := _skip_code_wide(caught)) is not None:
+            cache.note_skip(code, reason)
+            return _Answer(_SKIP, code_wide=True)
+        if (reason := skipping.frame_skip_reason(caught, _caller())) is not None:
+            cache.note_skip(code, reason)
+            return _Answer(_SKIP)
+        with _compiling:
+            return _answer(code, self.compile_frame(caught))
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Run a block without any hook."""
+    prior = _get_hook()
+    try:
+        _set_hook(None)
+        yield
+    finally:
+        _set_hook(prior)
+
+
+def skip_code(code: CodeType) -> None:
+    """Never look at frames of this code (what they call is looked at): for our own wrappers."""
+    eval_frame.set_code_exec_strategy(code, _SKIP)
+
+
+def reset_code(code: CodeType) -> None:
+    """Forget every entry and every skip of one code object."""
+    eval_frame.reset_code(code)
+    cache.forget(code)
+
+
+def reset() -> None:
+    """Forget everything that was compiled or skipped in this process."""
+    for code in cache.known_codes():
+        eval_frame.reset_code(code)
+    cache.reset()
+
+
+def as_frame(caught: _CaughtFrame) -> Frame:
+    """Torch's view of an interpreter frame -> ours. Free variables are there by content and by cell."""
+    code = caught.f_code
+    closure = tuple(caught.closure or ())
+    cells = dict(zip(code.co_freevars, closure, strict=True))
+    return Frame(code, dict(caught.f_locals), caught.f_globals, caught.f_builtins, closure, cells)
+
+
+class _CaughtFrame(Protocol):
+    f_code: CodeType
+    f_locals: dict[str, object]
+    f_globals: dict[str, object]
+    f_builtins: dict[str, object]
+    closure: tuple[CellType, ...]
+
+
+_DEFAULT = _Strategy(_Action.DEFAULT, _Action.DEFAULT)
+_SKIP = _Strategy(_Action.SKIP, _Action.DEFAULT)
+_SKIP_NESTED = _Strategy(_Action.SKIP, _Action.SKIP)
+_RUN_ONLY = _Strategy(_Action.RUN_ONLY, _Action.RUN_ONLY)
+
+# One frame is compiled at a time: the tracer and the record are not written for two.
+_compiling = threading.RLock()
+
+
+class _Answer:
+    """What C reads after it asked: a new entry, or how to run frames of this code."""
+
+    __slots__ = ("apply_to_code", "frame_exec_strategy", "guarded_code")
+
+    def __init__(self, strategy: object, code_wide: bool = False, entry: _Entry | None = None) -> None:
+        self.frame_exec_strategy = strategy
+        self.apply_to_code = code_wide
+        self.guarded_code = entry
+
+
+class _Entry:
+    """A cache entry as C reads it."""
+
+    __slots__ = ("code", "compile_id", "guard_manager", "trace_annotation")
+
+    def __init__(self, compiled: CompiledFrame) -> None:
+        self.code = compiled.code
+        self.compile_id = compiled.compile_id
+        self.trace_annotation = f"nbcompile {compiled.compile_id}"
+        self.guard_manager = cache.Holder(compiled)
+
+
+def _answer(code: CodeType, outcome: Outcome) -> _Answer:
+    match outcome:
+        case CompiledFrame():
+            return _Answer(_DEFAULT, entry=_Entry(outcome))
+        case SkipFrame(reason, code_wide, nested):
+            cache.note_skip(code, reason)
+            return _Answer(_SKIP_NESTED if nested else _SKIP, code_wide)
+        case RunOnly(reason):
+            cache.note_skip(code, reason)
+            return _Answer(_RUN_ONLY, code_wide=True)
+        case _:
+            assert_never(outcome)
+
+
+def _caller() -> CodeType | None:
+    """The code that called the caught frame (which does not run yet: its caller called ``__call__``)."""
+    below = sys._getframe(1).f_back
+    return None if below is None else below.f_code
+
+
+def _skip_code_wide(frame: Frame) -> str | None:
+    reason = skipping.code_skip_reason(frame.code)
+    return None if reason is not None and skipping.module_forward_with_hooks(frame) else reason

@@ -1,0 +1,298 @@
+"""THE page: one frame, stage by stage.
+
+    Frame -> trace -> graph, guards, recipes        tracing/
+          -> the graph's callable                   backends.py
+          -> the residual program                   rewriting/
+          -> the check of the guards                guarding/
+          -> CompiledFrame                          handed to the hook (dispatch/)
+
+Each stage is a function that returns a value; nothing calls back.
+
+In torch: torch/_dynamo/convert_frame.py. Read next: nbcompile/backends.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+import textwrap
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from types import CodeType
+
+import torch
+import torch.utils._device
+
+from nbcompile import backends, config, errors, narrate, torch_internals
+from nbcompile.by_identity import ByIdentity
+from nbcompile.capture.compiled import CompiledFrame
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.source import expression, resolve
+from nbcompile.capture.trace import CapturedGraph, Continue, GraphBreak, Trace
+from nbcompile.dispatch import cache
+from nbcompile.dispatch.hook import BackendKey, Outcome, RunOnly, SkipFrame, skip_code
+from nbcompile.guarding import check as guarding, explain
+from nbcompile.options import Options
+from nbcompile.record import model, recorder
+from nbcompile.rewriting import residual as rewriting
+from nbcompile.rewriting.resume import resume_info
+from nbcompile.tracing import breaks, tracer
+from nbcompile.tracing.dynamism import Dynamism
+
+
+def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
+    """Compile one call that no cache entry accepts; or say how it runs instead.
+
+    Raises:
+        errors.Unsupported: ``fullgraph=True`` and the frame breaks.
+        errors.NbcompileError: a hard error (the backend's, an operator's).
+    """
+    if user_modes():
+        return SkipFrame("a torch function mode is active", code_wide=False)
+    failed = cache.failures(frame.code, frame.scope(), key)
+    limit = cache.limit_reached(frame, options.recompile_limit)
+    if limit is not None:
+        return _limit_reached(frame, options, limit, failed)
+    if failed and config.error_on_recompile:
+        raise errors.RecompileError(frame.code, failed)
+    compile_id = cache.next_compile_id(frame.code)
+    with recorder.frame(compile_id, frame.code.co_name) as page:
+        if page is not None:
+            _write_call(page, frame, failed)
+        try:
+            return _stages(frame, options, compile_id, page)
+        except breaks.SkipFrame as skip:
+            return _skipped(page, skip.reason)
+        except breaks.Unsupported as error:
+            return _cannot_compile(frame, options, page, error)
+        except errors.NbcompileError as error:
+            if config.suppress_errors and not options.fullgraph:
+                return _suppressed(frame, page, error)
+            raise
+        except RecursionError:
+            return SkipFrame("Python's stack is too deep to trace", nested=True)
+        except Exception as error:
+            if torch_internals.is_constraint_violation(error):
+                raise  # the user's own promise does not hold
+            return _internal_error(frame, options, page, error)
+
+
+def user_modes() -> bool:
+    """Whether a mode of the user's sees every call of a torch function: a graph would hide them from it."""
+    modes = torch_internals.function_modes()
+    return any(not isinstance(mode, torch.utils._device.DeviceContext) for mode in modes)
+
+
+def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
+    trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
+    with recorder.stage("guards"):
+        guards = trace.guards()
+        check = guarding.build_check(guards, frame)
+    if page is not None:
+        page.write(guards=explain.describe(check, page.compile_id))
+    with recorder.stage("residual program"):
+        residual = rewriting.residual_program(frame, trace, compiled_graph)
+    if isinstance(trace.exit, GraphBreak) and isinstance(trace.exit.action, Continue):
+        for code in residual.resume_codes:
+            skip_code(code)
+    cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
+    if page is not None:
+        _write_residual(page, trace, residual)
+    return CompiledFrame(compile_id, residual.code, check, options.backend)
+
+
+def _trace_and_compile(
+    frame: Frame, options: Options, dynamism: Dynamism, page: recorder.FrameDraft | None
+) -> tuple[Trace, Callable[..., object] | None]:
+    with recorder.stage("tracing"):
+        trace = tracer.trace(frame, options, dynamism, recording=page is not None)
+    if page is not None:
+        _write_trace(page, trace)
+    try:
+        with recorder.stage("backend"):
+            return trace, _compile_graph(trace, frame, options)
+    except errors.BackendCompilerFailed as error:
+        if not torch_internals.wants_constant_floats(error.inner_exception):
+            raise
+    return _trace_and_compile(frame, options, replace(dynamism, floats=False), page)
+
+
+def _dynamism(frame: Frame, options: Options) -> Dynamism:
+    """What is symbolic in this trace: what the user said, and what was seen to differ."""
+    if options.dynamic is False:
+        return Dynamism(False)
+    seen = cache.observed(frame)
+    return Dynamism(options.dynamic, seen.dims, seen.strides, seen.scalars)
+
+
+def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[..., object] | None:
+    graph = trace.graph
+    if graph is None:
+        return None
+    backend = backends.lookup(options.backend, mode=options.mode, options=options.backend_options)
+    return backend(graph.module, _example_inputs(graph, frame))
+
+
+def _example_inputs(graph: CapturedGraph, frame: Frame) -> list[object]:
+    """The graph's inputs as they are before it runs; symbolic ones as symbols."""
+    scope = frame.scope()
+    return [each.example if graph.symbolic else resolve(each.source, scope) for each in graph.inputs]
+
+
+# -- frames that are not compiled ------------------------------------------------------------
+
+
+def _limit_reached(
+    frame: Frame, options: Options, limit: tuple[str, int], failed: tuple[model.FailedGuard, ...]
+) -> Outcome:
+    text = cache.limit_warning(frame.code, limit, failed)
+    if options.fullgraph or config.fail_on_recompile_limit_hit:
+        raise errors.FailOnRecompileLimitHit(text, fullgraph=options.fullgraph)
+    warnings.warn(text, errors.RecompileLimitWarning, stacklevel=2)
+    with recorder.frame(f"{cache.state(frame.code).number}/-", frame.code.co_name) as page:
+        if page is not None:
+            _write_call(page, frame, failed)
+            page.write(status="skipped", skip_reason=f"{limit[0]} ({limit[1]}) reached")
+    return RunOnly(text)
+
+
+def _skipped(page: recorder.FrameDraft | None, reason: str) -> Outcome:
+    if page is not None:
+        page.write(status="skipped", skip_reason=reason)
+    return SkipFrame(reason, code_wide=True)
+
+
+def _cannot_compile(
+    frame: Frame, options: Options, page: recorder.FrameDraft | None, error: breaks.Unsupported
+) -> Outcome:
+    reports = [tracer.break_report(each) for each in ((error.cause, error) if error.cause else (error,))]
+    if page is not None:
+        outcome = "an error, as no break is allowed" if error.is_final else "nothing can resume after it"
+        page.write(breaks=_numbered(page, tuple(reports)), skip_reason=f"{error.kind.title}: {outcome}")
+    if options.fullgraph or error.is_final:
+        raise errors.Unsupported(reports[0]) from (error if config.verbose else None)
+    return _skipped(page, f"graph break: {error.kind.title}")
+
+
+def _suppressed(frame: Frame, page: recorder.FrameDraft | None, error: Exception) -> Outcome:
+    code = frame.code
+    warnings.warn(
+        f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
+        errors.SuppressedErrorWarning,
+        stacklevel=2,
+    )
+    return _skipped(page, f"{type(error).__name__} (config.suppress_errors)")
+
+
+def _internal_error(frame: Frame, options: Options, page: recorder.FrameDraft | None, error: Exception) -> Outcome:
+    """A mistake of ours: the function still runs, uncompiled, and the user is told."""
+    told = errors.InternalError(frame.code, error)
+    if page is not None:
+        page.write(status="failed", skip_reason=f"internal error: {type(error).__name__}: {error}")
+    if options.fullgraph or config.verbose:
+        raise told from error
+    last = "".join(traceback.format_exception(error)[-3:])
+    warnings.warn(f"{told}\n{last}", errors.InternalErrorWarning, stacklevel=2)
+    return SkipFrame(str(told), code_wide=True)
+
+
+# -- the record ------------------------------------------------------------------------------
+
+
+def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.FailedGuard, ...]) -> None:
+    code = frame.code
+    info = resume_info(code)
+    page.write(
+        file=code.co_filename,
+        first_line=code.co_firstlineno,
+        source=source_text(code),
+        cause="recompiled" if failed else ("resumed" if info is not None else "first call"),
+        failed_guards=failed,
+        called_from=_calling_frame(),
+        resumes=_resumed_by.get(code, ""),
+    )
+
+
+_resumed_by: ByIdentity[CodeType, str] = ByIdentity()
+"""The code of each resume function, and the compile id of the frame that it goes on with."""
+_residuals: ByIdentity[CodeType, str] = ByIdentity()
+"""The code of each residual program, and its compile id."""
+
+
+def _calling_frame() -> str:
+    """The compile id of the residual program that is running right now, "" if none is."""
+    frame = sys._getframe()
+    while frame is not None:
+        compile_id = _residuals.get(frame.f_code, "")
+        if compile_id:
+            return compile_id
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+def source_text(code: CodeType) -> str:
+    """The user's function as text; "" where it is unknown."""
+    info = resume_info(code)
+    original = info.original() if info is not None else code
+    if original is None:
+        return ""
+    linecache.checkcache(original.co_filename)
+    try:
+        return textwrap.dedent(inspect.getsource(original))
+    except (OSError, TypeError):
+        return ""
+
+
+def _write_trace(page: recorder.FrameDraft, trace: Trace) -> None:
+    page.write(inlined=trace.inlined)
+    if trace.graph is not None:
+        sources = {each.name: expression(each.source) for each in trace.graph.inputs}
+        page.write(graph=narrate.graph(trace.graph.module, page.compile_id, "captured", sources))
+    if isinstance(trace.exit, GraphBreak):
+        page.write(breaks=_numbered(page, (*trace.exit.earlier, trace.exit.report)))
+
+
+def _numbered(page: recorder.FrameDraft, reports: tuple[model.Break, ...]) -> tuple[model.Break, ...]:
+    return tuple(replace(report, id=f"{page.compile_id}.b{number}") for number, report in enumerate(reports))
+
+
+def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting.Residual) -> None:
+    _residuals[residual.code] = page.compile_id
+    page.write(status="compiled", residual=residual.source, mutations=narrate_mutations(trace, residual))
+    if isinstance(trace.exit, GraphBreak):
+        for code in residual.resume_codes:
+            _resumed_by[code] = page.compile_id
+        page.write(resume_functions=_resume_functions(trace.exit, residual))
+
+
+def narrate_mutations(trace: Trace, residual: rewriting.Residual) -> tuple[model.Mutation, ...]:
+    """The side effects, in words and as the statements that replay them."""
+    return tuple(
+        model.Mutation(type(mutation).__name__, target, code, getattr(mutation, "stack", ()))
+        for mutation, (target, code) in zip(trace.mutations, residual.effects, strict=True)
+    )
+
+
+def _resume_functions(end: GraphBreak, residual: rewriting.Residual) -> tuple[model.ResumeFunction, ...]:
+    branches = ("if true", "if false") if len(end.resume) == 2 else ("",)
+    made = []
+    for point, code, branch, texts in zip(end.resume, residual.resume_codes, branches, residual.carried, strict=True):
+        carried = tuple(model.CarriedValue(*text) for text in texts)
+        made.append(model.ResumeFunction(code.co_name, point.line, carried, _remaining(code, point.line), branch))
+    return tuple(made)
+
+
+def _remaining(code: CodeType, line: int) -> str:
+    """The remaining lines of the user's function."""
+    info = resume_info(code)
+    original = info.original() if info is not None else None
+    if original is None:
+        return ""
+    try:
+        lines, first = inspect.getsourcelines(original)
+    except (OSError, TypeError):
+        return ""
+    return textwrap.dedent("".join(lines[max(line - first, 0) :]))

@@ -1,0 +1,158 @@
+"""Every message that a user can meet, one class each.
+
+    BackendCompilerFailed: backend='mine' raised:
+    ValueError: no such operator
+
+In torch: torch/_dynamo/exc.py. Read next: nbcompile/backends.py
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from types import CodeType
+
+from nbcompile.record.model import Break, FailedGuard, StackLine
+
+
+class NbcompileError(RuntimeError):
+    """Anything that nbcompile itself has to say (never an error of the user's own code)."""
+
+
+class InvalidBackend(NbcompileError):
+    """There is no backend of this name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        close = difflib.get_close_matches(name, known, n=1)
+        guess = f" Did you mean {close[0]!r}?" if close else ""
+        super().__init__(f"Invalid backend: {name!r}.{guess} The backends are: {', '.join(known)}.")
+        self.name = name
+
+
+class BackendCompilerFailed(NbcompileError):
+    """The backend raised while it compiled a graph, or returned what cannot be called."""
+
+    def __init__(self, backend: str, inner: BaseException) -> None:
+        super().__init__(f"backend={backend!r} raised:\n{type(inner).__name__}: {inner}")
+        self.backend = backend
+        self.inner_exception = inner
+
+
+class InvalidBackendOption(NbcompileError):
+    """``options={...}`` names something that our backend does not know."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        close = difflib.get_close_matches(name, known, n=1)
+        guess = f" Did you mean {close[0]!r}?" if close else ""
+        super().__init__(f"Unexpected optimization option {name!r}.{guess} The options are: {', '.join(known)}.")
+
+
+class VerificationFailed(NbcompileError):
+    """``options={"verify": True}``: the compiled graph computed something else than ATen."""
+
+    def __init__(self, stage: str, detail: str) -> None:
+        super().__init__(f"the compiled {stage} graph differs from the same graph run operator by operator:\n{detail}")
+
+
+class GeneratedCodeWarning(UserWarning):
+    """Our code generator failed on a graph, which therefore runs through ATen: right, but slower. Please report it."""
+
+
+class Unsupported(NbcompileError):
+    """``fullgraph=True``, and the function breaks. ``report`` tells why, as data."""
+
+    def __init__(self, report: Break) -> None:
+        super().__init__(break_text(report))
+        self.report = report
+
+
+def break_text(report: Break) -> str:
+    """A break as torch prints it: title, explanation, hints, context, user stack with carets."""
+    lines = [report.title, *_field("Explanation", report.explanation), *(f"  Hint: {hint}" for hint in report.hints)]
+    lines += ["", *_field("Developer debug context", report.context), "", "from user code:"]
+    return "\n".join([*lines, *stack_lines(report.stack)])
+
+
+def _field(name: str, text: str) -> list[str]:
+    first, *rest = text.split("\n") if text else [""]
+    return [f"  {name}: {first}", *(f"    {line}" for line in rest)]
+
+
+def stack_lines(stack: tuple[StackLine, ...]) -> list[str]:
+    """A user stack in the form of Python's tracebacks."""
+    lines = []
+    for each in stack:
+        lines.append(f'  File "{each.file}", line {each.line}, in {each.function}')
+        if each.code:
+            lines.append(f"    {each.code}")
+            if 0 <= each.column < each.end_column and (each.column > 0 or each.end_column < len(each.code)):
+                lines.append("    " + " " * each.column + "^" * (each.end_column - each.column))
+    return lines
+
+
+class TorchRuntimeError(NbcompileError):
+    """An operator of the function fails on its inputs, whatever runs it."""
+
+    def __init__(self, operator: str, inner: BaseException, stack: tuple[StackLine, ...]) -> None:
+        lines = [
+            "RuntimeError when making fake tensor call",
+            f"  {operator}: {type(inner).__name__}: {inner}",
+            "",
+            "from user code:",
+        ]
+        super().__init__("\n".join([*lines, *stack_lines(stack)]))
+        self.inner_exception = inner
+
+
+class ForbiddenCallable(NbcompileError, AssertionError):
+    """The traced code calls what the user (or torch) forbade with ``torch._dynamo.forbid_in_graph``."""
+
+    def __init__(self, function: object, stack: tuple[StackLine, ...]) -> None:
+        super().__init__(
+            "\n".join([f"Attempt to trace forbidden callable {function}", "", "from user code:", *stack_lines(stack)])
+        )
+
+
+class FailOnRecompileLimitHit(NbcompileError):
+    """The recompile limit is reached where running eagerly is not allowed."""
+
+    def __init__(self, text: str, *, fullgraph: bool) -> None:
+        why = (
+            "Hard failure due to fullgraph=True"
+            if fullgraph
+            else "Hard failure due to config.fail_on_recompile_limit_hit"
+        )
+        super().__init__(f"{why}\n{text}")
+
+
+class RecompileError(NbcompileError):
+    """``config.error_on_recompile``, and no entry accepts the call."""
+
+    def __init__(self, code: CodeType, failed: tuple[FailedGuard, ...]) -> None:
+        reasons = "\n".join(f"    - {each.compile_id}: {each.reason}" for each in failed)
+        where = f"{code.co_name} in {code.co_filename}:{code.co_firstlineno}"
+        super().__init__(f"Recompiling function {where}\n    triggered by the following guard failure(s):\n{reasons}")
+
+
+class InternalError(NbcompileError):
+    """A mistake of nbcompile itself; the function runs uncompiled."""
+
+    def __init__(self, code: CodeType, inner: BaseException) -> None:
+        where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
+        super().__init__(
+            f"nbcompile failed on {where}, which therefore runs uncompiled: "
+            f"{type(inner).__name__}: {inner}. Please report it."
+        )
+        self.inner_exception = inner
+
+
+class InternalErrorWarning(UserWarning):
+    """See :class:`InternalError`."""
+
+
+class RecompileLimitWarning(UserWarning):
+    """A function was compiled so often that it now runs what is compiled, or eagerly."""
+
+
+class SuppressedErrorWarning(UserWarning):
+    """``config.suppress_errors``: a function runs uncompiled because compiling it failed."""

@@ -1,0 +1,242 @@
+"""How torch's C++ guard tree reaches the value at an address.
+
+Each step of a :class:`Source` is one accessor of the tree, so values below a
+common prefix are fetched once. Steps without an accessor of their own are
+fetched by a Python function, with the meaning that ``capture.source.resolve``
+gives them: it defines what an address means, this is the fast way there.
+
+    L['self']._modules['l']   root -> local 'self' -> __dict__ -> '_modules' -> 'l'
+    G['h'].__closure__[0]...  root -> globals -> 'h' -> __closure__ -> 0 -> cell_contents
+
+In torch: GuardBuilder.get_guard_manager_from_source in torch/_dynamo/guards.py.
+Read next: nbcompile/guarding/leaves.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import FunctionType
+from typing import Any, assert_never
+
+import torch
+
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.source import (
+    AttrSource,
+    BuiltinSource,
+    CellSource,
+    ClassMemberSource,
+    ConstantSource,
+    GlobalSource,
+    ItemSource,
+    IteratorItemSource,
+    KeySource,
+    LocalSource,
+    MethodFunctionSource,
+    ModuleSource,
+    Scope,
+    SizeSource,
+    Source,
+    TypeSource,
+    class_attribute,
+    expression,
+    resolve,
+)
+from nbcompile.torch_internals import eval_frame, guards
+
+Rooted = LocalSource | GlobalSource | BuiltinSource | ModuleSource | ConstantSource
+"""Addresses of one step."""
+
+# Where torch's nn.Module keeps what its __getattr__ finds.
+_MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class _Opaque:
+    """Example given for a value that the tree must fetch again at every check.
+
+    Also for a dict: of a dict given as an example the tree would make a manager
+    that skips its immutable items while the dict's version is unchanged.
+    """
+
+
+_OPAQUE = _Opaque()
+
+
+class Known:
+    """Text and value of every address of one frame, each step looked up once (a model has thousands)."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self._seen: dict[Source, ConstantSource] = {}
+
+    def text(self, source: Source) -> str:
+        """As :func:`expression`."""
+        return self._look(source).name
+
+    def value(self, source: Source) -> object:
+        """As :func:`resolve`."""
+        return self._look(source).value
+
+    def _look(self, source: Source) -> ConstantSource:
+        found = self._seen.get(source)
+        if found is None:
+            step = source if isinstance(source, Rooted) else replace(source, base=self._look(source.base))
+            found = self._seen[source] = ConstantSource(expression(step), resolve(step, self.scope))
+        return found
+
+
+class GuardTree:
+    """A root manager and the managers made below it, one per address."""
+
+    def __init__(self, frame: Frame, known: Known, fetched_always: frozenset[Source] = frozenset()) -> None:
+        self.root: Any = guards.RootGuardManager()
+        self._known = known
+        self._scope = known.scope
+        self._positions = {name: index for index, name in enumerate(eval_frame.code_framelocals_names(frame.code))}
+        self._managers: dict[Source, Any] = {}
+        self._fetched_always = fetched_always
+
+    def manager(self, source: Source) -> Any:
+        """The manager at an address; made at first need, with all before it."""
+        found = self._managers.get(source)
+        if found is None:
+            found = self._managers[source] = self._make(source)
+        return found
+
+    def _example(self, source: Source) -> object:
+        value = self._known.value(source)
+        return _OPAQUE if isinstance(value, dict) or source in self._fetched_always else value
+
+    def _make(self, source: Source) -> Any:
+        about = (self._known.text(source), self._example(source), None)
+        match source:
+            case LocalSource(name):
+                return self.root.framelocals_manager((name, self._positions[name]), *about)
+            case GlobalSource(name):
+                return self._globals().dict_getitem_manager(name, *about)
+            case BuiltinSource(name):
+                return self._builtin(name, about)
+            case ModuleSource() | ConstantSource():
+                # Neither the frame nor its values may be kept by what the tree keeps.
+                nowhere = Scope(self._scope.code, {}, {}, {})
+                return self.root.lambda_manager(lambda _: resolve(source, nowhere), *about)
+            case AttrSource(base, attribute):
+                return self._attribute(base, attribute, about)
+            case ItemSource(base, key):
+                return self._item(base, key, about)
+            case KeySource(base, index):
+                return self.manager(base).lambda_manager(lambda value: list(value)[index], *about)
+            case IteratorItemSource(base, index):
+                return self.manager(base).tuple_iterator_getitem_manager(index, *about)
+            case TypeSource(base):
+                return self.manager(base).type_manager(*about)
+            case CellSource(base, _, index):
+                return self._cell(base, index, about)
+            case MethodFunctionSource(base, name):
+                cls = type(self._known.value(base))
+                of_type = self.manager(base).type_manager(f"type({self._known.text(base)})", cls, None)
+                return self._class_member(of_type, cls, f"type({self._known.text(base)})", name, 0, about)
+            case ClassMemberSource(base, name, after):
+                owner = self._known.value(base)
+                assert isinstance(owner, type)
+                return self._class_member(self.manager(base), owner, self._known.text(base), name, after, about)
+            case SizeSource(base, property, dim):
+                return self.manager(base).lambda_manager(_size_reader(property, dim), *about)
+            case _:
+                assert_never(source)
+
+    def _globals(self) -> Any:
+        return self.root.globals_dict_manager(self._scope.globals, "G", _OPAQUE, None)
+
+    def _builtin(self, name: str, about: tuple[str, object, None]) -> Any:
+        # ``name`` means the builtin only as long as no global of that name is made (a later notebook cell may).
+        self._globals().add_dict_contains_guard(False, name, [f"not ___dict_contains({name!r}, G)"], None)
+        names = self.root.globals_dict_manager(self._scope.builtins, "__builtins__", _OPAQUE, None)
+        return names.dict_getitem_manager(name, *about)
+
+    def _attribute(self, base: Source, attribute: str, about: tuple[str, object, None]) -> Any:
+        owner, manager = self._known.value(base), self.manager(base)
+        if isinstance(owner, torch.nn.Module) and _plain_lookup(type(owner), attribute):
+            below = manager.get_generic_dict_manager(f"{self._known.text(base)}.__dict__", _OPAQUE, None)
+            if attribute in vars(owner):
+                return below.dict_getitem_manager(attribute, *about)
+            for table in _MODULE_TABLES:
+                held = vars(owner).get(table)
+                if type(held) is dict and attribute in held and _plain_getattr(type(owner)):
+                    # Module.__getattr__ is asked only for what the instance does not have itself.
+                    absent = f"not ___dict_contains({attribute!r}, {self._known.text(base)}.__dict__)"
+                    below.add_dict_contains_guard(False, attribute, [absent], None)
+                    tables = below.dict_getitem_manager(table, f"{self._known.text(base)}.{table}", _OPAQUE, None)
+                    return tables.dict_getitem_manager(attribute, *about)
+        if attribute == "grad" and isinstance(owner, torch.Tensor):
+            return manager.grad_manager(*about)
+        if attribute == "__code__" and isinstance(owner, FunctionType):
+            return manager.code_manager(*about)
+        if attribute == "__defaults__" and isinstance(owner, FunctionType):
+            return manager.func_defaults_manager(*about)
+        if attribute == "__kwdefaults__" and isinstance(owner, FunctionType):
+            return manager.func_kwdefaults_manager(*about)
+        return manager.getattr_manager(attribute, *about)
+
+    def _item(self, base: Source, key: object, about: tuple[str, object, None]) -> Any:
+        container, manager = self._known.value(base), self.manager(base)
+        if isinstance(container, dict):
+            return manager.dict_getitem_manager(key, *about)
+        # The C++ accessors index from the front and take exact ints.
+        if type(key) is int and key >= 0 and type(container) is list:
+            return manager.list_getitem_manager(key, *about)
+        if type(key) is int and key >= 0 and isinstance(container, tuple):
+            return manager.tuple_getitem_manager(key, *about)
+        reader = ItemSource(LocalSource("value"), key)
+        code = self._scope.code
+        return manager.lambda_manager(lambda value: resolve(reader, Scope(code, {"value": value}, {}, {})), *about)
+
+    def _cell(self, base: Source, index: int, about: tuple[str, object, None]) -> Any:
+        function = self._known.value(base)
+        assert isinstance(function, FunctionType) and function.__closure__ is not None
+        text = self._known.text(base)
+        closure = self.manager(base).closure_manager(f"{text}.__closure__", function.__closure__, None)
+        cell = closure.tuple_getitem_manager(index, f"{text}.__closure__[{index}]", function.__closure__[index], None)
+        return cell.getattr_manager("cell_contents", *about)
+
+    def _class_member(
+        self, of_type: Any, cls: type, text: str, name: str, after: int, about: tuple[str, object, None]
+    ) -> Any:
+        mro = cls.__mro__
+        holder = next(index for index, each in enumerate(mro) if index >= after and name in each.__dict__)
+        if not all(each.__flags__ & _HEAP_TYPE for each in mro[: holder + 1]):
+            return of_type.lambda_manager(lambda value: class_attribute(value, name, after), *about)
+        classes = of_type.type_mro_manager(f"{text}.__mro__", mro, None)
+        for index in range(after, holder + 1):
+            where = f"{text}.__mro__[{index}]"
+            one = classes.tuple_getitem_manager(index, where, mro[index], None)
+            table = one.type_dict_manager(f"{where}.__dict__", _OPAQUE, None)
+            if index < holder:  # a class nearer to the value must not come to define it
+                absent = f"not ___dict_contains({name!r}, {where}.__dict__)"
+                table.add_dict_contains_guard(False, name, [absent], None)
+        return table.dict_getitem_manager(name, *about)
+
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement; others have no dict to look into
+
+
+def _plain_lookup(cls: type, attribute: str) -> bool:
+    """Whether reading the attribute looks into the instance first: no data descriptor, no __getattribute__."""
+    if class_attribute(cls, "__getattribute__") is not object.__dict__["__getattribute__"]:
+        return False
+    try:
+        found = class_attribute(cls, attribute)
+    except AttributeError:
+        return True
+    return not hasattr(type(found), "__set__") and not hasattr(type(found), "__delete__")
+
+
+def _plain_getattr(cls: type) -> bool:
+    return class_attribute(cls, "__getattr__") is torch.nn.Module.__dict__["__getattr__"]
+
+
+def _size_reader(which: str, dim: int | None) -> Callable[[Any], object]:
+    if dim is None:
+        return lambda tensor: getattr(tensor, which)()
+    return lambda tensor: getattr(tensor, which)(dim)

@@ -1,0 +1,189 @@
+"""Guards that are about no single value: the state of the process, and relations between values.
+
+    GLOBAL_STATE            grad mode, autocast, default dtype, threads, ... as when it was traced
+    NO_TENSOR_ALIASING      L['x'] and L['y'] are two tensors
+    SHAPE_ENV               2 <= L['x'].size()[0] and L['x'].size()[0] == L['y'].size()[0]
+
+In torch: the same names in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+import torch.overrides
+import torch.utils._device
+
+from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
+from nbcompile.capture.source import Scope, Source, expression, resolve
+from nbcompile.guarding.accessors import GuardTree
+from nbcompile.guarding.leaves import Kept
+from nbcompile.torch_internals import guards, shape_guard_names
+
+
+@dataclass(frozen=True, slots=True)
+class Ambient:
+    """One such guard, ready (compare ``leaves.Leaf``)."""
+
+    guard: Guard
+    text: str
+    holds: Callable[[Scope], bool]
+    install: Callable[[GuardTree], None]
+    reason: Callable[[Scope], str]
+    """Why it does not hold, where that says more than its text."""
+
+    def installed(self) -> Ambient:
+        """The same without its installer, which may still hold what was traced."""
+        return replace(self, install=_spent)
+
+
+def _spent(_: object) -> None:
+    raise AssertionError("a guard is installed once")
+
+
+def ambient(guard: Guard, scope: Scope) -> Ambient:
+    """Prepare a guard about the process or about several values."""
+    return _KINDS[guard.kind](guard, scope)
+
+
+def _global_state(guard: Guard, scope: Scope) -> Ambient:
+    state: Any = guards.GlobalStateGuard()
+    text = "___check_global_state()"
+    return Ambient(
+        guard,
+        text,
+        lambda scope: bool(state.check()),
+        lambda tree: tree.root.add_global_state_guard(state, [text], None),
+        lambda scope: f"GLOBAL_STATE changed: {state.reason()}",
+    )
+
+
+def _mode_stack(guard: Guard, scope: Scope) -> Ambient:
+    modes = list(cast("tuple[object, ...]", guard.expected or ()))
+    types = [Kept(type(mode)) for mode in modes]
+    text = "___check_torch_function_mode_stack()"
+
+    def holds(scope: Scope) -> bool:
+        now = torch.overrides._get_current_function_mode_stack()
+        return [id(type(mode)) for mode in now] == [kept.address for kept in types]
+
+    weak = Guard(None, guard.kind, tuple(types), guard.stack)
+    return Ambient(
+        weak,
+        text,
+        holds,
+        lambda tree: tree.root.add_torch_function_mode_stack_guard(modes, [text], None),
+        lambda scope: text,
+    )
+
+
+def _default_device(guard: Guard, scope: Scope) -> Ambient:
+    device = torch.utils._device.CURRENT_DEVICE
+    text = f"utils_device.CURRENT_DEVICE == {device!r}"
+    return Ambient(
+        guard,
+        text,
+        lambda scope: device == torch.utils._device.CURRENT_DEVICE,
+        lambda tree: tree.root.add_default_device_guard([text], None),
+        lambda scope: text,
+    )
+
+
+def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
+    text = "torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == None"
+    top = torch._C._autograd._top_saved_tensors_default_hooks
+
+    def none_active(_: object) -> bool:
+        return top(True) is None
+
+    return Ambient(
+        guard,
+        text,
+        none_active,
+        lambda tree: tree.root.add_epilogue_lambda_guard(none_active, [text], None),
+        lambda scope: text,
+    )
+
+
+def _no_aliasing(guard: Guard, scope: Scope) -> Ambient:
+    sources = cast("tuple[Source, ...]", guard.expected)
+    names = [expression(source) for source in sources]
+    text = f"check_no_aliasing({', '.join(names)})"
+    kind = "tensors" if guard.kind is GuardKind.NO_TENSOR_ALIASING else "objects"
+
+    def duplicates(scope: Scope) -> list[list[str]]:
+        found: dict[int, list[str]] = {}
+        for source, name in zip(sources, names, strict=True):
+            found.setdefault(id(resolve(source, scope)), []).append(name)
+        return [group for group in found.values() if len(group) > 1]
+
+    def install(tree: GuardTree) -> None:
+        managers = [tree.manager(source) for source in sources]
+        guards.install_no_tensor_aliasing_guard(managers, names, [text], None)
+
+    return Ambient(
+        guard,
+        text,
+        lambda scope: not duplicates(scope),
+        install,
+        lambda scope: f"Duplicate {kind} found: {', '.join(map(str, duplicates(scope)))}",
+    )
+
+
+def _object_aliasing(guard: Guard, scope: Scope) -> Ambient:
+    first, second = cast("Source", guard.source), cast("Source", guard.expected)
+    text = f"{expression(second)} is {expression(first)}"
+    return Ambient(
+        guard,
+        text,
+        lambda scope: resolve(first, scope) is resolve(second, scope),
+        lambda tree: guards.install_object_aliasing_guard(tree.manager(first), tree.manager(second), [text], None),
+        lambda scope: text,
+    )
+
+
+def _shape_env(guard: Guard, scope: Scope) -> Ambient:
+    assert isinstance(guard.expected, ShapeGuards)
+    parts = guard.expected.expressions
+    text = " and ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
+    names = {**vars(math), **shape_guard_names(), "G": scope.globals, "__builtins__": vars(builtins)}
+    check: Callable[[Any], bool] = eval(f"lambda L: {text or 'True'}", names)
+    single = [(part, eval(f"lambda L: {part}", names)) for part in parts]
+
+    def holds(scope: Scope) -> bool:
+        return bool(check(scope.locals))
+
+    def quietly(f_locals: dict[str, object]) -> bool:
+        try:
+            return bool(check(f_locals))
+        except Exception:  # noqa: BLE001 - an address that leads nowhere: the other guards say so
+            return False
+
+    def reason(scope: Scope) -> str:
+        for part, one in single:
+            if not one(scope.locals):
+                return part
+        return text
+
+    def install(tree: GuardTree) -> None:
+        tree.root.add_epilogue_lambda_guard(quietly, [text], None)
+
+    return Ambient(guard, text, holds, install, reason)
+
+
+_KINDS: dict[GuardKind, Callable[[Guard, Scope], Ambient]] = {
+    GuardKind.GLOBAL_STATE: _global_state,
+    GuardKind.TORCH_FUNCTION_MODE_STACK: _mode_stack,
+    GuardKind.DEFAULT_DEVICE: _default_device,
+    GuardKind.SAVED_TENSORS_HOOKS: _saved_tensors_hooks,
+    GuardKind.NO_TENSOR_ALIASING: _no_aliasing,
+    GuardKind.NO_OBJECT_ALIASING: _no_aliasing,
+    GuardKind.OBJECT_ALIASING: _object_aliasing,
+    GuardKind.SHAPE_ENV: _shape_env,
+}
+AMBIENT_KINDS = frozenset(_KINDS)

@@ -1,0 +1,205 @@
+"""Guards -> one check: the list that is shown is the list that runs.
+
+    (Guard(L['x'], TENSOR_MATCH, ...), Guard(L['k'], EQUALS_MATCH, 3))
+      -> RootGuardManager
+           L['x']  check_tensor(L['x'], Tensor, ..., size=[3], stride=[1])
+           L['k']  L['k'] == 3
+
+Each guard is prepared once (leaves.py, ambient.py) and from that both
+installed in torch's C++ tree, which the hook evaluates at every call, and kept
+for explaining. What shows the state of the process comes first (one C++ test),
+then values from short addresses to long ones, then relations between values.
+
+In torch: CheckFunctionManager in torch/_dynamo/guards.py. Read next:
+nbcompile/guarding/explain.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
+from nbcompile.capture.source import (
+    AttrSource,
+    BuiltinSource,
+    GlobalSource,
+    ItemSource,
+    MethodFunctionSource,
+    Scope,
+    Source,
+    resolve,
+    root,
+)
+from nbcompile.guarding import explain
+from nbcompile.guarding.accessors import GuardTree, Known, Rooted
+from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, ambient
+from nbcompile.guarding.leaves import Kept, Leaf, leaf, meaning
+from nbcompile.record.model import FailedGuard
+
+
+class FrameCheck:
+    """All guards of one cache entry, executable (``capture.compiled.Check``)."""
+
+    def __init__(self, prepared: tuple[Leaf | Ambient, ...], tree: GuardTree) -> None:
+        self.prepared = prepared
+        """In the order of checking."""
+        self.root: object = tree.root
+        self._expired: list[Callable[[FailedGuard], None]] = []
+        self._watch_expected()
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The guards, in the order of checking."""
+        return tuple(each.strong_guard() if isinstance(each, Leaf) else each.guard for each in self.prepared)
+
+    def holds(self, scope: Scope) -> bool:
+        """Evaluate once in C++, as the hook does."""
+        return bool(self.root.check(scope.locals))  # type: ignore[attr-defined]
+
+    def holds_slowly(self, scope: Scope) -> bool:
+        """Evaluate what each guard means, in Python: the definition that the C++ tree is tested against."""
+        return all(_holds(each, scope) for each in self.prepared)
+
+    def first_failing(self, scope: Scope) -> Leaf | Ambient | None:
+        """The first guard, in the order of checking, whose meaning does not hold."""
+        return next((each for each in self.prepared if not _holds(each, scope)), None)
+
+    def failure(self, scope: Scope, compile_id: str) -> FailedGuard | None:
+        """The guard that refuses this call, with the value that differed; None if all hold."""
+        return explain.failure(self, scope, compile_id)
+
+    def watch(self, callback: Callable[[FailedGuard], None]) -> None:
+        """Be told when an object that a guard recognises by identity dies: the check can never hold again."""
+        self._expired.append(callback)
+
+    def _watch_expected(self) -> None:
+        expired = self._expired  # not self: the death of a check is no event
+        for each in self.prepared:
+            kept = each.guard.expected
+            if isinstance(each, Leaf) and isinstance(kept, Kept):
+                kept.on_death(_announcer(expired, each.text, each.guard))
+
+
+def build_check(guards: tuple[Guard, ...], frame: Frame) -> FrameCheck:
+    """Compile guards into torch's guard tree. ``frame`` holds the values that were traced.
+
+    Raises:
+        GuardsDoNotHold: a guard is false of the very values that were traced.
+    """
+    known = Known(frame.scope())
+    complete = (*guards, *_implied(guards, known))
+    unique = {guard.key(): guard for guard in reversed(complete)}  # the first of equal ones stays
+    ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
+    tree = GuardTree(frame, known, frozenset(_compared(ordered)))
+    prepared = tuple(_prepare(guard, known) for guard in ordered)
+    for each in prepared:
+        if isinstance(each, Ambient):
+            each.install(tree)
+        else:
+            assert each.guard.source is not None
+            each.install(tree.manager(each.guard.source))
+    check = FrameCheck(tuple(each.installed() for each in prepared), tree)
+    if not check.holds(known.scope):
+        raise GuardsDoNotHold(check.failure(known.scope, ""))
+    return check
+
+
+class GuardsDoNotHold(RuntimeError):
+    """A guard refuses the values that were traced: the entry would never be used (a mistake of the compiler)."""
+
+    def __init__(self, failed: FailedGuard | None) -> None:
+        super().__init__(f"a guard refuses the values that were traced: {failed.reason if failed else 'unknown'}")
+        self.failed = failed
+
+
+def _prepare(guard: Guard, known: Known) -> Leaf | Ambient:
+    if guard.kind in AMBIENT_KINDS:
+        return ambient(guard, known.scope)
+    assert guard.source is not None, f"{guard.kind} needs a source"
+    return leaf(guard, known.text(guard.source), known.value(guard.source))
+
+
+def _holds(each: Leaf | Ambient, scope: Scope) -> bool:
+    if isinstance(each, Leaf):
+        return meaning(each, lambda source: _fetch(source, scope))
+    try:
+        return each.holds(scope)
+    except Exception:  # noqa: BLE001 - as the C++ tree: an address that leads nowhere does not hold
+        return False
+
+
+def _fetch(source: Source, scope: Scope) -> object:
+    first = root(source)
+    if isinstance(first, BuiltinSource) and first.name in scope.globals:
+        raise NameError(f"{first.name!r} is a global now, no builtin")
+    return resolve(source, scope)
+
+
+_RANK = {kind: rank for rank, kind in enumerate(GuardKind)}
+_RELATIONS = (
+    GuardKind.OBJECT_ALIASING,
+    GuardKind.NO_OBJECT_ALIASING,
+    GuardKind.NO_TENSOR_ALIASING,
+    GuardKind.SHAPE_ENV,
+)
+
+
+def _order(guard: Guard, known: Known) -> tuple[int, bool, int, str, int]:
+    """The state of the process, then values (locals before globals, short addresses first), then relations."""
+    if guard.kind in _RELATIONS:
+        return 2, False, _RELATIONS.index(guard.kind), "", 0
+    if guard.source is None:
+        return 0, False, 0, "", _RANK[guard.kind]
+    name = known.text(guard.source)
+    return 1, isinstance(root(guard.source), GlobalSource), len(name), name, _RANK[guard.kind]
+
+
+def _implied(guards: Iterable[Guard], known: Known) -> Iterator[Guard]:
+    """The types of what addresses lead through, where the tree goes another way for another type."""
+    seen: set[Source] = set()
+    for guard in guards:
+        for source in (guard.source,) if guard.source is not None else _compared((guard,)):
+            step = source
+            while not isinstance(step, Rooted) and step not in seen:
+                seen.add(step)
+                owner = known.value(step.base)
+                if _depends_on_type(step, owner):
+                    yield Guard(step.base, GuardKind.TYPE_MATCH, type(owner), guard.stack)
+                step = step.base
+
+
+def _depends_on_type(step: Source, owner: object) -> bool:
+    match step:
+        case ItemSource(_, key):
+            return isinstance(owner, list | tuple) or (isinstance(owner, dict) and isinstance(key, int))
+        case AttrSource():
+            return isinstance(owner, torch.nn.Module)
+        case MethodFunctionSource():
+            return True
+        case _:
+            return False
+
+
+def _compared(guards: Iterable[Guard]) -> Iterator[Source]:
+    """The addresses whose values are compared with one another."""
+    for guard in guards:
+        if guard.kind is GuardKind.OBJECT_ALIASING:
+            assert guard.source is not None
+            yield guard.source
+            yield guard.expected  # type: ignore[misc]
+        elif guard.kind in (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING):
+            yield from guard.expected  # type: ignore[misc]
+        elif isinstance(guard.expected, ShapeGuards):
+            yield from guard.expected.sources
+
+
+def _announcer(expired: list[Callable[[FailedGuard], None]], text: str, guard: Guard) -> Callable[[], None]:
+    def announce() -> None:
+        failed = FailedGuard("", explain.shortened(text), "", guard.stack, actual="the object is gone")
+        for callback in list(expired):
+            callback(failed)
+
+    return announce

@@ -1,0 +1,146 @@
+"""Guards in words: what each one promises, and which one said no.
+
+    describe(check, "0/0")     0/0.g3  TENSOR_MATCH  L['x']  check_tensor(L['x'], ...)
+    failure(check, scope, "0/0")     tensor 'x' size mismatch at index 0. expected 3, actual 4
+
+Both read the prepared guards of the check itself, so what is shown is what runs.
+
+In torch: get_guard_fail_reason in torch/_dynamo/guards.py. Read next: nbcompile/narrate.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
+from nbcompile.capture.source import Scope, Source, expression, resolve
+from nbcompile.guarding.ambient import Ambient
+from nbcompile.guarding.leaves import Leaf, short
+from nbcompile.record import model
+
+if TYPE_CHECKING:
+    from nbcompile.guarding.check import FrameCheck
+
+
+def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGuard | None:
+    """The guard that refuses a call; None if all hold.
+
+    The C++ tree itself is asked. Where its message names the guard by its own
+    text or by the tensor, that guard is meant; else the first whose meaning fails.
+    """
+    verdict = check.root.check_verbose(scope.locals)  # type: ignore[attr-defined]
+    if verdict.result:
+        return None
+    message = verdict.verbose_code_parts[0] if verdict.verbose_code_parts else ""
+    refusing = _named_by(message, check) or check.first_failing(scope)
+    if refusing is None:
+        return model.FailedGuard(compile_id, shortened(message))
+    reason = message
+    if isinstance(refusing, Ambient) and (message in ("", refusing.text) or message.startswith(_DUPLICATE)):
+        reason = refusing.reason(scope)
+    number = check.prepared.index(refusing)
+    guard = refusing.guard
+    return model.FailedGuard(
+        compile_id,
+        shortened(reason or refusing.text),
+        f"{compile_id}.g{number}",
+        guard.stack,
+        refusing.wanted() if isinstance(refusing, Leaf) else "",
+        _found(guard.source, scope),
+    )
+
+
+# The C++ guard says that there is one, but not which.
+_DUPLICATE = "Duplicate tensor found"
+
+
+def describe(check: FrameCheck, compile_id: str) -> tuple[model.Guard, ...]:
+    """Every guard as a record entry, in the order of checking."""
+    entries = []
+    for number, each in enumerate(check.prepared):
+        guard = each.strong_guard() if isinstance(each, Leaf) else each.guard
+        source = "" if guard.source is None else expression(guard.source)
+        kind = guard.kind.value
+        entries.append(model.Guard(f"{compile_id}.g{number}", kind, source, each.text, words(guard), guard.stack))
+    return tuple(entries)
+
+
+def words(guard: Guard) -> str:
+    """A guard in plain words."""
+    name = shortened(expression(guard.source)) if guard.source is not None else ""
+    return _WORDS[guard.kind](name, guard.expected)
+
+
+def shortened(text: str) -> str:
+    """``L['x']`` as a user writes it: ``x``."""
+    return re.sub(r"L\[\s*['\"](.*?)['\"]\s*\]", r"\1", text)
+
+
+def _named_by(message: str, check: FrameCheck) -> Leaf | Ambient | None:
+    for each in check.prepared:
+        if each.text == message and message:
+            return each
+    for each in check.prepared:
+        source = each.guard.source
+        if source is not None and each.guard.kind is GuardKind.TENSOR_MATCH and f"'{expression(source)}'" in message:
+            return each
+    if message.startswith(_DUPLICATE):
+        return next((each for each in check.prepared if each.guard.kind is GuardKind.NO_TENSOR_ALIASING), None)
+    if message.startswith("GLOBAL_STATE"):
+        return next((each for each in check.prepared if each.guard.kind is GuardKind.GLOBAL_STATE), None)
+    return None
+
+
+def _found(source: Source | None, scope: Scope) -> str:
+    if source is None:
+        return ""
+    try:
+        return short(resolve(source, scope))
+    except Exception as error:  # noqa: BLE001 - the address leads nowhere: that is what is to be said
+        return f"nothing ({type(error).__name__})"
+
+
+def _tensor_words(name: str, expected: object) -> str:
+    facts = cast("TensorFacts", expected)
+    sizes = ", ".join("any" if size is None else str(size) for size in facts.sizes)
+    return f"{name} is a tensor of the same kind with sizes ({sizes})"
+
+
+def _presence(what: str) -> dict[bool, str]:
+    return {True: f"has {what}", False: f"has no {what}"}
+
+
+_WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
+    GuardKind.TYPE_MATCH: lambda name, cls: f"{name} is exactly of type {getattr(cls, '__qualname__', '(gone)')}",
+    GuardKind.ID_MATCH: lambda name, value: f"{name} is the very object {short(value)}",
+    GuardKind.NONE_MATCH: lambda name, _: f"{name} is None",
+    GuardKind.BOOL_MATCH: lambda name, value: f"{name} is {value}",
+    GuardKind.EQUALS_MATCH: lambda name, value: f"{name} equals {short(value)}",
+    GuardKind.FUNCTION_MATCH: lambda name, _: f"{name} is still the same function (its code was not redefined)",
+    GuardKind.NAN_MATCH: lambda name, _: f"{name} is not a number (nan)",
+    GuardKind.SEQUENCE_LENGTH: lambda name, length: f"{name} has {length} item{'' if length == 1 else 's'}",
+    GuardKind.DICT_LENGTH: lambda name, length: f"{name} has {length} key{'' if length == 1 else 's'}",
+    GuardKind.DICT_KEYS: lambda name, keys: f"{name} has exactly the keys {short(list(keys))}, in this order",
+    GuardKind.DICT_CONTAINS: lambda name, pair: f"{name} {_presence(f'the key {pair[0]!r}')[pair[1]]}",
+    GuardKind.SET_CONTAINS: lambda name, pair: f"{name} {_presence(f'the item {pair[0]!r}')[pair[1]]}",
+    GuardKind.HASATTR: lambda name, pair: f"{name} {_presence(f'an attribute {pair[0]!r}')[pair[1]]}",
+    GuardKind.NOT_IN_GENERIC_DICT: lambda name, key: f"{name} has no attribute {key!r} of its own",
+    GuardKind.TUPLE_ITERATOR_LEN: lambda name, length: f"{name} has {length} items left",
+    GuardKind.RANGE_ITERATOR_MATCH: lambda name, left: f"{name} still runs over range{left}",
+    GuardKind.TENSOR_MATCH: _tensor_words,
+    GuardKind.DIMENSION_MARKING: lambda name, _: f"{name} carries no new dynamic or static mark",
+    GuardKind.OBJECT_ALIASING: lambda name, other: f"{name} and {shortened(expression(other))} are one object",
+    GuardKind.NO_OBJECT_ALIASING: lambda _, sources: (
+        f"{', '.join(shortened(expression(each)) for each in sources)} are different objects"
+    ),
+    GuardKind.NO_TENSOR_ALIASING: lambda _, sources: (
+        f"{', '.join(shortened(expression(source)) for source in sources)} are different tensors"
+    ),
+    GuardKind.SHAPE_ENV: lambda _, shapes: "; ".join(shortened(part) for part in shapes.expressions),
+    GuardKind.GLOBAL_STATE: lambda *_: "grad mode, autocast, default dtype, threads, ... are as they were",
+    GuardKind.TORCH_FUNCTION_MODE_STACK: lambda *_: "the same torch function modes are active",
+    GuardKind.DEFAULT_DEVICE: lambda *_: "the default device is as it was",
+    GuardKind.SAVED_TENSORS_HOOKS: lambda *_: "no saved-tensor hook is active",
+}

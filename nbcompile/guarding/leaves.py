@@ -1,0 +1,498 @@
+"""What each kind of guard checks, in one table: its text, its meaning in Python, its form in torch's C++ tree.
+
+    EQUALS_MATCH    text  L['k'] == 3      holds  lambda v: same(v, 3)      install  add_equals_match_guard(3)
+
+``text`` is what people read, ``install`` is what runs at every call, ``holds``
+is the slow and obvious meaning, used to explain a refusal and to test
+``install``. A guard must not keep what it recognises alive (a superseded
+notebook cell would never go away), so classes, functions and other objects are
+held weakly; when one of them dies, the guard can never hold again.
+
+In torch: GuardBuilder in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+import re
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, cast
+
+import torch
+
+from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
+from nbcompile.capture.source import Source
+
+Predicate = Callable[[Any], bool]
+Installer = Callable[[Any], None]
+
+
+class Kept:
+    """An expected object: weakly where that is possible, else strongly; recognised by its address."""
+
+    __slots__ = ("_strong", "_weak", "address")
+
+    def __init__(self, value: object) -> None:
+        self.address = id(value)
+        self._strong: object = None
+        self._weak: weakref.ReferenceType[Any] | None = None
+        try:
+            self._weak = weakref.ref(value)
+        except TypeError:
+            self._strong = value
+
+    def get(self) -> object:
+        """The object; None if it died."""
+        return self._strong if self._weak is None else self._weak()
+
+    def on_death(self, callback: Callable[[], None]) -> None:
+        """Call back when the object dies (an object that is held strongly never does)."""
+        if self._weak is not None and (value := self._weak()) is not None:
+            self._weak = weakref.ref(value, lambda _: callback())
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One guard, ready: its text, its meaning and its installer (all three built from the same guard)."""
+
+    guard: Guard
+    """With ``expected`` a :class:`Kept` where the object may not be kept alive."""
+    text: str
+    holds: Predicate
+    """Given the value at the guard's source."""
+    install: Installer
+    """Given the manager of the guard's source."""
+
+    def installed(self) -> Leaf:
+        """The same without its installer, which still holds the value that was traced."""
+        return replace(self, install=_spent)
+
+    def strong_guard(self) -> Guard:
+        """The guard as the tracer made it (``expected`` is None if it died)."""
+        kept = self.guard.expected
+        if not isinstance(kept, Kept):
+            return self.guard
+        return Guard(self.guard.source, self.guard.kind, kept.get(), self.guard.stack)
+
+    def wanted(self) -> str:
+        """The expected value as text."""
+        expected = self.strong_guard().expected
+        return "" if isinstance(expected, TensorFacts | TensorMarks) else short(expected)
+
+
+def _spent(_: object) -> None:
+    raise AssertionError("a guard is installed once")
+
+
+def leaf(guard: Guard, name: str, value: object) -> Leaf:
+    """Prepare a guard about one value: ``name`` is its source as an expression, ``value`` the one that was traced.
+
+    Raises:
+        KeyError: the kind is about several values (check.py installs those).
+    """
+    return _KINDS[guard.kind](guard, name, value)
+
+
+def short(value: object) -> str:
+    """A value as text, of bounded length and without running its own ``__repr__`` where that may be long."""
+    if isinstance(value, torch.Tensor):
+        return f"tensor of {tuple(value.shape)}, {value.dtype}, {value.device}"
+    if isinstance(value, FunctionType):
+        value = value.__code__
+    if isinstance(value, CodeType):
+        return f"{value.co_qualname} ({Path(value.co_filename).name}:{value.co_firstlineno})"
+    if isinstance(value, type):
+        return value.__qualname__
+    try:
+        text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # addresses differ between two equal runs
+    except Exception:  # noqa: BLE001 - the user's __repr__ may raise anything
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def same(value: object, expected: object) -> bool:
+    """Equal, and not to be told apart: ``1``, ``True`` and ``1.0`` are three values, so are ``0.0`` and ``-0.0``."""
+    if type(value) is not type(expected):
+        return False
+    if isinstance(expected, tuple):
+        pairs = zip(cast("tuple[object, ...]", value), expected, strict=False)
+        return len(value) == len(expected) and all(same(a, b) for a, b in pairs)  # type: ignore[arg-type]
+    if isinstance(expected, slice):
+        return same(_parts(value), _parts(expected))
+    if isinstance(expected, frozenset):
+        return value == expected and {type(item) for item in cast("frozenset[object]", value)} == {
+            type(item) for item in expected
+        }
+    if isinstance(expected, float):
+        return value == expected and math.copysign(1.0, value) == math.copysign(1.0, expected)
+    if isinstance(expected, complex):
+        other = cast("complex", value)
+        return same(other.real, expected.real) and same(other.imag, expected.imag)
+    return bool(value == expected)
+
+
+def _parts(value: object) -> tuple[object, object, object]:
+    piece = cast("slice", value)
+    return piece.start, piece.stop, piece.step
+
+
+def _keeping(guard: Guard, value: object) -> tuple[Guard, Kept]:
+    kept = Kept(value)
+    return Guard(guard.source, guard.kind, kept, guard.stack), kept
+
+
+# -- one function per kind -------------------------------------------------------------------------------------------
+
+
+def _type_match(guard: Guard, name: str, value: object) -> Leaf:
+    assert isinstance(guard.expected, type)
+    text = _type_text(name, guard.expected)
+    weak, kept = _keeping(guard, guard.expected)
+    return Leaf(
+        weak,
+        text,
+        lambda value: id(type(value)) == kept.address,
+        lambda manager: manager.add_type_match_guard(kept.address, [text], None),
+    )
+
+
+def _type_text(name: str, cls: type) -> str:
+    return f"___check_type_id({name}, ..), type={cls!r}"
+
+
+def _id_match(guard: Guard, name: str, value: object) -> Leaf:
+    expected = guard.expected
+    shown = expected if isinstance(expected, type) else type(expected)
+    text = f"___check_obj_id({name}, ..), type={shown!r}"
+    weak, kept = _keeping(guard, expected)
+    return Leaf(
+        weak,
+        text,
+        lambda value: id(value) == kept.address,
+        lambda manager: manager.add_id_match_guard(kept.address, [text], None),
+    )
+
+
+def _function_match(guard: Guard, name: str, value: object) -> Leaf:
+    code = guard.expected if isinstance(guard.expected, CodeType) else getattr(guard.expected, "__code__", None)
+    if not isinstance(code, CodeType):  # a builtin function: it is what it is
+        return _id_match(guard, name, value)
+    text = f"___check_obj_id({name}.__code__, ..), type=<class 'code'>"
+    weak, kept = _keeping(guard, code)
+
+    def install(manager: Any) -> None:
+        reach = manager.code_manager if isinstance(value, FunctionType) else None
+        about = (f"{name}.__code__", code, None)
+        below = reach(*about) if reach is not None else manager.getattr_manager("__code__", *about)
+        below.add_id_match_guard(kept.address, [text], None)
+
+    if isinstance(value, FunctionType):
+        return Leaf(weak, text, lambda v: isinstance(v, FunctionType) and id(v.__code__) == kept.address, install)
+    return Leaf(weak, text, lambda v: id(getattr(v, "__code__", None)) == kept.address, install)
+
+
+def _none_match(guard: Guard, name: str, value: object) -> Leaf:
+    text = f"{name} is None"
+    return Leaf(guard, text, lambda value: value is None, lambda m: m.add_none_match_guard([text], None))
+
+
+def _bool_match(guard: Guard, name: str, value: object) -> Leaf:
+    text, expected = f"{name} == {guard.expected!r}", guard.expected
+    return Leaf(
+        guard,
+        text,
+        lambda value: value is expected,
+        lambda m: (m.add_true_match_guard if expected else m.add_false_match_guard)([text], None),
+    )
+
+
+def _equals_match(guard: Guard, name: str, value: object) -> Leaf:
+    text, expected = f"{name} == {guard.expected!r}", guard.expected
+
+    def install(manager: Any) -> None:
+        manager.add_equals_match_guard(expected, [text], None)  # same type and ==
+        if _has_equal_lookalike(expected):
+            manager.add_lambda_guard(lambda value: same(value, expected), [text], None)
+
+    return Leaf(guard, text, lambda value: same(value, expected), install)
+
+
+def _has_equal_lookalike(expected: object) -> bool:
+    """Whether some value of the same type is ``==`` and yet another one (``0.0``, ``(1,)``)."""
+    if isinstance(expected, float):
+        return expected == 0.0
+    if isinstance(expected, tuple | frozenset):
+        return any(isinstance(item, int | float | complex | tuple | frozenset | slice) for item in expected)
+    return isinstance(expected, complex | slice)
+
+
+def _nan_match(guard: Guard, name: str, value: object) -> Leaf:
+    text = f"__math_isnan({name})"
+    if isinstance(guard.expected, complex):
+        text = f"__numpy_isnan({name})"
+        return Leaf(guard, text, _is_complex_nan, lambda m: m.add_complex_is_nan_guard([text], None))
+    return Leaf(
+        guard,
+        text,
+        lambda value: type(value) is float and math.isnan(value),
+        lambda manager: manager.add_float_is_nan_guard([text], None),
+    )
+
+
+def _is_complex_nan(value: object) -> bool:
+    return type(value) is complex and (math.isnan(value.real) or math.isnan(value.imag))
+
+
+def _sequence_length(guard: Guard, name: str, value: object) -> Leaf:
+    if isinstance(value, dict):
+        return _dict_length(guard, name, value)
+    length, cls = cast("int", guard.expected), Kept(type(value))
+    text = f"len({name}) == {length}" if length else f"not {name}"
+    of_type = _type_text(name, type(value))
+    sized_in_c = isinstance(value, list | tuple | str | range)
+
+    def holds(value: object) -> bool:
+        return id(type(value)) == cls.address and len(cast("list[object]", value)) == length
+
+    def install(manager: Any) -> None:
+        manager.add_type_match_guard(cls.address, [of_type], None)  # the length of no sequence at all would raise
+        if sized_in_c:
+            manager.add_length_check_guard(length, [text], None)
+        else:
+            manager.add_lambda_guard(lambda value: len(value) == length, [text], None)
+
+    return Leaf(guard, text, holds, install)
+
+
+def _dict_length(guard: Guard, name: str, value: object) -> Leaf:
+    length = cast("int", guard.expected)
+    text = f"len({name}) == {length}" if length else f"not {name}"
+    return Leaf(
+        guard,
+        text,
+        lambda value: isinstance(value, dict) and dict.__len__(value) == length,
+        lambda manager: manager.add_dict_length_check_guard(length, [text], None),
+    )
+
+
+def _dict_keys(guard: Guard, name: str, value: object) -> Leaf:
+    keys = cast("tuple[object, ...]", guard.expected)
+    text = f"list(dict.keys({name})) == {list(keys)!r}"
+
+    def holds(value: object) -> bool:
+        return isinstance(value, dict) and same(tuple(dict.keys(value)), keys)
+
+    def install(manager: Any) -> None:
+        # For what is no dict, the length guard refuses; the key guard would read through a null pointer.
+        manager.add_dict_length_check_guard(len(keys), [text], None)
+        if type(value) is dict and all(type(key) is str for key in keys):
+            manager.add_mapping_keys_guard(dict.fromkeys(keys), [text], None)
+        else:
+            manager.add_lambda_guard(holds, [text], None)
+
+    return Leaf(guard, text, holds, install)
+
+
+def _dict_contains(guard: Guard, name: str, value: object) -> Leaf:
+    key, wanted = cast("tuple[object, bool]", guard.expected)
+    text = f"___dict_contains({key!r}, {name})"
+    text = text if wanted else f"not {text}"
+    is_dict, cls, of_type = isinstance(value, dict), Kept(type(value)), _type_text(name, type(value))
+
+    def holds(value: object) -> bool:
+        return id(type(value)) == cls.address and ((key in cast("dict[object, object]", value)) is wanted)
+
+    def install(manager: Any) -> None:
+        manager.add_type_match_guard(cls.address, [of_type], None)  # what is no dict would lack every key
+        if is_dict:
+            manager.add_dict_contains_guard(wanted, key, [text], None)
+        else:
+            manager.add_lambda_guard(_quietly(holds), [text], None)
+
+    return Leaf(guard, text, holds, install)
+
+
+def _set_contains(guard: Guard, name: str, value: object) -> Leaf:
+    item, wanted = cast("tuple[object, bool]", guard.expected)
+    text = f"set.__contains__({name}, {item!r})"
+    text = text if wanted else f"not {text}"
+    cls, of_type = Kept(type(value)), _type_text(name, type(value))
+
+    def holds(value: object) -> bool:
+        return id(type(value)) == cls.address and ((item in cast("set[object]", value)) is wanted)
+
+    def install(manager: Any) -> None:
+        manager.add_type_match_guard(cls.address, [of_type], None)
+        manager.add_set_contains_guard(wanted, item, [text], None)
+
+    return Leaf(guard, text, holds, install)
+
+
+def _hasattr(guard: Guard, name: str, value: object) -> Leaf:
+    attribute, wanted = cast("tuple[str, bool]", guard.expected)
+    text = f"hasattr({name}, {attribute!r})"
+    text = text if wanted else f"not {text}"
+
+    def holds(value: object) -> bool:
+        return hasattr(value, attribute) is wanted
+
+    def install(manager: Any) -> None:
+        if wanted:
+            manager.add_lambda_guard(_quietly(holds), [text], None)
+        else:
+            manager.add_no_hasattr_guard(attribute, [text], None)
+
+    return Leaf(guard, text, holds, install)
+
+
+def _not_in_generic_dict(guard: Guard, name: str, value: object) -> Leaf:
+    attribute = cast("str", guard.expected)
+    text = f"not ___dict_contains({attribute!r}, {name}.__dict__)"
+
+    def install(manager: Any) -> None:
+        below = manager.get_generic_dict_manager(f"{name}.__dict__", object(), None)
+        below.add_dict_contains_guard(False, attribute, [text], None)
+
+    return Leaf(guard, text, lambda value: attribute not in vars(value), install)
+
+
+def _tuple_iterator_length(guard: Guard, name: str, value: object) -> Leaf:
+    length, cls = cast("int", guard.expected), type(value)
+    text = f"___tuple_iterator_len({name}) == {length}"
+    return Leaf(
+        guard,
+        text,
+        lambda value: type(value) is cls and operator.length_hint(value) == length,
+        lambda manager: manager.add_tuple_iterator_length_guard(length, id(cls), [text], None),
+    )
+
+
+def _range_iterator(guard: Guard, name: str, value: object) -> Leaf:
+    start, stop, step = cast("tuple[int, int, int]", guard.expected)
+    text = f"___normalize_range_iter({name}) == {guard.expected!r}"
+    cls, left = type(value), tuple(range(start, stop, step))
+
+    def holds(value: object) -> bool:
+        return type(value) is cls and tuple(cast("Iterator[int]", copy.copy(value))) == left
+
+    return Leaf(guard, text, holds, lambda m: m.add_lambda_guard(holds, [text], None))
+
+
+def _tensor_match(guard: Guard, name: str, value: object) -> Leaf:
+    assert isinstance(guard.expected, TensorFacts) and isinstance(value, torch.Tensor)
+    facts, cls, keys = guard.expected, Kept(type(value)), torch._C._dispatch_keys(value)
+    sizes = list(facts.sizes)
+    strides: list[int | None] = [None] * len(sizes) if facts.strides is None else list(facts.strides)
+    like = (value.dtype, value.device.type, value.device.index, value.requires_grad, keys.raw_repr())
+    text = (
+        f"check_tensor({name}, {type(value).__qualname__}, {keys}, {value.dtype}, device={value.device.index}, "
+        f"requires_grad={value.requires_grad}, size={sizes}, stride={strides})"
+    )
+
+    def holds(value: object) -> bool:
+        if id(type(value)) != cls.address:
+            return False
+        tensor = cast("torch.Tensor", value)
+        now = (tensor.dtype, tensor.device.type, tensor.device.index, tensor.requires_grad)
+        return (
+            (*now, torch._C._dispatch_keys(tensor).raw_repr()) == like
+            and tensor.dim() == len(sizes)
+            and all(want is None or want == size for want, size in zip(sizes, tensor.shape, strict=True))
+            and (set(strides) <= {None} or _agree(strides, tensor.stride()))
+        )
+
+    def install(manager: Any) -> None:
+        manager.add_tensor_match_guard(value, sizes, strides, name, [text], None, type(value), keys)
+
+    return Leaf(guard, text, holds, install)
+
+
+def _agree(wanted: list[int | None], found: tuple[int, ...]) -> bool:
+    return all(want is None or want == each for want, each in zip(wanted, found, strict=True))
+
+
+_MARKS = (
+    "_dynamo_dynamic_indices",
+    "_dynamo_weak_dynamic_indices",
+    "_dynamo_unbacked_indices",
+    "_dynamo_strict_unbacked_indices",
+    "_dynamo_static_indices",
+)
+
+
+def marks_of(tensor: torch.Tensor) -> TensorMarks:
+    """What the user marked on a tensor, as the DIMENSION_MARKING guard expects it."""
+    present = tuple((name, frozenset(getattr(tensor, name))) for name in _MARKS if hasattr(tensor, name))
+    return TensorMarks(present, tuple(name for name in _MARKS if not hasattr(tensor, name)))
+
+
+def _dimension_marking(guard: Guard, name: str, value: object) -> Leaf:
+    assert isinstance(guard.expected, TensorMarks)
+    present, absent = dict(guard.expected.present), guard.expected.absent
+    parts = [f"hasattr({name}, {mark!r}) == False" for mark in absent] + [
+        f"getattr({name}, {mark!r}, set()) <= {set(dims)!r}" for mark, dims in present.items()
+    ]
+
+    def holds(value: object) -> bool:
+        return not any(hasattr(value, mark) for mark in absent) and all(
+            set(getattr(value, mark, ())) <= dims for mark, dims in present.items()
+        )
+
+    def install(manager: Any) -> None:
+        expected = {mark: set(dims) for mark, dims in present.items()}
+        if hasattr(manager, "add_dimension_marking_guard"):
+            manager.add_dimension_marking_guard(expected, list(absent), {}, [text], None)
+        else:  # before torch 2.13
+            manager.add_lambda_guard(holds, [text], None)
+
+    text = " and ".join(parts)
+    return Leaf(guard, text, holds, install)
+
+
+def _quietly(predicate: Predicate) -> Predicate:
+    """A predicate that says no where it would raise: a check never raises into the user's call."""
+
+    def quiet(value: object) -> bool:
+        try:
+            return predicate(value)
+        except Exception:  # noqa: BLE001 - user code runs here (__contains__, __getattr__)
+            return False
+
+    return quiet
+
+
+def meaning(leaf: Leaf, fetch: Callable[[Source], object]) -> bool:
+    """Evaluate a leaf slowly; an address that leads nowhere does not hold."""
+    assert leaf.guard.source is not None
+    try:
+        return bool(leaf.holds(fetch(leaf.guard.source)))
+    except Exception:  # noqa: BLE001 - as the C++ tree: what raises does not hold
+        return False
+
+
+_KINDS: dict[GuardKind, Callable[[Guard, str, object], Leaf]] = {
+    GuardKind.TYPE_MATCH: _type_match,
+    GuardKind.ID_MATCH: _id_match,
+    GuardKind.FUNCTION_MATCH: _function_match,
+    GuardKind.NONE_MATCH: _none_match,
+    GuardKind.BOOL_MATCH: _bool_match,
+    GuardKind.EQUALS_MATCH: _equals_match,
+    GuardKind.NAN_MATCH: _nan_match,
+    GuardKind.SEQUENCE_LENGTH: _sequence_length,
+    GuardKind.DICT_LENGTH: _dict_length,
+    GuardKind.DICT_KEYS: _dict_keys,
+    GuardKind.DICT_CONTAINS: _dict_contains,
+    GuardKind.SET_CONTAINS: _set_contains,
+    GuardKind.HASATTR: _hasattr,
+    GuardKind.NOT_IN_GENERIC_DICT: _not_in_generic_dict,
+    GuardKind.TUPLE_ITERATOR_LEN: _tuple_iterator_length,
+    GuardKind.RANGE_ITERATOR_MATCH: _range_iterator,
+    GuardKind.TENSOR_MATCH: _tensor_match,
+    GuardKind.DIMENSION_MARKING: _dimension_marking,
+}

@@ -1,0 +1,109 @@
+"""Generated text and what is needed to run it: the hand-over from codegen to runtime.
+
+    EmittedProgram(source="EXPORT i64 kernel0(...", wrapper="def call(args): ...", kernels=(...,), plan=Plan(...))
+
+Still only data: nothing is built or loaded. ``plan`` says the same as
+``wrapper``, for the launcher in C, where the graph needs no Python at all.
+
+In torch: torch/_inductor/codegen/wrapper.py (text only). Read next:
+nbcompile/codegen/cpp.py, nbcompile/runtime/program.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nbcompile.ir.buffer import Extern
+from nbcompile.ir.kernel import Schedule
+from nbcompile.record.model import KernelLine
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedKernel:
+    """One function of the generated source."""
+
+    name: str
+    function: str
+    """The function that it is: equal kernels share one."""
+    source: str
+    arguments: tuple[str, ...]
+    """Buffers, in the order of the pointers."""
+    sizes: tuple[str, ...] = ()
+    """Symbolic sizes, in order, after the buffers."""
+    buffers: tuple[str, ...] = ()
+    from_nodes: tuple[str, ...] = ()
+    lines: tuple[KernelLine, ...] = ()
+    lengthy: bool = False
+    """Other Python threads should run meanwhile."""
+    complaints: tuple[str, ...] = ()
+    """For each checked index, the message when it is out of bounds."""
+    language: str = "cpp"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorShape:
+    """A tensor with known numbers for sizes and strides."""
+
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """Allocate a slot."""
+
+    slot: int
+    shape: TensorShape
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run a kernel over slots."""
+
+    kernel: str
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Free a slot."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """One output: a slot, or a view of it (size, stride, offset)."""
+
+    slot: int
+    view: tuple[tuple[int, ...], tuple[int, ...], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A graph without Python: inputs are slots 0, 1, ...; the steps run in order."""
+
+    inputs: tuple[TensorShape, ...]
+    slots: int
+    steps: tuple[Make | Launch | Drop, ...]
+    outputs: tuple[Returned, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedProgram:
+    """Everything generated for one graph."""
+
+    schedule: Schedule
+    source: str
+    """The C++ translation unit; "" if the graph has no kernel of its own."""
+    wrapper: str
+    """Python: allocates, launches, calls ATen, returns."""
+    kernels: tuple[EmittedKernel, ...]
+    externs: tuple[Extern, ...] = ()
+    plan: Plan | None = None
+    """None: symbolic sizes, calls of ATen or the like need the wrapper."""
+    no_plan: str = ""
+    """Why there is no plan."""

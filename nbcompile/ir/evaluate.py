@@ -1,0 +1,460 @@
+"""What the IR means, as a program that runs it: slow, obvious, the oracle.
+
+    run(program, inputs) == run(schedule(program), inputs) == graph_module(*inputs)
+
+Every pass is tested by this equation. A body is evaluated for all elements at
+once, its loop variables being grids of int64. In a program a buffer is a
+tensor; in a schedule it is flat memory, filled with garbage when it is
+allocated, so that a wrong offset, order or reuse shows.
+
+In torch: nothing (kernels are only ever compiled). Read next:
+nbcompile/ir/verify.py
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+import sympy
+import torch
+from torch import nn
+
+from nbcompile.ir.buffer import (
+    BufferView,
+    Extern,
+    ExternOutput,
+    GraphAttribute,
+    GraphInput,
+    ModuleReference,
+    Pointwise,
+    Program,
+    Reduction,
+    ranges,
+)
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
+from nbcompile.ir.index import FloorDiv, Index, Mod, Symbol, reduction_variable, value_of
+from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Store
+from nbcompile.ir.layout import Layout
+
+Values = Mapping[Symbol, int]
+
+
+def run(what: Program | Schedule, inputs: Sequence[Any], module: nn.Module | None = None) -> list[Any]:
+    """Compute what a program (or its schedule) returns. Mutated inputs are written to.
+
+    ``module`` is the graph module, needed if the program reads its attributes.
+    """
+    program = what if isinstance(what, Program) else what.program
+    sizes = symbol_values(program, inputs)
+    machine = _Machine(program, sizes, inputs, module)
+    if isinstance(what, Program):
+        machine.run_buffers()
+    else:
+        machine.run_steps(what)
+    return [machine.output(each) for each in program.outputs]
+
+
+def symbol_values(program: Program, inputs: Sequence[Any]) -> dict[Symbol, int]:
+    """The number that each symbolic size has in this call."""
+    found: dict[Symbol, int] = {}
+    for source in program.symbols:
+        given = inputs[source.position]
+        if source.dim is not None:
+            given = given.shape[source.dim] if source.property == "size" else given.stride(source.dim)
+        found[source.symbol] = int(given)
+    return found
+
+
+class _Machine:
+    """Memory by buffer name, and the two ways to fill it."""
+
+    def __init__(self, program: Program, sizes: Values, inputs: Sequence[Any], module: nn.Module | None) -> None:
+        self.program = program
+        self.tensors = program.tensors()
+        self.sizes = sizes
+        self.memory: dict[str, torch.Tensor] = {}
+        """Flat memory, from the buffer's data pointer on."""
+        self.results: dict[str, Any] = {}
+        self.originals: dict[str, torch.Tensor] = {}
+        self.module = module
+        for tensor in self.tensors.values():
+            match tensor:
+                case GraphInput(name=name, position=position):
+                    self.originals[name] = inputs[position]
+                case GraphAttribute(name=name, attribute=attribute):
+                    self.originals[name] = operator.attrgetter(attribute)(module)
+                case _:
+                    continue
+            self.memory[name] = self._flat(self.originals[name])
+
+    def _flat(self, tensor: torch.Tensor) -> torch.Tensor:
+        span = (
+            0
+            if tensor.numel() == 0
+            else 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+        )
+        return tensor.detach().as_strided((span,), (1,))
+
+    # -- a program --------------------------------------------------------------------------------
+
+    def run_buffers(self) -> None:
+        later: list[tuple[Pointwise, torch.Tensor]] = []
+        for buffer in self.program.buffers:
+            match buffer:
+                case GraphInput() | GraphAttribute():
+                    continue
+                case Extern():
+                    self._call(buffer)
+                case ExternOutput():
+                    self._receive(buffer)
+                case Pointwise() | Reduction():
+                    value = self._compute(buffer)
+                    if isinstance(buffer, Pointwise) and buffer.writes_to:
+                        # Reads of the input elsewhere mean its old value.
+                        later.append((buffer, value))
+                        continue
+                    self._allocate(buffer.name)
+                    self._view(buffer.name).copy_(value)
+                case _:
+                    assert_never(buffer)
+        for target, value in later:
+            self._view(target.writes_to).copy_(value)
+
+    def _compute(self, buffer: Pointwise | Reduction) -> torch.Tensor:
+        names = list(ranges(buffer))
+        sizes = [value_of(size, self.sizes) for size in ranges(buffer).values()]
+        inner = len(buffer.reduced) if isinstance(buffer, Reduction) else 0
+        scope = _Scope(self, names, sizes, self._element)
+        value = scope.full(buffer.body)
+        if isinstance(buffer, Reduction):
+            place = scope.full(IndexOf(_counted(buffer.reduced), torch.int64)) if buffer.kind[:3] == "arg" else None
+            value = combine(buffer.kind, value, place, inner)
+        return value.to(buffer.dtype)
+
+    def _element(self, name: str, position: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        view = self._view(name)
+        return view[position] if position else view
+
+    # -- a schedule -------------------------------------------------------------------------------
+
+    def run_steps(self, schedule: Schedule) -> None:
+        outputs: dict[str, list[ExternOutput]] = {
+            each.extern: [] for each in self.tensors.values() if isinstance(each, ExternOutput)
+        }
+        for tensor in self.tensors.values():
+            if isinstance(tensor, ExternOutput):
+                outputs[tensor.extern].append(tensor)
+        for step in schedule.steps:
+            match step:
+                case Allocate(name):
+                    self._allocate(name)
+                case Reuse(name, old):
+                    self.memory[name] = self.memory.pop(old).view(self.tensors[name].dtype)
+                case Free(name):
+                    del self.memory[name]
+                case Extern():
+                    self._call(step)
+                    for tensor in outputs.get(step.name, ()):
+                        self._receive(tensor)
+                case Kernel():
+                    self._launch(step)
+                case _:
+                    assert_never(step)
+
+    def _launch(self, kernel: Kernel) -> None:
+        outer = _sized(kernel.loops, self.sizes)
+        rows = [size for _, size in outer]
+        memory = {name: self.memory[name] for name in (*kernel.reads, *kernel.writes)}
+        scratch = {each.name: garbage((*rows, value_of(each.size, self.sizes)), each.dtype) for each in kernel.scratch}
+        frame = _Frame(self, memory, scratch, rows)
+        scope = _Scope(self, [v for v, _ in outer], rows, frame.load)
+        for statement in kernel.body:
+            match statement:
+                case Nest(loops, body):
+                    inner = _sized(loops, self.sizes)
+                    nested = scope.deeper([v for v, _ in inner], [size for _, size in inner])
+                    for each in body:
+                        frame.execute(each, nested, scope)
+                case _:
+                    frame.execute(statement, scope, scope)
+
+    # -- memory and calls -------------------------------------------------------------------------
+
+    def _allocate(self, name: str) -> None:
+        tensor = self.tensors[name]
+        self.memory[name] = garbage((value_of(tensor.layout.span, self.sizes),), tensor.dtype)
+
+    def _view(self, name: str) -> torch.Tensor:
+        return self._strided(name, self.tensors[name].layout)
+
+    def _strided(self, name: str, layout: Layout) -> torch.Tensor:
+        size, stride = ([value_of(each, self.sizes) for each in part] for part in (layout.size, layout.stride))
+        flat = self.memory[name]
+        return torch.as_strided(flat, size, stride, flat.storage_offset() + value_of(layout.offset, self.sizes))
+
+    def _call(self, extern: Extern) -> None:
+        args = _replaced(extern.args, self._argument)
+        kwargs = {key: _replaced(each, self._argument) for key, each in extern.kwargs.items()}
+        self.results[extern.name] = extern.target(*args, **kwargs)
+
+    def _argument(self, leaf: Any) -> Any:
+        match leaf:
+            case BufferView(name, layout):
+                return self._strided(name, layout)
+            case ModuleReference(attribute):
+                return operator.attrgetter(attribute)(self.module)
+            case sympy.Basic():
+                return number_of(leaf, self.sizes)
+            case _:
+                return leaf
+
+    def _receive(self, output: ExternOutput) -> None:
+        result = functools.reduce(lambda part, at: part[at], output.path, self.results[output.extern])
+        size, stride = (
+            [value_of(each, self.sizes) for each in part] for part in (output.layout.size, output.layout.stride)
+        )
+        assert list(result.shape) == size, f"{output.name}: {list(result.shape)} is not {size}"
+        if list(result.stride()) != stride and result.numel():
+            result = torch.empty_strided(size, stride, dtype=result.dtype, device=result.device).copy_(result)
+        self.memory[output.name] = self._flat(result)
+
+    def output(self, leaf: Any) -> Any:
+        if isinstance(leaf, BufferView):
+            own = self.tensors[leaf.buffer].layout
+            if leaf.buffer in self.originals and own == leaf.layout:
+                return self.originals[leaf.buffer]
+        return self._argument(leaf)
+
+
+class _Scope:
+    """Loop variables as grids, and the values that are named so far."""
+
+    def __init__(
+        self, machine: _Machine, names: Sequence[Symbol], sizes: Sequence[int],
+        load: Callable[[str, tuple[torch.Tensor, ...]], torch.Tensor],
+    ) -> None:  # fmt: skip
+        self.machine = machine
+        self.names, self.shape, self.load = list(names), list(sizes), load
+        self.locals: dict[str, torch.Tensor] = {}
+        self.parent: _Scope | None = None
+        self.grids: dict[Symbol, torch.Tensor] = {
+            name: torch.arange(size).reshape([-1 if n == at else 1 for n in range(len(sizes))])
+            for at, (name, size) in enumerate(zip(names, sizes, strict=True))
+        }
+
+    def deeper(self, names: Sequence[Symbol], sizes: Sequence[int]) -> _Scope:
+        inner = _Scope(self.machine, [*self.names, *names], [*self.shape, *sizes], self.load)
+        inner.parent = self
+        return inner
+
+    def full(self, body: Expr) -> torch.Tensor:
+        """The body's value for every iteration."""
+        return self.value(body, None, {}).expand(self.shape)
+
+    def local(self, name: str) -> torch.Tensor:
+        if name in self.locals:
+            return self.locals[name]
+        assert self.parent is not None, f"{name} is not defined here"
+        outer = self.parent.local(name)
+        return outer.reshape(*outer.shape, *[1] * (len(self.shape) - len(self.parent.shape)))
+
+    def value(self, body: Expr, mask: torch.Tensor | None, bound: Mapping[Symbol, torch.Tensor]) -> torch.Tensor:
+        match body:
+            case Constant(number, dtype):
+                return torch.full([1] * len(self.shape), number, dtype=dtype)
+            case IndexOf(place, dtype, gathers):
+                return self.place(place, self.gathered(gathers, mask, bound)).to(dtype)
+            case Local(name):
+                return self.local(name)
+            case Apply(op, args, dtype):
+                result = EVALUATE[op](
+                    *(self.value(each, mask, bound) for each in args), *([dtype] if op == "cast" else [])
+                )
+                assert isinstance(result, torch.Tensor)
+                assert result.dtype == dtype, f"{op} gives {result.dtype}, the tree says {dtype}"
+                return result
+            case Masked(condition, value, otherwise):
+                holds = self.value(condition, mask, bound)
+                inside = holds if mask is None else holds & mask
+                outside = ~holds if mask is None else ~holds & mask
+                return torch.where(holds, self.value(value, inside, bound), self.value(otherwise, outside, bound))
+            case Load(buffer, index, dtype, gathers):
+                symbols = self.gathered(gathers, mask, bound)
+                places = tuple(self.place(each, symbols) for each in index)
+                if mask is not None:
+                    places = tuple(torch.where(mask, place, 0) for place in places)
+                    if not mask.any():
+                        return torch.zeros([1] * len(self.shape), dtype=dtype)
+                result = self.load(buffer, places)
+                assert result.dtype == dtype, f"{buffer} is {result.dtype}, the load says {dtype}"
+                return result.reshape([1] * len(self.shape)) if result.dim() == 0 else result
+            case _:
+                assert_never(body)
+
+    def gathered(
+        self, gathers: tuple[Gather, ...], mask: torch.Tensor | None, bound: Mapping[Symbol, torch.Tensor]
+    ) -> dict[Symbol, torch.Tensor]:
+        symbols = dict(bound)
+        for each in gathers:
+            found = self.value(each.value, mask, bound)
+            size = value_of(each.size, self.machine.sizes)
+            if mask is not None:
+                found = torch.where(mask, found, 0)
+            if bool(((found < (-size if each.wraps else 0)) | (found >= size)).any()) and 0 not in self.shape:
+                raise IndexError("index out of range in self")
+            symbols[each.symbol] = torch.where(found < 0, found + size, found)
+        return symbols
+
+    def place(self, expression: Index, symbols: Mapping[Symbol, torch.Tensor]) -> torch.Tensor:
+        """An index expression for every iteration."""
+        if isinstance(expression, sympy.Integer):
+            return torch.full([1] * len(self.shape), int(expression))
+        if isinstance(expression, sympy.Symbol):
+            if expression in symbols:
+                return symbols[expression]
+            if expression in self.grids:
+                return self.grids[expression]
+            return torch.full([1] * len(self.shape), self.machine.sizes[expression])
+        parts = [self.place(each, symbols) for each in expression.args]
+        if isinstance(expression, sympy.Add):
+            return functools.reduce(operator.add, parts)
+        if isinstance(expression, sympy.Mul):
+            return functools.reduce(operator.mul, parts)
+        if isinstance(expression, FloorDiv):
+            return torch.div(parts[0], parts[1], rounding_mode="floor")
+        if isinstance(expression, (Mod, sympy.Mod)) or type(expression).__name__ == "PythonMod":
+            return torch.remainder(parts[0], parts[1])
+        if isinstance(expression, sympy.Pow):
+            return torch.pow(parts[0], parts[1])
+        chosen = {"Max": torch.maximum, "Min": torch.minimum}.get(type(expression).__name__)
+        if chosen is not None:
+            return functools.reduce(chosen, parts)
+        raise NotImplementedError(f"{type(expression).__name__} in the index {expression}")
+
+
+class _Frame:
+    """One launch of a kernel: its pointers, and its scratch rows for every outer iteration."""
+
+    def __init__(
+        self, machine: _Machine, memory: dict[str, torch.Tensor], scratch: dict[str, torch.Tensor], rows: list[int]
+    ) -> None:
+        self.machine, self.memory, self.scratch, self.rows = machine, memory, scratch, rows
+
+    def _row(self, name: str, place: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ndim = place.dim()
+        outer = [torch.arange(n).reshape([-1 if m == at else 1 for m in range(ndim)]) for at, n in enumerate(self.rows)]
+        return (*outer, place)
+
+    def load(self, name: str, position: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        (place,) = position
+        if name in self.scratch:
+            return self.scratch[name][self._row(name, place)]
+        return self.memory[name][place]
+
+    def execute(self, statement: Let | Store | Accumulate, scope: _Scope, outer: _Scope) -> None:
+        match statement:
+            case Let(name, value):
+                scope.locals[name] = scope.full(value)
+            case Store(name, offset, value):
+                result = scope.full(value)
+                place = scope.place(offset, {}).expand(scope.shape)
+                if name in self.scratch:
+                    self.scratch[name][self._row(name, place)] = result
+                else:
+                    assert self.memory[name].dtype == result.dtype, f"{name} is not {result.dtype}"
+                    self.memory[name][place] = result
+            case Accumulate(name, kind, value, where):
+                inner = len(scope.shape) - len(outer.shape)
+                places = scope.place(where, {}).expand(scope.shape) if kind[:3] == "arg" else None
+                outer.locals[name] = combine(kind, scope.full(value), places, inner)
+            case _:
+                assert_never(statement)
+
+
+def combine(kind: str, value: torch.Tensor, place: torch.Tensor | None, inner: int) -> torch.Tensor:
+    """A reduction over the last ``inner`` dimensions."""
+    flat = value.reshape(*value.shape[: value.dim() - inner], math.prod(value.shape[value.dim() - inner :]))
+    if place is not None:
+        best = (flat.argmax if kind == "argmax" else flat.argmin)(-1, keepdim=True)
+        places = place.reshape(flat.shape)
+        winner = flat.gather(-1, best)
+        equal = (flat == winner) | (flat.isnan() & winner.isnan() if flat.is_floating_point() else False)
+        return torch.where(equal, places, torch.iinfo(torch.int64).max).amin(-1)
+    match kind:
+        case "sum":
+            return flat.sum(-1, dtype=flat.dtype)
+        case "prod":
+            return flat.prod(-1, dtype=flat.dtype)
+        case "max":
+            return flat.amax(-1)
+        case "min":
+            return flat.amin(-1)
+        case "any":
+            return flat.any(-1)
+        case "all":
+            return flat.all(-1)
+        case _:
+            raise ValueError(f"unknown reduction {kind!r}")
+
+
+def number_of(expression: sympy.Basic, sizes: Values) -> int | float | bool:
+    """The number that a symbolic argument has."""
+    result = expression.xreplace({symbol: sympy.Integer(value) for symbol, value in sizes.items()})
+    if isinstance(result, sympy.logic.boolalg.BooleanAtom):
+        return bool(result)
+    return int(result) if getattr(result, "is_integer", False) else float(result)
+
+
+def garbage(size: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """Fresh memory: nan, or a number that stands out."""
+    if dtype == torch.bool:
+        return torch.ones(tuple(size), dtype=dtype)
+    return torch.full(tuple(size), math.nan if dtype.is_floating_point or dtype.is_complex else 0x5A, dtype=dtype)
+
+
+def _counted(reduced: tuple[Index, ...]) -> Index:
+    total: Index = sympy.Integer(0)
+    for at, extent in enumerate(reduced):
+        total = total * extent + reduction_variable(at)
+    return sympy.expand(total)
+
+
+def _sized(loops: tuple[Loop, ...], sizes: Values) -> list[tuple[Symbol, int]]:
+    return [(loop.variable, value_of(loop.size, sizes)) for loop in loops]
+
+
+def _replaced(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
+        return type(value)(_replaced(each, change) for each in value)
+    if isinstance(value, dict):
+        return {key: _replaced(each, change) for key, each in value.items()}
+    return change(value)
+
+
+def _trunc_div(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.div(a, b, rounding_mode="trunc")
+
+
+def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return x.to(dtype)
+
+
+_UNDER_TORCHS_NAME = (
+    "add sub mul div maximum minimum fmax fmin remainder fmod pow neg abs sign atan2 hypot copysign nextafter floor "
+    "ceil trunc round sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf sin cos tan asin acos "
+    "atan sinh cosh asinh acosh atanh erfc erfinv lgamma digamma eq ne lt le gt ge isnan isinf signbit logical_and "
+    "logical_or logical_not bitwise_and bitwise_or bitwise_xor bitwise_not where"
+)
+EVALUATE: dict[str, Callable[..., torch.Tensor]] = {
+    **{name: getattr(torch, name) for name in _UNDER_TORCHS_NAME.split()},
+    "floor_div": torch.floor_divide,
+    "trunc_div": _trunc_div,
+    "shift_left": torch.bitwise_left_shift,
+    "shift_right": torch.bitwise_right_shift,
+    "cast": _cast,
+}
+"""What each operation of expr.OPERATIONS means."""

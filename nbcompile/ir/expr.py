@@ -1,0 +1,363 @@
+"""What is computed for one element: a tree over loads.
+
+A body says how one element of a buffer is made. The loop variables in its
+indices are bound by whoever owns it: a buffer (buffer.py) or a kernel
+(kernel.py).
+
+    y = torch.tanh(x + 1)        x: float32[8, 4]
+    Apply("tanh", (Apply("add", (Load("x", (i0, i1), float32), Constant(1.0, float32)), float32),), float32)
+    tanh(x[i0, i1] + 1.0)        as printer.py prints it
+
+Nothing is implicit. Every node has the dtype of its value; all arguments of an
+operation have the dtype it computes in, casts are operations of their own, and
+bfloat16 and float16 are cast to float32 on load: no operation but ``cast``,
+``where`` and loads has a value of 16-bit floating type.
+
+In torch: torch/_inductor/ops_handler.py (where a body is a closure). Read
+next: nbcompile/ir/buffer.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import sympy
+import torch
+
+from nbcompile.ir.index import Index, Symbol
+
+
+class Operators:
+    """``+ - * /`` and unary ``-`` on bodies; a plain number takes the dtype of the other side."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Expr | float) -> Expr:
+        return apply("add", self, other)
+
+    def __radd__(self, other: float) -> Expr:
+        return apply("add", other, self)
+
+    def __sub__(self, other: Expr | float) -> Expr:
+        return apply("sub", self, other)
+
+    def __rsub__(self, other: float) -> Expr:
+        return apply("sub", other, self)
+
+    def __mul__(self, other: Expr | float) -> Expr:
+        return apply("mul", self, other)
+
+    def __rmul__(self, other: float) -> Expr:
+        return apply("mul", other, self)
+
+    def __truediv__(self, other: Expr | float) -> Expr:
+        return apply("div", self, other)
+
+    def __rtruediv__(self, other: float) -> Expr:
+        return apply("div", other, self)
+
+    def __neg__(self) -> Expr:
+        return apply("neg", self)
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """An index that is read from memory: ``symbol`` has this value in the index it belongs to."""
+
+    symbol: Symbol
+    value: Expr
+    """An integer; its own loop variables are those of the body."""
+    size: Index
+    """It must lie in ``[0, size)`` (``[-size, size)`` if it wraps): checked at run time, IndexError otherwise."""
+    wraps: bool
+    """Whether -1 means the last element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Operators):
+    """One element of a buffer.
+
+    In a Program ``index`` has one entry per dimension of the buffer. In a
+    Kernel it has exactly one: the offset in memory, counted in elements from
+    the buffer's data pointer (or the element of a scratch row).
+    """
+
+    buffer: str
+    index: tuple[Index, ...]
+    dtype: torch.dtype
+    gathers: tuple[Gather, ...] = ()
+    """Binds every symbol of ``index`` that is no loop variable and no size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Operators):
+    """A number: a bool for ``torch.bool``, an int for integers, a float (also inf and nan) otherwise."""
+
+    value: bool | int | float
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOf(Operators):
+    """The value of an index expression: ``arange`` is ``IndexOf(i0)``."""
+
+    index: Index
+    dtype: torch.dtype
+    gathers: tuple[Gather, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Operators):
+    """One operation of :data:`OPERATIONS` on values."""
+
+    op: str
+    args: tuple[Expr, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Masked(Operators):
+    """``value`` where ``condition`` holds, else ``otherwise``; loads in ``value`` are made only where it holds.
+
+    Padding and concatenation are this: outside, the address would be wrong.
+    (``torch.where`` is ``Apply("where", ...)``: both sides can be computed.)
+    """
+
+    condition: Expr
+    value: Expr
+    otherwise: Expr
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of both sides."""
+        return self.value.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Local(Operators):
+    """In a kernel: the value of an earlier ``Let`` or ``Accumulate``."""
+
+    name: str
+    dtype: torch.dtype
+
+
+Expr = Load | Constant | IndexOf | Apply | Masked | Local
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One entry of the vocabulary that code generators implement."""
+
+    arity: int
+    kind: str
+    """``arithmetic`` (result has the arguments' dtype), ``comparison`` (result is bool),
+    ``logical`` (bool to bool), ``bitwise`` (integers or bool), ``float`` (floating types only),
+    ``cast`` (any to any), ``where`` (bool, T, T -> T)."""
+    infix: str = ""
+    """How it is printed between its arguments, if it is."""
+    cost: int = 1
+    """Rough cost in additions, for the choice between computing again and keeping."""
+
+
+def _entries(kind: str, arity: int, names: str, cost: int = 1) -> dict[str, Operation]:
+    return {name: Operation(arity, kind, _INFIX.get(name, ""), cost) for name in names.split()}
+
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=", "logical_and": "and", "logical_or": "or", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+    "shift_left": "<<", "shift_right": ">>",
+}  # fmt: skip
+
+OPERATIONS: dict[str, Operation] = {
+    **_entries("arithmetic", 2, "add sub mul"),
+    # maximum and minimum: nan if either is nan. fmax and fmin: the other one if one is nan.
+    **_entries("arithmetic", 2, "maximum minimum fmax fmin"),
+    # floor_div rounds down, trunc_div towards zero (both also on floats); remainder has the divisor's
+    # sign, fmod the dividend's. Lowering makes sure that no integer divisor is zero.
+    **_entries("arithmetic", 2, "floor_div trunc_div remainder fmod", 8),
+    **_entries("arithmetic", 2, "pow", 20),
+    **_entries("arithmetic", 1, "neg abs sign"),
+    **_entries("float", 2, "div", 4),
+    **_entries("float", 2, "atan2 hypot copysign nextafter", 20),
+    # round: half to even.
+    **_entries("float", 1, "floor ceil trunc round"),
+    **_entries("float", 1, "sqrt rsqrt reciprocal", 4),
+    **_entries("float", 1, "exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf", 10),
+    **_entries("float", 1, "sin cos tan asin acos atan sinh cosh asinh acosh atanh erfc erfinv lgamma digamma", 20),
+    **_entries("comparison", 2, "eq ne lt le gt ge"),
+    **_entries("comparison", 1, "isnan isinf signbit"),
+    **_entries("logical", 2, "logical_and logical_or"),
+    **_entries("logical", 1, "logical_not"),
+    # A shift by more than the width gives 0 (or -1 for a negative number shifted right).
+    **_entries("bitwise", 2, "bitwise_and bitwise_or bitwise_xor shift_left shift_right"),
+    **_entries("bitwise", 1, "bitwise_not"),
+    # float -> integer truncates; any -> bool is != 0; float32 -> bfloat16 rounds half to even.
+    **_entries("cast", 1, "cast"),
+    **_entries("where", 3, "where"),
+}
+
+
+_NEUTRAL: dict[str, bool | int] = {"logical_and": True, "logical_or": False, "mul": 1}
+
+
+def compute_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The type in which operations on a dtype are computed inside a kernel."""
+    return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+
+
+def apply(op: str, *args: object) -> Expr:
+    """An operation, with the dtype that its kind gives it; plain numbers take the dtype of the last value.
+
+    ``apply("lt", x, 0.0)`` is bool; ``apply("where", c, x, 0.0)`` has x's dtype.
+    """
+    operation = OPERATIONS[op]
+    values = [each for each in args if isinstance(each, Operators)]
+    typed: Expr = values[-1] if op != "where" else next(each for each in args[1:] if isinstance(each, Operators))  # type: ignore[assignment]
+    parts = tuple(each if isinstance(each, Operators) else constant(each, typed.dtype) for each in args)  # type: ignore[arg-type]
+    assert len(parts) == operation.arity, (op, parts)
+    dtype = torch.bool if operation.kind in ("comparison", "logical") else typed.dtype
+    if op in _NEUTRAL:
+        # "and True", "or False", "* 1": the other side.
+        for this, other in (parts, parts[::-1]):
+            if isinstance(this, Constant) and this.value == _NEUTRAL[op]:
+                return other  # type: ignore[return-value]
+    return Apply(op, parts, dtype)  # type: ignore[arg-type]
+
+
+def cast(value: Expr, dtype: torch.dtype) -> Expr:
+    """``value`` as another dtype; nothing where it has it already."""
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Constant):
+        return constant(value.value, dtype)
+    if isinstance(value, IndexOf):
+        return replace(value, dtype=dtype) if not dtype.is_floating_point else Apply("cast", (value,), dtype)
+    return Apply("cast", (value,), dtype)
+
+
+def constant(value: bool | float, dtype: torch.dtype) -> Constant:
+    """A number converted as ``torch.tensor(value).to(dtype)`` converts it."""
+    converted = torch.tensor(value).to(dtype).item()
+    assert isinstance(converted, (bool, int, float))
+    return Constant(converted, dtype)
+
+
+def children(body: Expr) -> tuple[Expr, ...]:
+    """The direct parts of a node, gathered indices included."""
+    match body:
+        case Load(gathers=gathers) | IndexOf(gathers=gathers):
+            return tuple(gather.value for gather in gathers)
+        case Apply(_, args):
+            return args
+        case Masked(condition, value, otherwise):
+            return (condition, value, otherwise)
+        case Constant() | Local():
+            return ()
+        case _:
+            assert_never(body)
+
+
+def walk(body: Expr) -> Iterator[Expr]:
+    """Every node, parents first."""
+    waiting = [body]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(children(node)))
+
+
+def loads(body: Expr) -> Iterator[Load]:
+    """Every load, those of gathered indices included."""
+    return (node for node in walk(body) if isinstance(node, Load))
+
+
+def cost(body: Expr) -> int:
+    """What computing the body once costs, in additions; loads are free."""
+    return sum(OPERATIONS[node.op].cost for node in walk(body) if isinstance(node, Apply))
+
+
+def rebuild(body: Expr, parts: Callable[[Expr], Expr]) -> Expr:
+    """The same node with each of its :func:`children` replaced."""
+    match body:
+        case Load(gathers=gathers) | IndexOf(gathers=gathers):
+            if not gathers:
+                return body
+            return replace(body, gathers=tuple(replace(each, value=parts(each.value)) for each in gathers))
+        case Apply(op, args, dtype):
+            return Apply(op, tuple(map(parts, args)), dtype)
+        case Masked(condition, value, otherwise):
+            return Masked(parts(condition), parts(value), parts(otherwise))
+        case Constant() | Local():
+            return body
+        case _:
+            assert_never(body)
+
+
+def transform(body: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
+    """Replace nodes from the top down: where ``leaf`` answers a node, that is taken as it is."""
+    taken = leaf(body)
+    return taken if taken is not None else rebuild(body, lambda part: transform(part, leaf))
+
+
+def substitute(
+    body: Expr,
+    mapping: Mapping[Symbol, Index],
+    gathers: tuple[Gather, ...] = (),
+    tidy: Callable[[Index], Index] = lambda each: each,
+) -> Expr:
+    """Read a body elsewhere: each loop variable becomes an index expression, all at once.
+
+    ``gathers`` bind the symbols that the new indices bring along; ``tidy``
+    simplifies each index that results.
+    """
+
+    def bound(own: tuple[Gather, ...], symbols: set[sympy.Basic]) -> tuple[Gather, ...]:
+        return own + tuple(each for each in gathers if each.symbol in symbols and each not in own)
+
+    def at(node: Expr) -> Expr:
+        match node:
+            case Load(buffer, index, dtype, own):
+                moved = tuple(tidy(each.xreplace(mapping)) for each in index)
+                symbols = set().union(*(each.free_symbols for each in moved)) if gathers else set()
+                return Load(buffer, moved, dtype, bound(tuple(replace(g, value=at(g.value)) for g in own), symbols))
+            case IndexOf(index, dtype, own):
+                place = tidy(index.xreplace(mapping))
+                kept = bound(tuple(replace(g, value=at(g.value)) for g in own), place.free_symbols)
+                return IndexOf(place, dtype, kept)
+            case Masked(condition, value, otherwise):
+                chosen = at(condition)
+                known = decided(chosen)
+                if known is None:
+                    return Masked(chosen, at(value), at(otherwise))
+                return at(value) if known else at(otherwise)
+            case _:
+                return rebuild(node, at)
+
+    return at(body)
+
+
+def decided(condition: Expr) -> bool | None:
+    """Whether a comparison of two known numbers holds; None for every other condition."""
+    match condition:
+        case Constant(value=value):
+            return bool(value)
+        case Apply(op, (left, right)) if op in _DECIDE:
+            first, second = _known(left), _known(right)
+            return None if first is None or second is None else bool(_DECIDE[op](first, second))
+    return None
+
+
+def _known(value: Expr) -> int | None:
+    match value:
+        case Constant(value=number) if isinstance(number, int):
+            return number
+        case IndexOf(index) if index.is_Integer:
+            return int(index)
+    return None
+
+
+_DECIDE = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq}

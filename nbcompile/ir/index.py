@@ -1,0 +1,292 @@
+"""Where an element lies: integer expressions over loop variables and sizes.
+
+Every size, stride, offset and index of the IR is a SymPy expression, also when
+it is a plain number, so that symbolic shapes need no second code path.
+
+    x.t()[1:]          read at (i0, i1)   ->  x at (i1, i0 + 1)
+    x of stride (8, 1) read at (i0, i1)   ->  memory offset 8*i0 + i1
+    x.reshape(4, 6)    of an x of (24,)   ->  x at (6*i0 + i1,)
+
+Loop variables are ``i0, i1, ...`` (one per dimension of a result) and
+``r0, r1, ...`` (one per dimension that is reduced away). All are non-negative
+integers; sizes such as ``s77`` are ShapeEnv's symbols. Division and remainder
+are torch's ``FloorDiv`` and ``Mod``.
+
+In torch: torch/_inductor/sizevars.py. Read next: nbcompile/ir/expr.py
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import sympy
+import torch
+
+from nbcompile import torch_internals
+
+_functions: Any = torch_internals.sympy_functions()
+FloorDiv: Any = _functions.FloorDiv
+Mod: Any = _functions.Mod
+
+Index: TypeAlias = sympy.Expr
+Symbol: TypeAlias = sympy.Symbol
+Ranges: TypeAlias = Mapping[sympy.Symbol, sympy.Expr]
+"""The size of each loop variable: it runs over ``0 <= variable < size``."""
+
+ZERO: Index = sympy.Integer(0)
+ONE: Index = sympy.Integer(1)
+
+
+@functools.cache
+def loop_variable(position: int) -> Symbol:
+    """``i0`` runs over the first dimension of a result, ``i1`` over the second, ..."""
+    return sympy.Symbol(f"i{position}", integer=True, nonnegative=True)
+
+
+@functools.cache
+def reduction_variable(position: int) -> Symbol:
+    """``r0`` runs over the first dimension that a reduction removes, ..."""
+    return sympy.Symbol(f"r{position}", integer=True, nonnegative=True)
+
+
+@functools.cache
+def gather_variable(number: int) -> Symbol:
+    """``g0`` stands for an index that is read from memory (expr.Gather)."""
+    return sympy.Symbol(f"g{number}", integer=True, nonnegative=True)
+
+
+def loop_variables(count: int) -> tuple[Symbol, ...]:
+    """``(i0, i1, ...)``."""
+    return tuple(map(loop_variable, range(count)))
+
+
+def index(value: int | torch.SymInt | sympy.Expr) -> Index:
+    """A size as ATen holds it (int or SymInt) as an expression."""
+    if isinstance(value, sympy.Expr):
+        return value
+    if isinstance(value, torch.SymInt):
+        expression: sympy.Expr = value.node.expr
+        return expression
+    return sympy.Integer(int(value))
+
+
+def indices(values: Iterable[int | torch.SymInt | sympy.Expr]) -> tuple[Index, ...]:
+    """:func:`index` of each."""
+    return tuple(map(index, values))
+
+
+def product(sizes: Iterable[Index]) -> Index:
+    """The number of elements of a shape."""
+    return sympy.Mul(*sizes)
+
+
+def constant(expression: Index) -> int | None:
+    """The number, if it is one; None for a symbolic expression."""
+    return int(expression) if isinstance(expression, sympy.Integer) else None
+
+
+def same(first: Index, second: Index) -> bool:
+    """Whether two sizes are equal for every value of their symbols (False: cannot tell)."""
+    if first == second:
+        return True
+    if isinstance(first, sympy.Integer) and isinstance(second, sympy.Integer):
+        return False
+    return bool(sympy.expand(first - second) == 0)
+
+
+def is_one(size: Index) -> bool:
+    """Whether a dimension is known to have one element."""
+    return bool(size == ONE)
+
+
+def value_of(expression: Index, values: Mapping[Symbol, int]) -> int:
+    """The number that an expression has, every symbol given."""
+    if isinstance(expression, sympy.Integer):
+        return int(expression)
+    return int(expression.xreplace({symbol: sympy.Integer(value) for symbol, value in values.items()}))
+
+
+def flatten(position: Sequence[Index], size: Sequence[Index]) -> Index:
+    """The place of an element when all elements are counted in order (the last dimension fastest)."""
+    total: Index = ZERO
+    for at, extent in zip(position, size, strict=True):
+        total = total * extent + at
+    return sympy.expand(total)
+
+
+def unflatten(place: Index, size: Sequence[Index], ranges: Ranges) -> tuple[Index, ...]:
+    """The position of the element that :func:`flatten` gives a place; its inverse."""
+    position: list[Index] = []
+    step: Index = ONE
+    for at, extent in reversed(list(enumerate(size))):
+        if is_one(extent):
+            position.append(ZERO)
+            continue
+        quotient = divide(place, step, ranges)
+        # The first dimension needs no remainder: the place is inside the tensor.
+        outermost = all(is_one(each) for each in size[:at])
+        position.append(quotient if outermost else remainder(quotient, extent, ranges))
+        step = step * extent
+    return tuple(reversed(position))
+
+
+def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
+    """``numerator // divisor``, simpler where the ranges of the variables allow: ``(8*i0 + i1) // 8 -> i0``."""
+    if is_one(divisor):
+        return numerator
+    whole, rest = _split(sympy.expand(numerator), divisor)
+    if _within(rest, divisor, ranges):
+        return whole
+    quotient: Index = FloorDiv(rest, divisor)
+    return whole + quotient
+
+
+def remainder(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
+    """``numerator % divisor``, simpler where the ranges allow: ``(8*i0 + i1) % 8 -> i1``."""
+    if is_one(divisor):
+        return ZERO
+    _, rest = _split(sympy.expand(numerator), divisor)
+    if _within(rest, divisor, ranges):
+        return rest
+    left: Index = Mod(rest, divisor)
+    return left
+
+
+def _split(numerator: Index, divisor: Index) -> tuple[Index, Index]:
+    # numerator == divisor * whole + rest, with every term that the divisor divides in whole.
+    whole: list[Index] = []
+    rest: list[Index] = []
+    for term in sympy.Add.make_args(numerator):
+        quotient = _divided(term, divisor)
+        (rest if quotient is None else whole).append(term if quotient is None else quotient)
+    total, left = sympy.Add(*whole), sympy.Add(*rest)
+    # Only a non-negative rest makes (whole, rest) the quotient and remainder.
+    return (total, left) if lower_bound(left) is not None else (ZERO, numerator)
+
+
+def _divided(term: Index, divisor: Index) -> Index | None:
+    """``term / divisor`` where that leaves no fraction."""
+    if isinstance(divisor, sympy.Integer):
+        number, others = term.as_coeff_Mul()
+        if not isinstance(number, sympy.Integer) or number % divisor != 0:
+            return None
+        return sympy.Mul(number // divisor, others)
+    quotient = term / divisor
+    _, below = sympy.fraction(quotient)
+    return quotient if below == 1 else None
+
+
+def _within(expression: Index, bound: Index, ranges: Ranges) -> bool:
+    if lower_bound(expression) is None:
+        return False
+    largest = upper_bound(expression, ranges)
+    return largest is not None and known_positive(bound - largest)
+
+
+def known_positive(expression: Index) -> bool:
+    """Whether it is at least 1 for every value of its symbols (False: cannot tell)."""
+    if isinstance(expression, sympy.Integer):
+        return int(expression) > 0
+    return bool(sympy.expand(expression).is_positive)
+
+
+def lower_bound(expression: Index) -> int | None:
+    """0 where it is plain that an expression is never negative, else None."""
+    return 0 if expression.is_nonnegative else None
+
+
+def upper_bound(expression: Index, ranges: Ranges) -> Index | None:
+    """The largest value that an expression takes, itself an expression over sizes; None: cannot tell."""
+    total: Index = ZERO
+    for term in sympy.Add.make_args(expression):
+        most = _largest_term(term, ranges)
+        if most is None:
+            return None
+        total = total + most
+    return sympy.expand(total)
+
+
+def _largest_term(term: Index, ranges: Ranges) -> Index | None:
+    most: Index = ONE
+    for factor in sympy.Mul.make_args(term):
+        match factor:
+            case sympy.Symbol() if factor in ranges:
+                most = most * (ranges[factor] - 1)
+            case sympy.Integer() if factor < 0:
+                return None
+            case sympy.Integer() | sympy.Symbol():
+                if isinstance(factor, sympy.Symbol) and factor.name[0] in "irg":
+                    return None
+                most = most * factor
+            case _ if isinstance(factor, Mod):
+                most = most * (factor.args[1] - 1)
+            case _ if isinstance(factor, FloorDiv):
+                inner = upper_bound(factor.args[0], ranges)
+                if inner is None:
+                    return None
+                most = most * FloorDiv(inner, factor.args[1])
+            case _:
+                return None
+    return most
+
+
+def simplify(expression: Index, ranges: Ranges) -> Index:
+    """Redo every division and remainder with what is known of the variables' ranges, and join their pieces.
+
+    ``8*((8*i0 + i1) // 8) -> 8*i0``; ``8*(i0 // 8) + i0 % 8 -> i0``.
+    """
+    if not expression.has(FloorDiv, Mod):
+        return expression
+    symbols = expression.free_symbols
+    return _simplified(expression, frozenset((name, size) for name, size in ranges.items() if name in symbols))
+
+
+@functools.lru_cache(maxsize=8192)
+def _simplified(expression: Index, known: frozenset[tuple[Symbol, Index]]) -> Index:
+    ranges = dict(known)
+    done: dict[Index, Index] = {}
+    for each in sorted(expression.atoms(FloorDiv, Mod), key=lambda atom: atom.count_ops()):
+        top, bottom = (part.xreplace(done) for part in each.args)
+        rule = divide if isinstance(each, FloorDiv) else remainder
+        done[each] = rule(simplify(top, ranges), bottom, ranges)
+    return _join(sympy.expand(expression.xreplace(done)))
+
+
+def _join(expression: Index) -> Index:
+    # c*n*(x // n) + c*(x % n) is c*x.
+    for atom in sorted(expression.atoms(Mod), key=str):
+        top, bottom = atom.args
+        factor = expression.coeff(atom)
+        whole = FloorDiv(top, bottom)
+        if factor != 0 and not factor.has(Mod) and sympy.expand(expression.coeff(whole) - factor * bottom) == 0:
+            return _join(sympy.expand(expression - factor * atom - factor * bottom * whole + factor * top))
+    return expression
+
+
+@functools.lru_cache(maxsize=16384)
+def stride_along(offset: Index, variable: Symbol) -> Index | None:
+    """How far the offset moves when a variable grows by one; None where that is not the same everywhere.
+
+    ``8*i0 + i1`` along ``i1`` is 1, along ``i0`` is 8, along ``i2`` is 0;
+    ``i0 // 8`` along ``i0`` is None.
+    """
+    total: Index = ZERO
+    for term in sympy.Add.make_args(offset):
+        if variable not in term.free_symbols:
+            continue
+        if term == variable:
+            total = total + 1
+            continue
+        factors = [factor for factor in sympy.Mul.make_args(term) if factor != variable]
+        if len(factors) == len(sympy.Mul.make_args(term)):
+            # No plain factor: a sum in a product, or no straight line at all.
+            expanded = sympy.expand(term)
+            step = stride_along(expanded, variable) if expanded != term else None
+        else:
+            step = sympy.Mul(*factors)
+        if step is None or variable in step.free_symbols:
+            return None
+        total = total + step
+    return total

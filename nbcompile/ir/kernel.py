@@ -1,0 +1,174 @@
+"""Loops in order: what a code generator walks.
+
+A kernel is a nest of parallel outer loops around statements in sequence. Inner
+nests run one after the other for each outer iteration; that is how a softmax
+over rows is one kernel.
+
+    kernel0: for i0 < 64:                                outer loops, all parallel
+                 for r0 < 1024:                          Nest
+                     buf0 = max(buf0, in0[1024*i0 + r0])     Accumulate
+                 for r0 < 1024:
+                     buf1 = exp(in0[1024*i0 + r0] - buf0)    Let
+                     row1[r0] = buf1                         Store into a scratch row
+                     buf2 += buf1
+                 for r0 < 1024:
+                     buf3[1024*i0 + r0] = row1[r0] / buf2    Store
+
+In a kernel every ``Load`` and ``Store`` has one index: the offset in memory.
+
+In torch: torch/_inductor/codegen/simd.py, cpp.py (made while it is printed).
+Read next: nbcompile/ir/evaluate.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from nbcompile.ir.buffer import Extern, Program
+from nbcompile.ir.expr import Expr, Gather
+from nbcompile.ir.index import ONE, ZERO, Index, Symbol, stride_along
+from nbcompile.record.model import FusionDecision
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``for 0 <= variable < size``."""
+
+    variable: Symbol
+    size: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Name a value: ``Local(name)`` is it, until the enclosing loop body (or the kernel) ends."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write one element. ``value.dtype`` is the buffer's dtype."""
+
+    buffer: str
+    """A buffer of the program, or a scratch row of the kernel."""
+    offset: Index
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Combine ``value`` over the loops of the enclosing Nest; ``Local(name)`` is the result after it.
+
+    The result has ``value.dtype``; for argmax and argmin it is the ``place`` (int64)
+    of the winner.
+    """
+
+    name: str
+    kind: str
+    """As in :class:`nbcompile.ir.buffer.Reduction`."""
+    value: Expr
+    place: Index = ZERO
+    """For argmax and argmin: the number that stands for this iteration; of equal values the smallest wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops inside the outer loops, run to the end before what follows.
+
+    Iterations are independent but for Accumulate: they can be vectorised.
+    """
+
+    loops: tuple[Loop, ...]
+    body: tuple[Let | Store | Accumulate, ...]
+
+
+Statement = Let | Store | Nest
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Memory of one outer iteration (a row that stays in cache), of ``size`` elements."""
+
+    name: str
+    dtype: torch.dtype
+    size: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One loop nest, one function of generated code."""
+
+    name: str
+    device: torch.device
+    loops: tuple[Loop, ...]
+    """Outer loops, outermost first; every iteration is independent of the others."""
+    body: tuple[Statement, ...]
+    scratch: tuple[Scratch, ...] = ()
+    reads: tuple[str, ...] = ()
+    """Buffers whose memory it reads, in order of first use: pointer arguments."""
+    writes: tuple[str, ...] = ()
+    """Buffers whose memory it writes (an input, where ``x.copy_(...)`` is part of it)."""
+    buffers: tuple[str, ...] = ()
+    """The buffers of the program that it computes, those that are never stored included."""
+    from_nodes: tuple[str, ...] = ()
+    vector_variable: Symbol | None = None
+    """The loop to vectorise: the innermost outer loop where there are no nests or where memory is
+    adjacent along it (a column reduction), otherwise the last loop of each nest. None: no loop at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """Make memory for a buffer (its layout is in the program)."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """The buffer takes over the memory of another one, which is not read any more."""
+
+    buffer: str
+    memory_of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """The buffer is not read any more."""
+
+    buffer: str
+
+
+Step = Allocate | Reuse | Free | Kernel | Extern
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The program as a list of steps, run from first to last."""
+
+    program: Program
+    """After dead code is removed; ``program.tensors()`` has the layouts."""
+    steps: tuple[Step, ...]
+    decisions: tuple[FusionDecision, ...] = ()
+
+    def kernels(self) -> Iterator[Kernel]:
+        """The generated kernels, in order."""
+        return (step for step in self.steps if isinstance(step, Kernel))
+
+
+def access(offset: Index, gathers: tuple[Gather, ...], variable: Symbol) -> str:
+    """How an access moves along a loop.
+
+    ``contiguous`` (stride 1), ``broadcast`` (does not move), ``strided`` (any
+    other constant stride) or ``gather`` (anything else: indices read from
+    memory, divisions, remainders).
+    """
+    if any(gather.symbol in offset.free_symbols for gather in gathers):
+        return "gather"
+    step = stride_along(offset, variable)
+    if step is None:
+        return "gather"
+    return {ONE: "contiguous", ZERO: "broadcast"}.get(step, "strided")

@@ -1,0 +1,95 @@
+"""Where the elements of a buffer lie in memory: size, stride, offset.
+
+    torch.empty(2, 3).t()   Layout(size=(3, 2), stride=(1, 3), offset=0)
+    element (i0, i1)        at offset i0 + 3*i1 from the data pointer
+
+In torch: torch/_inductor/ir.py (Layout, FixedLayout). Read next:
+nbcompile/ir/buffer.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from nbcompile.ir.index import ONE, ZERO, Index, indices, is_one, product, same
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Size, stride and offset, all counted in elements."""
+
+    size: tuple[Index, ...]
+    stride: tuple[Index, ...]
+    offset: Index = ZERO
+
+    def at(self, position: Sequence[Index]) -> Index:
+        """The memory offset of an element, in elements."""
+        terms = [
+            part * step
+            for place, step in zip(position, self.stride, strict=True)
+            if place != 0
+            for part in sympy.Add.make_args(place)
+        ]
+        total = sympy.Add(self.offset, *terms)
+        # Numbers as strides are distributed already; expanding is slow.
+        return total if all(step.is_Atom for step in self.stride) else sympy.expand(total)
+
+    @property
+    def elements(self) -> Index:
+        """How many elements there are."""
+        return product(self.size)
+
+    @property
+    def span(self) -> Index:
+        """How many elements of memory it reaches over (0 if it is empty)."""
+        if any(extent == 0 for extent in self.size):
+            return ZERO
+        steps = ((extent - 1) * step for extent, step in zip(self.size, self.stride, strict=True))
+        return sympy.expand(sympy.Add(ONE, self.offset, *steps))
+
+
+def contiguous(size: Sequence[Index]) -> Layout:
+    """Row-major: the last dimension is adjacent in memory. Strides as torch gives them (sizes of 0 count as 1)."""
+    stride: list[Index] = []
+    step: Index = ONE
+    for extent in reversed(size):
+        stride.append(step)
+        step = step * (ONE if extent == 0 else extent)
+    return Layout(tuple(size), tuple(reversed(stride)))
+
+
+def of_tensor(tensor: torch.Tensor) -> Layout:
+    """The layout of a (fake) tensor, counted from its own data pointer."""
+    return Layout(indices(tensor.shape), indices(tensor.stride()))
+
+
+def is_dense(layout: Layout) -> bool:
+    """Whether its elements fill one block of memory, in some order of the dimensions, none twice."""
+    if any(extent == 0 for extent in layout.size):
+        return True
+    left = [(step, extent) for extent, step in zip(layout.size, layout.stride, strict=True) if not is_one(extent)]
+    expected: Index = ONE
+    while left:
+        found = next((pair for pair in left if same(pair[0], expected)), None)
+        if found is None:
+            return False
+        left.remove(found)
+        expected = expected * found[1]
+    return True
+
+
+def same_places(first: Layout, second: Layout) -> bool:
+    """Whether two layouts put every element at the same place (strides of size-1 dimensions do not matter)."""
+    return (
+        len(first.size) == len(second.size)
+        and same(first.offset, second.offset)
+        and all(map(same, first.size, second.size))
+        and all(
+            is_one(extent) or same(one, two)
+            for extent, one, two in zip(first.size, first.stride, second.stride, strict=True)
+        )
+    )

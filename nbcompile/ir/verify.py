@@ -1,0 +1,268 @@
+"""What is well-formed; run after every pass in tests.
+
+    verify_program(lower(graph))
+    verify_schedule(schedule(program))
+
+In torch: nothing of the kind. Read next: nbcompile/ir/printer.py
+"""
+
+from __future__ import annotations
+
+import torch
+
+from nbcompile.ir.buffer import (
+    BufferView,
+    Computed,
+    Extern,
+    ExternOutput,
+    GraphAttribute,
+    GraphInput,
+    Pointwise,
+    Program,
+    Reduction,
+    Tensor,
+    ranges,
+)
+from nbcompile.ir.expr import OPERATIONS, Apply, Constant, Expr, IndexOf, Load, Local, Masked, children, walk
+from nbcompile.ir.index import Index, Symbol, is_one
+from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Statement, Store
+
+REDUCTIONS = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"}
+_HALF = (torch.bfloat16, torch.float16)
+
+
+class IllFormed(AssertionError):
+    """The IR breaks one of its own rules: a bug of the pass that made it."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise IllFormed unless a rule holds."""
+    if not condition:
+        raise IllFormed(message)
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+def verify_program(program: Program) -> None:
+    """Every name is made before it is read, once; bodies are typed; indices use only variables in scope."""
+    known: dict[str, Tensor] = {}
+    calls: set[str] = set()
+    names: set[str] = set()
+    sizes = {source.symbol for source in program.symbols}
+    for buffer in program.buffers:
+        require(buffer.name not in names, f"{buffer.name} is made twice")
+        names.add(buffer.name)
+        match buffer:
+            case Extern():
+                _verify_views(buffer.args, known)
+                _verify_views(buffer.kwargs, known)
+                calls.add(buffer.name)
+                continue
+            case ExternOutput(extern=extern):
+                require(extern in calls, f"{buffer.name} is a result of {extern}, which is not called before")
+            case Pointwise() | Reduction():
+                _verify_computed(buffer, known, sizes)
+            case GraphInput() | GraphAttribute():
+                pass
+        known[buffer.name] = buffer
+    _verify_views(program.outputs, known)
+
+
+def _verify_views(value: object, known: dict[str, Tensor]) -> None:
+    if isinstance(value, BufferView):
+        require(value.buffer in known, f"{value.buffer} is used before it is made")
+    elif isinstance(value, dict):
+        _verify_views(tuple(value.values()), known)
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            _verify_views(each, known)
+
+
+def _verify_computed(buffer: Computed, known: dict[str, Tensor], sizes: set[Symbol]) -> None:
+    loops = ranges(buffer)
+    for size in (*buffer.layout.size, *buffer.layout.stride):
+        require(size.free_symbols <= sizes, f"{buffer.name}: nothing says what {size} is")
+    verify_expr(buffer.body, buffer.name)
+    _verify_scope(buffer.body, set(loops) | sizes, known, buffer.name)
+    if isinstance(buffer, Reduction):
+        require(buffer.kind in REDUCTIONS, f"{buffer.name}: unknown reduction {buffer.kind}")
+        require(buffer.body.dtype == buffer.accumulate, f"{buffer.name}: its body is not {buffer.accumulate}")
+    else:
+        require(buffer.body.dtype == buffer.dtype, f"{buffer.name}: its body is {buffer.body.dtype}")
+        if buffer.writes_to:
+            require(buffer.writes_to in known, f"{buffer.name} writes to {buffer.writes_to}, which is not there")
+
+
+def _verify_scope(body: Expr, scope: set[Symbol], known: dict[str, Tensor], where: str) -> None:
+    for node in walk(body):
+        if isinstance(node, Load):
+            require(node.buffer in known, f"{where} reads {node.buffer}, which is not made before")
+            tensor = known[node.buffer]
+            require(node.dtype == tensor.dtype, f"{where} reads {node.buffer} as {node.dtype}, it is {tensor.dtype}")
+            require(
+                len(node.index) == len(tensor.layout.size), f"{where}: {node.buffer} has not {len(node.index)} dims"
+            )
+            for place, extent in zip(node.index, tensor.layout.size, strict=True):
+                require(not is_one(extent) or place == 0, f"{where}: index {place} of {node.buffer}, whose size is 1")
+        if isinstance(node, (Load, IndexOf)):
+            bound = {gather.symbol for gather in node.gathers}
+            places = node.index if isinstance(node, Load) else (node.index,)
+            for place in places:
+                left = place.free_symbols - scope - bound
+                require(not left, f"{where}: nothing binds {left}")
+
+
+def verify_expr(body: Expr, where: str) -> None:
+    """Every operation is known, has its arguments, and these have the right types."""
+    for node in walk(body):
+        match node:
+            case Apply(op, args, dtype):
+                require(op in OPERATIONS, f"{where}: unknown operation {op}")
+                _verify_types(op, [each.dtype for each in args], dtype, where)
+            case Masked(condition, value, otherwise):
+                require(condition.dtype == torch.bool, f"{where}: a mask of {condition.dtype}")
+                require(value.dtype == otherwise.dtype, f"{where}: masked {value.dtype} and {otherwise.dtype}")
+            case Constant(value, dtype):
+                kind = bool if dtype == torch.bool else float if dtype.is_floating_point else int
+                require(type(value) is kind, f"{where}: the {dtype} number {value!r}")
+            case Load(gathers=gathers) | IndexOf(gathers=gathers):
+                require(all(each.value.dtype == torch.int64 for each in gathers), f"{where}: an index is not int64")
+            case Local():
+                pass
+        require(isinstance(children(node), tuple), where)
+
+
+def _verify_types(op: str, args: list[torch.dtype], result: torch.dtype, where: str) -> None:
+    operation = OPERATIONS[op]
+    text = f"{where}: {op} of {args} as {result}"
+    require(len(args) == operation.arity, text)
+    if op == "cast":
+        return
+    operands = args[1:] if op == "where" else args
+    require(len(set(operands)) == 1, text)
+    if op == "where":
+        require(args[0] == torch.bool and result == args[1], text)
+        return
+    require(operands[0] not in _HALF, text)
+    match operation.kind:
+        case "comparison":
+            require(result == torch.bool, text)
+        case "logical":
+            require(result == operands[0] == torch.bool, text)
+        case "float":
+            require(result == operands[0] and result.is_floating_point, text)
+        case "bitwise":
+            require(result == operands[0] and not result.is_floating_point, text)
+        case _:
+            require(result == operands[0], text)
+
+
+# -- schedules ------------------------------------------------------------------------------------
+
+
+def verify_schedule(schedule: Schedule) -> None:
+    """Memory is there when it is used, kernels read what is written, and locals are defined before."""
+    tensors = schedule.program.tensors()
+    sizes = {source.symbol for source in schedule.program.symbols}
+    memory = {name for name, tensor in tensors.items() if isinstance(tensor, (GraphInput, GraphAttribute))}
+    written = set(memory)
+    for step in schedule.steps:
+        match step:
+            case Allocate(name):
+                require(name not in memory, f"{name} is allocated twice")
+                memory.add(name)
+            case Reuse(name, old):
+                require(old in memory and name not in memory, f"{name} cannot take over {old}")
+                memory = (memory - {old}) | {name}
+            case Free(name):
+                require(name in memory, f"{name} is freed and has no memory")
+                memory.remove(name)
+            case Extern(name=name):
+                for view in _views(step.args, step.kwargs):
+                    require(view.buffer in memory & written, f"{name} uses {view.buffer}, which is not there")
+                results = {
+                    each.name for each in tensors.values() if isinstance(each, ExternOutput) and each.extern == name
+                }
+                memory |= results
+                written |= results
+            case Kernel():
+                _verify_kernel(step, tensors, memory, written, sizes)
+                written |= set(step.writes)
+    for view in _views(schedule.program.outputs):
+        require(view.buffer in memory & written, f"the output {view.buffer} is not there at the end")
+
+
+def _views(*values: object) -> list[BufferView]:
+    found: list[BufferView] = []
+    for value in values:
+        if isinstance(value, BufferView):
+            found.append(value)
+        elif isinstance(value, (tuple, list, dict)):
+            found += _views(*(value.values() if isinstance(value, dict) else value))
+    return found
+
+
+def _verify_kernel(
+    kernel: Kernel, tensors: dict[str, Tensor], memory: set[str], written: set[str], sizes: set[Symbol]
+) -> None:
+    for name in kernel.reads:
+        require(name in memory, f"{kernel.name} reads {name}, which has no memory")
+        require(name in written or name in kernel.writes, f"{kernel.name} reads {name}, which nothing has written")
+    for name in kernel.writes:
+        require(name in memory, f"{kernel.name} writes {name}, which has no memory")
+    scope = _KernelScope(kernel, tensors, sizes)
+    outer = {loop.variable for loop in kernel.loops}
+    for statement in kernel.body:
+        scope.statement(statement, outer)
+
+
+class _KernelScope:
+    def __init__(self, kernel: Kernel, tensors: dict[str, Tensor], sizes: set[Symbol]) -> None:
+        self.kernel, self.sizes = kernel, sizes
+        self.types = {name: tensors[name].dtype for name in (*kernel.reads, *kernel.writes)}
+        self.types |= {each.name: each.dtype for each in kernel.scratch}
+        self.locals: dict[str, torch.dtype] = {}
+
+    def statement(self, statement: Statement | Accumulate, variables: set[Symbol]) -> None:
+        where = self.kernel.name
+        if isinstance(statement, Nest):
+            self._nest(statement, variables)
+            return
+        verify_expr(statement.value, where)
+        for node in walk(statement.value):
+            match node:
+                case Local(name, dtype):
+                    require(self.locals.get(name) == dtype, f"{where}: {name} is not defined as {dtype}")
+                case Load(buffer, (place,), dtype, gathers):
+                    require(self.types.get(buffer) == dtype, f"{where} reads {buffer} as {dtype}")
+                    self._index(place, variables | {each.symbol for each in gathers})
+                case Load():
+                    require(False, f"{where}: {node.buffer} has no memory offset")
+        match statement:
+            case Store(buffer, offset, value):
+                require(self.types.get(buffer) == value.dtype, f"{where} writes {value.dtype} into {buffer}")
+                self._index(offset, variables)
+            case Let(name, value):
+                require(name not in self.locals, f"{where}: {name} is defined twice")
+                self.locals[name] = value.dtype
+
+    def _nest(self, nest: Nest, variables: set[Symbol]) -> None:
+        before = dict(self.locals)
+        inside = variables | {_variable(loop) for loop in nest.loops}
+        for statement in nest.body:
+            self.statement(statement, inside)
+        self.locals = before
+        for statement in nest.body:
+            if isinstance(statement, Accumulate):
+                wide = torch.int64 if statement.kind in ("argmax", "argmin") else statement.value.dtype
+                require(statement.name not in self.locals, f"{self.kernel.name}: {statement.name} is defined twice")
+                self.locals[statement.name] = wide
+
+    def _index(self, place: Index, scope: set[Symbol]) -> None:
+        left = place.free_symbols - scope - self.sizes
+        require(not left, f"{self.kernel.name}: nothing binds {left} in {place}")
+
+
+def _variable(loop: Loop) -> Symbol:
+    return loop.variable

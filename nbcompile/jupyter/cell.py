@@ -1,0 +1,143 @@
+"""Run the text of a cell as the notebook itself would, with one change to its syntax tree.
+
+The magic hands over the cell's body; everything that a user can observe stays
+as it is without the magic:
+
+    body    x = 1         lines keep their numbers in the visible cell,
+            f(x)          inspect.getsource(f) finds the text,
+                          f(x)'s value is shown as Out[n], unless `;` ends the cell,
+            f(1 / 0)      a traceback begins in the cell, not in the magic
+
+In torch: nothing. IPython: InteractiveShell.run_ast_nodes does this for a cell
+without magics. Read next: nbcompile/jupyter/wrapping.py, which makes the change.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, TracebackType
+from typing import cast
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+Change = Callable[[ast.Module], ast.Module]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCell:
+    """A cell that is ready to run."""
+
+    file: str
+    """The name under which ``linecache`` holds the text."""
+    defines: str
+    """The functions and classes that it defines, for a title: ``f, Net``."""
+    codes: tuple[CodeType, ...]
+    """One a statement; the statement whose value is shown is compiled in mode ``single``."""
+
+
+def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%compile") -> ParsedCell:
+    """Read a cell's body: IPython's syntax, the shell's own AST transformers, and ours.
+
+    Raises:
+        SyntaxError: the cell is no Python.
+        UsageError: the cell awaits at its top level; a magic cannot.
+    """
+    # The blank line stands for the magic's own, so that line numbers are those of the visible cell.
+    source = "\n" + shell.transform_cell(body)
+    file = shell.compile.cache(source, shell.execution_count, raw_code=f"{title}\n{body}")
+    tree = cast(ast.Module, shell.compile.ast_parse(source, filename=file))
+    if awaits(tree):
+        raise UsageError(
+            f"{title} cannot run a cell that awaits at its top level: define the functions under the magic "
+            "and await in a cell of its own, or decorate them with @nbcompile.compile"
+        )
+    tree = change(shell.transform_ast(tree))
+    silent = bool(tree.body) and DisplayHook.semicolon_at_end_of_expression(body)
+    codes = _compiled(shell, tree.body, file, "none" if silent else shell.ast_node_interactivity)
+    names = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    return ParsedCell(file, ", ".join(names), codes)
+
+
+def awaits(tree: ast.Module) -> bool:
+    """Whether a cell uses ``await``, ``async for`` or ``async with`` outside every function."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
+            return True
+        if isinstance(node, ast.comprehension) and node.is_async:
+            return True
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _compiled(shell: InteractiveShell, body: list[ast.stmt], file: str, interactivity: str) -> tuple[CodeType, ...]:
+    if interactivity == "last_expr_or_assign":
+        body = [*body, *_name_of_assigned(body)]
+    shown = {
+        "all": len(body),
+        "last": 1,
+        "none": 0,
+    }.get(interactivity, 1 if body and isinstance(body[-1], ast.Expr) else 0)
+    compiler = cast(Callable[[ast.AST, str, str], CodeType], shell.compile)  # it takes trees too
+    first_shown = len(body) - shown
+    silent = [compiler(ast.Module([node], []), file, "exec") for node in body[:first_shown]]
+    return (*silent, *(compiler(ast.Interactive([node]), file, "single") for node in body[first_shown:]))
+
+
+def _name_of_assigned(body: list[ast.stmt]) -> list[ast.stmt]:
+    # The setting "last_expr_or_assign" shows `y` for a cell that ends with `y = ...`.
+    match body[-1:]:
+        case [ast.Assign(targets=[ast.Name() as target])] | [ast.AnnAssign(target=ast.Name() as target)]:
+            pass
+        case [ast.AugAssign(target=ast.Name() as target)]:
+            pass
+        case _:
+            return []
+    return [ast.fix_missing_locations(ast.copy_location(ast.Expr(ast.Name(target.id, ast.Load())), target))]
+
+
+def run(shell: InteractiveShell, cell: ParsedCell) -> None:
+    """Run a cell in the user's namespace. What it raises is raised."""
+    __tracebackhide__ = True  # for debuggers
+    try:
+        for code in cell.codes:
+            exec(code, shell.user_global_ns, shell.user_ns)
+    except BaseException as error:
+        _hide_ourselves(shell, error, cell.file)
+        raise
+
+
+def _hide_ourselves(shell: InteractiveShell, error: BaseException, file: str) -> None:
+    """Have IPython print the part of a traceback that begins in the cell."""
+    inner = error.__traceback__
+    while inner is not None and inner.tb_frame.f_code.co_filename != file:
+        inner = inner.tb_next
+    if inner is None:
+        return
+
+    def render(traceback: TracebackType = inner) -> list[str]:
+        del error._render_traceback_  # type: ignore[attr-defined]  # once: the next raise has its own traceback
+        return shell.InteractiveTB.structured_traceback(type(error), error, traceback, tb_offset=0)
+
+    with contextlib.suppress(AttributeError):  # an exception class may forbid attributes
+        error._render_traceback_ = render  # type: ignore[attr-defined]
+
+
+def show_syntax_error(shell: InteractiveShell, error: SyntaxError) -> None:
+    """Report a syntax error as for a cell without a magic: without a stack.
+
+    Raises:
+        SyntaxError: the same, where no cell is running that could be marked as failed.
+    """
+    running = shell.displayhook.exec_result
+    if running is None:
+        raise error
+    shell.showsyntaxerror()
+    running.error_before_exec = error

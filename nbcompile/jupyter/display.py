@@ -1,0 +1,54 @@
+"""What a cell shows: a record as a rich output that cannot fail.
+
+    Shown(record, ("summary", "guards"))  ->  text/html   the picture
+                                              text/plain  all of it in words
+
+In torch: nothing. Read next: nbcompile/views/html.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbcompile.record import codec
+from nbcompile.record.model import Record
+from nbcompile.views import html, report, text
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A record and the sections of it to show; what ``%%compile -o name`` binds."""
+
+    record: Record
+    show: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return _drawn(lambda: text.render(self.record, self.show), self.record)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Both forms at once, so that a front end shows the richest that it can."""
+        del include, exclude  # IPython filters; these are part of its protocol
+        return {
+            "text/plain": repr(self),
+            "text/html": _drawn(lambda: html.render(self.record, self.show), self.record),
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the data itself as JSON; ``python -m nbcompile draw`` reads it."""
+        Path(path).write_text(codec.to_json(self.record), encoding="utf-8")
+        return Path(path)
+
+    def report(self, path: str | Path) -> Path:
+        """Write everything that is known to one self-contained HTML file."""
+        Path(path).write_text(report.of_record(self.record), encoding="utf-8")
+        return Path(path)
+
+
+def _drawn(draw: Callable[[], str], record: Record) -> str:
+    # A picture is an extra: the cell's result stands, whatever happens to its picture.
+    try:
+        return draw()
+    except Exception as error:  # noqa: BLE001
+        return f"nbcompile: {record.function} cannot be drawn: {type(error).__name__}: {error}"

@@ -1,0 +1,154 @@
+"""``%%compile`` and ``%compile``: compile what a cell defines, run it, show what happened.
+
+    %%compile --show graph,guards -o seen
+    def f(x):                    f is compiled when it is called
+        return x.sin() + 1
+    f(torch.ones(3))             Out[1]: tensor(...), then the picture; `seen` holds the record
+
+    %compile f(x)                the same for one call of a function defined earlier
+    %compile f                   from now on f is compiled when it is called
+
+A recorder listens while the cell runs. Whatever ends the cell, what was
+recorded until then is shown, and the cell's exception goes on its way.
+
+In torch: nothing. Read next: nbcompile/jupyter/cell.py
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from nbcompile import api, backends, config
+from nbcompile.errors import InvalidBackend
+from nbcompile.jupyter import cell as cells
+from nbcompile.jupyter.display import Shown
+from nbcompile.jupyter.wrapping import VALUE, WRAP, decorate_definitions, wrap_call, wrapper
+from nbcompile.record.model import Record
+from nbcompile.views import sections
+
+
+@magics_class
+class CompileMagics(Magics):
+    """The two magics; IPython finds them by their decorators."""
+
+    @magic_arguments()
+    @argument("-o", "--output", metavar="NAME", help="bind what was recorded to this name (its .record is the data)")
+    @argument("-s", "--show", metavar="SECTIONS", help=f"show only: {','.join(sections.SECTIONS)}")
+    @argument("-q", "--quiet", action="store_true", help="show nothing")
+    @argument("--fullgraph", action="store_true", help="a graph break is an error")
+    @argument("--dynamic", dest="dynamic", action="store_const", const=True, help="all sizes are symbolic")
+    @argument("--no-dynamic", dest="dynamic", action="store_const", const=False, help="no size is symbolic")
+    @argument(
+        "-b",
+        "--backend",
+        default="inductor",
+        help="what compiles the graphs: inductor (default), aot_eager, eager, ...",
+    )
+    @argument("-m", "--mode", help="torch.compile's mode: default, reduce-overhead, max-autotune, ...")
+    @no_var_expand
+    @line_cell_magic
+    def compile(self, line: str, cell: str | None = None) -> object:
+        """Compile the functions and modules that a cell defines, run the cell, and show what the compiler did.
+
+        The cell's output, value and exceptions are what they are without the
+        magic. What is compiled stays so in later cells; what happens in this
+        cell is shown. On a line, a function or a call follows the options:
+        ``%compile f(x)``, ``y = %compile --fullgraph f(x)``, ``%compile f``.
+        """
+        options, statement = _options(self.compile, line)
+        if cell is None:
+            if not statement:
+                raise UsageError("%compile wants a function or a call, as in: %compile f(x)")
+            value = self._run(statement, options, wrap_call, f"%compile {line}")
+            return None if statement.rstrip().endswith(";") else value
+        if statement:
+            raise UsageError(f"%%compile takes options only; {statement!r} belongs on the next line")
+        return self._run(cell, options, decorate_definitions, f"%%compile {line}".rstrip())
+
+    def _run(self, body: str, options: argparse.Namespace, change: cells.Change, title: str) -> object:
+        shell = self.shell
+        assert shell is not None
+        try:
+            parsed = cells.parse(shell, body, change, title)
+        except SyntaxError as error:
+            cells.show_syntax_error(shell, error)
+            return None
+        recorder = api.new_recorder(parsed.defines or title)
+        shell.user_ns[WRAP] = wrapper(_compiler(options))
+        try:
+            # A failure of ours must not cost the cell its value: it is told, and the function runs as Python.
+            with recorder.listening(), config.patch(suppress_errors=config.suppress_errors or not options.fullgraph):
+                cells.run(shell, parsed)
+        except BaseException:
+            self._show(recorder.record(), options, failed=True)
+            raise
+        finally:
+            shell.user_ns.pop(WRAP, None)
+        self._show(recorder.record(), options, failed=False)
+        return shell.user_ns.pop(VALUE, None)
+
+    def _show(self, record: Record, options: argparse.Namespace, *, failed: bool) -> None:
+        shown = Shown(record, options.show)
+        if options.output and self.shell is not None:
+            self.shell.user_ns[options.output] = shown
+        if options.quiet:
+            return
+        if record.frames:
+            display(shown)
+        elif not failed:
+            print(NOTHING)  # noqa: T201
+
+
+NOTHING = "nbcompile: nothing was compiled here: no function or module that the cell defines was called."
+
+_WITH_VALUE = {"-o", "--output", "-s", "--show", "-b", "--backend", "-m", "--mode"}
+
+
+def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespace, str]:
+    """Part a magic's line into options, which come first, and the code after them, verbatim."""
+    words, rest = [], line.strip()
+    while rest.startswith("-"):
+        word, _, rest = rest.partition(" ")
+        rest = rest.lstrip()
+        if word == "--":
+            break
+        words.append(word)
+        if word in _WITH_VALUE and rest:
+            value, _, rest = rest.partition(" ")
+            words.append(value)
+            rest = rest.lstrip()
+    options = parse_argstring(magic, " ".join(words))
+    options.show = _sections(options.show)
+    if options.output and not options.output.isidentifier():
+        raise UsageError(f"-o wants a name to bind, not {options.output!r}")
+    try:
+        backends.lookup(options.backend)
+    except InvalidBackend as error:
+        raise UsageError(str(error)) from None
+    return options, rest
+
+
+def _sections(wanted: str | None) -> tuple[str, ...] | None:
+    if wanted is None:
+        return None
+    try:
+        return sections.chosen(name for name in wanted.split(",") if name)
+    except ValueError as error:
+        raise UsageError(f"--show: {error}") from None
+
+
+def _compiler(options: argparse.Namespace) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    return partial(
+        api.compile,
+        fullgraph=options.fullgraph,
+        dynamic=options.dynamic,
+        backend=options.backend,
+        mode=options.mode,
+    )

@@ -1,0 +1,162 @@
+"""Which values of a cell are compiled, and how the cell's syntax tree says so.
+
+Definitions get one more decorator, the outermost; modules that a name is
+bound to are compiled in place. Functions inside functions, methods and
+helpers need nothing: the compiler inlines what it meets.
+
+    def f(x): ...                @WRAP
+                          ->     def f(x): ...
+    class Net(Module): ...       @WRAP                    its forward is compiled
+                                 class Net(Module): ...
+    net = Sequential(...)        net = WRAP(Sequential(...))
+    g = lambda x: x + 1          g = WRAP(lambda x: x + 1)
+
+In torch: nothing; there the user writes ``torch.compile`` at each of these places.
+Read next: nbcompile/api.py
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+from collections.abc import Callable
+from types import FunctionType, MethodType
+
+import torch
+from IPython.core.error import UsageError
+
+from nbcompile.api import ORIGINAL, CompiledModule
+from nbcompile.dispatch.skipping import always_compile, code_skip_reason
+
+WRAP = "__nbcompile_wrap__"
+"""The name that the changed tree calls; the magic binds it while the cell runs."""
+
+VALUE = "__nbcompile_value__"
+"""The name that :func:`wrap_call` binds the value of an expression to."""
+
+Compile = Callable[[Callable[..., object]], Callable[..., object]]
+
+_LEAVE_ALONE = (ORIGINAL, "_torchdynamo_orig_callable", "_torchdynamo_disable")
+"""Attributes of functions that are compiled already, by us or by torch, or that must not be."""
+
+
+def decorate_definitions(tree: ast.Module) -> ast.Module:
+    """Have every definition of a cell pass through :data:`WRAP`."""
+    return ast.fix_missing_locations(_Decorate().visit(tree))
+
+
+def wrap_call(tree: ast.Module) -> ast.Module:
+    """Have the one statement of a ``%compile`` line compile the function that it names or calls.
+
+        f(x)        ->  VALUE = WRAP(f)(x)
+        y = f(x)    ->  y = WRAP(f)(x)
+        f           ->  f = WRAP(f)
+
+    Raises:
+        UsageError: the statement is none of these.
+    """
+    match tree.body:
+        case [ast.Assign(value=ast.Call() as call) as statement]:
+            call.func = _wrap(call.func)
+        case [ast.Expr(value=ast.Call() as call)]:
+            call.func = _wrap(call.func)
+            statement = ast.Assign([ast.Name(VALUE, ast.Store())], call)
+        case [ast.Expr(value=(ast.Name() | ast.Attribute()) as function)]:
+            target = copy.copy(function)
+            target.ctx = ast.Store()
+            statement = ast.Assign([target], _wrap(function))
+        case _:
+            raise UsageError("%compile wants a function or a call, as in: %compile f(x)")
+    tree.body = [ast.copy_location(statement, tree.body[0])]
+    return ast.fix_missing_locations(tree)
+
+
+class _Decorate(ast.NodeTransformer):
+    """Visits statements of the cell's own level, also below ``if``, ``for``, ``with`` and ``try``."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.decorator_list.insert(0, _wrap_at(node.decorator_list[0] if node.decorator_list else node))
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        node.decorator_list.insert(0, _wrap_at(node.decorator_list[0] if node.decorator_list else node))
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        if all(isinstance(target, ast.Name) for target in node.targets):
+            node.value = _wrapped(node.value)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        if isinstance(node.target, ast.Name) and node.value is not None:
+            node.value = _wrapped(node.value)
+        return node
+
+
+def _wrap_at(place: ast.expr | ast.stmt) -> ast.Name:
+    return ast.copy_location(ast.Name(WRAP, ast.Load()), place)
+
+
+def _wrapped(value: ast.expr) -> ast.expr:
+    # A call may make a module; a name or a constant is nothing new.
+    return _wrap(value) if isinstance(value, (ast.Call, ast.Lambda)) else value
+
+
+def _wrap(value: ast.expr) -> ast.expr:
+    return ast.copy_location(ast.Call(_wrap_at(value), [value], []), value)
+
+
+def wrapper(compile_function: Compile) -> Callable[[object], object]:
+    """What :data:`WRAP` is bound to: compile what is worth it, hand back everything else as it is."""
+
+    def wrap(value: object) -> object:
+        if isinstance(value, (FunctionType, MethodType)):
+            return compile_function(value) if _compilable(value) else value
+        if isinstance(value, type) and issubclass(value, torch.nn.Module):
+            _compile_class(value, compile_function)
+        elif isinstance(value, torch.nn.Module):
+            _compile_instance(value, compile_function)
+        return value
+
+    return wrap
+
+
+def _compilable(function: Callable[..., object]) -> bool:
+    """Whether calling a function runs a frame that can be compiled."""
+    if any(hasattr(function, name) for name in _LEAVE_ALONE):
+        return False
+    innermost = inspect.unwrap(function)
+    return not (
+        inspect.isgeneratorfunction(innermost)
+        or inspect.iscoroutinefunction(innermost)
+        or inspect.isasyncgenfunction(innermost)
+    )
+
+
+def _compile_class(cls: type[torch.nn.Module], compile_function: Compile) -> None:
+    """Calls of instances run a compiled ``forward``; hooks stay outside, as in ``Module.__call__``."""
+    forward = cls.forward
+    if forward is not torch.nn.Module.forward and isinstance(forward, FunctionType) and _compilable(forward):
+        cls.forward = compile_function(forward)
+
+
+def _compile_instance(module: torch.nn.Module, compile_function: Compile) -> None:
+    """Compile one module in place, as ``Module.compile`` does: copies and pickles of it are not compiled."""
+    forward = inspect.getattr_static(type(module), "forward")  # a scripted module's cannot be asked for
+    compiled_already = isinstance(module, CompiledModule) or module._compiled_call_impl is not None
+    if not compiled_already and isinstance(forward, FunctionType) and _compilable(forward):
+        # The frames of a library's own modules (torch.nn.Sequential) are not caught; a frame around them is.
+        called = module._call_impl if code_skip_reason(forward.__code__) is None else _around(module)
+        module._compiled_call_impl = compile_function(called)
+
+
+def _around(module: torch.nn.Module) -> Callable[..., object]:
+    def forward(*arguments: object, **keywords: object) -> object:
+        return module._call_impl(*arguments, **keywords)
+
+    always_compile(forward.__code__)
+    return forward

@@ -1,0 +1,271 @@
+"""The program under construction: names, realisation, calls of ATen.
+
+    build.realise(x + 1)              buf0 = x[i0, i1] + 1.0;  the value is now buf0[i0, i1]
+    build.call(aten.exp.default, x)   lower another operator, inside a lowering
+    build.extern(aten.mm.default, ...)
+
+In torch: torch/_inductor/graph.py (GraphLowering), ir.py (realize). Read next:
+nbcompile/lowering/graph.py, which drives it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+
+from nbcompile import torch_internals
+from nbcompile.ir import buffer as ir
+from nbcompile.ir.expr import Gather, cast, cost, loads, substitute
+from nbcompile.ir.index import (
+    ONE,
+    ZERO,
+    Index,
+    Symbol,
+    gather_variable,
+    index,
+    is_one,
+    loop_variable,
+    loop_variables,
+    reduction_variable,
+    simplify,
+    stride_along,
+)
+from nbcompile.ir.layout import Layout, contiguous, is_dense, of_tensor, same_places
+from nbcompile.lowering.registry import LOWERINGS, NoLowering
+from nbcompile.lowering.value import Value, joined_nodes, load, moved, whole_load
+
+CHEAP_COST = 4
+CHEAP_LOADS = 2
+"""What costs no more additions, over no more loads, is computed again rather than kept."""
+
+# These accept any strides and return a fresh contiguous result: no copy is made for them.
+_TAKES_ANY_STRIDE = {
+    torch.ops.aten.mm.default, torch.ops.aten.bmm.default, torch.ops.aten.addmm.default,
+    torch.ops.aten.baddbmm.default, torch.ops.aten.mv.default, torch.ops.aten.dot.default,
+    torch.ops.aten.addmv.default, torch.ops.aten.embedding_dense_backward.default,
+}  # fmt: skip
+
+
+class Builder:
+    """Collects the buffers of one program."""
+
+    def __init__(self) -> None:
+        self.buffers: list[ir.Buffer] = []
+        self.tensors: dict[str, ir.Tensor] = {}
+        self.node: fx.Node | None = None
+        """The fx node that is being lowered."""
+        self.shape_env: Any = None
+        """What is known of symbolic sizes; None where there are none."""
+        self._counts: dict[str, int] = {}
+
+    def is_true(self, condition: Any) -> bool:
+        """Whether a condition on sizes holds in every call of the graph (False: cannot tell)."""
+        if isinstance(condition, (bool, sympy.logic.boolalg.BooleanAtom)):
+            return bool(condition)
+        return self.shape_env is not None and torch_internals.statically_true(self.shape_env, condition)
+
+    # -- names ----------------------------------------------------------------
+
+    def fresh(self, prefix: str) -> str:
+        """A new name: ``buf0``, ``buf1``, ..."""
+        while True:
+            number = self._counts.get(prefix, 0)
+            self._counts[prefix] = number + 1
+            if f"{prefix}{number}" not in self.tensors:
+                return f"{prefix}{number}"
+
+    def fresh_gather(self) -> Symbol:
+        """A new symbol for an index that is read from memory."""
+        number = self._counts.get("g", 0)
+        self._counts["g"] = number + 1
+        return gather_variable(number)
+
+    def here(self) -> tuple[str, ...]:
+        """The name of the fx node at work."""
+        return (self.node.name,) if self.node is not None else ()
+
+    # -- buffers --------------------------------------------------------------
+
+    def add(self, buffer: ir.Buffer) -> None:
+        """Append a buffer."""
+        self.buffers.append(buffer)
+        if not isinstance(buffer, ir.Extern):
+            self.tensors[buffer.name] = buffer
+
+    def whole(self, name: str) -> Value:
+        """The value of a buffer that exists."""
+        tensor = self.tensors[name]
+        return load(name, tensor.dtype, tensor.device, tensor.layout.size)
+
+    def realise(self, value: Value, layout: Layout | None = None, *, copy: bool = False, writes_to: str = "") -> Value:
+        """Give a value memory. A value that is a whole buffer already is answered as it is, unless ``copy``."""
+        if not copy and not writes_to and self._is_whole_buffer(value, layout):
+            return value
+        layout = layout if layout is not None else self.default_layout(value)
+        ones: dict[Symbol, Index] = {loop_variable(at): ZERO for at, extent in enumerate(layout.size) if is_one(extent)}
+        body = cast(substitute(value.body, ones) if ones else value.body, value.dtype)
+        name = self.fresh("buf")
+        self.add(
+            ir.Pointwise(name, value.dtype, value.device, layout, body, value.from_nodes or self.here(), writes_to)
+        )
+        return self.whole(writes_to or name)
+
+    def shared(self, value: Value) -> Value:
+        """A value that a lowering uses several times: realised, unless it costs little to compute again."""
+        few = sum(1 for _ in loads(value.body)) <= CHEAP_LOADS
+        return value if cost(value.body) <= CHEAP_COST and few else self.realise(value)
+
+    def _is_whole_buffer(self, value: Value, layout: Layout | None) -> bool:
+        single = whole_load(value)
+        if single is None or single.gathers or single.index != loop_variables(value.ndim):
+            return False
+        own = self.tensors[single.buffer].layout
+        return own.size == value.size and (layout is None or same_places(own, layout))
+
+    def default_layout(self, value: Value) -> Layout:
+        """The strides that FakeTensor predicts for the node, where this is its result; else row-major."""
+        predicted = self.node.meta.get("val") if self.node is not None else None
+        if isinstance(predicted, torch.Tensor):
+            layout = of_tensor(predicted)
+            if layout.size == value.size and is_dense(layout):
+                return layout
+        return contiguous(value.size)
+
+    def reduce(
+        self, value: Value, dims: Sequence[int], keepdim: bool, kind: str, dtype: torch.dtype, accumulate: torch.dtype
+    ) -> Value:
+        """Combine all elements along some dimensions into one; a new buffer."""
+        kept = [at for at in range(value.ndim) if at not in dims]
+        reduced = tuple(value.size[at] for at in dims)
+        mapping: dict[Symbol, Index] = {loop_variable(at): loop_variable(to) for to, at in enumerate(kept)}
+        for to, at in enumerate(dims):
+            mapping[loop_variable(at)] = ZERO if is_one(value.size[at]) else reduction_variable(to)
+        for at in kept:
+            if is_one(value.size[at]):
+                mapping[loop_variable(at)] = ZERO
+        body = cast(substitute(value.body, mapping), accumulate)
+        size = tuple(value.size[at] for at in kept)
+        name = self.fresh("buf")
+        nodes = joined_nodes(value.from_nodes, self.here())
+        self.add(ir.Reduction(name, dtype, value.device, contiguous(size), body, kind, reduced, accumulate, nodes))
+        result = self.whole(name)
+        if not keepdim:
+            return result
+        size = tuple(index(1) if at in dims else extent for at, extent in enumerate(value.size))
+        return moved(result, size, [loop_variable(at) for at in kept])
+
+    def view_of(self, value: Value) -> ir.BufferView | None:
+        """The value as strides over a buffer's memory, where it is a plain view of one."""
+        single = whole_load(value)
+        if single is None or single.gathers:
+            return None
+        place = simplify(self.tensors[single.buffer].layout.at(single.index), value.ranges())
+        variables = loop_variables(value.ndim)
+        steps = [stride_along(place, variable) for variable in variables]
+        if any(step is None for step in steps):
+            return None
+        start = place.xreplace(dict.fromkeys(variables, ZERO))
+        own = self.tensors[single.buffer].layout
+        # Along a dimension of size 1 the stride is not in the index: take the buffer's own, if it has one.
+        same_size = own.size == value.size and single.index == variables
+        stride = own.stride if same_size else tuple(step for step in steps if step is not None)
+        return ir.BufferView(single.buffer, Layout(value.size, stride, sympy.expand(start)))
+
+    def as_argument(self, value: Value, expected: Layout | None, any_stride: bool) -> ir.BufferView:
+        """The value as a tensor to hand to ATen: with the strides of the fx graph, unless these do not matter."""
+        view = self.view_of(value)
+        if view is not None and (any_stride or expected is None or same_places(_unmoved(view.layout), expected)):
+            if view.layout.size and expected is not None and not any_stride:
+                return ir.BufferView(view.buffer, Layout(view.layout.size, expected.stride, view.layout.offset))
+            return view
+        layout = expected if expected is not None else contiguous(value.size)
+        # Along a stride of 0 all elements are one: only that one is computed.
+        repeated = [at for at, step in enumerate(layout.stride) if step == 0 and not is_one(layout.size[at])]
+        size = tuple(ONE if at in repeated else extent for at, extent in enumerate(layout.size))
+        position = [ZERO if at in repeated else loop_variable(at) for at in range(value.ndim)]
+        narrow = moved(value, size, position) if repeated else value
+        single = whole_load(self.realise(narrow, Layout(size, layout.stride), copy=True))
+        assert single is not None
+        return ir.BufferView(single.buffer, Layout(layout.size, layout.stride))
+
+    # -- operators ------------------------------------------------------------
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """Lower an operator inside the lowering of another one."""
+        return LOWERINGS[target](self, *args, **kwargs)
+
+    def gather(self, index_value: Value, extent: Index, wraps: bool) -> tuple[Symbol, Gather]:
+        """A symbol that stands for an index read from a tensor (whose loop variables are the result's)."""
+        if index_value.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+            raise NoLowering(f"an index of dtype {index_value.dtype}")
+        symbol = self.fresh_gather()
+        return symbol, Gather(symbol, cast(index_value.body, torch.int64), extent, wraps)
+
+    def extern(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, reason: str) -> Any:
+        """Call an operator of ATen: arguments are values, ``result`` what FakeTensor says it returns."""
+        any_stride = target in _TAKES_ANY_STRIDE
+        plain = _map(args, lambda each, fake: self._argument(each, fake, any_stride), self._fakes(args, 0))
+        named = {key: _map(each, lambda e, f: self._argument(e, f, any_stride), None) for key, each in kwargs.items()}
+        name = self.fresh("extern")
+        mutates = tuple(dict.fromkeys(_mutated(target, plain, named)))
+        self.add(ir.Extern(name, target, plain, named, reason, mutates, self.here()))
+        return self._results(name, result, ())
+
+    def _fakes(self, args: tuple[Any, ...], _: int) -> Any:
+        # What the fx graph says of the very same arguments, to know their strides.
+        node = self.node
+        if node is None or len(node.args) != len(args):
+            return None
+        return fx.map_arg(node.args, lambda each: each.meta.get("val"))
+
+    def _argument(self, value: Any, fake: Any, any_stride: bool) -> Any:
+        if not isinstance(value, Value):
+            return value
+        expected = of_tensor(fake) if isinstance(fake, torch.Tensor) else None
+        if expected is not None and len(expected.size) != value.ndim:
+            expected = None
+        return self.as_argument(value, expected, any_stride)
+
+    def _results(self, extern: str, result: Any, path: tuple[int, ...]) -> Any:
+        if isinstance(result, torch.Tensor):
+            name = self.fresh("buf")
+            layout = of_tensor(result)
+            self.add(ir.ExternOutput(name, result.dtype, result.device, layout, extern, path, self.here()))
+            return self.whole(name)
+        if isinstance(result, (tuple, list)):
+            return tuple(self._results(extern, each, (*path, at)) for at, each in enumerate(result))
+        return result
+
+
+def _unmoved(layout: Layout) -> Layout:
+    return Layout(layout.size, layout.stride)
+
+
+def _map(value: Any, change: Callable[[Any, Any], Any], beside: Any) -> Any:
+    """Apply a function to every leaf of nested arguments, with the leaf at the same place beside it."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
+        others = beside if isinstance(beside, (tuple, list)) and len(beside) == len(value) else [None] * len(value)
+        parts = [_map(each, change, other) for each, other in zip(value, others, strict=True)]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    if isinstance(value, dict):
+        return {key: _map(each, change, None) for key, each in value.items()}
+    return change(value, beside)
+
+
+def _mutated(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The buffers that an operator writes to, as its schema says."""
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return []
+    written: list[str] = []
+    for at, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        given = kwargs.get(argument.name, args[at] if at < len(args) else None)
+        several = given if isinstance(given, (tuple, list)) else [given]
+        written.extend(each.buffer for each in several if isinstance(each, ir.BufferView))
+    return written

@@ -1,0 +1,199 @@
+"""Tensors out of nothing: a number, or the index itself.
+
+    torch.arange(4)   IndexOf(i0)
+    torch.ones(2, 3)  Constant(1.0)
+
+In torch: torch/_inductor/lowering.py (tensor_constructor, iota). Read next:
+nbcompile/lowering/normalisation.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from nbcompile.ir.expr import Expr, IndexOf, apply, cast, compute_dtype, constant
+from nbcompile.ir.index import constant as known_number, index, indices, loop_variable
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.pointwise import SUPPORTED, operand
+from nbcompile.lowering.registry import LOWERINGS, NoLowering, lowering
+from nbcompile.lowering.value import Value
+
+aten = torch.ops.aten
+
+
+def _made(build: Builder, size: Sequence[Any], body: Any, dtype: torch.dtype | None, device: Any) -> Value:
+    lowered = LOWERINGS.get(build.node.target) if build.node is not None else None
+    if lowered is not None and lowered.__module__ == __name__:
+        # FakeTensor has worked out every default (dtype of the fill value, current device).
+        predicted = build.node.meta["val"]  # type: ignore[union-attr]
+        dtype, device = predicted.dtype, predicted.device
+    dtype = dtype or torch.get_default_dtype()
+    if dtype not in SUPPORTED:
+        raise NoLowering(f"dtype {dtype}")
+    if not isinstance(body, Expr):
+        body = operand(body, dtype, ())
+    rounded = cast(cast(body, dtype), compute_dtype(dtype))
+    return Value(dtype, torch.device(device or "cpu"), indices(size), rounded, build.here())
+
+
+@lowering(aten.full.default)
+def full(build: Builder, size: Sequence[Any], fill: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
+    """One number everywhere."""
+    return _made(build, size, fill, dtype, device)
+
+
+@lowering(aten.full_like.default)
+def full_like(build: Builder, x: Value, fill: Any, **_: Any) -> Value:
+    """One number everywhere."""
+    return _made(build, x.size, fill, x.dtype, x.device)
+
+
+@lowering(aten.fill.Scalar, aten.fill.Tensor)
+def fill(build: Builder, x: Value, fill: Any) -> Value:
+    """One number everywhere."""
+    if isinstance(fill, Value):
+        return build.call(aten.expand.default, build.call(aten._to_copy.default, fill, dtype=x.dtype), x.size)
+    return _made(build, x.size, fill, x.dtype, x.device)
+
+
+# Memory with nothing in it may hold anything; zeros are as good and always the same.
+@lowering(aten.zeros.default, aten.empty.memory_format, aten.empty_permuted.default)
+def zeros(build: Builder, size: Sequence[Any], *_: Any, dtype: Any = None, device: Any = None, **__: Any) -> Value:
+    """Zero everywhere."""
+    return _made(build, size, 0, dtype, device)
+
+
+@lowering(aten.ones.default)
+def ones(build: Builder, size: Sequence[Any], *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
+    """One everywhere."""
+    return _made(build, size, 1, dtype, device)
+
+
+@lowering(aten.zeros_like.default, aten.empty_like.default)
+def zeros_like(build: Builder, x: Value, **_: Any) -> Value:
+    """Zero everywhere."""
+    return _made(build, x.size, 0, x.dtype, x.device)
+
+
+@lowering(aten.ones_like.default)
+def ones_like(build: Builder, x: Value, **_: Any) -> Value:
+    """One everywhere."""
+    return _made(build, x.size, 1, x.dtype, x.device)
+
+
+@lowering(aten.new_zeros.default, aten.new_empty.default, aten.new_empty_strided.default)
+def new_zeros(build: Builder, x: Value, size: Sequence[Any], *_: Any, **__: Any) -> Value:
+    """Zero everywhere."""
+    return _made(build, size, 0, x.dtype, x.device)
+
+
+@lowering(aten.new_ones.default)
+def new_ones(build: Builder, x: Value, size: Sequence[Any], **_: Any) -> Value:
+    """One everywhere."""
+    return _made(build, size, 1, x.dtype, x.device)
+
+
+@lowering(aten.new_full.default)
+def new_full(build: Builder, x: Value, size: Sequence[Any], fill: Any, **_: Any) -> Value:
+    """One number everywhere."""
+    return _made(build, size, fill, x.dtype, x.device)
+
+
+@lowering(aten.empty_strided.default)
+def empty_strided(
+    build: Builder, size: Sequence[Any], stride: Any, *, dtype: Any = None, device: Any = None, **_: Any
+) -> Value:
+    """Zero everywhere."""
+    return _made(build, size, 0, dtype, device)
+
+
+@lowering(aten.scalar_tensor.default)
+def scalar_tensor(build: Builder, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
+    """A number as a tensor without dimensions."""
+    return _made(build, (), value, dtype, device)
+
+
+@lowering(aten.arange.start_step)
+def arange(build: Builder, start: Any, end: Any, step: Any = 1, **_: Any) -> Value:
+    """``start``, ``start + step``, ... below ``end``."""
+    assert build.node is not None
+    predicted = build.node.meta["val"]
+    if predicted.dtype.is_floating_point:
+        # As ATen does: in double, rounded once.
+        place = cast(IndexOf(loop_variable(0), torch.int64), torch.float64)
+        body: Expr = operand(start, torch.float64, ()) + place * operand(step, torch.float64, ())
+    else:
+        first, stride = (index(each if not isinstance(each, float) else int(each)) for each in (start, step))
+        body = IndexOf(first + stride * loop_variable(0), torch.int64)
+    return _made(build, predicted.shape, body, None, None)
+
+
+@lowering(aten.arange.start)
+def arange_start(build: Builder, start: Any, end: Any, **_: Any) -> Value:
+    """``start``, ``start + 1``, ... below ``end``."""
+    return arange(build, start, end, 1)
+
+
+@lowering(aten.arange.default)
+def arange_end(build: Builder, end: Any, **_: Any) -> Value:
+    """``0, 1, ...`` below ``end``."""
+    return arange(build, 0, end, 1)
+
+
+@lowering(aten.linspace.default)
+def linspace(build: Builder, start: Any, end: Any, steps: Any, **_: Any) -> Value:
+    """From ``start`` to ``end`` in even steps, counted from the nearer end."""
+    count = known_number(index(steps))
+    if count is None:
+        raise NoLowering("a linspace of symbolic length")
+    assert build.node is not None
+    dtype = build.node.meta["val"].dtype
+    wide = compute_dtype(dtype) if dtype.is_floating_point else torch.float64
+    first, last = operand(start, wide, ()), operand(end, wide, ())
+    step = (last - first) / float(max(count - 1, 1))
+    place = loop_variable(0)
+    near = first + step * cast(IndexOf(place, torch.int64), wide)
+    far = last - step * cast(IndexOf(count - 1 - place, torch.int64), wide)
+    half = apply("lt", IndexOf(place, torch.int64), constant(count // 2, torch.int64))
+    return _made(build, (steps,), apply("where", half, near, far) if count > 1 else first, None, None)
+
+
+@lowering(torch.ops.prims.iota.default)
+def iota(
+    build: Builder, length: Any, *, start: Any, step: Any, dtype: torch.dtype, device: Any, requires_grad: bool
+) -> Value:
+    """``start``, ``start + step``, ...: ``length`` of them."""
+    body = IndexOf(index(start) + index(step) * loop_variable(0), torch.int64)
+    return _made(build, (length,), body, dtype, device)
+
+
+@lowering(aten.eye.default, aten.eye.m)
+def eye(build: Builder, rows: Any, columns: Any = None, *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
+    """One on the diagonal, zero elsewhere."""
+    size = (rows, rows if columns is None else columns)
+    same = apply("eq", IndexOf(loop_variable(0), torch.int64), IndexOf(loop_variable(1), torch.int64))
+    return _made(build, size, cast(same, dtype or torch.get_default_dtype()), dtype, device)
+
+
+def _triangle(build: Builder, x: Value, diagonal: Any, op: str) -> Value:
+    row, column = loop_variable(x.ndim - 2), loop_variable(x.ndim - 1)
+    kept = apply(op, IndexOf(column - row, torch.int64), IndexOf(index(diagonal), torch.int64))
+    if known_number(index(diagonal)) is not None:
+        kept = apply(op, IndexOf(column, torch.int64), IndexOf(row + index(diagonal), torch.int64))
+    zero = constant(0, x.body.dtype)
+    return Value(x.dtype, x.device, x.size, apply("where", kept, x.body, zero), (*x.from_nodes, *build.here()))
+
+
+@lowering(aten.tril.default)
+def tril(build: Builder, x: Value, diagonal: Any = 0) -> Value:
+    """Zero above a diagonal."""
+    return _triangle(build, x, diagonal, "le")
+
+
+@lowering(aten.triu.default)
+def triu(build: Builder, x: Value, diagonal: Any = 0) -> Value:
+    """Zero below a diagonal."""
+    return _triangle(build, x, diagonal, "ge")

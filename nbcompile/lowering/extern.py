@@ -1,0 +1,52 @@
+"""Why an operator runs through ATen.
+
+Every operator without a lowering does; nothing is refused. The reason stands
+in the record, so that a reader sees which part of a graph was not fused.
+
+In torch: torch/_inductor/ir.py (FallbackKernel), kernel/. Read next:
+nbcompile/ir/buffer.py (Extern)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_FAMILIES: dict[str, str] = {
+    "matrix product: a tuned library is at the hardware's limit": (
+        "mm bmm addmm baddbmm addmv mv dot matmul linear _int_mm"
+    ),
+    "convolution: a tuned library does it": "convolution convolution_backward _convolution mkldnn_convolution",
+    "attention: ATen has a fused kernel": (
+        "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
+        "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention "
+        "_scaled_dot_product_flash_attention_for_cpu_backward _scaled_dot_product_fused_attention_overrideable "
+        "scaled_dot_product_attention"
+    ),
+    "random numbers: the generator is ATen's, so that results equal eager's": (
+        "rand randn rand_like randn_like randint bernoulli native_dropout multinomial "
+        "normal uniform exponential randperm"
+    ),
+    "sorting": "sort topk kthvalue median mode unique_dim _unique2 searchsorted bucketize argsort",
+    "a scan: each element needs the one before": "cumsum cumprod cummax cummin logcumsumexp",
+    "writes to places that are read from memory": (
+        "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add index_copy index_fill masked_scatter "
+        "embedding_dense_backward scatter_ index_put_"
+    ),
+    "pooling": (
+        "max_pool2d_with_indices max_pool2d_with_indices_backward avg_pool2d avg_pool2d_backward "
+        "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward"
+    ),
+    "linear algebra": "linalg_inv_ex linalg_solve linalg_qr _linalg_svd _linalg_eigh linalg_lu_factor_ex cholesky",
+}  # fmt: skip
+REASONS: dict[str, str] = {name: reason for reason, names in _FAMILIES.items() for name in names.split()}
+
+
+def reason_for(target: Any) -> str:
+    """In words, why there is no lowering for an operator."""
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return "not an operator of ATen"
+    namespace, _, name = schema.name.partition("::")
+    if namespace != "aten":
+        return f"a custom operator of {namespace}"
+    return REASONS.get(name, "no lowering for this operator yet")

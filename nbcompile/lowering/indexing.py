@@ -1,0 +1,117 @@
+"""Operators whose indices are read from memory.
+
+    embedding(w, ids)    w[g0, i2] with g0 = ids[i0, i1], checked against w's rows
+
+In torch: torch/_inductor/lowering.py (index, gather, embedding). Read next:
+nbcompile/lowering/creation.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from nbcompile.ir.expr import Apply, Gather, cost
+from nbcompile.ir.index import ZERO, Index, is_one, loop_variable
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, broadcast_size, expanded, is_free, joined_nodes, moved
+from nbcompile.lowering.views import dimension
+
+aten = torch.ops.aten
+_CHEAP = 4
+
+
+def _source(build: Builder, x: Value) -> Value:
+    # An element that is gathered often would be computed as often.
+    return x if is_free(x) or (cost(x.body) <= _CHEAP and isinstance(x.body, Apply)) else build.realise(x)
+
+
+def _index_at(value: Value, first: int, ndim: int) -> Value:
+    """An index tensor as a value over a larger shape, its dimensions beginning at ``first``."""
+    position = [ZERO if is_one(extent) else loop_variable(first + at) for at, extent in enumerate(value.size)]
+    return moved(value, [loop_variable(0)] * ndim, position)
+
+
+def _picked(
+    build: Builder, x: Value, size: Sequence[Index], position: list[Index], gathers: list[Gather], *parts: Value
+) -> Value:
+    result = moved(x, size, position, tuple(gathers))
+    nodes = joined_nodes(x.from_nodes, *(part.from_nodes for part in parts), build.here())
+    return Value(x.dtype, x.device, tuple(size), result.body, nodes)
+
+
+@lowering(aten.embedding.default)
+def embedding(
+    build: Builder, weight: Value, ids: Value, padding_idx: Any = -1, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Value:  # fmt: skip
+    """A row of the weight for each id."""
+    return _rows(build, weight, 0, ids, wraps=False)
+
+
+@lowering(aten.index_select.default)
+def index_select(build: Builder, x: Value, dim: int, ids: Value) -> Value:
+    """The asked indices of a dimension."""
+    if x.ndim == 0 or ids.ndim != 1:
+        raise NoLowering("index_select with a scalar")
+    return _rows(build, x, dimension(dim, x.ndim), ids, wraps=False)
+
+
+def _rows(build: Builder, x: Value, dim: int, ids: Value, wraps: bool) -> Value:
+    _same_device(x, ids)
+    x = _source(build, x)
+    size = [*x.size[:dim], *ids.size, *x.size[dim + 1 :]]
+    symbol, gather = build.gather(_index_at(ids, dim, len(size)), x.size[dim], wraps)
+    shift = ids.ndim - 1
+    position = [symbol if at == dim else loop_variable(at if at < dim else at + shift) for at in range(x.ndim)]
+    return _picked(build, x, size, position, [gather], ids)
+
+
+@lowering(aten.gather.default)
+def gather(build: Builder, x: Value, dim: int, ids: Value, *, sparse_grad: bool = False) -> Value:
+    """Along one dimension, the index that ``ids`` holds at the same place."""
+    _same_device(x, ids)
+    if x.ndim == 0 or ids.ndim == 0:
+        raise NoLowering("gather with a scalar")
+    dim = dimension(dim, x.ndim)
+    x = _source(build, x)
+    symbol, gathered = build.gather(ids, x.size[dim], wraps=False)
+    position = [symbol if at == dim else loop_variable(at) for at in range(x.ndim)]
+    return _picked(build, x, ids.size, position, [gathered], ids)
+
+
+@lowering(aten.index.Tensor, aten._unsafe_index.Tensor)
+def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Value:
+    """``x[ids, :, more]``: index tensors broadcast together, the rest stays."""
+    given = {at: each for at, each in enumerate(asked) if each is not None}
+    if any(each.dtype in (torch.bool, torch.uint8) for each in given.values()):
+        raise NoLowering("a mask as an index: the size of the result depends on data")
+    _same_device(x, *given.values())
+    x = _source(build, x)
+    common = broadcast_size(*(each.size for each in given.values()))
+    adjacent = max(given) - min(given) + 1 == len(given)
+    first = min(given) if adjacent else 0
+    kept = [at for at in range(x.ndim) if at not in given]
+    before = [at for at in kept if at < first] if adjacent else []
+    after = [at for at in kept if at not in before]
+    size = [*(x.size[at] for at in before), *common, *(x.size[at] for at in after)]
+    position: list[Index] = [ZERO] * x.ndim
+    for new, old in enumerate(before):
+        position[old] = loop_variable(new)
+    for new, old in enumerate(after):
+        position[old] = loop_variable(len(before) + len(common) + new)
+    gathers: list[Gather] = []
+    for at, each in given.items():
+        ids = _index_at(expanded(each, common), len(before), len(size))
+        symbol, gathered = build.gather(ids, x.size[at], wraps=True)
+        position[at] = symbol
+        gathers.append(gathered)
+    return _picked(build, x, size, position, gathers, *given.values())
+
+
+def _same_device(*values: Value) -> None:
+    if len({each.device for each in values}) > 1:
+        raise NoLowering("indices on another device")

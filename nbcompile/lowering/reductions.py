@@ -1,0 +1,266 @@
+"""Operators that combine many elements into one.
+
+    x.sum(1)      buf0 = sum over r0 of x[i0, r0]
+    x.mean(1)     buf0 = sum over r0 of x[i0, r0];  buf0[i0] / 8
+    x.var(1)      mean, then the sum of (x - mean)**2: two passes over a row that is in cache
+
+In torch: torch/_inductor/lowering.py (make_reduction, var_mean). Read next:
+nbcompile/lowering/views.py
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from nbcompile.ir.expr import Expr, IndexOf, apply, cast, compute_dtype, constant
+from nbcompile.ir.index import Index, constant as known_number, product
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.pointwise import SUPPORTED, convert, elementwise
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value
+from nbcompile.lowering.views import dimension, reshape
+
+aten = torch.ops.aten
+Dims = int | Sequence[int] | None
+
+
+def all_dims(x: Value, dims: Dims) -> list[int]:
+    """The dimensions that are meant, in order; none named means all."""
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return list(range(x.ndim))
+    named = [dims] if isinstance(dims, int) else dims
+    return sorted({dimension(dim, x.ndim) for dim in named}) if x.ndim else []
+
+
+def reduce(build: Builder, x: Value, dims: Dims, keepdim: bool, kind: str, dtype: torch.dtype | None = None) -> Value:
+    """Combine along dimensions, in a type wide enough; the result has ``dtype``."""
+    dtype = dtype or x.dtype
+    if x.dtype not in SUPPORTED or dtype not in SUPPORTED:
+        raise NoLowering(f"dtype {x.dtype}")
+    accumulate = compute_dtype(x.dtype if kind in ("argmax", "argmin") else dtype)
+    where = all_dims(x, dims)
+    if not where and kind not in ("argmax", "argmin"):
+        return convert(build, x, dtype)
+    return build.reduce(x, where, keepdim, kind, dtype, accumulate)
+
+
+def _summed(x: Value, dtype: torch.dtype | None) -> torch.dtype:
+    return dtype or (x.dtype if x.dtype.is_floating_point else torch.int64)
+
+
+@lowering(aten.sum.dim_IntList, aten.sum.default)
+def sum_(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+    """The sum; of integers and bools in int64."""
+    return reduce(build, x, dim, keepdim, "sum", _summed(x, dtype))
+
+
+@lowering(aten.prod.default)
+def prod(build: Builder, x: Value, *, dtype: Any = None) -> Value:
+    """The product of all elements."""
+    return reduce(build, x, None, False, "prod", _summed(x, dtype))
+
+
+@lowering(aten.prod.dim_int)
+def prod_dim(build: Builder, x: Value, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Value:
+    """The product along a dimension."""
+    return reduce(build, x, dim, keepdim, "prod", _summed(x, dtype))
+
+
+def number(count: Index, dtype: torch.dtype) -> Expr:
+    """A number of elements as a value."""
+    known = known_number(count)
+    return constant(known, dtype) if known is not None else cast(IndexOf(count, torch.int64), dtype)
+
+
+@lowering(aten.mean.default)
+def mean_all(build: Builder, x: Value, *, dtype: Any = None) -> Value:
+    """The mean of all elements."""
+    return mean(build, x, None, dtype=dtype)
+
+
+@lowering(aten.mean.dim)
+def mean(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+    """The sum by the number of elements."""
+    dtype = dtype or x.dtype
+    wide = convert(build, x, compute_dtype(dtype))
+    total = reduce(build, wide, dim, keepdim, "sum", compute_dtype(dtype))
+    count = product(x.size[at] for at in all_dims(x, dim))
+    average = elementwise(build, lambda s: s / number(count, s.dtype), (total,))
+    return convert(build, average, dtype)
+
+
+@lowering(aten.amax.default)
+def amax(build: Builder, x: Value, dim: Dims = (), keepdim: bool = False) -> Value:
+    """The largest element; nan if there is one."""
+    return reduce(build, x, dim, keepdim, "any" if x.dtype == torch.bool else "max")
+
+
+@lowering(aten.amin.default)
+def amin(build: Builder, x: Value, dim: Dims = (), keepdim: bool = False) -> Value:
+    """The smallest element; nan if there is one."""
+    return reduce(build, x, dim, keepdim, "all" if x.dtype == torch.bool else "min")
+
+
+@lowering(aten.max.default)
+def max_all(build: Builder, x: Value) -> Value:
+    """The largest of all."""
+    return amax(build, x)
+
+
+@lowering(aten.min.default)
+def min_all(build: Builder, x: Value) -> Value:
+    """The smallest of all."""
+    return amin(build, x)
+
+
+@lowering(aten.max.dim)
+def max_dim(build: Builder, x: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    """The largest along a dimension, and where it is."""
+    return amax(build, x, [dim], keepdim), argmax(build, x, dim, keepdim)
+
+
+@lowering(aten.min.dim)
+def min_dim(build: Builder, x: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    """The smallest along a dimension, and where it is."""
+    return amin(build, x, [dim], keepdim), argmin(build, x, dim, keepdim)
+
+
+def _arg(build: Builder, x: Value, dim: int | None, keepdim: bool, kind: str) -> Value:
+    if x.dtype == torch.bool:
+        x = convert(build, x, torch.uint8)
+    if x.ndim == 0:
+        return build.call(aten.full.default, (), 0, dtype=torch.int64, device=x.device)
+    return reduce(build, x, dim, keepdim, kind, torch.int64)
+
+
+@lowering(aten.argmax.default)
+def argmax(build: Builder, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    """The first place of the largest element (counted over all elements if no dimension is named)."""
+    return _arg(build, x, dim, keepdim, "argmax")
+
+
+@lowering(aten.argmin.default)
+def argmin(build: Builder, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    """The first place of the smallest element."""
+    return _arg(build, x, dim, keepdim, "argmin")
+
+
+def _truth(build: Builder, x: Value, dim: Dims, keepdim: bool, kind: str) -> Value:
+    # On uint8, torch's any and all return uint8.
+    result = reduce(build, convert(build, x, torch.bool), dim, keepdim, kind)
+    return convert(build, result, torch.uint8) if x.dtype == torch.uint8 else result
+
+
+@lowering(aten.any.default, aten.any.dim, aten.any.dims)
+def any_(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    """Whether some element is not zero."""
+    return _truth(build, x, dim, keepdim, "any")
+
+
+@lowering(aten.all.default, aten.all.dim, aten.all.dims)
+def all_(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    """Whether no element is zero."""
+    return _truth(build, x, dim, keepdim, "all")
+
+
+# -- spread ---------------------------------------------------------------------------------------
+
+
+def moments(build: Builder, x: Value, dim: Dims, correction: Any) -> tuple[Value, Value]:
+    """Variance and mean in the type computed in, dimensions kept: the mean first, then the squares."""
+    if not x.dtype.is_floating_point:
+        raise NoLowering(f"the variance of {x.dtype}")
+    wide = build.shared(convert(build, x, compute_dtype(x.dtype)))
+    average = build.realise(mean(build, wide, dim, keepdim=True))
+    squares = elementwise(build, lambda a, m: (a - m) * (a - m), (wide, average))
+    total = reduce(build, squares, dim, True, "sum")
+    count = product(x.size[at] for at in all_dims(x, dim))
+    freedom = functools.partial(_freedom, count, 1 if correction is None else correction)
+    return elementwise(build, lambda s: s / freedom(s.dtype), (total,)), average
+
+
+def _freedom(count: Index, correction: Any, dtype: torch.dtype) -> Expr:
+    known = known_number(count)
+    if known is not None:
+        return constant(max(0.0, known - correction), dtype)
+    return apply("maximum", number(count, dtype) - float(correction), 0.0)
+
+
+def _squeezed(build: Builder, x: Value, like: Value, dim: Dims, keepdim: bool) -> Value:
+    if keepdim:
+        return x
+    kept = [extent for at, extent in enumerate(like.size) if at not in all_dims(like, dim)]
+    return reshape(build, x, kept)
+
+
+@lowering(aten.var.correction)
+def var(build: Builder, x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
+    """The variance."""
+    spread, _ = moments(build, x, dim, correction)
+    return convert(build, _squeezed(build, spread, x, dim, keepdim), x.dtype)
+
+
+@lowering(aten.var.dim)
+def var_dim(build: Builder, x: Value, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Value:
+    """The variance."""
+    return var(build, x, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@lowering(aten.std.correction)
+def std(build: Builder, x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
+    """The square root of the variance."""
+    spread, _ = moments(build, x, dim, correction)
+    root = elementwise(build, lambda v: apply("sqrt", v), (spread,))
+    return convert(build, _squeezed(build, root, x, dim, keepdim), x.dtype)
+
+
+@lowering(aten.var_mean.correction)
+def var_mean(
+    build: Builder, x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Value, Value]:
+    """The variance and the mean."""
+    spread, average = moments(build, x, dim, correction)
+    return (
+        convert(build, _squeezed(build, spread, x, dim, keepdim), x.dtype),
+        convert(build, _squeezed(build, average, x, dim, keepdim), x.dtype),
+    )
+
+
+# -- lengths --------------------------------------------------------------------------------------
+
+
+@lowering(aten.linalg_vector_norm.default)
+def vector_norm(
+    build: Builder,
+    x: Value,
+    ord: Any = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Value:
+    """The length of a vector, by its order."""
+    dtype = dtype or x.dtype
+    if not dtype.is_floating_point:
+        raise NoLowering(f"the norm of {x.dtype}")
+    wide = convert(build, x, compute_dtype(dtype))
+    before, kind, after = _norm_of(float(ord))
+    result = reduce(build, elementwise(build, before, (wide,)), dim, keepdim, kind)
+    return convert(build, elementwise(build, after, (result,)), dtype)
+
+
+def _norm_of(order: float) -> tuple[Callable[[Expr], Expr], str, Callable[[Expr], Expr]]:
+    if order == 0.0:
+        return (lambda a: cast(apply("ne", a, 0.0), a.dtype)), "sum", (lambda s: s)
+    if order == 1.0:
+        return (lambda a: apply("abs", a)), "sum", (lambda s: s)
+    if order == 2.0:
+        return (lambda a: a * a), "sum", (lambda s: apply("sqrt", s))
+    if math.isinf(order):
+        return (lambda a: apply("abs", a)), ("max" if order > 0 else "min"), (lambda s: s)
+    return (lambda a: apply("pow", apply("abs", a), order)), "sum", (lambda s: apply("pow", s, 1.0 / order))

@@ -1,0 +1,121 @@
+"""A tensor that is not computed yet: its shape, and a body that says how one element is made.
+
+    x + 1          Value(size=(4, 8), body=x[i0, i1] + 1.0)
+    (x + 1).t()    Value(size=(8, 4), body=x[i1, i0] + 1.0)       moved(), no new buffer
+
+In torch: torch/_inductor/ir.py (TensorBox, StorageBox, the views). Read next:
+nbcompile/lowering/builder.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, cast, compute_dtype, substitute
+from nbcompile.ir.index import (
+    ZERO,
+    Index,
+    Ranges,
+    Symbol,
+    indices,
+    is_one,
+    loop_variable,
+    loop_variables,
+    same,
+    simplify,
+)
+from nbcompile.lowering.registry import NoLowering
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor as a body over ``i0 < size[0], i1 < size[1], ...``.
+
+    The body has the dtype that the kernel computes in: float32 where the
+    tensor is bfloat16 or float16.
+    """
+
+    dtype: torch.dtype
+    device: torch.device
+    size: tuple[Index, ...]
+    body: Expr
+    from_nodes: tuple[str, ...] = ()
+    """The fx nodes whose work is inside the body."""
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.size)
+
+    def ranges(self) -> Ranges:
+        """The size of each loop variable."""
+        return {loop_variable(at): size for at, size in enumerate(self.size)}
+
+
+def load(buffer: str, dtype: torch.dtype, device: torch.device, size: Sequence[Index]) -> Value:
+    """The whole of a buffer."""
+    body = Load(buffer, loop_variables(len(size)), dtype)
+    return Value(dtype, device, tuple(size), cast(body, compute_dtype(dtype)))
+
+
+def moved(value: Value, size: Sequence[Index], position: Sequence[Index], gathers: tuple[Gather, ...] = ()) -> Value:
+    """A tensor of another size whose element at ``(i0, i1, ...)`` is the value's at ``position``."""
+    mapping: dict[Symbol, Index] = {
+        loop_variable(at): place for at, place in enumerate(position) if place != loop_variable(at)
+    }
+    new_ranges = {loop_variable(at): extent for at, extent in enumerate(size)}
+    body = (
+        substitute(value.body, mapping, gathers, lambda index: simplify(index, new_ranges)) if mapping else value.body
+    )
+    return Value(value.dtype, value.device, tuple(size), body, value.from_nodes)
+
+
+def whole_load(value: Value) -> Load | None:
+    """The load that a value consists of, where it is nothing but one (a view of a buffer)."""
+    body = value.body
+    if isinstance(body, Apply) and body.op == "cast" and body.dtype == compute_dtype(value.dtype):
+        body = body.args[0]
+    return body if isinstance(body, Load) and body.dtype == value.dtype else None
+
+
+def is_free(value: Value) -> bool:
+    """Whether an element costs nothing to make again: a load, a number, an index, or one cast of these."""
+    body = value.body
+    while isinstance(body, Apply) and body.op == "cast":
+        body = body.args[0]
+    return isinstance(body, (Load, Constant, IndexOf)) and not getattr(body, "gathers", ())
+
+
+def broadcast_size(*sizes: Sequence[Index]) -> tuple[Index, ...]:
+    """The shape that torch broadcasts shapes to."""
+    ndim = max(map(len, sizes), default=0)
+    result: list[Index] = []
+    for at in range(ndim):
+        extents = [size[at - ndim + len(size)] for size in sizes if at - ndim + len(size) >= 0]
+        others = [extent for extent in extents if not is_one(extent)]
+        if any(not same(others[0], other) for other in others[1:]):
+            raise NoLowering(f"sizes {others} of one dimension cannot be shown to be equal")
+        result.append(others[0] if others else extents[0])
+    return tuple(result)
+
+
+def expanded(value: Value, size: Sequence[Index]) -> Value:
+    """Broadcast to a size with at least as many dimensions."""
+    if value.size == tuple(size):
+        return value
+    missing = len(size) - value.ndim
+    position = [ZERO if is_one(extent) else loop_variable(at + missing) for at, extent in enumerate(value.size)]
+    return moved(value, size, position)
+
+
+def joined_nodes(*parts: tuple[str, ...]) -> tuple[str, ...]:
+    """All names in order, each once."""
+    return tuple(dict.fromkeys(name for part in parts for name in part))
+
+
+def shape_of(tensor: torch.Tensor) -> tuple[Index, ...]:
+    """The size of a (fake) tensor."""
+    return indices(tensor.shape)

@@ -1,0 +1,514 @@
+"""Operators that only move elements: no buffer, another index into the old one.
+
+    x.t()             x[i1, i0]
+    x[:, 1::2]        x[i0, 2*i1 + 1]
+    x.reshape(2, 12)  of (4, 6): x[2*i0 + i1 // 6, i1 % 6]
+    cat([a, b])       a[i0] where i0 < 4, else b[i0 - 4]
+
+In torch: torch/_inductor/ir.py (PermuteView, View, SliceView, ...). Read next:
+nbcompile/lowering/indexing.py
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from nbcompile.ir.expr import Expr, IndexOf, Masked, apply, constant
+from nbcompile.ir.index import (
+    ONE,
+    ZERO,
+    Index,
+    Mod,
+    constant as known_number,
+    divide,
+    flatten,
+    index,
+    indices,
+    is_one,
+    loop_variable,
+    loop_variables,
+    product,
+    remainder,
+    same,
+    unflatten,
+)
+from nbcompile.ir.layout import Layout
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.pointwise import common_device, convert, promoted
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, expanded, joined_nodes, moved, whole_load
+
+aten = torch.ops.aten
+_TO_THE_END = 2**63 - 1
+
+
+def dimension(dim: int, ndim: int) -> int:
+    """A dimension counted from the front (a scalar has one to name)."""
+    return dim % max(ndim, 1)
+
+
+# -- the same elements, other dimensions ----------------------------------------------------------
+
+
+@lowering(aten.alias.default, aten.detach.default, aten.lift.default, aten.lift_fresh.default)
+def alias(_: Builder, x: Value) -> Value:
+    """The value itself."""
+    return x
+
+
+@lowering(aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten._reshape_alias.default)
+def reshape(_: Builder, x: Value, size: Sequence[Any], *__: Any) -> Value:
+    """The elements in order, counted into another shape."""
+    new = _with_inferred(indices(size), x.size)
+    if new == x.size:
+        return x
+    return moved(x, new, _regrouped(x.size, new))
+
+
+def _with_inferred(size: tuple[Index, ...], old: tuple[Index, ...]) -> tuple[Index, ...]:
+    if not any(extent == -1 for extent in size):
+        return size
+    known = product(extent for extent in size if extent != -1)
+    missing = sympy.cancel(product(old) / known) if known != 0 else ZERO
+    return tuple(missing if extent == -1 else extent for extent in size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _regrouped(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[Index]:
+    """For each old dimension, its index over the new loop variables.
+
+    Dimensions are paired off in the smallest groups with equal products, so
+    that ``(8, 128) -> (8, 4, 32)`` divides nothing.
+    """
+    position: list[Index] = []
+    at = 0
+    ranges = {loop_variable(n): extent for n, extent in enumerate(new)}
+    for old_group, new_group in _groups(old, new):
+        variables = [ZERO if is_one(new[at + n]) else loop_variable(at + n) for n in range(len(new_group))]
+        place = flatten(variables, new_group)
+        position += unflatten(place, old_group, ranges)
+        at += len(new_group)
+    return position
+
+
+def _groups(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[tuple[tuple[Index, ...], tuple[Index, ...]]]:
+    groups = []
+    start, begun = 0, 0
+    one, two = ONE, ONE
+    stop, ended = 0, 0
+    while stop < len(old) or ended < len(new):
+        # Take from the side that is behind; both where they are level.
+        if stop < len(old) and (ended >= len(new) or same(one, two) or _smaller(one, two)):
+            one = one * old[stop]
+            stop += 1
+            if not same(one, two):
+                continue
+        elif ended < len(new):
+            two = two * new[ended]
+            ended += 1
+        if same(one, two) and stop > start and ended > begun:
+            groups.append((old[start:stop], new[begun:ended]))
+            start, begun, one, two = stop, ended, ONE, ONE
+    if start < stop or begun < ended:
+        if groups:
+            # Sizes of 1 at the end, or products that could not be compared: joined to the last group.
+            last_old, last_new = groups.pop()
+            groups.append((last_old + old[start:stop], last_new + new[begun:ended]))
+        else:
+            groups.append((old, new))
+    return groups
+
+
+def _smaller(one: Index, two: Index) -> bool:
+    first, second = known_number(one), known_number(two)
+    if first is not None and second is not None:
+        return first < second
+    difference = sympy.expand(two - one)
+    return bool(difference.is_positive) or known_number(one) == 1
+
+
+@lowering(aten.permute.default)
+def permute(_: Builder, x: Value, dims: Sequence[int]) -> Value:
+    """The dimensions in another order."""
+    order = [dimension(dim, x.ndim) for dim in dims]
+    position: list[Index] = [ZERO] * x.ndim
+    for new, old in enumerate(order):
+        position[old] = loop_variable(new)
+    return moved(x, [x.size[old] for old in order], position)
+
+
+@lowering(aten.transpose.int)
+def transpose(build: Builder, x: Value, dim0: int, dim1: int) -> Value:
+    """Two dimensions swapped."""
+    if x.ndim == 0:
+        return x
+    order = list(range(x.ndim))
+    one, two = dimension(dim0, x.ndim), dimension(dim1, x.ndim)
+    order[one], order[two] = order[two], order[one]
+    return permute(build, x, order)
+
+
+@lowering(aten.t.default)
+def t(build: Builder, x: Value) -> Value:
+    """A matrix transposed."""
+    return x if x.ndim < 2 else permute(build, x, [1, 0])
+
+
+@lowering(aten.expand.default)
+def expand(_: Builder, x: Value, size: Sequence[Any], *, implicit: bool = False) -> Value:
+    """Dimensions of size 1 repeated."""
+    wanted = indices(size)
+    missing = len(wanted) - x.ndim
+    full = tuple(x.size[at - missing] if extent == -1 and at >= missing else extent for at, extent in enumerate(wanted))
+    return expanded(x, full)
+
+
+@lowering(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
+def squeeze(_: Builder, x: Value, dim: int | Sequence[int] | None = None) -> Value:
+    """Dimensions of size 1 left out."""
+    if dim is None:
+        asked = set(range(x.ndim))
+    else:
+        asked = {dimension(each, x.ndim) for each in ([dim] if isinstance(dim, int) else dim)}
+    kept = [at for at in range(x.ndim) if not (at in asked and is_one(x.size[at]))]
+    position: list[Index] = [ZERO] * x.ndim
+    for new, old in enumerate(kept):
+        position[old] = loop_variable(new)
+    return moved(x, [x.size[at] for at in kept], position)
+
+
+@lowering(aten.unsqueeze.default)
+def unsqueeze(_: Builder, x: Value, dim: int) -> Value:
+    """A dimension of size 1 put in."""
+    at = dim % (x.ndim + 1)
+    size = [*x.size[:at], ONE, *x.size[at:]]
+    return moved(x, size, [loop_variable(n + (n >= at)) for n in range(x.ndim)])
+
+
+# -- some of the elements -------------------------------------------------------------------------
+
+
+def _moved_along(x: Value, dim: int, size: Index, place: Index) -> Value:
+    """Other indices along one dimension."""
+    position: list[Index] = list(loop_variables(x.ndim))
+    position[dim] = place
+    return moved(x, [*x.size[:dim], size, *x.size[dim + 1 :]], position)
+
+
+@lowering(aten.select.int)
+def select(_: Builder, x: Value, dim: int, at: Any) -> Value:
+    """One index of a dimension, which goes."""
+    dim = dimension(dim, x.ndim)
+    place = from_the_end(index(at), x.size[dim])
+    position = [place if n == dim else loop_variable(n - (n > dim)) for n in range(x.ndim)]
+    return moved(x, [*x.size[:dim], *x.size[dim + 1 :]], position)
+
+
+def from_the_end(place: Index, extent: Index) -> Index:
+    """A place counted from the front, where it may be negative."""
+    number = known_number(place)
+    if number is None and not place.is_nonnegative:
+        raise NoLowering(f"the index {place}, whose sign is not known")
+    return place + extent if number is not None and number < 0 else place
+
+
+@lowering(aten.slice.Tensor)
+def slice_(build: Builder, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Value:
+    """``x[start:end:step]`` along one dimension."""
+    dim = dimension(dim, x.ndim)
+    first, extent, stride = slice_bounds(build, x.size[dim], start, end, step)
+    if first == ZERO and is_one(stride) and same(extent, x.size[dim]):
+        return x
+    return _moved_along(x, dim, extent, first + stride * loop_variable(dim))
+
+
+def slice_bounds(build: Builder, extent: Index, start: Any, end: Any, step: Any) -> tuple[Index, Index, Index]:
+    """Where a slice begins, how many elements it has, and its step."""
+    first = _clamped(build, index(0 if start is None else start), extent)
+    last = extent if end is None or end == _TO_THE_END else _clamped(build, index(end), extent)
+    stride = index(step)
+    count = last - first
+    number = known_number(count)
+    if number is not None and known_number(stride) is not None:
+        return first, index(max(0, -(-number // int(stride)))), stride
+    if not build.is_true(count >= 0):
+        raise NoLowering(f"a slice of symbolic length {count}")
+    return first, divide(count + stride - 1, stride, {}), stride
+
+
+def _clamped(build: Builder, place: Index, extent: Index) -> Index:
+    number, size = known_number(place), known_number(extent)
+    if number is not None and size is not None:
+        return index(min(max(number + size if number < 0 else number, 0), size))
+    if number == 0 or same(place, extent):
+        return place
+    if number is not None and number < 0:
+        place = place + extent
+    # Python's slices stop at the ends; of a symbolic bound it must be known on which side it lies.
+    if build.is_true(place >= extent):
+        return extent
+    if build.is_true(place <= 0):
+        return ZERO
+    if not (build.is_true(place >= 0) and build.is_true(place <= extent)):
+        raise NoLowering(f"a slice that ends at {place} of {extent}")
+    return place
+
+
+@lowering(aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes)
+def split(_: Builder, x: Value, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
+    """Pieces along one dimension."""
+    dim = dimension(dim, x.ndim)
+    extent = known_number(x.size[dim])
+    if not isinstance(sizes, (list, tuple)):
+        each = known_number(index(sizes))
+        if each is None or extent is None:
+            raise NoLowering("a split into a symbolic number of pieces")
+        sizes = [min(each, extent - at) for at in range(0, extent, each)] if each else [0]
+    pieces: list[Value] = []
+    start: Index = ZERO
+    for size in indices(sizes):
+        pieces.append(_moved_along(x, dim, size, start + loop_variable(dim)))
+        start = start + size
+    return tuple(pieces)
+
+
+@lowering(aten.unbind.int)
+def unbind(build: Builder, x: Value, dim: int = 0) -> tuple[Value, ...]:
+    """One piece for each index of a dimension."""
+    extent = known_number(x.size[dimension(dim, x.ndim)])
+    if extent is None:
+        raise NoLowering("an unbind into a symbolic number of pieces")
+    return tuple(select(build, x, dim, at) for at in range(extent))
+
+
+@lowering(aten.diagonal.default)
+def diagonal(_: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """The diagonal of two dimensions, as the last one."""
+    one, two = dimension(dim1, x.ndim), dimension(dim2, x.ndim)
+    rows, columns = known_number(x.size[one]), known_number(x.size[two])
+    if rows is None or columns is None:
+        raise NoLowering("a diagonal of symbolic length")
+    extent = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    kept = [at for at in range(x.ndim) if at not in (one, two)]
+    position: list[Index] = [ZERO] * x.ndim
+    for new, old in enumerate(kept):
+        position[old] = loop_variable(new)
+    along = loop_variable(len(kept))
+    position[one], position[two] = along + max(0, -offset), along + max(0, offset)
+    return moved(x, [*(x.size[at] for at in kept), index(extent)], position)
+
+
+@lowering(aten.unfold.default)
+def unfold(_: Builder, x: Value, dim: int, size: int, step: int) -> Value:
+    """Windows along a dimension; the window is the new last dimension."""
+    dim = dimension(dim, x.ndim)
+    if x.ndim == 0:
+        raise NoLowering("unfold of a scalar")
+    windows = divide(x.size[dim] - size, index(step), {}) + 1
+    position: list[Index] = list(loop_variables(x.ndim))
+    position[dim] = position[dim] * step + loop_variable(x.ndim)
+    return moved(x, [*x.size[:dim], windows, *x.size[dim + 1 :], index(size)], position)
+
+
+@lowering(aten.as_strided.default)
+def as_strided(build: Builder, x: Value, size: Any, stride: Any, storage_offset: Any = None) -> Value:
+    """Any strides over a buffer's memory; possible where the buffer is row-major and the place plain."""
+    single = whole_load(x)
+    if single is None or single.gathers or single.index != loop_variables(x.ndim):
+        raise NoLowering("as_strided of what is no whole buffer")
+    tensor = build.tensors[single.buffer]
+    if tensor.layout.size != x.size or not _is_row_major(tensor.layout):
+        raise NoLowering("as_strided of a buffer that is not row-major")
+    fake = build.node.args[0].meta["val"] if build.node is not None and build.node.args else None  # type: ignore[union-attr]
+    own = index(fake.storage_offset()) if isinstance(fake, torch.Tensor) else ZERO
+    start = ZERO if storage_offset is None else index(storage_offset) - own
+    layout = Layout(indices(size), indices(stride), start)
+    elements, span = known_number(tensor.layout.elements), known_number(layout.span)
+    if elements is None or span is None or span > elements or (known_number(start) or 0) < 0:
+        raise NoLowering("as_strided beyond the elements of its buffer")
+    ranges = {loop_variable(at): extent for at, extent in enumerate(layout.size)}
+    place = layout.at(loop_variables(len(layout.size)))
+    return moved(x, layout.size, unflatten(place, x.size, ranges))
+
+
+def _is_row_major(layout: Layout) -> bool:
+    step: Index = ONE
+    for extent, stride in reversed(list(zip(layout.size, layout.stride, strict=True))):
+        if not is_one(extent) and not same(stride, step):
+            return False
+        step = step * extent
+    return True
+
+
+# -- elements repeated or in another order --------------------------------------------------------
+
+
+@lowering(aten.flip.default)
+def flip(_: Builder, x: Value, dims: Sequence[int]) -> Value:
+    """Some dimensions backwards."""
+    turned = {dimension(dim, x.ndim) for dim in dims} if x.ndim else set()
+    position = [x.size[at] - 1 - loop_variable(at) if at in turned else loop_variable(at) for at in range(x.ndim)]
+    return moved(x, x.size, position)
+
+
+@lowering(aten.roll.default)
+def roll(build: Builder, x: Value, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Value:
+    """Moved along, what falls off coming in again at the front."""
+    if not dims:
+        flat = reshape(build, x, [-1])
+        return reshape(build, roll(build, flat, shifts, [0]), x.size)
+    for shift, dim in zip(indices(shifts), dims, strict=True):
+        at = dimension(dim, x.ndim)
+        extent, by = known_number(x.size[at]), known_number(shift)
+        if by is None:
+            raise NoLowering("a roll by a symbolic distance")
+        if extent is None:
+            # by * (size - 1) is -by, but for whole turns, and never negative.
+            forward = by * (x.size[at] - 1) if by > 0 else sympy.Integer(-by)
+            x = _moved_along(x, at, x.size[at], Mod(loop_variable(at) + forward, x.size[at]))
+        elif extent and by % extent:
+            x = _moved_along(x, at, x.size[at], Mod(loop_variable(at) + (-by) % extent, extent))
+    return x
+
+
+@lowering(aten.repeat.default)
+def repeat(_: Builder, x: Value, repeats: Sequence[Any]) -> Value:
+    """The whole tensor again and again along each dimension."""
+    times = indices(repeats)
+    missing = len(times) - x.ndim
+    old = (*[ONE] * missing, *x.size)
+    size = [extent * count for extent, count in zip(old, times, strict=True)]
+    ranges = {loop_variable(at): extent for at, extent in enumerate(size)}
+    position = [
+        ZERO if is_one(old[at]) else loop_variable(at) if is_one(times[at])
+        else remainder(loop_variable(at), old[at], ranges)
+        for at in range(missing, len(times))
+    ]  # fmt: skip
+    return moved(x, size, position)
+
+
+# -- pieces put together --------------------------------------------------------------------------
+
+
+def below(place: Index, bound: Index) -> Expr:
+    """``place < bound``, as a value."""
+    return apply("lt", IndexOf(place, torch.int64), _number(bound))
+
+
+def at_least(place: Index, bound: Index) -> Expr:
+    """``place >= bound``, as a value."""
+    return apply("ge", IndexOf(place, torch.int64), _number(bound))
+
+
+def _number(place: Index) -> Expr:
+    number = known_number(place)
+    return IndexOf(place, torch.int64) if number is None else constant(number, torch.int64)
+
+
+def both(conditions: list[Expr]) -> Expr:
+    """All of several conditions."""
+    result = conditions[0]
+    for each in conditions[1:]:
+        result = apply("logical_and", result, each)
+    return result
+
+
+_CAT_LIMIT = 8
+
+
+@lowering(aten.cat.default)
+def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """One after the other along a dimension."""
+    # A 1-d tensor without elements may stand among others of any shape.
+    parts = [each for each in tensors if not (each.ndim == 1 and each.size[0] == 0)] or [tensors[0]]
+    if len(parts) > _CAT_LIMIT:
+        raise NoLowering(f"a concatenation of more than {_CAT_LIMIT} tensors: ATen copies each in one go")
+    device = common_device(list(tensors))
+    dtype = promoted(*tensors)
+    dim = dimension(dim, parts[0].ndim)
+    # A part that is empty along the dimension contributes no element: nothing may be loaded from it.
+    parts = [each for each in parts if each.size[dim] != 0] or parts[:1]
+    parts = [convert(build, each, dtype) for each in parts]
+    total = sympy.Add(*(each.size[dim] for each in parts))
+    size = (*parts[0].size[:dim], total, *parts[0].size[dim + 1 :])
+    along = loop_variable(dim)
+    ends: list[Index] = []
+    for each in parts:
+        ends.append((ends[-1] if ends else ZERO) + each.size[dim])
+    body: Expr | None = None
+    for each, end in reversed(list(zip(parts, ends, strict=True))):
+        # Where a part of one row is read at all, it is read at 0.
+        place = ZERO if is_one(each.size[dim]) else along - (end - each.size[dim])
+        piece = _moved_along(each, dim, total, place).body
+        body = piece if body is None else Masked(below(along, end), piece, body)
+    assert body is not None
+    nodes = joined_nodes(*(each.from_nodes for each in parts), build.here())
+    return Value(dtype, device, size, body, nodes)
+
+
+@lowering(aten.stack.default)
+def stack(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """One after the other along a new dimension."""
+    at = dim % (tensors[0].ndim + 1)
+    return cat(build, [unsqueeze(build, each, at) for each in tensors], at)
+
+
+@lowering(aten.constant_pad_nd.default)
+def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -> Value:
+    """A border of one number around (negative: elements cut off)."""
+    before, after = [ZERO] * x.ndim, [ZERO] * x.ndim
+    amounts = indices(pad)
+    for n in range(len(amounts) // 2):
+        before[x.ndim - 1 - n], after[x.ndim - 1 - n] = amounts[2 * n], amounts[2 * n + 1]
+    size = tuple(one + extent + two for one, extent, two in zip(before, x.size, after, strict=True))
+    inner = moved(x, size, [loop_variable(at) - before[at] for at in range(x.ndim)])
+    conditions: list[Expr] = []
+    for at in range(x.ndim):
+        if before[at] != ZERO and not before[at].is_nonpositive:
+            conditions.append(at_least(loop_variable(at), before[at]))
+        if after[at] != ZERO and not after[at].is_nonpositive:
+            conditions.append(below(loop_variable(at), before[at] + x.size[at]))
+    if not conditions:
+        return inner
+    body = Masked(both(conditions), inner.body, constant(value, inner.body.dtype))
+    return Value(x.dtype, x.device, size, body, joined_nodes(x.from_nodes, build.here()))
+
+
+@lowering(aten.slice_scatter.default)
+def slice_scatter(
+    build: Builder, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Value:
+    """``x`` with a slice replaced by ``source``."""
+    dim = dimension(dim, x.ndim)
+    first, extent, stride = slice_bounds(build, x.size[dim], start, end, step)
+    if extent == 0:
+        return x
+    source = convert(build, expanded(source, [*x.size[:dim], extent, *x.size[dim + 1 :]]), x.dtype)
+    along = loop_variable(dim)
+    ranges = x.ranges()
+    conditions: list[Expr] = []
+    if first != ZERO:
+        conditions.append(at_least(along, first))
+    past = first + stride * (extent - 1) + 1
+    if not same(past, x.size[dim]):
+        conditions.append(below(along, past))
+    if not is_one(stride):
+        off = Mod(along + sympy.Mod(-first, stride), stride)
+        conditions.append(apply("eq", IndexOf(off, torch.int64), 0))
+    inner = _moved_along(source, dim, x.size[dim], divide(along - first, stride, ranges))
+    body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
+    return Value(x.dtype, x.device, x.size, body, joined_nodes(x.from_nodes, source.from_nodes, build.here()))
+
+
+@lowering(aten.select_scatter.default)
+def select_scatter(build: Builder, x: Value, source: Value, dim: int, at: Any) -> Value:
+    """``x`` with one index of a dimension replaced by ``source``."""
+    dim = dimension(dim, x.ndim)
+    place = from_the_end(index(at), x.size[dim])
+    row = unsqueeze(build, source, dim)
+    return slice_scatter(build, x, row, dim, place, place + 1)

@@ -1,0 +1,288 @@
+"""Compiler values as record entries: fx graphs to ``Graph`` and ``Node``, this machine to ``Environment``.
+
+    linear = torch._C._nn.linear(l_x_, l_w_)       an fx node
+    Node("0/0.n2", "linear", "call_function", "torch.nn.functional.linear", "(l_x_, l_w_)", ...)
+
+What a reader sees is spelled as a person would write it, and is the same for
+two compiles of one program: no addresses, no counters of the process.
+
+In torch: torch/fx/graph_module.py (print_readable), torch/_logging/. Read
+next: nbcompile/record/model.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.metadata
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile.capture.node_meta import ORIGIN, STACK
+from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction
+from nbcompile.ir.printer import print_body, print_index
+from nbcompile.record import model
+
+# Where people find a function, in the order in which they would look.
+HOMES: tuple[tuple[str, ModuleType], ...] = (
+    ("torch", torch),
+    ("torch.nn.functional", torch.nn.functional),
+    ("torch.linalg", torch.linalg),
+    ("torch.fft", torch.fft),
+    ("torch.special", torch.special),
+)
+
+
+def graph(
+    module: torch.fx.GraphModule,
+    compile_id: str,
+    stage: str = "captured",
+    sources: Mapping[str, str] | None = None,
+    captured: torch.fx.Graph | None = None,
+) -> model.Graph:
+    """One fx graph, as data.
+
+    Args:
+        module: the graph; its nodes carry what tracing knew (``val`` or ``example_value``, stacks).
+        compile_id: ``"0/0"``.
+        stage: ``captured``, ``inference``, ``joint``, ``forward`` or ``backward``.
+        sources: for placeholders of the captured graph, by name: the expression that each is read from.
+        captured: the graph that this one was made from.
+    """
+    ids = node_ids(module.graph, compile_id, stage)
+    origins = node_ids(captured, compile_id) if captured is not None else {}
+    nodes = tuple(_node(each, ids, origins, sources or {}) for each in module.graph.nodes)
+    return model.Graph(f"{compile_id}.{stage}", stage, nodes, code(module))
+
+
+def node_ids(fx_graph: torch.fx.Graph, compile_id: str, stage: str = "captured") -> dict[str, str]:
+    """The id of every node, by name: ``0/0.n3`` in the captured graph, ``0/0.forward.n3`` in later ones."""
+    prefix = f"{compile_id}.n" if stage == "captured" else f"{compile_id}.{stage}.n"
+    return {node.name: f"{prefix}{position}" for position, node in enumerate(fx_graph.nodes)}
+
+
+def code(module: torch.fx.GraphModule) -> str:
+    """The graph as Python, with shapes and the user's lines between."""
+    text: str = module.print_readable(print_output=False)
+    return re.sub(r"^class \S+\(torch\.nn\.Module\):", "class GraphModule(torch.nn.Module):", text.strip()) + "\n"
+
+
+def _node(
+    node: torch.fx.Node, ids: Mapping[str, str], origins: Mapping[str, str], sources: Mapping[str, str]
+) -> model.Node:
+    tensor = tensor_of(node)
+    return model.Node(
+        id=ids[node.name],
+        name=node.name,
+        op=node.op,
+        target=target_name(node.target),
+        arguments=arguments(node),
+        inputs=tuple(ids[each.name] for each in node.all_input_nodes),
+        shape=None if tensor is None else tuple(str(size) for size in tensor.shape),
+        stride=None if tensor is None or tensor.layout != torch.strided else tuple(str(s) for s in tensor.stride()),
+        dtype="" if tensor is None else dtype_name(tensor.dtype),
+        device="" if tensor is None else str(tensor.device),
+        source=sources.get(node.name, ""),
+        stack=stack(node),
+        from_nodes=tuple(origins[name] for name in node.meta.get(ORIGIN, ()) if name in origins),
+    )
+
+
+# --- what code generation made ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """How things of one ATen graph are called in the record of its frame."""
+
+    prefix: str
+    """Of ids: ``0/0.forward.``"""
+    group: str
+    """Of names: ``forward.`` or ``backward.`` where a frame has both, else nothing."""
+    nodes: Mapping[str, str]
+    """Ids of the graph's nodes, by name."""
+
+    def of_nodes(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Ids for names of nodes."""
+        return tuple(self.nodes[name] for name in names if name in self.nodes)
+
+
+def labels(fx_graph: torch.fx.Graph, compile_id: str, stage: str) -> Labels:
+    """The labels for one ATen graph."""
+    group = "" if stage == "inference" else f"{stage}."
+    return Labels(f"{compile_id}.{stage}.", group, node_ids(fx_graph, compile_id, stage))
+
+
+def buffers(program: Program, names: Labels) -> tuple[model.Buffer, ...]:
+    """What a program computes, without its inputs."""
+    externs = {each.name: each for each in program.buffers if isinstance(each, Extern)}
+    shown = [each for each in program.buffers if isinstance(each, (Pointwise, Reduction, ExternOutput))]
+    return tuple(_buffer(each, externs, names) for each in shown)
+
+
+def _buffer(buffer: Pointwise | Reduction | ExternOutput, externs: Mapping[str, Extern], names: Labels) -> model.Buffer:
+    body = print_body(buffer)
+    if isinstance(buffer, ExternOutput):
+        body = body.replace(buffer.extern, print_body(externs[buffer.extern]), 1)
+    return model.Buffer(
+        id=names.prefix + buffer.name,
+        name=names.group + buffer.name,
+        kind="extern" if isinstance(buffer, ExternOutput) else type(buffer).__name__.lower(),
+        shape=tuple(print_index(each) for each in buffer.layout.size),
+        dtype=dtype_name(buffer.dtype),
+        body=body,
+        from_nodes=names.of_nodes(buffer.from_nodes),
+    )
+
+
+def fusions(decisions: Iterable[model.FusionDecision], names: Labels) -> tuple[model.FusionDecision, ...]:
+    """The fusion ledger."""
+    group = names.group
+    return tuple(dataclasses.replace(each, first=group + each.first, second=group + each.second) for each in decisions)
+
+
+def kernels(described: Iterable[model.Kernel], names: Labels) -> tuple[model.Kernel, ...]:
+    """Kernels as codegen describes them, with ids that are unique in the frame."""
+    return tuple(
+        dataclasses.replace(
+            each,
+            id=names.prefix + each.id.lstrip("."),
+            name=each.name if each.language == "aten" else names.group + each.name,
+            buffers=tuple(names.prefix + buffer for buffer in each.buffers),
+            from_nodes=names.of_nodes(each.from_nodes),
+            lines=tuple(model.KernelLine(line.line, names.of_nodes(line.nodes)) for line in each.lines),
+        )
+        for each in described
+    )
+
+
+def wrapper(text: str, names: Labels) -> str:
+    """The program that allocates and launches; a frame with two graphs has two, one below the other."""
+    return f"# {names.group.rstrip('.')}\n{text}\n" if names.group else text
+
+
+# --- spelling --------------------------------------------------------------------------------------------------------
+
+
+def tensor_of(node: torch.fx.Node) -> torch.Tensor | None:
+    """The (fake) tensor that a node computes; None for numbers and tuples."""
+    for key in ("val", "example_value"):
+        value = node.meta.get(key)
+        if isinstance(value, torch.Tensor):
+            return value
+    return None
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """``float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def target_name(target: object) -> str:
+    """What a node calls, spelled as a person writes it: ``torch.sin``, ``aten.add.Tensor``, ``operator.add``."""
+    if isinstance(target, str):
+        return target
+    if isinstance(target, torch._ops.OperatorBase):
+        return str(target)
+    known = _public_names().get(id(target))
+    if known is not None:
+        return known
+    name = getattr(target, "__name__", "")
+    owner = getattr(target, "__module__", None) or ""
+    if owner in {"_operator", "math", "builtins"}:
+        return f"{owner.lstrip('_')}.{name}".removeprefix("builtins.")
+    qualified = getattr(target, "__qualname__", "") or name or type(target).__name__
+    return f"{owner}.{qualified}" if owner else str(qualified)
+
+
+@functools.cache
+def _public_names() -> dict[int, str]:
+    """Functions of torch by their id (they live as long as torch does), under the name that people use."""
+    names: dict[int, str] = {}
+    for home, module in HOMES:
+        for name, value in vars(module).items():
+            if callable(value) and not name.startswith("_") and not isinstance(value, type):
+                names.setdefault(id(value), f"{home}.{name}")
+    return names
+
+
+def arguments(node: torch.fx.Node) -> str:
+    """Positional and keyword arguments: ``(l_x_, 2, dim=1)``."""
+    positional = [_spell(each) for each in node.args]
+    keywords = [f"{name}={_spell(each)}" for name, each in node.kwargs.items()]
+    return f"({', '.join(positional + keywords)})"
+
+
+def _spell(value: Any) -> str:
+    match value:
+        case torch.fx.Node():
+            return value.name
+        case list():
+            return f"[{_spell_all(value)}]"
+        case tuple():
+            return f"({_spell_all(value)}{',' if len(value) == 1 else ''})"
+        case dict():
+            return "{" + ", ".join(f"{_spell(key)}: {_spell(each)}" for key, each in value.items()) + "}"
+        case slice():
+            return f"slice({_spell(value.start)}, {_spell(value.stop)}, {_spell(value.step)})"
+        case torch.nn.Parameter() | torch.Tensor():
+            return f"<tensor {tuple(value.shape)}>"
+        case type() | torch._ops.OperatorBase():
+            return target_name(value)
+        case _ if callable(value):
+            return target_name(value)
+        case _:
+            return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def _spell_all(values: Iterable[Any]) -> str:
+    return ", ".join(_spell(each) for each in values)
+
+
+def stack(node: torch.fx.Node) -> tuple[model.StackLine, ...]:
+    """The user's lines that led to a node, outermost first."""
+    lines: tuple[model.StackLine, ...] | None = node.meta.get(STACK)
+    return lines if lines is not None else parse_stack(node.meta.get("stack_trace") or "")
+
+
+_STACK_LINE = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)$')
+
+
+def parse_stack(text: str) -> tuple[model.StackLine, ...]:
+    """A traceback's text as data (what torch keeps in ``node.meta["stack_trace"]``)."""
+    lines = text.splitlines()
+    found = []
+    for position, line in enumerate(lines):
+        match = _STACK_LINE.match(line)
+        if match is None:
+            continue
+        following = lines[position + 1].strip() if position + 1 < len(lines) else ""
+        source = "" if _STACK_LINE.match(following) else following
+        found.append(model.StackLine(match["file"], int(match["line"]), match["function"].strip(), source))
+    return tuple(found)
+
+
+@functools.cache
+def environment(compiler: str = "", device: str = "cpu") -> model.Environment:
+    """This process: versions, and the C++ compiler's name where one is known."""
+    return model.Environment(
+        python=platform.python_version(),
+        torch=str(torch.__version__),
+        nbcompile=_version(),
+        device=device,
+        compiler=compiler,
+    )
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("nbcompile")
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree that was never installed
+        return ""

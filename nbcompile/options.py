@@ -1,0 +1,28 @@
+"""Every choice a user can make for one ``nbcompile.compile`` call.
+
+In torch: the arguments of torch.compile. Process-wide settings with torch's
+names live in nbcompile/config.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The arguments of one ``compile`` call, normalised."""
+
+    fullgraph: bool = False
+    """The whole function must be one graph; the first break is an error."""
+    dynamic: bool | None = None
+    """None: a size that changed becomes symbolic; True: all sizes are; False: none."""
+    backend: str | Callable[..., Callable[..., Any]] = "inductor"
+    """A name (backends.py) or ``(GraphModule, example_inputs) -> callable``."""
+    mode: str | None = None
+    backend_options: Mapping[str, object] = field(default_factory=dict)
+    recompile_limit: int | None = None
+    """None: ``config.recompile_limit``."""
+    name: str | None = None

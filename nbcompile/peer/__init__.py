@@ -1,0 +1,7 @@
+"""The real torch.compile, seen through the same record as ours.
+
+The only package that may import ``torch._dynamo`` and ``torch._inductor``:
+the compiler itself never does.
+
+In torch: all of it. Read next: nbcompile/peer/observe.py
+"""

@@ -1,0 +1,109 @@
+"""A record as JSON, and back, driven by the type hints of the dataclasses.
+
+    Guard(id="0/0.g0", kind="BOOL_MATCH", source="L['flag']", condition="L['flag'] is True")
+    {"id": "0/0.g0", "kind": "BOOL_MATCH", "source": "L['flag']", "condition": "L['flag'] is True"}
+
+Fields at their defaults are left out: files stay small, and a field that is
+added with a default does not make older files unreadable. Whatever changes the
+meaning of an existing field raises ``model.SCHEMA`` instead, and older files
+are refused by name rather than misread.
+
+In torch: nothing; TORCH_TRACE writes text for tlparse. Read next:
+nbcompile/record/links.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import types
+from typing import Any, get_args, get_origin, get_type_hints
+
+from nbcompile.record import model
+
+
+class RecordFormatError(ValueError):
+    """The text is no record that this version can read; the message says where."""
+
+
+def to_json(record: model.Record, indent: int | None = None) -> str:
+    """The record as text: ASCII, the same for equal records (times apart)."""
+    return json.dumps({"schema": record.schema, **_to_plain(record)}, indent=indent)
+
+
+def from_json(text: str) -> model.Record:
+    """The record that :func:`to_json` wrote.
+
+    Raises:
+        RecordFormatError: no JSON, another schema, or a field that is missing, unknown or of the wrong type.
+    """
+    try:
+        plain = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RecordFormatError(f"a record is JSON, and this text is not: {error}") from error
+    if not isinstance(plain, dict) or "schema" not in plain:
+        raise RecordFormatError("this JSON is no nbcompile record: it has no 'schema'")
+    if plain["schema"] != model.SCHEMA:
+        raise RecordFormatError(
+            f"the record has schema {plain['schema']!r} and this nbcompile reads schema {model.SCHEMA}: "
+            "read it with the version that wrote it, or compile again"
+        )
+    record = _from_plain(model.Record, plain, "record")
+    assert isinstance(record, model.Record)
+    return record
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_to_plain(each) for each in value]
+    if dataclasses.is_dataclass(value):
+        entries = ((each, getattr(value, each.name)) for each in dataclasses.fields(value))
+        return {each.name: _to_plain(entry) for each, entry in entries if not _is_default(each, entry)}
+    assert value is None or isinstance(value, (str, int, float, bool)), f"a record cannot hold {type(value)}"
+    return value
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    if field.default is not dataclasses.MISSING:
+        return bool(value == field.default)
+    return field.default_factory is not dataclasses.MISSING and bool(value == field.default_factory())
+
+
+def _from_plain(wanted: Any, value: Any, path: str) -> Any:
+    """Build a value of the wanted type; ``path`` says where in the file it stands."""
+    if isinstance(wanted, types.UnionType):  # only ever ``X | None`` here
+        return None if value is None else _from_plain(get_args(wanted)[0], value, path)
+    if get_origin(wanted) is tuple:
+        _require(isinstance(value, list), path, "a list", value)
+        item = get_args(wanted)[0]
+        return tuple(_from_plain(item, each, f"{path}[{index}]") for index, each in enumerate(value))
+    if dataclasses.is_dataclass(wanted):
+        _require(isinstance(value, dict), path, "an object", value)
+        return _from_object(wanted, value, path)
+    if wanted is float:
+        _require(isinstance(value, (int, float)) and not isinstance(value, bool), path, "a number", value)
+        return float(value)
+    _require(type(value) is wanted, path, f"a value of type {wanted.__name__}", value)
+    return value
+
+
+def _from_object(wanted: Any, value: dict[str, Any], path: str) -> Any:
+    hints = _hints(wanted)
+    if unknown := sorted(value.keys() - hints.keys()):
+        raise RecordFormatError(f"{path}: {wanted.__name__} has no field {unknown[0]!r}")
+    entries = {name: _from_plain(hints[name], entry, f"{path}.{name}") for name, entry in value.items()}
+    try:
+        return wanted(**entries)
+    except TypeError as error:  # a field without a default is missing; dataclasses name it
+        raise RecordFormatError(f"{path}: {error}") from error
+
+
+@functools.cache
+def _hints(wanted: type) -> dict[str, Any]:
+    return get_type_hints(wanted)
+
+
+def _require(holds: bool, path: str, expected: str, value: object) -> None:
+    if not holds:
+        raise RecordFormatError(f"{path}: expected {expected}, found {type(value).__name__}")

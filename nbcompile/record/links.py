@@ -1,0 +1,197 @@
+"""Follow the ids of a record: from a source line down to a kernel line, and back.
+
+    line 3   y = torch.sin(x) * 2
+      0/0.n1 sin, 0/0.n2 mul                   nodes of the captured graph
+        0/0.inference.n1, 0/0.inference.n2     nodes of the ATen graph
+          buf0                                 loop-level IR
+            kernel0, lines 5 and 6             generated code
+
+Each thing names only what it was made *from*; every other direction is
+derived here, once, so no stage has to keep maps for the views.
+
+In torch: torch/_inductor/debug.py (create_mapping_pre_post_grad_nodes) keeps
+such maps between pairs of stages. Read next: nbcompile/views/__init__.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from nbcompile.record.model import Break, CompiledFrame, Graph, Kernel, Node, Record, StackLine
+
+# --- one frame: lines, nodes, buffers, kernels -------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLinks:
+    """What belongs together in one frame. Built by :func:`frame_links`."""
+
+    frame: CompiledFrame
+    origins: Mapping[str, tuple[str, ...]]
+    """Id or name of a node, buffer or kernel -> captured nodes it computes."""
+    by_line: Mapping[int, tuple[str, ...]]
+    """Line of the frame's own source -> operators it led to."""
+
+    def captured(self, *ids: str) -> tuple[str, ...]:
+        """The captured nodes that these nodes, buffers or kernels compute."""
+        return _unique(origin for each in ids for origin in self.origins.get(each, ()))
+
+    def lines(self, *ids: str) -> tuple[int, ...]:
+        """The lines of the frame's own source that these ids come from."""
+        wanted = set(self.captured(*ids))
+        return tuple(line for line, nodes in sorted(self.by_line.items()) if wanted & set(nodes))
+
+    def made_into(self, node: str) -> tuple[str, ...]:
+        """Everything later that computes a captured node, in order of making."""
+        return tuple(each for each, nodes in self.origins.items() if node in nodes and each != node)
+
+
+def frame_links(frame: CompiledFrame) -> FrameLinks:
+    """Derive all directions for one frame."""
+    origins: dict[str, tuple[str, ...]] = {}
+    by_line: dict[int, list[str]] = {}
+    for node in frame.graph.nodes if frame.graph else ():
+        origins[node.id] = (node.id,)
+    for node in operators(frame.graph):
+        line = own_line(frame, node.stack)
+        if line is not None:
+            by_line.setdefault(line, []).append(node.id)
+    for names, made_from in _made_things(frame):
+        found = _unique(origin for each in made_from for origin in origins.get(each, ()))
+        for name in names:
+            # A name may stand for two things (a node and a buffer): an id never does.
+            origins[name] = _unique((*origins.get(name, ()), *found))
+    return FrameLinks(frame, origins, {line: tuple(nodes) for line, nodes in by_line.items()})
+
+
+def _made_things(frame: CompiledFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Names of each thing below the captured graph, and what it was made from."""
+    compiled = frame.compiled_graph
+    if compiled is None:
+        return
+    for graph in compiled.graphs:
+        for node in graph.nodes:
+            yield (node.id,), node.from_nodes
+    for buffer in compiled.buffers:
+        yield (buffer.id, buffer.name), buffer.from_nodes
+    for kernel in compiled.kernels:
+        yield (kernel.id,), (*kernel.from_nodes, *kernel.buffers)
+
+
+def kernel_line_nodes(links: FrameLinks, kernel: Kernel) -> dict[int, tuple[str, ...]]:
+    """Line of a kernel's text (1-based) -> captured nodes that it computes."""
+    return {each.line: links.captured(*each.nodes) for each in kernel.lines}
+
+
+def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:
+    """The line of the frame's own source in a user stack; None if it has none there."""
+    end = frame.first_line + frame.source.rstrip("\n").count("\n") + 1
+    for each in stack:
+        if each.file == frame.file and frame.first_line <= each.line < end:
+            return each.line
+    return None
+
+
+def graphs(frame: CompiledFrame) -> tuple[Graph, ...]:
+    """The captured graph and what was made of it, in order."""
+    first = (frame.graph,) if frame.graph else ()
+    return (*first, *(frame.compiled_graph.graphs if frame.compiled_graph else ()))
+
+
+def operators(graph: Graph | None) -> tuple[Node, ...]:
+    """The nodes that compute something: no inputs, attributes or output."""
+    if graph is None:
+        return ()
+    return tuple(node for node in graph.nodes if node.op in ("call_function", "call_method", "call_module"))
+
+
+# --- several frames: who called whom, which breaks are one -------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A frame and the frames that its residual program led to."""
+
+    frame: CompiledFrame
+    role: str
+    """``called``, ``resumes`` (goes on where its parent ended) or ``""`` for a root."""
+    children: tuple[TreeNode, ...] = ()
+
+
+def resume_tree(record: Record) -> tuple[TreeNode, ...]:
+    """The frames as trees: below each, the frames its residual program called.
+
+    A frame whose parent is not in the record, or comes after it, is a root:
+    every frame stands in the result exactly once.
+    """
+    first_index = {frame.id: index for index, frame in reversed(list(enumerate(record.frames)))}
+    children: dict[int | None, list[int]] = {}
+    for index, frame in enumerate(record.frames):
+        parent = first_index.get(frame.called_from or frame.resumes)
+        children.setdefault(parent if parent is not None and parent < index else None, []).append(index)
+
+    def grow(index: int, role: str) -> TreeNode:
+        below = children.get(index, ())
+        roles = ("resumes" if record.frames[each].resumes == record.frames[index].id else "called" for each in below)
+        return TreeNode(record.frames[index], role, tuple(map(grow, below, roles)))
+
+    return tuple(grow(index, "") for index in children.get(None, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctBreak:
+    """One cause, and every frame that it ended."""
+
+    cause: Break
+    frames: tuple[str, ...]
+    """Compile ids, in order; a nested break ends one frame per level."""
+    breaks: tuple[str, ...]
+    """Ids of all the breaks that are this one."""
+
+
+def distinct_breaks(record: Record) -> tuple[DistinctBreak, ...]:
+    """The breaks folded by cause, in order of first appearance.
+
+    Two breaks are one when the later says so (``first_seen``), or when they
+    have the same kind at the same line of the user's code.
+    """
+    folded: dict[object, list[tuple[Break, str]]] = {}
+    keys: dict[str, object] = {}
+    for frame in record.frames:
+        for each in frame.breaks:
+            place = (each.stack[-1].file, each.stack[-1].line) if each.stack else (each.context,)
+            key = keys.get(each.first_seen) or (each.kind, each.title, *place)
+            keys[each.id] = key
+            folded.setdefault(key, []).append((each, frame.id))
+    return tuple(
+        DistinctBreak(same[0][0], _unique(frame for _, frame in same), _unique(each.id for each, _ in same))
+        for same in folded.values()
+    )
+
+
+def cause_of(breaking: Break, distinct: tuple[DistinctBreak, ...]) -> int:
+    """The position (from 0) of a break's cause among the distinct ones of its record."""
+    return next(index for index, each in enumerate(distinct) if breaking.id in each.breaks)
+
+
+def entries(record: Record) -> tuple[tuple[CompiledFrame, ...], ...]:
+    """The frames by code object, in order: more than one in a group are recompiles."""
+    groups: dict[str, list[CompiledFrame]] = {}
+    for frame in record.frames:
+        groups.setdefault(frame.id.partition("/")[0], []).append(frame)
+    return tuple(map(tuple, groups.values()))
+
+
+def resumed_function(record: Record, frame: CompiledFrame) -> tuple[CompiledFrame, int] | None:
+    """For a resume function's frame: the frame it goes on with, and the line; None otherwise."""
+    for parent in record.frames:
+        if parent.id == frame.resumes:
+            for each in parent.resume_functions:
+                if each.name == frame.function:
+                    return parent, each.line
+    return None
+
+
+def _unique(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))

@@ -1,0 +1,343 @@
+"""What happened while a function was compiled, as plain data.
+
+Every picture nbcompile draws is a function of these dataclasses and of nothing
+else. They hold only ``str int float bool None tuple`` and each other: no
+tensor, frame, module or code object, so a record can be kept, compared,
+written as JSON and read back in another process. Times stand apart in
+:class:`Record.timings`, so that two records of one compile are equal.
+
+    Record -> CompiledFrame ("0/0") -> Graph -> Node ("0/0.n3")
+                                    -> Guard, Break, Kernel, ...
+
+Ids are short, stable and sort in order. The compile id ``"3/1"`` reads
+"fourth code object that was caught, its second cache entry", as in torch's
+logs; everything inside a frame prefixes its id with the compile id.
+
+In torch: nothing holds this in one place; TORCH_TRACE and tlparse recover it
+from text. Read next: nbcompile/record/recorder.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StackLine:
+    """One line of a user stack, outermost first in every tuple of them.
+
+    ``column`` and ``end_column`` are 0-based character columns of the
+    expression inside ``code`` (the stripped source line), or ``-1`` where the
+    interpreter does not know them; a view underlines that range with carets.
+    """
+
+    file: str
+    line: int
+    function: str
+    code: str = ""
+    column: int = -1
+    end_column: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One promise that compiled code relies on, as it is checked."""
+
+    id: str
+    """``"0/0.g3"``"""
+    kind: str
+    """``"TENSOR_MATCH"``, ``"EQUALS_MATCH"``, ... (capture/guard.py)."""
+    source: str
+    """The guarded value as an expression: ``L['self'].weight``; "" if global."""
+    condition: str
+    """The check as Python text: ``len(L['xs']) == 3``."""
+    words: str = ""
+    """The same in plain words: ``xs has 3 items``."""
+    stack: tuple[StackLine, ...] = ()
+    """The user's code that made the promise necessary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of an FX graph."""
+
+    id: str
+    name: str
+    op: str
+    """``placeholder call_function call_method get_attr output``..."""
+    target: str
+    """``torch.sin``, ``aten.add.Tensor``, ``relu`` (a method's name)."""
+    arguments: str
+    """The arguments as text: ``(l_x_, 2)``."""
+    inputs: tuple[str, ...] = ()
+    """Ids of the nodes it reads."""
+    shape: tuple[str, ...] | None = None
+    """Sizes as text (``"3"``, ``"s77"``); None where it is no tensor."""
+    stride: tuple[str, ...] | None = None
+    dtype: str = ""
+    device: str = ""
+    source: str = ""
+    """For a placeholder: the expression its value is read from."""
+    stack: tuple[StackLine, ...] = ()
+    from_nodes: tuple[str, ...] = ()
+    """Ids of the nodes of an earlier graph that it was made from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One graph at one stage of its life."""
+
+    id: str
+    """``"0/0.captured"``, ``"0/0.forward"``, ..."""
+    stage: str
+    """``captured``, ``inference``, ``joint``, ``forward`` or ``backward``."""
+    nodes: tuple[Node, ...]
+    code: str
+    """The graph as readable Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedValue:
+    """A live value that passes from a frame into its resume function."""
+
+    name: str
+    """The local's name, or ``___stack0`` for an operand."""
+    recipe: str
+    """How the residual program makes it again, as Python text."""
+    kind: str
+    """``tensor``, ``constant``, ``list``, ... in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Why a graph ended before its frame did (or why the frame was skipped)."""
+
+    id: str
+    kind: str
+    """Our stable id: ``NB0007``."""
+    title: str
+    """torch's ``gb_type`` where the concept is torch's."""
+    explanation: str
+    hints: tuple[str, ...]
+    context: str
+    """The developer's view: reprs of trackers, names."""
+    stack: tuple[StackLine, ...]
+    """The user's stack: the compiled frame first, the breaking line last."""
+    reason: str = ""
+    """"when attempting to trace CALL: a function call" and the like."""
+    gb_id: str = ""
+    """torch's own id, ``GB0007``, where there is one."""
+    first_seen: str = ""
+    """Id of the earlier break with the same cause, "" if this is the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeFunction:
+    """The rest of a frame, as a function of its live values."""
+
+    name: str
+    """``torch_dynamo_resume_in_f_at_12`` (torch's spelling)."""
+    line: int
+    """The line of the user's file where it goes on."""
+    carried: tuple[CarriedValue, ...]
+    source: str = ""
+    """The remaining lines of the user's function."""
+    branch: str = ""
+    """``"if true"`` or ``"if false"`` for the two sides of a data-dependent jump."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One side effect that the residual program replays."""
+
+    kind: str
+    """``attribute``, ``item``, ``cell``, ``global``, ``list``, ``dict``..."""
+    target: str
+    """The mutated object as an expression."""
+    code: str
+    """The replaying statement(s), as they run."""
+    stack: tuple[StackLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One result of the loop-level IR."""
+
+    id: str
+    name: str
+    """``buf0``."""
+    kind: str
+    """``pointwise``, ``reduction``, ``extern``, ``view``, ..."""
+    shape: tuple[str, ...]
+    dtype: str
+    body: str
+    """The IR, printed."""
+    from_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FusionDecision:
+    """Whether two buffers share a loop nest, and why (or why not)."""
+
+    first: str
+    second: str
+    fused: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLine:
+    """One line of generated code and the nodes it computes."""
+
+    line: int
+    """1-based, in :attr:`Kernel.source`."""
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One generated kernel, or one call of an operator of ATen."""
+
+    id: str
+    name: str
+    language: str
+    """``cpp``, ``triton``, or ``aten`` for an operator that ATen runs."""
+    source: str
+    buffers: tuple[str, ...] = ()
+    from_nodes: tuple[str, ...] = ()
+    lines: tuple[KernelLine, ...] = ()
+    reason: str = ""
+    """For ``aten``: why no kernel was generated."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGraph:
+    """A graph on its way to a callable: what a backend made of it."""
+
+    backend: str
+    graphs: tuple[Graph, ...] = ()
+    """The ATen graphs, in order of their making."""
+    buffers: tuple[Buffer, ...] = ()
+    fusions: tuple[FusionDecision, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    wrapper: str = ""
+    """The program that allocates and launches, as text."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know: "no C++ compiler: the graph runs through ATen"."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedGuard:
+    """The guard by which one existing cache entry refused a call."""
+
+    compile_id: str
+    """The entry that refused."""
+    reason: str
+    """``tensor 'x' size mismatch at index 0. expected 3, actual 4``."""
+    guard: str = ""
+    """Id of the guard, where it is known."""
+    stack: tuple[StackLine, ...] = ()
+    expected: str = ""
+    """The value that the guard wanted, as text; "" where ``reason`` says it all."""
+    actual: str = ""
+    """The value that came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction of the frame's own bytecode."""
+
+    id: str
+    offset: int
+    opcode: str
+    argument: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction of the symbolic interpreter: the state after it."""
+
+    function: str
+    depth: int
+    """0 in the frame itself, 1 in a function that it inlined, ..."""
+    offset: int
+    opcode: str
+    argument: str
+    line: int
+    stack: tuple[str, ...]
+    """The symbolic operand stack before the instruction, bottom first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFrame:
+    """One attempt to compile one call of one code object."""
+
+    id: str
+    """The compile id, ``"0/0"``."""
+    function: str
+    """``f``, or the name of a resume function."""
+    file: str
+    first_line: int
+    source: str
+    """The text of the user's function (dedented), "" where it is unknown."""
+    status: str
+    """``compiled``, ``skipped`` or ``failed``."""
+    cause: str
+    """``first call``, ``recompiled`` or ``stance``..."""
+    called_from: str = ""
+    """Compile id of the frame in whose residual program it was called first."""
+    resumes: str = ""
+    """For a resume function: compile id of the frame it goes on with."""
+    failed_guards: tuple[FailedGuard, ...] = ()
+    """For a recompile: why each existing entry refused, newest first."""
+    graph: Graph | None = None
+    """The captured graph; None where no operator was met."""
+    compiled_graph: CompiledGraph | None = None
+    guards: tuple[Guard, ...] = ()
+    mutations: tuple[Mutation, ...] = ()
+    breaks: tuple[Break, ...] = ()
+    """At most one that ended the graph; more when a frame was skipped."""
+    resume_functions: tuple[ResumeFunction, ...] = ()
+    residual: str = ""
+    """The program that runs in the frame's place, exactly as it runs."""
+    instructions: tuple[Instruction, ...] = ()
+    steps: tuple[Step, ...] = ()
+    inlined: tuple[str, ...] = ()
+    """Functions that were traced through, ``name (file:line)``, in order."""
+    skip_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long one stage of one frame took."""
+
+    frame: str
+    stage: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where the record was made."""
+
+    python: str = ""
+    torch: str = ""
+    nbcompile: str = ""
+    device: str = "cpu"
+    compiler: str = ""
+    """``g++ 12.2.0``, or "" if none was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Everything that compiling one function (or one cell) led to."""
+
+    function: str
+    environment: Environment = field(default_factory=Environment)
+    frames: tuple[CompiledFrame, ...] = ()
+    """In the order in which compilation began."""
+    timings: tuple[Timing, ...] = field(default=(), compare=False)
+    schema: int = SCHEMA

@@ -1,0 +1,138 @@
+"""The pen: stages write what they did; none reads it back.
+
+A :class:`Recorder` collects finished frames; a :class:`FrameDraft` is the page
+being written for the frame that is compiled right now. Both accept everything
+and return nothing a compiler could act on, so the compiler behaves the same
+whether anyone listens or not. With no recorder active, ``draft()`` is None and
+recording costs one look-up per frame.
+
+In torch: nothing; read next nbcompile/narrate.py, which turns compiler values
+into entries.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+
+from nbcompile.record import model
+
+_recorders: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar("nbcompile_recorders", default=())
+_draft: contextvars.ContextVar[FrameDraft | None] = contextvars.ContextVar("nbcompile_draft", default=None)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Collects the frames that are compiled while it is active."""
+
+    function: str
+    environment: model.Environment = field(default_factory=model.Environment)
+    frames: list[model.CompiledFrame] = field(default_factory=list)
+    timings: list[model.Timing] = field(default_factory=list)
+
+    def record(self) -> model.Record:
+        """Everything so far, as data; may be asked again later."""
+        return model.Record(self.function, self.environment, tuple(self.frames), tuple(self.timings))
+
+    @contextmanager
+    def listening(self) -> Iterator[Recorder]:
+        """Receive every frame compiled inside the block (in this context)."""
+        token = _recorders.set((*_recorders.get(), self))
+        try:
+            yield self
+        finally:
+            _recorders.reset(token)
+
+
+class FrameDraft:
+    """The entries made so far for the frame that is being compiled.
+
+    Set any field of :class:`model.CompiledFrame` with :meth:`write`; grow a
+    tuple field with :meth:`add`. What a backend does goes to
+    :attr:`graph_fields` in the same way, under the names of
+    :class:`model.CompiledGraph`.
+    """
+
+    def __init__(self, compile_id: str, function: str) -> None:
+        self.compile_id = compile_id
+        self.frame_fields: dict[str, object] = {
+            "id": compile_id,
+            "function": function,
+            "file": "",
+            "first_line": 0,
+            "source": "",
+            "status": "failed",
+            "cause": "first call",
+        }
+        self.graph_fields: dict[str, object] = {}
+        self.timings: list[model.Timing] = []
+
+    def write(self, **entries: object) -> None:
+        """Set fields of the frame."""
+        self.frame_fields.update(entries)
+
+    def add(self, name: str, *entries: object) -> None:
+        """Append to a tuple field of the frame."""
+        self.frame_fields[name] = (*self.frame_fields.get(name, ()), *entries)  # type: ignore[misc]
+
+    def write_graph(self, **entries: object) -> None:
+        """Set fields of what the backend makes of the frame's graph."""
+        self.graph_fields.update(entries)
+
+    def add_to_graph(self, name: str, *entries: object) -> None:
+        """Append to a tuple field of what the backend makes."""
+        self.graph_fields[name] = (*self.graph_fields.get(name, ()), *entries)  # type: ignore[misc]
+
+    def frame(self) -> model.CompiledFrame:
+        """The page as data, however far it got."""
+        entries = dict(self.frame_fields)
+        if self.graph_fields:
+            entries["compiled_graph"] = model.CompiledGraph(**{"backend": "", **self.graph_fields})  # type: ignore[arg-type]
+        known = {each.name for each in fields(model.CompiledFrame)}
+        assert entries.keys() <= known, f"unknown fields {sorted(entries.keys() - known)}"
+        return model.CompiledFrame(**entries)  # type: ignore[arg-type]
+
+
+def listening() -> bool:
+    """Whether anyone wants to know."""
+    return bool(_recorders.get())
+
+
+def draft() -> FrameDraft | None:
+    """The page of the frame that is being compiled; None if nobody listens."""
+    return _draft.get()
+
+
+@contextmanager
+def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
+    """Record one frame: whatever was written is kept, also when it fails."""
+    recorders = _recorders.get()
+    if not recorders:
+        yield None
+        return
+    page = FrameDraft(compile_id, function)
+    token = _draft.set(page)
+    try:
+        yield page
+    finally:
+        _draft.reset(token)
+        for recorder in recorders:
+            recorder.frames.append(page.frame())
+            recorder.timings.extend(page.timings)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Time one stage of the frame that is being compiled."""
+    page = _draft.get()
+    if page is None:
+        yield
+        return
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        page.timings.append(model.Timing(page.compile_id, name, time.perf_counter() - began))

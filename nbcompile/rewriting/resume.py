@@ -1,0 +1,429 @@
+"""The rest of a function, as a function of its live values.
+
+Where tracing had to stop, the frame goes on in a resume function: the original
+bytecode behind a prologue that takes the operand stack and the live locals as
+arguments, puts them back, and jumps in.
+
+    def f(x, path):                      torch_dynamo_resume_in_f_at_3(___stack0, y)
+        y = x * 2                            LOAD_FAST ___stack0     what save() returned
+        torch.save(y, path)    ------->      JUMP_FORWARD            (only if loops keep earlier code alive)
+        return y + 1                         POP_TOP                 the original from here on
+                                             LOAD_FAST y ...
+
+Asking twice for one place gives one code object, since compiled code hangs on
+code objects; and a resume function of a resume function is made from the
+original, so that names and lines never drift.
+
+In torch: torch/_dynamo/resume_execution.py. Read next:
+nbcompile/rewriting/residual.py, which calls what is made here
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import CodeType
+
+from nbcompile.bytecode.assemble import assemble_with_offsets
+from nbcompile.bytecode.dialects import CELL_ACCESS, LOCAL_ACCESS
+from nbcompile.bytecode.disassemble import disassemble
+from nbcompile.bytecode.flow import reachable, stack_depth, variable_accesses
+from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
+
+
+class CannotResume(Exception):
+    """This place of this code cannot become the start of a function; the message says why."""
+
+
+class Slot(Enum):
+    """What stands in one slot of the operand stack, bottom first."""
+
+    VALUE = "value"
+    """Any object; passed as an argument."""
+    NULL = "null"
+    """The NULL that a call finds beside its callable; not passed."""
+    EXIT = "exit"
+    """``__exit__`` of an active ``with``. The context manager is passed, and entered again."""
+    HANDLED = "handled"
+    """Inside a handler: what was being handled outside (flow.handled_slots). What is passed is
+    the exception that is being handled inside; it is made current again. Where that exception
+    stands on the stack itself, just above, it is passed once more, as VALUE."""
+    LASTI = "lasti"
+    """In clean-up code, below an exception: where it came from. Not passed."""
+
+
+PASSED = frozenset({Slot.VALUE, Slot.EXIT, Slot.HANDLED})
+"""The slots that take an argument ``___stackN``; N counts these only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeInfo:
+    """Where a resume function comes from. Weak references, lest a redefined function live for ever."""
+
+    original: weakref.ReferenceType[CodeType]
+    """The user's code object (or, for a break inside a prologue, the resume function it is in)."""
+    function: str
+    """The name of the user's function."""
+    offset: int
+    """Where the original goes on."""
+    line: int
+    """The line of the user's file in its name."""
+    stack: tuple[Slot, ...]
+    arguments: tuple[str, ...]
+    """Positional arguments in order: ``___stack0``..., then live locals."""
+    live: tuple[str, ...]
+    cells: tuple[str, ...]
+    """Cell variables of the original that are free variables here, appended to its own."""
+    parent: weakref.ReferenceType[CodeType] | None
+    """The resume function in which the break occurred, if it was one."""
+    original_offsets: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
+    """From an offset in the resume function to the offset of the same instruction in the original."""
+
+
+def resume_function_code(
+    code: CodeType,
+    offset: int,
+    stack: tuple[Slot, ...],
+    live: tuple[str, ...],
+    cells: tuple[str, ...] = (),
+    line: int | None = None,
+) -> CodeType:
+    """The code of a function that goes on at ``offset``.
+
+    It is called with one positional argument for each passed slot (PASSED) of
+    the stack, bottom first, then one for each of ``live``. Its closure holds a
+    cell for each of its ``co_freevars``: the frame's own free variables and
+    ``cells``, sorted as CPython's compiler sorts them.
+
+    Args:
+        code: the code that was traced; a resume function is fine.
+        offset: of the instruction to run next (``Instruction.offset``).
+        stack: what the operand stack holds there.
+        live: names of the locals that are bound and still needed. Other locals
+            are unbound in the resume function.
+        cells: names of the frame's cell variables whose cells are passed on.
+            A cell variable that is not named begins as a new, empty cell.
+        line: for the name: the line of the break. Default: of the instruction.
+
+    Raises:
+        CannotResume: generators, class bodies, a stack of another depth.
+    """
+    place = _place(code, offset, stack, live, cells, line)
+    with _LOCK:
+        known = _CODES.get(place.key())
+        # A dead code object's id may be given to a new one.
+        if known is not None and _INFOS[known].original() is place.original:
+            return known
+        made, info = _build(place)
+        _CODES[place.key()] = made
+        _INFOS[made] = info
+        return made
+
+
+def resume_info(code: CodeType) -> ResumeInfo | None:
+    """Where a resume function comes from; None for any other code."""
+    return _INFOS.get(code)
+
+
+# -- which place is meant ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place in the user's code, with what is known there."""
+
+    original: CodeType
+    offset: int
+    stack: tuple[Slot, ...]
+    live: tuple[str, ...]
+    cells: tuple[str, ...]
+    line: int | None
+    function: str
+    parent: CodeType | None
+
+    def key(self) -> tuple[object, ...]:
+        return (id(self.original), self.offset, self.stack, self.live, self.cells, self.line)
+
+
+def _place(
+    code: CodeType,
+    offset: int,
+    stack: tuple[Slot, ...],
+    live: tuple[str, ...],
+    cells: tuple[str, ...],
+    line: int | None,
+) -> _Place:
+    """Undo resume functions: the same place in the code that the user wrote."""
+    info = resume_info(code)
+    if info is None:
+        return _Place(code, offset, stack, live, cells, line, code.co_name, None)
+    original = info.original()
+    if original is None or offset not in info.original_offsets:
+        # Inside the prologue, or the user's function is gone: go on from the resume function itself.
+        return _Place(code, offset, stack, live, cells, line or info.line, info.function, code)
+    live, cells = (tuple(name.removeprefix(_MOVED) for name in names) for names in (live, cells))
+    # What came in as a free variable is one in the next resume function too, if it was a cell of the original.
+    cells = (*cells, *(name for name in info.cells if name not in cells and name not in live))
+    return _Place(original, info.original_offsets[offset], stack, live, cells, line, info.function, code)
+
+
+# -- building ----------------------------------------------------------------------------------------
+
+
+_MOVED = "___slot_"
+
+
+def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
+    original = place.original
+    _refuse_unresumable(original)
+    everything = disassemble(original)
+    start = _first_instruction(everything, place)
+    line = place.line if place.line is not None else _line(everything, start, original)
+    kept = reachable(everything, start)
+    target = everything[start].label or Label()
+    everything[start] = replace(everything[start], label=target)
+    body = [each for index in sorted(kept) for each in _explicit_super(everything, index, place)]
+    layout = _layout(place, body)
+    body = [_renamed(each, layout.moved) for each in body]
+    protections = [_protection_at(everything, start, height) for height in range(len(place.stack))]
+    prologue = list(_prologue(place, layout, protections, Position(line, line)))
+    if body[0].label is not target:
+        prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
+    name = f"torch_dynamo_resume_in_{place.function}_at_{line}"
+    code, offsets = assemble_with_offsets(
+        [*prologue, *body],
+        original,
+        co_name=name,
+        co_qualname=original.co_qualname.removesuffix(original.co_name) + name,
+        co_argcount=len(layout.arguments),
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_varnames=layout.varnames,
+        co_cellvars=layout.cellvars,
+        co_freevars=layout.freevars,
+        co_firstlineno=line,
+        co_flags=original.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+    )
+    info = ResumeInfo(
+        original=weakref.ref(original),
+        function=place.function,
+        offset=place.offset,
+        line=line,
+        stack=place.stack,
+        arguments=layout.arguments,
+        live=place.live,
+        cells=tuple(name for name in layout.freevars if name not in original.co_freevars),
+        parent=None if place.parent is None else weakref.ref(place.parent),
+        original_offsets={
+            offset: each.offset for each, offset in zip(body, offsets[len(prologue) :], strict=True) if each.offset >= 0
+        },
+    )
+    return code, info
+
+
+def _refuse_unresumable(code: CodeType) -> None:
+    suspends = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+    if code.co_flags & suspends:
+        raise CannotResume(f"{code.co_qualname} is a generator or a coroutine: its frame belongs to its own object")
+    if not code.co_flags & inspect.CO_OPTIMIZED:
+        raise CannotResume(f"{code.co_qualname} is the body of a class or module: its variables are no locals")
+
+
+def _first_instruction(instructions: Sequence[Instruction], place: _Place) -> int:
+    index = next((number for number, each in enumerate(instructions) if each.offset == place.offset), None)
+    if index is None:
+        raise CannotResume(f"no instruction begins at offset {place.offset} of {place.original.co_qualname}")
+    began = next(number for number, each in enumerate(instructions) if each.opcode == "RESUME")
+    index = max(index, began + 1)  # what stands before RESUME is the original's own prologue
+    # KW_NAMES and PRECALL prepare the CALL behind them and leave the stack alone.
+    while index and instructions[index].opcode in ("CALL", "PRECALL") and _prepares_call(instructions[index - 1]):
+        index -= 1
+    depth = stack_depth(list(instructions))[index]
+    if depth != len(place.stack):
+        raise CannotResume(f"the stack before {instructions[index]} has depth {depth}, not {len(place.stack)}")
+    return index
+
+
+def _prepares_call(instruction: Instruction) -> bool:
+    return instruction.opcode in ("KW_NAMES", "PRECALL")
+
+
+def _line(instructions: Sequence[Instruction], index: int, code: CodeType) -> int:
+    """The line of an instruction; clean-up code has none, then the line of what follows."""
+    lines = (each.line for each in instructions[index:] if each.line is not None)
+    return next(lines, code.co_firstlineno)
+
+
+# -- variables ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The variables of the resume function."""
+
+    operands: tuple[str, ...]
+    """The arguments that hold the stack."""
+    arguments: tuple[str, ...]
+    varnames: tuple[str, ...]
+    cellvars: tuple[str, ...]
+    """Cells that begin new here."""
+    freevars: tuple[str, ...]
+    moved: Mapping[str, str]
+    """Variables whose slot is renamed: cells whose slot an inlined comprehension uses for a plain local."""
+
+
+def _layout(place: _Place, body: Sequence[Instruction]) -> _Layout:
+    code = place.original
+    used = {name for each in body for access, name in variable_accesses(each) if access != "cell"}
+    shared = {name for each in body for access, name in variable_accesses(each) if access == "cell"}
+    # PEP 709: one slot may hold a cell, then a plain local, then the cell again. As a free variable it could not.
+    moved = {name: _MOVED + name for name in code.co_cellvars if name in used}
+    cells = tuple(name for name in place.cells if name in shared or name in moved)
+    assert not set(cells) & set(place.live), "a variable is passed either as a value or as a cell"
+    taken = set(code.co_varnames)
+    numbers = (f"___stack{number}" for number in range(len(place.stack) + len(taken)))
+    free_numbers = (name for name in numbers if name not in taken)
+    operands = tuple(next(free_numbers) for slot in place.stack if slot in PASSED)
+    arguments = operands + place.live
+    others = (moved.get(name, name) for name in code.co_varnames if name in used)
+    begun = (name for name in code.co_cellvars if name in moved or (name in shared and name not in cells))
+    return _Layout(
+        operands,
+        arguments,
+        arguments + tuple(name for name in others if name not in arguments),
+        tuple(moved.get(name, name) for name in begun),
+        tuple(sorted(code.co_freevars + cells)),
+        moved,
+    )
+
+
+def _renamed(instruction: Instruction, moved: Mapping[str, str]) -> Instruction:
+    if not moved or (instruction.opcode not in LOCAL_ACCESS and instruction.opcode not in CELL_ACCESS):
+        return instruction
+    match instruction.argval:
+        case str() as name:
+            return replace(instruction, argval=moved.get(name, name))
+        case (str() as first, str() as second):
+            return replace(instruction, argval=(moved.get(first, first), moved.get(second, second)))
+        case _:
+            raise AssertionError(instruction)
+
+
+def _explicit_super(everything: Sequence[Instruction], index: int, place: _Place) -> Iterator[Instruction]:
+    """``super()`` finds its arguments in the calling frame, where the first is no longer ``self``: pass them."""
+    each, code = everything[index], place.original
+    if each.opcode == "LOAD_SUPER_ATTR":  # its class and self are on the stack; without this bit it asks the frame
+        yield replace(each, arg=(each.arg or 0) | 2)
+        return
+    is_method = "__class__" in code.co_freevars and code.co_argcount > 0
+    if not is_method or not _calls_bare_super(everything, index):
+        yield each
+        return
+    if everything[index - 1].opcode == "LOAD_GLOBAL":  # not 3.11's CALL behind PRECALL
+        first = code.co_varnames[0]
+        if first not in place.live and first not in place.cells:
+            raise CannotResume(f"super() in {code.co_qualname} needs {first!r}, which is not passed on")
+        opcode = "LOAD_DEREF" if first in code.co_cellvars else "LOAD_FAST"
+        yield replace(each, opcode="LOAD_DEREF", arg=None, argval="__class__")
+        yield replace(each, opcode=opcode, arg=None, argval=first, label=None, offset=-1)
+        each = replace(each, label=None, offset=-1)
+    yield replace(each, arg=2, argval=2)
+
+
+def _calls_bare_super(everything: Sequence[Instruction], index: int) -> bool:
+    each = everything[index]
+    if each.opcode not in ("PRECALL", "CALL") or each.arg != 0:
+        return False
+    callee = everything[index - 2 if everything[index - 1].opcode == "PRECALL" else index - 1]
+    return callee.opcode == "LOAD_GLOBAL" and callee.argval == "super"
+
+
+# -- the prologue -------------------------------------------------------------------------------------
+
+
+def _prologue(
+    place: _Place, layout: _Layout, protections: Sequence[Protection | None], position: Position
+) -> Iterator[Instruction]:
+    if layout.freevars:
+        yield Instruction("COPY_FREE_VARS", len(layout.freevars))
+    for name in layout.cellvars:
+        yield Instruction("MAKE_CELL", argval=name)
+    yield Instruction("RESUME", 0, 0, position=position)
+    for name, moved in layout.moved.items():
+        if name in layout.freevars or name in layout.arguments:
+            opcode = "LOAD_CLOSURE" if name in layout.freevars else "LOAD_FAST"
+            yield Instruction(opcode, argval=name, position=position)
+            yield Instruction("STORE_FAST", argval=moved, position=position)
+    operands = iter(layout.operands)
+    for slot, protection in zip(place.stack, protections, strict=True):
+        if slot in PASSED:
+            name = next(operands)
+            yield Instruction("LOAD_FAST", argval=name, position=position)
+            yield Instruction("DELETE_FAST", argval=name, position=position)
+        yield from (replace(each, position=position, protection=protection) for each in _AFTER_LOAD[slot])
+
+
+_AFTER_LOAD: dict[Slot, tuple[Instruction, ...]] = {
+    Slot.VALUE: (),
+    Slot.NULL: (Instruction("PUSH_NULL"),),
+    Slot.EXIT: (Instruction("BEFORE_WITH"), Instruction("POP_TOP")),
+    Slot.HANDLED: (Instruction("PUSH_EXC_INFO"), Instruction("POP_TOP")),
+    Slot.LASTI: (Instruction("LOAD_CONST", argval=0),),
+}
+"""What completes a slot once its argument, if any, is on the stack."""
+
+
+def _protection_at(instructions: list[Instruction], index: int, height: int) -> Protection | None:
+    """The range that an instruction stood in when the stack was only ``height`` deep.
+
+    Ranges nest: whatever escapes a handler goes to the range that the handler
+    itself stands in. So a context manager that fails to be entered again raises
+    where it would have in the original.
+    """
+    places = label_indices(instructions)
+    protection = instructions[index].protection
+    passed: set[Label] = set()
+    while protection is not None and protection.depth > height:
+        if protection.target in passed:
+            return None
+        passed.add(protection.target)
+        protection = instructions[places[protection.target]].protection
+    return protection
+
+
+# -- remembering ---------------------------------------------------------------------------------------
+
+
+class _ByIdentity:
+    """A dictionary with weak keys compared by identity: equal code objects of two files are two."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ReferenceType[CodeType], ResumeInfo]] = {}
+
+    def get(self, code: CodeType) -> ResumeInfo | None:
+        entry = self._entries.get(id(code))
+        return entry[1] if entry is not None and entry[0]() is code else None
+
+    def __getitem__(self, code: CodeType) -> ResumeInfo:
+        info = self.get(code)
+        assert info is not None
+        return info
+
+    def __setitem__(self, code: CodeType, info: ResumeInfo) -> None:
+        key = id(code)
+
+        def forget(reference: weakref.ReferenceType[CodeType]) -> None:
+            entry = self._entries.get(key)
+            if entry is not None and entry[0] is reference:
+                del self._entries[key]
+
+        self._entries[key] = (weakref.ref(code, forget), info)
+
+
+_LOCK = threading.Lock()
+_CODES: weakref.WeakValueDictionary[tuple[object, ...], CodeType] = weakref.WeakValueDictionary()
+_INFOS = _ByIdentity()

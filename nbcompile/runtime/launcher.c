@@ -1,0 +1,573 @@
+/* Calls generated kernels from Python in well under a microsecond.
+ *
+ *   Kernel(address, tensors, sizes, ...)   called as kernel(tensor, ..., size, ...) -> None
+ *   Program(...)                           called as program([tensor, ...]) -> (tensor, ...)
+ *
+ * A kernel is `i64 kernel(void **buffers, const i64 *sizes, Context *context)`; it answers 0, or a number
+ * above 0 when an index was out of bounds. A Program is a whole graph without calls of ATen: a list of steps
+ * (allocate, run, free) over numbered slots, interpreted here so that no graph needs C glue of its own.
+ *
+ * torch's C++ headers cost seconds to compile. This file uses the C functions that torch exports for
+ * ahead-of-time compiled models (aoti_torch_*), whose ABI is stable, and two C++ symbols by their mangled
+ * names. Where a tensor object keeps its at::Tensor is measured at start-up and passed to setup(), and a
+ * self-test in launcher.py runs before anything relies on this file.
+ *
+ * In torch: torch/csrc/inductor/aoti_runtime/
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef int64_t i64;
+typedef void *Handle; /* an at::Tensor*, owned by whoever made it */
+
+extern int aoti_torch_get_data_ptr(Handle, void **);
+extern int aoti_torch_get_dim(Handle, i64 *);
+extern int aoti_torch_get_sizes(Handle, i64 **);
+extern int aoti_torch_get_strides(Handle, i64 **);
+extern int aoti_torch_get_dtype(Handle, int32_t *);
+extern int aoti_torch_get_device_type(Handle, int32_t *);
+extern int aoti_torch_get_storage_offset(Handle, i64 *);
+extern int aoti_torch_empty_strided(i64, const i64 *, const i64 *, int32_t, int32_t, int32_t, Handle *);
+extern int aoti_torch__reinterpret_tensor(Handle, i64, const i64 *, const i64 *, i64, Handle *);
+extern int aoti_torch_delete_tensor_object(Handle);
+extern int at_get_num_threads(void) __asm__("_ZN2at15get_num_threadsEv");
+extern PyObject *wrap_tensor(const void *) __asm__("_Z16THPVariable_WrapRKN2at10TensorBaseE");
+extern PyObject *THPVariableClass;
+
+enum { CPU = 0 };
+
+/* What a kernel may know about its call, and where it says which index was out of bounds. */
+typedef struct {
+  i64 threads, site, index, size;
+} Context;
+typedef i64 (*KernelFunction)(void **buffers, const i64 *sizes, Context *context);
+
+static Py_ssize_t tensor_offset = 0; /* where a torch.Tensor object keeps its at::Tensor; set by setup() */
+
+static Handle handle_of(PyObject *tensor) { return (char *)tensor + tensor_offset; }
+
+static int is_tensor(PyObject *value) {
+  PyTypeObject *type = (PyTypeObject *)THPVariableClass;
+  return Py_TYPE(value) == type || PyType_IsSubtype(Py_TYPE(value), type);
+}
+
+/* The data pointer of a CPU tensor; -1 with a Python exception for anything else. */
+static int pointer_of(PyObject *value, void **pointer) {
+  int32_t device;
+  if (!is_tensor(value)) {
+    PyErr_Format(PyExc_TypeError, "a kernel takes tensors, not %.100s", Py_TYPE(value)->tp_name);
+    return -1;
+  }
+  if (aoti_torch_get_device_type(handle_of(value), &device) || device != CPU) {
+    PyErr_SetString(PyExc_TypeError, "a C++ kernel takes tensors that are in the CPU's memory");
+    return -1;
+  }
+  if (aoti_torch_get_data_ptr(handle_of(value), pointer)) {
+    PyErr_SetString(PyExc_TypeError, "a kernel takes tensors that have data");
+    return -1;
+  }
+  return 0;
+}
+
+/* Run a kernel; without the interpreter's lock when it is expected to take long. */
+static int run(KernelFunction function, void **buffers, const i64 *sizes, int lengthy, PyObject *on_error,
+               PyObject *name) {
+  Context context = {at_get_num_threads(), -1, 0, 0};
+  i64 status;
+  if (lengthy) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = function(buffers, sizes, &context);
+    Py_END_ALLOW_THREADS;
+  } else {
+    status = function(buffers, sizes, &context);
+  }
+  if (!status) return 0;
+  /* on_error raises; that it returned would be our own mistake. */
+  PyObject *answer =
+      PyObject_CallFunction(on_error, "OLLL", name, (long long)context.site, (long long)context.index, (long long)context.size);
+  if (answer) PyErr_SetString(PyExc_SystemError, "a kernel failed and nobody said why");
+  Py_XDECREF(answer);
+  return -1;
+}
+
+/* ---------------------------------------------------------------- Kernel */
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  KernelFunction function;
+  Py_ssize_t tensors, sizes;
+  int lengthy;
+  PyObject *on_error, *name, *owner; /* owner keeps the shared object mapped */
+} Kernel;
+
+#define MANY 32
+
+static PyObject *kernel_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
+  Kernel *kernel = (Kernel *)self;
+  Py_ssize_t given = PyVectorcall_NARGS(flags);
+  void *few_buffers[MANY], **buffers = few_buffers;
+  i64 few_sizes[MANY], *sizes = few_sizes;
+  PyObject *result = NULL;
+  if (keywords && PyTuple_GET_SIZE(keywords)) return PyErr_Format(PyExc_TypeError, "a kernel takes no keyword arguments");
+  if (given != kernel->tensors + kernel->sizes)
+    return PyErr_Format(PyExc_TypeError, "%U takes %zd tensors and %zd sizes, not %zd arguments", kernel->name,
+                        kernel->tensors, kernel->sizes, given);
+  if (kernel->tensors > MANY) buffers = PyMem_Malloc(kernel->tensors * sizeof(void *));
+  if (kernel->sizes > MANY) sizes = PyMem_Malloc(kernel->sizes * sizeof(i64));
+  if (!buffers || !sizes) {
+    PyErr_NoMemory();
+    goto done;
+  }
+  for (Py_ssize_t i = 0; i < kernel->tensors; i++)
+    if (pointer_of(arguments[i], &buffers[i])) goto done;
+  for (Py_ssize_t i = 0; i < kernel->sizes; i++) {
+    sizes[i] = PyLong_AsLongLong(arguments[kernel->tensors + i]);
+    if (sizes[i] == -1 && PyErr_Occurred()) goto done;
+  }
+  if (!run(kernel->function, buffers, sizes, kernel->lengthy, kernel->on_error, kernel->name)) {
+    Py_INCREF(Py_None);
+    result = Py_None;
+  }
+done:
+  if (buffers != few_buffers) PyMem_Free(buffers);
+  if (sizes != few_sizes) PyMem_Free(sizes);
+  return result;
+}
+
+static void kernel_dealloc(PyObject *self) {
+  Kernel *kernel = (Kernel *)self;
+  Py_XDECREF(kernel->on_error);
+  Py_XDECREF(kernel->name);
+  Py_XDECREF(kernel->owner);
+  Py_TYPE(self)->tp_free(self);
+}
+
+static PyTypeObject KernelType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.Kernel",
+    .tp_basicsize = sizeof(Kernel),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Kernel, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_dealloc = kernel_dealloc,
+};
+
+/* make_kernel(name, address, tensors, sizes, lengthy, on_error, owner) */
+static PyObject *make_kernel(PyObject *module, PyObject *arguments) {
+  PyObject *name, *on_error, *owner;
+  unsigned long long address;
+  Py_ssize_t tensors, sizes;
+  int lengthy;
+  if (!PyArg_ParseTuple(arguments, "UKnnpOO", &name, &address, &tensors, &sizes, &lengthy, &on_error, &owner)) return NULL;
+  Kernel *kernel = PyObject_New(Kernel, &KernelType);
+  if (!kernel) return NULL;
+  kernel->vectorcall = kernel_call;
+  kernel->function = (KernelFunction)(uintptr_t)address;
+  kernel->tensors = tensors;
+  kernel->sizes = sizes;
+  kernel->lengthy = lengthy;
+  Py_INCREF(kernel->name = name);
+  Py_INCREF(kernel->on_error = on_error);
+  Py_INCREF(kernel->owner = owner);
+  return (PyObject *)kernel;
+}
+
+/* --------------------------------------------------------------- Program */
+
+/* A tensor's type and layout; `sizes` and `strides` point into Program.numbers. */
+typedef struct {
+  int32_t dtype;
+  i64 dim;
+  const i64 *sizes, *strides;
+  i64 offset;
+} Layout;
+
+enum { ALLOCATE, RUN, FREE };
+
+typedef struct {
+  int kind;
+  Py_ssize_t slot;          /* ALLOCATE, FREE */
+  Layout layout;            /* ALLOCATE */
+  KernelFunction function;  /* RUN */
+  Py_ssize_t count;         /* RUN: how many slots it reads and writes */
+  const i64 *slots, *sizes; /* RUN */
+  int lengthy;
+  PyObject *name;           /* RUN; borrowed from Program.description */
+} Step;
+
+typedef struct {
+  Py_ssize_t slot;
+  int is_view;
+  Layout layout;
+} Output;
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  Py_ssize_t inputs, slots, steps, outputs, widest;
+  Layout *input;
+  Step *step;
+  Output *output;
+  i64 *numbers;          /* every size, stride and slot list */
+  PyObject *description; /* the tuples it was made of: owns the names */
+  PyObject *slow;        /* called with the list of inputs when one is not as expected */
+  PyObject *on_error, *owner;
+} Program;
+
+static int fits(PyObject *value, const Layout *expected) {
+  int32_t dtype, device;
+  i64 dim, *sizes, *strides;
+  if (!is_tensor(value)) return 0;
+  Handle handle = handle_of(value);
+  if (aoti_torch_get_device_type(handle, &device) || device != CPU) return 0;
+  if (aoti_torch_get_dtype(handle, &dtype) || dtype != expected->dtype) return 0;
+  if (aoti_torch_get_dim(handle, &dim) || dim != expected->dim) return 0;
+  if (aoti_torch_get_sizes(handle, &sizes) || aoti_torch_get_strides(handle, &strides)) return 0;
+  for (i64 i = 0; i < dim; i++)
+    /* the stride of a dimension of size one (or of an empty tensor) is never used */
+    if (sizes[i] != expected->sizes[i] || (strides[i] != expected->strides[i] && sizes[i] > 1)) return 0;
+  return 1;
+}
+
+/* One output as a Python object; a slot that is an input is returned as the very object that came in. */
+static PyObject *finish(const Output *output, PyObject **inputs, Py_ssize_t count, Handle *made) {
+  Handle handle = output->slot < count ? handle_of(inputs[output->slot]) : made[output->slot];
+  if (!output->is_view) {
+    if (output->slot < count) {
+      Py_INCREF(inputs[output->slot]);
+      return inputs[output->slot];
+    }
+    return wrap_tensor(handle);
+  }
+  Handle view;
+  i64 start = 0;
+  const Layout *layout = &output->layout;
+  if (output->slot < count && aoti_torch_get_storage_offset(handle, &start)) start = 0;
+  if (aoti_torch__reinterpret_tensor(handle, layout->dim, layout->sizes, layout->strides, start + layout->offset, &view)) {
+    PyErr_SetString(PyExc_RuntimeError, "could not make a view of a result");
+    return NULL;
+  }
+  PyObject *wrapped = wrap_tensor(view);
+  aoti_torch_delete_tensor_object(view);
+  return wrapped;
+}
+
+/* The steps, one after the other. 0: done; -1: Python exception; 1: an allocation failed. */
+static int interpret(Program *program, void **pointers, Handle *made, void **buffers) {
+  for (Py_ssize_t i = 0; i < program->steps; i++) {
+    Step *step = &program->step[i];
+    switch (step->kind) {
+      case ALLOCATE: {
+        const Layout *layout = &step->layout;
+        if (aoti_torch_empty_strided(layout->dim, layout->sizes, layout->strides, layout->dtype, CPU, 0, &made[step->slot])) {
+          made[step->slot] = NULL;
+          return 1;
+        }
+        if (aoti_torch_get_data_ptr(made[step->slot], &pointers[step->slot])) return 1;
+        break;
+      }
+      case RUN:
+        for (Py_ssize_t k = 0; k < step->count; k++) buffers[k] = pointers[step->slots[k]];
+        if (run(step->function, buffers, step->sizes, step->lengthy, program->on_error, step->name)) return -1;
+        break;
+      case FREE:
+        aoti_torch_delete_tensor_object(made[step->slot]);
+        made[step->slot] = NULL;
+        break;
+    }
+  }
+  return 0;
+}
+
+static PyObject *program_run(Program *program, PyObject **inputs) {
+  char small[1024];
+  size_t wanted = (2 * program->slots + program->widest) * sizeof(void *);
+  char *memory = wanted <= sizeof small ? small : PyMem_Malloc(wanted);
+  if (!memory) return PyErr_NoMemory();
+  void **pointers = (void **)memory;
+  Handle *made = (Handle *)(pointers + program->slots);
+  void **buffers = (void **)(made + program->slots);
+  memset(made, 0, program->slots * sizeof(Handle));
+  PyObject *result = NULL;
+  int status = 0;
+  for (Py_ssize_t i = 0; i < program->inputs && !status; i++)
+    status = aoti_torch_get_data_ptr(handle_of(inputs[i]), &pointers[i]) ? 1 : 0;
+  if (!status) status = interpret(program, pointers, made, buffers);
+  if (!status) {
+    result = PyTuple_New(program->outputs);
+    for (Py_ssize_t i = 0; result && i < program->outputs; i++) {
+      PyObject *value = finish(&program->output[i], inputs, program->inputs, made);
+      if (value) PyTuple_SET_ITEM(result, i, value);
+      else Py_CLEAR(result);
+    }
+  } else if (status > 0) {
+    PyErr_SetString(PyExc_MemoryError, "could not allocate the result of a compiled graph");
+  }
+  for (Py_ssize_t i = program->inputs; i < program->slots; i++)
+    if (made[i]) aoti_torch_delete_tensor_object(made[i]);
+  if (memory != small) PyMem_Free(memory);
+  return result;
+}
+
+/* Inputs that are not as they were at compile time take the wrapper in Python, which can say so. */
+static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ssize_t given) {
+  PyObject *list = PyList_New(given);
+  if (!list) return NULL;
+  for (Py_ssize_t i = 0; i < given; i++) {
+    Py_INCREF(inputs[i]);
+    PyList_SET_ITEM(list, i, inputs[i]);
+  }
+  PyObject *result = PyObject_CallOneArg(program->slow, list);
+  Py_DECREF(list);
+  return result;
+}
+
+static int all_fit(Program *program, PyObject *const *inputs, Py_ssize_t given) {
+  if (given != program->inputs) return 0;
+  for (Py_ssize_t i = 0; i < given; i++)
+    if (!fits(inputs[i], &program->input[i])) return 0;
+  return 1;
+}
+
+/* program([tensor, ...]): one list, which is emptied, so that the caller's frame keeps no input alive. */
+static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
+  Program *program = (Program *)self;
+  if (PyVectorcall_NARGS(flags) != 1 || (keywords && PyTuple_GET_SIZE(keywords)) || !PyList_CheckExact(arguments[0]))
+    return PyErr_Format(PyExc_TypeError, "a compiled graph takes one list of inputs");
+  PyObject *list = arguments[0];
+  Py_ssize_t given = PyList_GET_SIZE(list);
+  PyObject *few[MANY], **inputs = given <= MANY ? few : PyMem_Malloc(given * sizeof(PyObject *));
+  if (!inputs) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < given; i++) Py_INCREF(inputs[i] = PyList_GET_ITEM(list, i));
+  PyObject *result = NULL;
+  if (!PyList_SetSlice(list, 0, given, NULL))
+    result = all_fit(program, inputs, given) ? program_run(program, inputs) : program_slowly(program, inputs, given);
+  for (Py_ssize_t i = 0; i < given; i++) Py_DECREF(inputs[i]);
+  if (inputs != few) PyMem_Free(inputs);
+  return result;
+}
+
+/* program.positional(tensor, ...): the caller's stack holds the inputs while we run. */
+static PyObject *program_positional(PyObject *self, PyObject *const *inputs, Py_ssize_t given) {
+  Program *program = (Program *)self;
+  if (!all_fit(program, inputs, given)) return program_slowly(program, inputs, given);
+  return program_run(program, (PyObject **)inputs);
+}
+
+static void program_dealloc(PyObject *self) {
+  Program *program = (Program *)self;
+  PyMem_Free(program->input);
+  PyMem_Free(program->step);
+  PyMem_Free(program->output);
+  PyMem_Free(program->numbers);
+  Py_XDECREF(program->description);
+  Py_XDECREF(program->slow);
+  Py_XDECREF(program->on_error);
+  Py_XDECREF(program->owner);
+  Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef program_methods[] = {
+    {"positional", (PyCFunction)(void (*)(void))program_positional, METH_FASTCALL, "Call with the inputs as arguments."},
+    {NULL},
+};
+
+static PyTypeObject ProgramType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.Program",
+    .tp_basicsize = sizeof(Program),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Program, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_dealloc = program_dealloc,
+    .tp_methods = program_methods,
+};
+
+/* Copies tuples of ints to the end of Program.numbers; the caller has made sure that there is room. */
+typedef struct {
+  i64 *next, *end;
+} Numbers;
+
+static const i64 *read_numbers(PyObject *values, Numbers *numbers, Py_ssize_t *count) {
+  i64 *start = numbers->next;
+  if (!PyTuple_Check(values) || numbers->end - start < PyTuple_GET_SIZE(values)) {
+    PyErr_SetString(PyExc_ValueError, "a program is described by tuples of ints");
+    return NULL;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); i++) {
+    *numbers->next++ = PyLong_AsLongLong(PyTuple_GET_ITEM(values, i));
+    if (PyErr_Occurred()) return NULL;
+  }
+  if (count) *count = PyTuple_GET_SIZE(values);
+  return start;
+}
+
+static int read_layout(PyObject *dtype, PyObject *sizes, PyObject *strides, PyObject *offset, Numbers *numbers, Layout *layout) {
+  Py_ssize_t dim, same;
+  layout->dtype = (int32_t)PyLong_AsLong(dtype);
+  layout->offset = PyLong_AsLongLong(offset);
+  if (PyErr_Occurred()) return -1;
+  if (!(layout->sizes = read_numbers(sizes, numbers, &dim)) || !(layout->strides = read_numbers(strides, numbers, &same))) return -1;
+  if (dim != same) {
+    PyErr_SetString(PyExc_ValueError, "as many sizes as strides");
+    return -1;
+  }
+  layout->dim = dim;
+  return 0;
+}
+
+static int read_slot(PyObject *value, Py_ssize_t slots, Py_ssize_t *slot) {
+  *slot = PyLong_AsSsize_t(value);
+  if (PyErr_Occurred()) return -1;
+  if (*slot >= 0 && *slot < slots) return 0;
+  PyErr_SetString(PyExc_ValueError, "no such slot");
+  return -1;
+}
+
+/* (ALLOCATE, slot, dtype, sizes, strides) | (RUN, address, slots, sizes, lengthy, name) | (FREE, slot) */
+static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *step) {
+  PyObject *a, *b, *c, *d, *e;
+  if (!PyTuple_Check(text) || PyTuple_GET_SIZE(text) < 2) goto wrong;
+  step->kind = (int)PyLong_AsLong(PyTuple_GET_ITEM(text, 0));
+  switch (step->kind) {
+    case ALLOCATE: {
+      if (!PyArg_ParseTuple(text, "iOOOO", &step->kind, &a, &b, &c, &d)) return -1;
+      PyObject *zero = PyLong_FromLong(0);
+      int status = read_slot(a, program->slots, &step->slot) || read_layout(b, c, d, zero, numbers, &step->layout) ? -1 : 0;
+      Py_DECREF(zero);
+      if (!status && step->slot < program->inputs) goto wrong;
+      return status;
+    }
+    case RUN:
+      if (!PyArg_ParseTuple(text, "iOOOOO", &step->kind, &a, &b, &c, &d, &e)) return -1;
+      step->function = (KernelFunction)(uintptr_t)PyLong_AsUnsignedLongLong(a);
+      if (PyErr_Occurred() || !(step->slots = read_numbers(b, numbers, &step->count))) return -1;
+      if (!(step->sizes = read_numbers(c, numbers, NULL))) return -1;
+      for (Py_ssize_t i = 0; i < step->count; i++)
+        if (step->slots[i] < 0 || step->slots[i] >= program->slots) goto wrong;
+      step->lengthy = PyObject_IsTrue(d);
+      step->name = e;
+      if (step->count > program->widest) program->widest = step->count;
+      return 0;
+    case FREE:
+      if (read_slot(PyTuple_GET_ITEM(text, 1), program->slots, &step->slot)) return -1;
+      if (step->slot >= program->inputs) return 0;
+  }
+wrong:
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "not a step of a program");
+  return -1;
+}
+
+/* (slot, None) | (slot, (sizes, strides, offset)) */
+static int read_output(Program *program, PyObject *text, Numbers *numbers, Output *output) {
+  PyObject *slot, *view, *sizes, *strides, *offset;
+  if (!PyArg_ParseTuple(text, "OO", &slot, &view) || read_slot(slot, program->slots, &output->slot)) return -1;
+  output->is_view = view != Py_None;
+  if (!output->is_view) return 0;
+  if (!PyArg_ParseTuple(view, "OOO", &sizes, &strides, &offset)) return -1;
+  PyObject *zero = PyLong_FromLong(0);
+  int status = read_layout(zero, sizes, strides, offset, numbers, &output->layout);
+  Py_DECREF(zero);
+  return status;
+}
+
+/* How many ints there are in nested tuples: room enough for everything that read_numbers copies. */
+static Py_ssize_t count_numbers(PyObject *value) {
+  if (!PyTuple_Check(value)) return 1;
+  Py_ssize_t total = 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++) total += count_numbers(PyTuple_GET_ITEM(value, i));
+  return total;
+}
+
+/* make_program((inputs, steps, outputs), slots, slow, on_error, owner); an input is (dtype, sizes, strides) */
+static PyObject *make_program(PyObject *module, PyObject *arguments) {
+  PyObject *description, *inputs, *steps, *outputs, *slow, *on_error, *owner;
+  Py_ssize_t slots;
+  if (!PyArg_ParseTuple(arguments, "O!nOOO", &PyTuple_Type, &description, &slots, &slow, &on_error, &owner)) return NULL;
+  if (!PyArg_ParseTuple(description, "O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &steps, &PyTuple_Type, &outputs)) return NULL;
+  Program *program = PyObject_New(Program, &ProgramType);
+  if (!program) return NULL;
+  memset((char *)program + sizeof(PyObject), 0, sizeof(Program) - sizeof(PyObject));
+  program->vectorcall = program_call;
+  program->slots = slots;
+  program->inputs = PyTuple_GET_SIZE(inputs);
+  program->steps = PyTuple_GET_SIZE(steps);
+  program->outputs = PyTuple_GET_SIZE(outputs);
+  Py_INCREF(program->description = description);
+  Py_INCREF(program->slow = slow);
+  Py_INCREF(program->on_error = on_error);
+  Py_INCREF(program->owner = owner);
+  Py_ssize_t room = count_numbers(description) + 1;
+  program->input = PyMem_Calloc(program->inputs + 1, sizeof(Layout));
+  program->step = PyMem_Calloc(program->steps + 1, sizeof(Step));
+  program->output = PyMem_Calloc(program->outputs + 1, sizeof(Output));
+  program->numbers = PyMem_Calloc(room, sizeof(i64));
+  if (!program->input || !program->step || !program->output || !program->numbers) {
+    PyErr_NoMemory();
+    goto failed;
+  }
+  Numbers numbers = {program->numbers, program->numbers + room};
+  PyObject *zero = PyLong_FromLong(0);
+  for (Py_ssize_t i = 0; i < program->inputs; i++) {
+    PyObject *dtype, *sizes, *strides;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(inputs, i), "OOO", &dtype, &sizes, &strides) ||
+        read_layout(dtype, sizes, strides, zero, &numbers, &program->input[i])) {
+      Py_DECREF(zero);
+      goto failed;
+    }
+  }
+  Py_DECREF(zero);
+  for (Py_ssize_t i = 0; i < program->steps; i++)
+    if (read_step(program, PyTuple_GET_ITEM(steps, i), &numbers, &program->step[i])) goto failed;
+  for (Py_ssize_t i = 0; i < program->outputs; i++)
+    if (read_output(program, PyTuple_GET_ITEM(outputs, i), &numbers, &program->output[i])) goto failed;
+  return (PyObject *)program;
+failed:
+  Py_DECREF(program);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- module */
+
+static PyObject *setup(PyObject *module, PyObject *offset) {
+  tensor_offset = PyLong_AsSsize_t(offset);
+  if (PyErr_Occurred()) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* describe(tensor) -> (dtype, sizes, strides, data pointer): what make_program wants, and the self-test's question */
+static PyObject *describe(PyObject *module, PyObject *tensor) {
+  void *pointer;
+  int32_t dtype;
+  i64 dim, *sizes, *strides;
+  if (pointer_of(tensor, &pointer)) return NULL;
+  Handle handle = handle_of(tensor);
+  if (aoti_torch_get_dtype(handle, &dtype) || aoti_torch_get_dim(handle, &dim) || aoti_torch_get_sizes(handle, &sizes) ||
+      aoti_torch_get_strides(handle, &strides))
+    return PyErr_Format(PyExc_RuntimeError, "torch would not describe a tensor");
+  PyObject *first = PyTuple_New(dim), *second = PyTuple_New(dim);
+  for (i64 i = 0; first && second && i < dim; i++) {
+    PyTuple_SET_ITEM(first, i, PyLong_FromLongLong(sizes[i]));
+    PyTuple_SET_ITEM(second, i, PyLong_FromLongLong(strides[i]));
+  }
+  return Py_BuildValue("iNNK", (int)dtype, first, second, (unsigned long long)(uintptr_t)pointer);
+}
+
+static PyMethodDef functions[] = {
+    {"setup", setup, METH_O, "Say where a tensor object keeps its at::Tensor."},
+    {"describe", describe, METH_O, "(dtype, sizes, strides, data pointer) of a CPU tensor."},
+    {"make_kernel", make_kernel, METH_VARARGS, "One generated function as a callable."},
+    {"make_program", make_program, METH_VARARGS, "One graph as a callable."},
+    {NULL},
+};
+
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nbcompile_launcher", NULL, -1, functions};
+
+PyMODINIT_FUNC PyInit_nbcompile_launcher(void) {
+  if (PyType_Ready(&KernelType) || PyType_Ready(&ProgramType)) return NULL;
+  /* AOTAutograd asks a compiled graph whether it takes its inputs in one list. */
+  if (PyDict_SetItemString(ProgramType.tp_dict, "_boxed_call", Py_True)) return NULL;
+  return PyModule_Create(&definition);
+}

@@ -1,0 +1,212 @@
+"""Kernels and whole graphs as Python callables.
+
+    kernel = make_kernel(Entry("kernel0", address, tensors=2, sizes=0), owner=library)
+    kernel(x, out)                                       120 ns
+
+launcher.c does this in C. It is built once, like a kernel, and has to pass a
+self-test before it is believed, because it knows where torch keeps a tensor
+inside its Python object. Where it cannot be built (no Python headers, say) or
+fails, the same calls go through ctypes: slower by a microsecond, otherwise equal.
+
+In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, torch/csrc/inductor/aoti_runtime/
+Read next: nbcompile/runtime/program.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.machinery
+import importlib.util
+import operator
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+import torch
+
+from nbcompile.runtime import store, toolchain
+from nbcompile.runtime.toolchain import BuildError, Compiler
+
+SOURCE = Path(__file__).with_name("launcher.c")
+POINTER = ctypes.sizeof(ctypes.c_void_p)
+SEARCHED = 16
+"""How many words of a tensor object are looked at for its at::Tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One generated function, as the launcher needs to know it."""
+
+    name: str
+    address: int
+    tensors: int
+    sizes: int
+    lengthy: bool = False
+    """It may run for long: other Python threads go on meanwhile."""
+    complaints: tuple[str, ...] = ()
+    """What to say when an index is out of bounds, by the place in the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoLauncher:
+    """Why kernels are called through ctypes."""
+
+    reason: str
+
+
+class Context(ctypes.Structure):
+    """What a kernel is told about its call, and where it reports a bad index."""
+
+    _fields_ = (
+        ("threads", ctypes.c_int64),
+        ("site", ctypes.c_int64),
+        ("index", ctypes.c_int64),
+        ("size", ctypes.c_int64),
+    )
+
+
+def make_kernel(entry: Entry, owner: object, compiler: Compiler) -> Callable[..., None]:
+    """A callable that takes tensors, then sizes; ``owner`` lives as long as it does."""
+    extension = extension_module(compiler)
+    if isinstance(extension, NoLauncher):
+        return PlainKernel(entry, owner)
+    kernel: Callable[..., None] = extension.make_kernel(
+        entry.name, entry.address, entry.tensors, entry.sizes, entry.lengthy, complain(entry.complaints), owner
+    )
+    return kernel
+
+
+def complain(complaints: tuple[str, ...]) -> Callable[[str, int, int, int], NoReturn]:
+    """What is called when a kernel met an index that is out of bounds."""
+
+    def raise_index_error(_kernel: str, site: int, index: int, size: int) -> NoReturn:
+        pattern = (
+            complaints[site]
+            if site < len(complaints)
+            else "index {index} is out of bounds for dimension with size {size}"
+        )
+        raise IndexError(pattern.format(index=index, size=size))
+
+    return raise_index_error
+
+
+class PlainKernel:
+    """A kernel called through ctypes."""
+
+    def __init__(self, entry: Entry, owner: object) -> None:
+        self.entry = entry
+        self.owner = owner
+        prototype = (ctypes.CFUNCTYPE if entry.lengthy else ctypes.PYFUNCTYPE)(
+            ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Context)
+        )
+        self.function = prototype(entry.address)
+        self.pointers = ctypes.c_void_p * max(entry.tensors, 1)
+        self.sizes = ctypes.c_int64 * max(entry.sizes, 1)
+        self.complain = complain(entry.complaints)
+
+    def __call__(self, *arguments: object) -> None:
+        entry = self.entry
+        if len(arguments) != entry.tensors + entry.sizes:
+            raise TypeError(
+                f"{entry.name} takes {entry.tensors} tensors and {entry.sizes} sizes, not {len(arguments)} arguments"
+            )
+        tensors = arguments[: entry.tensors]
+        for tensor in tensors:
+            if not isinstance(tensor, torch.Tensor):
+                raise TypeError(f"a kernel takes tensors, not {type(tensor).__name__}")
+            if tensor.device.type != "cpu":
+                raise TypeError("a C++ kernel takes tensors that are in the CPU's memory")
+        context = Context(torch.get_num_threads(), -1, 0, 0)
+        pointers = self.pointers(*(tensor.data_ptr() for tensor in tensors))  # type: ignore[attr-defined]
+        sizes = self.sizes(*map(operator.index, arguments[entry.tensors :]))  # type: ignore[arg-type]
+        if self.function(pointers, sizes, ctypes.byref(context)):
+            self.complain(entry.name, context.site, context.index, context.size)
+
+
+@functools.lru_cache(maxsize=4)
+def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
+    """launcher.c as a module that was seen to work, or why there is none."""
+    try:
+        module = _build(compiler)
+        offset = tensor_offset()
+        if offset is None:
+            return NoLauncher("torch keeps its tensors where they were not found")
+        module.setup(offset)
+        trouble = self_test(module)
+    except (BuildError, OSError, ImportError) as error:
+        return NoLauncher(str(error).strip().partition("\n")[0])
+    return NoLauncher(trouble) if trouble else module
+
+
+def _build(compiler: Compiler) -> ModuleType:
+    source = SOURCE.read_text()
+    libraries = Path(torch.__file__).parent / "lib"
+    key = store.key_of(source, compiler.identity, sys.version, torch.__version__, str(libraries))
+    path = store.fetch(key, ".so") or store.add(key, ".so", lambda draft: _compile(compiler, source, draft, libraries))
+    loader = importlib.machinery.ExtensionFileLoader("nbcompile_launcher", str(path))
+    specification = importlib.util.spec_from_file_location("nbcompile_launcher", path, loader=loader)
+    assert specification is not None
+    module = importlib.util.module_from_spec(specification)
+    loader.exec_module(module)
+    return module
+
+
+def _compile(compiler: Compiler, source: str, target: Path, libraries: Path) -> None:
+    command = (
+        *compiler.command, "-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-pipe",
+        f"-I{sysconfig.get_path('include')}", "-", "-o", str(target),
+        f"-L{libraries}", "-Wl,--no-as-needed", "-ltorch_python", "-ltorch_cpu", f"-Wl,-rpath,{libraries}",
+    )  # fmt: skip
+    if sys.platform == "darwin":
+        command = tuple(word for word in command if word != "-Wl,--no-as-needed") + ("-undefined", "dynamic_lookup")
+    status, output = toolchain.run(command, source)
+    if status:
+        raise BuildError(output)
+
+
+def tensor_offset() -> int | None:
+    """How far inside a tensor object its at::Tensor lies (one pointer, to the TensorImpl)."""
+    tensor = torch.ones(3)
+    size = min(type(tensor).__basicsize__, SEARCHED * POINTER)
+    for offset in range(0, size - POINTER + 1, POINTER):
+        if ctypes.c_void_p.from_address(id(tensor) + offset).value == tensor._cdata:
+            return offset
+    return None
+
+
+def self_test(module: ModuleType) -> str:
+    """What is wrong with the extension; "" if it tells the truth about tensors of several kinds."""
+    base = torch.arange(24, dtype=torch.float32)
+    samples = (
+        base, base.view(4, 6).t()[1:, ::2], torch.tensor(1), torch.empty(0, 3), base.to(torch.float64),
+        torch.nn.Parameter(base.clone()), base.to(torch.bfloat16)[3:],
+    )  # fmt: skip
+    for sample in samples:
+        _, sizes, strides, pointer = module.describe(sample)
+        if (sizes, strides, pointer) != (tuple(sample.shape), sample.stride(), sample.data_ptr()):
+            return f"a tensor of shape {tuple(sample.shape)} was misread"
+    dtype, sizes, strides, _ = module.describe(base)
+    twin = module.make_program(
+        (((dtype, sizes, strides),), ((0, 1, dtype, sizes, strides),), ((0, None), (1, None))), 2, print, print, None
+    )
+    first, second = twin([base])
+    if (
+        first is not base
+        or not isinstance(second, torch.Tensor)
+        or second.shape != base.shape
+        or second.dtype != base.dtype
+    ):
+        return "a new tensor came out wrong"
+    second.fill_(1.0)
+    return "" if float(second.sum()) == base.numel() else "a new tensor has no memory of its own"
+
+
+def dtype_code(module: ModuleType, dtype: torch.dtype) -> int:
+    """Torch's own number for a dtype."""
+    code: int = module.describe(torch.empty(0, dtype=dtype))[0]
+    return code

@@ -1,0 +1,183 @@
+"""An emitted graph as a callable.
+
+    loaded = load(emitted, compiler)
+    loaded([x, y])               -> (z,)        the list is emptied: AOTAutograd's calling convention
+    loaded.positional(x, y)      -> (z,)
+
+A graph that has a plan runs in C from end to end. Any other runs its wrapper,
+the Python text that is also shown to the reader, with the kernels as functions.
+
+In torch: torch/_inductor/output_code.py (CompiledFxGraph). Read next:
+nbcompile/runtime/launcher.py
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.ir.emitted import Drop, EmittedProgram, Launch, Make, Plan, TensorShape
+from nbcompile.runtime import cpp, launcher
+from nbcompile.runtime.launcher import Entry, NoLauncher
+from nbcompile.runtime.toolchain import Compiler
+
+Attribute = Callable[[str], torch.Tensor]
+"""Fetches a tensor that the graph module holds, by its dotted path."""
+
+
+class Loaded(Protocol):
+    """What a graph becomes."""
+
+    _boxed_call: bool
+
+    def __call__(self, inputs: list[Any], /) -> tuple[Any, ...]:
+        """Run, with one list of inputs, which is emptied."""
+
+    def positional(self, *inputs: Any) -> tuple[Any, ...]:
+        """Run, with the inputs as arguments."""
+
+
+def load(
+    emitted: EmittedProgram,
+    compiler: Compiler,
+    attribute: Attribute | None = None,
+    constants: Mapping[int, object] | None = None,
+) -> Loaded:
+    """Build what must be built, and return the graph as a callable.
+
+    Raises:
+        toolchain.BuildError: the compiler refused what we generated.
+    """
+    library = cpp.load(emitted.source, compiler) if emitted.source else None
+    entries = {}
+    for kernel in emitted.kernels:
+        assert library is not None
+        entries[kernel.name] = Entry(
+            kernel.name,
+            library.address(kernel.function),
+            len(kernel.arguments),
+            len(kernel.sizes),
+            kernel.lengthy,
+            kernel.complaints,
+        )
+    kernels = {name: launcher.make_kernel(entry, library, compiler) for name, entry in entries.items()}
+    wrapped = Wrapped(emitted, kernels, attribute or _no_attribute, constants or {})
+    extension = launcher.extension_module(compiler) if emitted.plan is not None else NoLauncher(emitted.no_plan)
+    if emitted.plan is None or isinstance(extension, NoLauncher):
+        return wrapped
+    program: Loaded = _program(emitted.plan, entries, extension, wrapped, library)
+    return program
+
+
+def _program(plan: Plan, entries: Mapping[str, Entry], extension: ModuleType, wrapped: Wrapped, library: object) -> Any:
+    """The plan as the launcher in C understands it."""
+
+    def coded(shape: TensorShape) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        return launcher.dtype_code(extension, shape.dtype), shape.size, shape.stride
+
+    def step_of(step: Make | Launch | Drop) -> tuple[Any, ...]:
+        match step:
+            case Make(slot, shape):
+                return (0, slot, *coded(shape))
+            case Launch(name, slots):
+                return (1, entries[name].address, slots, (), entries[name].lengthy, name)
+            case Drop(slot):
+                return (2, slot)
+
+    description = (
+        tuple(coded(shape) for shape in plan.inputs),
+        tuple(step_of(step) for step in plan.steps),
+        tuple((each.slot, each.view) for each in plan.outputs),
+    )
+    complaints = {name: launcher.complain(entry.complaints) for name, entry in entries.items()}
+
+    def complain(name: str, site: int, index: int, size: int) -> None:
+        complaints[name](name, site, index, size)
+
+    return extension.make_program(description, plan.slots, wrapped, complain, library)
+
+
+class Wrapped:
+    """A graph that runs its wrapper."""
+
+    _boxed_call = True
+
+    def __init__(
+        self,
+        emitted: EmittedProgram,
+        kernels: Mapping[str, Callable[..., None]],
+        attribute: Attribute,
+        constants: Mapping[int, object],
+    ) -> None:
+        self.emitted = emitted
+        file = f"<nbcompile wrapper {id(self):x}>"
+        linecache.cache[file] = (len(emitted.wrapper), None, emitted.wrapper.splitlines(keepends=True), file)
+        namespace: dict[str, Any] = {
+            "torch": torch, "empty_strided": torch.empty_strided, "expect": expect, "adopt": adopt, "view_of": view,
+            "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__, "inf": float("inf"),
+            **kernels, **{f"{extern.name}_target": extern.target for extern in emitted.externs},
+        }  # fmt: skip
+        exec(compile(emitted.wrapper, file, "exec"), namespace)
+        self.call: Callable[[list[Any]], tuple[Any, ...]] = namespace["call"]
+        torch_internals.hide_from_hook(namespace["call"].__code__)
+
+    def __call__(self, inputs: list[Any], /) -> tuple[Any, ...]:
+        return self.call(inputs)
+
+    def positional(self, *inputs: Any) -> tuple[Any, ...]:
+        """Run, with the inputs as arguments."""
+        return self.call(list(inputs))
+
+
+def _no_attribute(path: str) -> torch.Tensor:
+    raise AttributeError(f"the graph has a tensor {path!r} of its own, and load() was given no way to fetch it")
+
+
+def expect(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, written: bool = False
+) -> torch.Tensor:
+    """The input, which must be what the graph was compiled for; a copy where only its strides are not.
+
+    Raises:
+        ValueError: another shape or dtype, or other strides where the graph writes to it.
+    """
+    if tensor.dtype != dtype or tensor.shape != size:
+        raise ValueError(f"a graph compiled for {dtype}{list(size)} was given {tensor.dtype}{list(tensor.shape)}")
+    if _strides_agree(tensor, stride):
+        return tensor
+    if written:
+        raise ValueError(f"a graph that writes to an input with strides {stride} was given one with {tensor.stride()}")
+    return adopt(tensor, size, stride)
+
+
+def adopt(tensor: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
+    """The result of an operator, in the layout that the kernels after it rely on."""
+    if not isinstance(tensor, torch.Tensor) or _strides_agree(tensor, stride):
+        return tensor
+    copy = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
+    return copy.copy_(tensor)
+
+
+def _strides_agree(tensor: torch.Tensor, stride: tuple[int, ...]) -> bool:
+    actual = tensor.stride()
+    return (
+        actual == stride
+        or tensor.numel() == 0
+        or all(extent == 1 or one == two for extent, one, two in zip(tensor.shape, actual, stride, strict=True))
+    )
+
+
+def view(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> torch.Tensor:
+    """A view, its offset counted from the tensor's own data."""
+    return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
+
+
+def take_over(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor of another shape or type in the memory of one that is not needed any more."""
+    start = tensor.storage_offset() * tensor.dtype.itemsize // dtype.itemsize
+    return torch.empty(0, dtype=dtype, device=tensor.device).set_(tensor.untyped_storage(), start, size, stride)

@@ -1,0 +1,97 @@
+"""Built kernels, kept on disk between processes.
+
+    key = key_of(source, compiler.identity)      "9f2c..."
+    fetch(key, ".so")                            None: never built here
+    add(key, ".so", build)                       /home/me/.cache/nbcompile/9f/9f2c....so
+    fetch(key, ".so")                            the same path, in any later process
+
+An entry is complete or absent. It is built under a name of its own and renamed
+into place, so neither Ctrl-C nor a second process building the same kernel
+leaves half a file (the loser of such a race replaces a file by an equal one,
+which is why no lock is needed). Its checksum stands beside it: an entry that
+was damaged is not mapped into the process, it is built again.
+
+In torch: torch/_inductor/codecache.py (CppCodeCache, get_path)
+Read next: nbcompile/runtime/cpp.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+
+VARIABLE = "NBCOMPILE_CACHE_DIR"
+FORMAT = "1"
+"""Part of every key: raise it when entries of an older nbcompile must not be used."""
+
+
+def directory() -> Path:
+    """Where entries are kept: $NBCOMPILE_CACHE_DIR, else the user's cache directory."""
+    chosen = os.environ.get(VARIABLE)
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("nbcompile"))
+
+
+def key_of(*parts: str) -> str:
+    """A name for everything that decides what an entry contains."""
+    return hashlib.sha256("\0".join((FORMAT, *parts)).encode()).hexdigest()[:40]
+
+
+def fetch(key: str, suffix: str) -> Path | None:
+    """The entry's path, or None if it is absent or damaged."""
+    path = _path(key, suffix)
+    try:
+        expected = path.with_suffix(suffix + ".sha256").read_text()
+        content = path.read_bytes()
+    except OSError:
+        return None
+    return path if hashlib.sha256(content).hexdigest() == expected else None
+
+
+def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
+    """Make an entry: ``build`` writes the file it is given, which then becomes the entry."""
+    path = _path(key, suffix)
+    folder = _writable(path.parent)
+    path = folder / path.name
+    descriptor, name = tempfile.mkstemp(prefix=f"{key[:8]}-", suffix=suffix, dir=folder)
+    os.close(descriptor)
+    draft = Path(name)
+    try:
+        build(draft)
+        checksum = hashlib.sha256(draft.read_bytes()).hexdigest()
+        # The old checksum goes first and the new one comes last: whoever looks in between finds no entry.
+        path.with_suffix(suffix + ".sha256").unlink(missing_ok=True)
+        draft.replace(path)
+        _write(path.with_suffix(suffix + ".sha256"), checksum)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+def _path(key: str, suffix: str) -> Path:
+    return directory() / key[:2] / (key + suffix)
+
+
+def _writable(folder: Path) -> Path:
+    """The folder, made if need be; a private temporary one where the disk refuses."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="nbcompile-"))
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

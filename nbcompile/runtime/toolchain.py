@@ -1,0 +1,198 @@
+"""Which C++ compiler there is, asked once.
+
+    find() -> Compiler("/usr/bin/g++", "g++ (Debian) 12.2.0", flags=("-O3", "-march=native", ...))
+    find() -> NoCompiler("no C++ compiler: tried g++, clang++")     graphs then run through ATen
+
+The answer is a value, never an exception: a machine without a compiler is an
+ordinary machine, and the views say what it means. A candidate has to prove
+itself by building a shared object that this process can load; the proof is
+kept in the kernel store, so that it costs its 50 ms once per compiler.
+
+In torch: torch/_inductor/cpp_builder.py, torch/_inductor/cpu_vec_isa.py
+Read next: nbcompile/runtime/store.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbcompile.runtime import store
+
+BASE_FLAGS = (
+    "-std=gnu++17",
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=off",  # a * b + c rounds twice, as it does in eager
+    "-fwrapv",  # integers wrap, as tensors' do
+    "-fno-math-errno",  # sqrt is one instruction
+    "-fno-trapping-math",  # selects instead of branches
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-asynchronous-unwind-tables",  # nothing is ever unwound through a kernel
+    "-fvisibility=hidden",
+    "-w",
+)
+TUNING_FLAGS = ("-march=native", "-mcpu=native", "")
+"""The first that the compiler takes is used: x86 and aarch64 spell it differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler that was seen to work here."""
+
+    command: tuple[str, ...]
+    version: str
+    """The first line of ``--version``, for the record and the store's key."""
+    flags: tuple[str, ...]
+    processor: str
+    """What ``-march=native`` stands for; a store may be shared by machines."""
+
+    @property
+    def identity(self) -> str:
+        """Two compilers with equal identity make equal code of equal source."""
+        return "\n".join((*self.command, self.version, *self.flags, self.processor))
+
+    @property
+    def openmp(self) -> bool:
+        """Whether kernels may use several threads."""
+        return "-fopenmp" in self.flags
+
+
+class BuildError(Exception):
+    """The compiler refused source text that we generated; the message is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoCompiler:
+    """Why generated code cannot be built here."""
+
+    reason: str
+
+
+def find() -> Compiler | NoCompiler:
+    """The compiler that kernels are built with ($CXX, then g++, then clang++)."""
+    return _find(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=8)
+def _find(chosen: str, search_path: str) -> Compiler | NoCompiler:
+    refusals = []
+    for candidate in ([chosen] if chosen else []) + ["g++", "clang++"]:
+        command = tuple(shlex.split(candidate))
+        program = shutil.which(command[0], path=search_path) if command else None
+        if program is None:
+            refusals.append(f"{candidate}: not found")
+            continue
+        found = _examine((program, *command[1:]))
+        if isinstance(found, Compiler):
+            return found
+        refusals.append(f"{candidate}: {found.reason}")
+    return NoCompiler("no C++ compiler: " + "; ".join(refusals))
+
+
+def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
+    """Find the richest set of flags with which the compiler does its work."""
+    try:
+        version = subprocess.run(
+            (*command, "--version"), capture_output=True, text=True, timeout=20, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return NoCompiler(str(error))
+    first_line = version.partition("\n")[0].strip()
+    processor = processor_model()
+    trouble = ""
+    for tuning in TUNING_FLAGS:
+        for threading in ("-fopenmp", ""):
+            flags = tuple(flag for flag in (*BASE_FLAGS, tuning, threading) if flag)
+            compiler = Compiler(command, first_line, flags, processor)
+            trouble = proved(compiler)
+            if not trouble:
+                return compiler
+    return NoCompiler(trouble.strip().partition("\n")[0])
+
+
+PROOF = """
+typedef float lanes __attribute__((vector_size(16)));
+extern "C" __attribute__((visibility("default"))) int answer(int n) {
+  lanes v = {}; int total = 0;
+#pragma omp parallel for reduction(+ : total)
+  for (int i = 0; i < n; i++) total += i;
+  return total + (int)v[0];
+}
+"""
+
+
+def proved(compiler: Compiler) -> str:
+    """Build and load a small program; "" if that works, else what went wrong."""
+    key = store.key_of("proof", compiler.identity, PROOF)
+    try:
+        path = store.fetch(key, ".so") or store.add(key, ".so", lambda target: build(compiler, PROOF, target))
+        answer = ctypes.CDLL(str(path)).answer(10)
+    except (BuildError, OSError) as error:
+        return str(error) or type(error).__name__
+    return "" if answer == 45 else f"a sum came out as {answer}, not 45"
+
+
+def build(compiler: Compiler, source: str, target: Path, *extra: str) -> None:
+    """Compile source text into a shared object at ``target``.
+
+    Raises:
+        BuildError: with what the compiler said.
+    """
+    command = (*compiler.command, *compiler.flags, "-pipe", "-x", "c++", "-", "-o", str(target), *extra)
+    status, output = run(command, source)
+    if status:
+        raise BuildError(f"{shlex.join(command)}\n{output}")
+
+
+@functools.lru_cache(maxsize=1)
+def processor_model() -> str:
+    """The CPU's model and features, as one line."""
+    features = model = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            match name.strip():
+                case "flags" | "Features" if not features:
+                    features = hashlib.sha256(value.encode()).hexdigest()[:16]
+                case "model name" | "CPU part" if not model:
+                    model = value.strip()
+    except OSError:
+        pass
+    return " ".join((platform.machine(), model or platform.processor(), features))
+
+
+def run(command: Sequence[str], source: str, timeout: float = 600) -> tuple[int, str]:
+    """Run a compiler on source text; its whole process group dies with us.
+
+    A compiler is a tree of processes (driver, front end, assembler, linker).
+    Ctrl-C must leave none of them behind, writing to a file nobody wants.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(source, timeout=timeout)
+    except BaseException:
+        with_group = os.killpg if hasattr(os, "killpg") else os.kill
+        with_group(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    return process.returncode, output

@@ -1,0 +1,64 @@
+"""Triton source text to functions that launch on a GPU.
+
+    functions = load(source)             a module, imported from the kernel store (Triton reads its own source)
+    functions.kernel0[(64,)](x, out)
+
+Triton is an extra: where it is not installed this module cannot be imported,
+and the driver does not import it.
+
+In torch: torch/_inductor/runtime/triton_heuristics.py. Read next:
+nbcompile/codegen/triton.py
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from types import ModuleType
+
+import torch
+
+from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
+from nbcompile.runtime import store
+from nbcompile.runtime.program import Attribute, Wrapped
+
+
+def load(
+    emitted: EmittedProgram, attribute: Attribute | None = None, constants: Mapping[int, object] | None = None
+) -> Wrapped:
+    """The graph as a callable over tensors of a CUDA device (of any device in Triton's interpreter)."""
+    module = load_source(emitted.source)
+    kernels = {kernel.name: launcher(module, kernel) for kernel in emitted.kernels}
+    return Wrapped(emitted, kernels, attribute or _no_attribute, constants or {})
+
+
+def load_source(source: str) -> ModuleType:
+    """Generated Triton as a module with a file of its own."""
+    key = store.key_of("triton", source)
+    path = store.fetch(key, ".py") or store.add(key, ".py", lambda draft: _write(draft, source))
+    specification = importlib.util.spec_from_file_location(f"nbcompile_triton_{key}", path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def _write(path: object, text: str) -> None:
+    path.write_text(text)  # type: ignore[attr-defined]
+
+
+def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
+    """The kernel as a function of its tensors and sizes; an empty grid is not launched."""
+    function, grid_of = getattr(module, kernel.name), getattr(module, kernel.name + "_grid")
+    tensors = len(kernel.arguments)
+
+    def launch(*arguments: object) -> None:
+        grid = grid_of(*arguments[tensors:])
+        if grid[0] > 0:
+            function[grid](*arguments)
+
+    return launch
+
+
+def _no_attribute(path: str) -> torch.Tensor:
+    raise AttributeError(f"the graph has a tensor {path!r} of its own, and load() was given no way to fetch it")

@@ -1,0 +1,441 @@
+"""Which buffers share a loop nest.
+
+A group is a set of buffers computed in one kernel: outer loops over rows, and
+(where something is reduced) inner loops over the elements of a row.
+
+    buf0[i0]     = max over r0 of x[i0, r0]         row result
+    buf1[i0, i1] = exp(x[i0, i1] - buf0[i0])        element; its i1 and buf0's r0 are one loop
+    buf2[i0]     = sum over r0 of buf1[i0, r0]
+    buf3[i0, i1] = buf1[i0, i1] / buf2[i0]          one group: rows i0, elements i1
+
+Joining is unification: the loops of a newcomer are matched with those of the
+group through what both read and write. It fails with a reason, which goes into
+the ledger.
+
+In torch: torch/_inductor/scheduler.py (can_fuse, score_fusion). Read next:
+nbcompile/scheduling/build.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import sympy
+
+from nbcompile.ir.buffer import Pointwise, Program, Reduction
+from nbcompile.ir.expr import loads
+from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, product, reduction_variable
+from nbcompile.ir.kernel import Loop
+from nbcompile.record.model import FusionDecision
+from nbcompile.scheduling.dependencies import dependencies, in_order, reads
+
+Computed = Pointwise | Reduction
+MEMBER_LIMIT = 64
+POINTER_LIMIT = 48
+FEW_ROWS = 8
+SERIAL_LIMIT = 1 << 15
+"""A row is walked by one thread: fewer rows than FEW_ROWS, longer than this, are not fused across passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A buffer in a group, with its own loop variables as the group's."""
+
+    buffer: Computed
+    mapping: dict[Symbol, Index]
+
+    @property
+    def results(self) -> tuple[Index, ...]:
+        """The group's variable (or 0) along each dimension of the result."""
+        return tuple(
+            self.mapping.get(loop_variable(at), sympy.Integer(0)) for at in range(len(self.buffer.layout.size))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Buffers of one kernel."""
+
+    members: tuple[Member, ...] = ()
+    loops: dict[Symbol, Index] = field(default_factory=dict)
+    """All loops by variable, in the order of the first member's dimensions."""
+    inner: frozenset[Symbol] = frozenset()
+    """The loops over the elements of a row; none while nothing is reduced or repeated along a row."""
+    counter: int = 0
+
+    def names(self) -> set[str]:
+        """The members' names."""
+        return {member.buffer.name for member in self.members}
+
+    def outer_loops(self) -> tuple[Loop, ...]:
+        """Loops over rows."""
+        return tuple(Loop(variable, size) for variable, size in self.loops.items() if variable not in self.inner)
+
+    def inner_loops(self) -> tuple[Loop, ...]:
+        """Loops over the elements of a row."""
+        return tuple(Loop(variable, size) for variable, size in self.loops.items() if variable in self.inner)
+
+
+class Incompatible(Exception):
+    """Why a buffer cannot join a group."""
+
+
+def own_loops(buffer: Computed) -> tuple[dict[Symbol, Index], dict[Symbol, Index]]:
+    """The loops over a buffer's result and those that it reduces, loops of one iteration left out."""
+    outer = {loop_variable(at): n for at, n in enumerate(buffer.layout.size) if not is_one(n)}
+    reduced = buffer.reduced if isinstance(buffer, Reduction) else ()
+    return outer, {reduction_variable(at): n for at, n in enumerate(reduced) if not is_one(n)}
+
+
+def alone(buffer: Computed) -> Group:
+    """A group of one."""
+    outer, reduced = own_loops(buffer)
+    mapping: dict[Symbol, Index] = {}
+    loops: dict[Symbol, Index] = {}
+    for variable, size in (*outer.items(), *reduced.items()):
+        mine = loop_variable(len(loops))
+        mapping[variable], loops[mine] = mine, size
+    inner = frozenset(mapping[variable] for variable in reduced)
+    if isinstance(buffer, Reduction) and not inner:
+        # A reduction over dimensions of size 1 still has a loop, of one iteration.
+        mine = loop_variable(len(loops))
+        loops[mine], inner = sympy.Integer(1), frozenset({mine})
+    return Group((Member(buffer, mapping),), loops, inner, len(loops))
+
+
+# -- one buffer joins a group ---------------------------------------------------------------------
+
+
+def join(group: Group, buffer: Computed) -> Group:
+    """The group with one more buffer.
+
+    Raises:
+        Incompatible: with the reason.
+    """
+    if len(group.members) >= MEMBER_LIMIT:
+        raise Incompatible(f"the kernel has {MEMBER_LIMIT} buffers already")
+    if group.members[0].buffer.device != buffer.device:
+        raise Incompatible("another device")
+    outer, reduced = own_loops(buffer)
+    if isinstance(buffer, Reduction) and not reduced:
+        raise Incompatible("it reduces dimensions of size 1 only")
+    mapping = _matched(group, buffer, outer | reduced)
+    group, mapping = _completed(group, outer, reduced, mapping)
+    inner = _row_split(group, buffer, outer, reduced, mapping)
+    member = Member(buffer, mapping)
+    grown = replace(group, members=(*group.members, member), inner=inner)
+    _check_elements(grown, member)
+    _check_mutation(grown)
+    _check_size(grown)
+    return grown
+
+
+def _matched(group: Group, buffer: Computed, own: dict[Symbol, Index]) -> dict[Symbol, Index]:
+    """Loops of the buffer that are loops of the group, as what both read and write says."""
+    made = {member.buffer.name: member.results for member in group.members}
+    mapping: dict[Symbol, Index] = {}
+    for load in loads(buffer.body):
+        if load.buffer in made:
+            _unify(load.index, made[load.buffer], own, group.loops, mapping, f"it reads {load.buffer}")
+    # Memory that both read is read once if the loops are matched by it.
+    for load in loads(buffer.body):
+        if load.buffer in made or load.gathers:
+            continue
+        for member in group.members:
+            for other in loads(member.buffer.body):
+                if other.buffer == load.buffer and not other.gathers:
+                    trial = dict(mapping)
+                    theirs = tuple(place.xreplace(member.mapping) for place in other.index)
+                    try:
+                        _unify(load.index, theirs, own, group.loops, trial, "")
+                    except Incompatible:
+                        continue
+                    mapping = trial
+    return mapping
+
+
+def _unify(
+    mine: tuple[Index, ...], theirs: tuple[Index, ...], own: dict[Symbol, Index], loops: dict[Symbol, Index],
+    mapping: dict[Symbol, Index], what: str,
+) -> None:  # fmt: skip
+    for place, target in zip(mine, theirs, strict=True):
+        if place == target and place.is_number:
+            continue
+        if place not in own or target not in loops:
+            raise Incompatible(f"{what} at other places than the loop has it")
+        assert isinstance(place, sympy.Symbol)
+        if mapping.get(place, target) != target:
+            raise Incompatible(f"{what} along two loops at once")
+        if place not in mapping and target in mapping.values():
+            raise Incompatible(f"{what} along one loop twice")
+        if own[place] != loops[target]:
+            raise Incompatible(f"{what} over {own[place]} elements of {loops[target]}")
+        mapping[place] = target
+
+
+def _completed(
+    group: Group, outer: dict[Symbol, Index], reduced: dict[Symbol, Index], mapping: dict[Symbol, Index]
+) -> tuple[Group, dict[Symbol, Index]]:
+    """Match the loops that are left by their sizes, in order; or give the group new inner loops."""
+    own = outer | reduced
+    mapping = dict(mapping)
+    left = [variable for variable in own if variable not in mapping]
+    free = [
+        variable for variable in group.loops if variable not in mapping.values() and not is_one(group.loops[variable])
+    ]
+    if not left:
+        return group, mapping
+    if [own[variable] for variable in left] == [group.loops[variable] for variable in free]:
+        return group, mapping | dict(zip(left, free, strict=True))
+    rows = [variable for variable in group.loops if variable not in group.inner]
+    if group.inner or not mapping or any(variable not in mapping.values() for variable in rows):
+        raise Incompatible(f"loops over {_text(own)} and over {_text(group.loops)}")
+    if any(variable in outer and variable not in mapping for variable in own) and reduced:
+        raise Incompatible(f"loops over {_text(own)} and over {_text(group.loops)}")
+    if left != list(own)[-len(left) :]:
+        raise Incompatible("its rows would be apart in memory")
+    # The group has rows only so far: the newcomer's other loops run inside them.
+    loops = dict(group.loops)
+    counter = group.counter
+    added = []
+    for variable in left:
+        mine = loop_variable(counter)
+        counter += 1
+        loops[mine], mapping[variable] = own[variable], mine
+        added.append(mine)
+    return replace(group, loops=loops, inner=frozenset(added), counter=counter), mapping
+
+
+def _text(loops: dict[Symbol, Index]) -> str:
+    return " x ".join(map(str, loops.values())) or "one element"
+
+
+def _row_split(
+    group: Group,
+    buffer: Computed,
+    outer: dict[Symbol, Index],
+    reduced: dict[Symbol, Index],
+    mapping: dict[Symbol, Index],
+) -> frozenset[Symbol]:
+    """The inner loops of the group with the newcomer."""
+    results = {mapping[variable] for variable in outer}
+    inside = frozenset(mapping[variable] for variable in reduced)
+    everything = {variable for variable, size in group.loops.items() if not is_one(size)}
+    inner = frozenset(variable for variable in group.inner if not is_one(group.loops[variable]))
+    if isinstance(buffer, Reduction):
+        if results | inside != everything:
+            raise Incompatible("it reduces over a part of the loops")
+        if inner and inner != inside:
+            raise Incompatible("it reduces along other loops than the kernel")
+        return inside
+    if results == everything:
+        return group.inner
+    if results == everything - inner and group.inner:
+        return group.inner
+    if not group.inner and results < everything:
+        raise Incompatible("it has fewer elements, and the kernel has no rows")
+    raise Incompatible(f"loops over {_text(outer)} and over {_text(group.loops)}")
+
+
+def _check_elements(group: Group, newcomer: Member) -> None:
+    """What the newcomer reads of the group must be the element at hand, not another one."""
+    made = {member.buffer.name: member for member in group.members}
+    for load in loads(newcomer.buffer.body):
+        producer = made.get(load.buffer)
+        if producer is None or producer is newcomer:
+            continue
+        place = tuple(each.xreplace(newcomer.mapping) for each in load.index)
+        if place != producer.results or load.gathers:
+            raise Incompatible(f"it reads {load.buffer} at other places than the loop has it")
+        at_row = isinstance(newcomer.buffer, Pointwise) and not _is_element(group, newcomer)
+        if at_row and _is_element(group, producer):
+            raise Incompatible(f"it reads single elements of {load.buffer}")
+
+
+def _is_element(group: Group, member: Member) -> bool:
+    """Whether a pointwise member has a value for each element of a row."""
+    return isinstance(member.buffer, Pointwise) and any(place in group.inner for place in member.results)
+
+
+def _check_mutation(group: Group) -> None:
+    """An input that is overwritten may be read by the group only at the element that is overwritten."""
+    for writer in group.members:
+        if not isinstance(writer.buffer, Pointwise) or not writer.buffer.writes_to:
+            continue
+        for reader in group.members:
+            for load in loads(reader.buffer.body):
+                if load.buffer != writer.buffer.writes_to:
+                    continue
+                if group.inner and reader is not writer:
+                    raise Incompatible(f"{load.buffer} is overwritten, and read in several passes")
+                if tuple(each.xreplace(reader.mapping) for each in load.index) != writer.results or load.gathers:
+                    raise Incompatible(f"{load.buffer} is overwritten, and read at other places")
+
+
+def _check_size(group: Group) -> None:
+    pointers = {name for member in group.members for name in (member.buffer.name, *reads(member.buffer))}
+    if len(pointers) > POINTER_LIMIT:
+        raise Incompatible(f"the kernel would use more than {POINTER_LIMIT} buffers")
+    rows = constant(product(loop.size for loop in group.outer_loops()))
+    length = constant(product(loop.size for loop in group.inner_loops()))
+    order = passes(group).values()
+    if rows is not None and rows < FEW_ROWS and length is not None and length > SERIAL_LIMIT and set(order) != {0}:
+        raise Incompatible(f"{rows} rows of {length} elements are too few for a loop over rows")
+
+
+def passes(group: Group) -> dict[str, int]:
+    """For each member the inner nest (0, 1, ...) that computes it; a row value is there after it (-1: before)."""
+    found: dict[str, int] = {}
+    made = {member.buffer.name: member for member in group.members}
+    for member in group.members:
+        inside = isinstance(member.buffer, Reduction) or _is_element(group, member)
+        at = 0 if inside else -1
+        for name in reads(member.buffer):
+            if name not in made:
+                continue
+            row_value = not _is_element(group, made[name])
+            at = max(at, found[name] + (1 if row_value and inside else 0))
+        found[member.buffer.name] = at
+    return found
+
+
+# -- all buffers ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Unit:
+    """A group on its way, or a single buffer that is no kernel (an input, a call)."""
+
+    names: set[str]
+    group: Group | None
+    needs: set[str] = field(default_factory=set)
+    """Names that must be computed before, those of its own included."""
+
+
+def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
+    """Group all computed buffers; inputs and calls are units of their own. In an order in which they can run."""
+    needs = dependencies(program)
+    by_name = {buffer.name: buffer for buffer in program.buffers}
+    order = in_order([buffer.name for buffer in program.buffers], needs)
+    fusion = _Fusion(needs)
+    for name in order:
+        buffer = by_name[name]
+        fusion.place(buffer if isinstance(buffer, (Pointwise, Reduction)) else None, name)
+    fusion.merge_groups()
+    return fusion.in_order(), fusion.decisions
+
+
+class _Fusion:
+    """Units so far, and the ledger."""
+
+    def __init__(self, needs: dict[str, set[str]]) -> None:
+        self.needs = needs
+        self.unit_of: dict[str, Unit] = {}
+        self.units: list[Unit] = []
+        self.readers: dict[str, list[str]] = {}
+        self.decisions: list[FusionDecision] = []
+
+    def in_order(self) -> list[Unit]:
+        """The units, each after those that it needs."""
+        label = {id(unit): str(at) for at, unit in enumerate(self.units)}
+        needs = {
+            label[id(unit)]: {label[id(self.unit_of[name])] for name in unit.needs - unit.names} for unit in self.units
+        }
+        return [self.units[int(each)] for each in in_order(list(needs), needs)]
+
+    def place(self, buffer: Computed | None, name: str) -> None:
+        """Put one buffer into the best group that takes it, or into one of its own."""
+        unit = Unit({name}, alone(buffer) if buffer is not None else None, set(self.needs[name]))
+        if buffer is not None:
+            for candidate, through in self._candidates(buffer):
+                if self._try(candidate, unit, buffer, through):
+                    return
+        self.units.append(unit)
+        self.unit_of[name] = unit
+        self._note_reads(buffer)
+
+    def _note_reads(self, buffer: Computed | None) -> None:
+        for each in reads(buffer) if buffer is not None else ():
+            self.readers.setdefault(each, []).append(buffer.name)  # type: ignore[union-attr]
+
+    def _candidates(self, buffer: Computed) -> list[tuple[Unit, str]]:
+        """Groups that made what it reads (the latest first), then groups that read what it reads."""
+        found: dict[int, tuple[Unit, str]] = {}
+        for name in reversed(reads(buffer)):
+            unit = self.unit_of.get(name)
+            if unit is not None and unit.group is not None:
+                found.setdefault(id(unit), (unit, name))
+        producers = sorted(found.values(), key=lambda pair: -self.units.index(pair[0]))
+        for name in reads(buffer):
+            for reader in reversed(self.readers.get(name, ())):
+                unit = self.unit_of[reader]
+                found.setdefault(id(unit), (unit, reader))
+        return [*producers, *(pair for pair in found.values() if pair not in producers)]
+
+    def _try(self, candidate: Unit, unit: Unit, buffer: Computed, through: str) -> bool:
+        assert candidate.group is not None
+        shared = through if through in reads(buffer) else f"both read {self._shared(through, buffer)}"
+        try:
+            if self._reaches(unit.needs - candidate.names, candidate):
+                raise Incompatible("something between them must run in between")
+            candidate.group = join(candidate.group, buffer)
+        except Incompatible as answer:
+            self.decisions.append(FusionDecision(through, buffer.name, False, str(answer)))
+            return False
+        candidate.names.add(buffer.name)
+        candidate.needs |= unit.needs
+        self.unit_of[buffer.name] = candidate
+        self._note_reads(buffer)
+        why = f"{buffer.name} reads {through} where it is made" if shared == through else shared
+        self.decisions.append(FusionDecision(through, buffer.name, True, why))
+        return True
+
+    def _shared(self, reader: str, buffer: Computed) -> str:
+        unit = self.unit_of[reader]
+        assert unit.group is not None
+        theirs = {name for member in unit.group.members for name in reads(member.buffer)}
+        return ", ".join(name for name in reads(buffer) if name in theirs)
+
+    def _reaches(self, names: set[str], target: Unit) -> bool:
+        """Whether computing ``names`` needs ``target`` to have run."""
+        waiting = [self.unit_of[name] for name in names if name in self.unit_of]
+        seen: set[int] = set()
+        while waiting:
+            unit = waiting.pop()
+            if unit is target:
+                return True
+            if id(unit) not in seen:
+                seen.add(id(unit))
+                waiting.extend(self.unit_of[name] for name in unit.needs - unit.names if name in self.unit_of)
+        return False
+
+    def merge_groups(self) -> None:
+        """Join whole groups where one reads what the other makes: two chains that met."""
+        for second in list(self.units):
+            if second.group is None:
+                continue
+            for name in sorted(second.needs - second.names):
+                first = self.unit_of.get(name)
+                if first is not None and first is not second and first.group is not None and first in self.units:
+                    self._merge(first, second, name)
+
+    def _merge(self, first: Unit, second: Unit, through: str) -> bool:
+        assert first.group is not None and second.group is not None
+        reader = second.group.members[0].buffer.name
+        try:
+            if self._reaches(second.needs - second.names - first.names, first):
+                raise Incompatible("something between them must run in between")
+            group = first.group
+            for member in second.group.members:
+                group = join(group, member.buffer)
+        except Incompatible as answer:
+            self.decisions.append(FusionDecision(through, reader, False, str(answer)))
+            return False
+        second.group = group
+        second.names |= first.names
+        second.needs |= first.needs
+        for name in first.names:
+            self.unit_of[name] = second
+        self.units.remove(first)
+        self.decisions.append(FusionDecision(through, reader, True, "two chains that meet: one loop for both"))
+        return True

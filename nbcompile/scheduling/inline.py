@@ -1,0 +1,84 @@
+"""Small tensors that a larger one can as well compute on the way.
+
+    buf0: float32[64] = bias[i0] * 2.0
+    buf1: float32[8, 64] = x[i0, i1] + buf0[i1]    ->   x[i0, i1] + bias[i1] * 2.0
+
+Lowering keeps what a larger tensor reads again and again, so that a loop over
+rows computes it once a row. Where no row is formed (nothing below it is a
+reduction) computing it again is cheaper than a kernel and memory of its own.
+
+In torch: torch/_inductor/ir.py (should_realize_on_reuse). Read next:
+nbcompile/scheduling/fuse.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nbcompile.ir.buffer import Buffer, Extern, Pointwise, Program, Reduction
+from nbcompile.ir.expr import Expr, Load, cost, loads, rebuild, substitute
+from nbcompile.ir.index import Index, Symbol, constant, loop_variable, product, simplify
+from nbcompile.scheduling.dependencies import reads, views_in
+
+CHEAP_COST = 16
+CHEAP_LOADS = 3
+
+
+def inline_small(program: Program) -> Program:
+    """Put cheap bodies of broadcast tensors into their readers."""
+    needed = {each.buffer for each in views_in(program.outputs)}
+    needed |= {name for each in program.buffers if isinstance(each, Extern) for name in reads(each)}
+    inlined: dict[str, Pointwise] = {}
+    from_reduction: set[str] = set()
+    buffers: list[Buffer] = []
+    for original in program.buffers:
+        if not isinstance(original, (Pointwise, Reduction)):
+            buffers.append(original)
+            continue
+        buffer = replace(original, body=_with(original.body, inlined), from_nodes=_nodes(original, inlined))
+        if isinstance(buffer, Reduction) or any(name in from_reduction for name in reads(buffer)):
+            from_reduction.add(buffer.name)
+        elif _is_small(buffer) and buffer.name not in needed and _always_spread(buffer, program):
+            inlined[buffer.name] = buffer
+            continue
+        buffers.append(buffer)
+    return replace(program, buffers=tuple(buffers))
+
+
+def _is_small(buffer: Pointwise | Reduction) -> bool:
+    return (
+        isinstance(buffer, Pointwise)
+        and not buffer.writes_to
+        and cost(buffer.body) <= CHEAP_COST
+        and sum(1 for _ in loads(buffer.body)) <= CHEAP_LOADS
+    )
+
+
+def _always_spread(buffer: Pointwise | Reduction, program: Program) -> bool:
+    count = constant(product(buffer.layout.size))
+    for reader in program.buffers:
+        if buffer.name not in reads(reader) or not isinstance(reader, (Pointwise, Reduction)):
+            continue
+        reduced = reader.reduced if isinstance(reader, Reduction) else ()
+        points = constant(product((*reader.layout.size, *reduced)))
+        if count is None or points is None or points <= count:
+            return False
+    return True
+
+
+def _with(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
+    if not any(each.buffer in inlined for each in loads(body)):
+        return body
+    if isinstance(body, Load) and body.buffer in inlined:
+        whole: Load = body
+        if whole.gathers:
+            whole = replace(whole, gathers=tuple(replace(g, value=_with(g.value, inlined)) for g in whole.gathers))
+        source = inlined[whole.buffer]
+        mapping: dict[Symbol, Index] = {loop_variable(at): place for at, place in enumerate(whole.index)}
+        return substitute(source.body, mapping, whole.gathers, lambda index: simplify(index, {}))
+    return rebuild(body, lambda part: _with(part, inlined))
+
+
+def _nodes(buffer: Pointwise | Reduction, inlined: dict[str, Pointwise]) -> tuple[str, ...]:
+    parts = [inlined[name].from_nodes for name in reads(buffer) if name in inlined]
+    return tuple(dict.fromkeys([*(name for part in parts for name in part), *buffer.from_nodes]))

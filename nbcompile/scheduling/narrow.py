@@ -1,0 +1,88 @@
+"""Arithmetic on positions in 32 bits where the sizes allow.
+
+    where(int64(i1) >= int64(i2), x[i1, i2], -inf)    i1, i2 < 256
+    ->  where(int32(i1) >= int32(i2), x[i1, i2], -inf)
+
+A causal mask compares positions, which are int64 in eager. One such value
+would halve the lanes of a whole kernel, though no position is ever large.
+Where the bounds of a tree over positions and constants fit in 32 bits and its
+value only meets a comparison or a cast, the tree is computed in int32.
+
+In torch: torch/_inductor/optimize_indexing.py. Read next:
+nbcompile/scheduling/loops.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, rebuild
+from nbcompile.ir.index import Ranges, constant, lower_bound, upper_bound
+
+LIMIT = 2**31
+Bounds = tuple[int, int]
+
+
+def narrow(body: Expr, ranges: Ranges) -> Expr:
+    """The body with every comparison and cast of small positions made on int32."""
+    body = rebuild(body, lambda part: narrow(part, ranges))
+    match body:
+        case Apply("eq" | "ne" | "lt" | "le" | "gt" | "ge" as op, args, dtype) if _all_small(args, ranges):
+            return Apply(op, tuple(map(_in_32_bits, args)), dtype)
+        case Apply("cast", args, dtype) if _all_small(args, ranges):
+            return _in_32_bits(args[0]) if dtype == torch.int32 else Apply("cast", (_in_32_bits(args[0]),), dtype)
+    return body
+
+
+def _all_small(args: tuple[Expr, ...], ranges: Ranges) -> bool:
+    return all(each.dtype == torch.int64 and bounds(each, ranges) is not None for each in args)
+
+
+def bounds(body: Expr, ranges: Ranges) -> Bounds | None:
+    """The least and the greatest value of an integer tree, if it and all its parts surely fit in 32 bits."""
+    found = _bounds(body, ranges)
+    return found if found is not None and found[0] >= -LIMIT and found[1] < LIMIT else None
+
+
+def _bounds(body: Expr, ranges: Ranges) -> Bounds | None:
+    match body:
+        case Constant(value=int() as value):
+            return value, value
+        case IndexOf(index=index, gathers=()) if lower_bound(index) is not None:
+            most = upper_bound(index, ranges)
+            number = None if most is None else constant(most)
+            return None if number is None else (0, number)
+        case Apply(op, args) if op in _RULES:
+            parts = [bounds(each, ranges) for each in args]
+            known = [each for each in parts if each is not None]
+            return _RULES[op](*known) if len(known) == len(parts) else None
+    return None
+
+
+def _product(one: Bounds, two: Bounds) -> Bounds:
+    corners = [a * b for a in one for b in two]
+    return min(corners), max(corners)
+
+
+_RULES: dict[str, Callable[..., Bounds]] = {
+    "add": lambda one, two: (one[0] + two[0], one[1] + two[1]),
+    "sub": lambda one, two: (one[0] - two[1], one[1] - two[0]),
+    "mul": _product,
+    "neg": lambda one: (-one[1], -one[0]),
+    "maximum": lambda one, two: (max(one[0], two[0]), max(one[1], two[1])),
+    "minimum": lambda one, two: (min(one[0], two[0]), min(one[1], two[1])),
+}
+
+
+def _in_32_bits(body: Expr) -> Expr:
+    match body:
+        case Constant(value):
+            return Constant(value, torch.int32)
+        case IndexOf():
+            return replace(body, dtype=torch.int32)
+        case Apply(op, args):
+            return Apply(op, tuple(map(_in_32_bits, args)), torch.int32)
+    raise AssertionError(body)

@@ -1,0 +1,46 @@
+"""From a program to a schedule: kernels in order, and their memory.
+
+    program -> dead code out -> small tensors inlined -> circles opened -> groups -> kernels -> memory
+
+In torch: torch/_inductor/scheduler.py (Scheduler.__init__). Read next:
+nbcompile/scheduling/dependencies.py
+"""
+
+from __future__ import annotations
+
+from nbcompile.ir.buffer import Extern, Program
+from nbcompile.ir.kernel import Kernel, Schedule
+from nbcompile.scheduling.build import build_kernel
+from nbcompile.scheduling.circles import open_circles
+from nbcompile.scheduling.dependencies import reads, views_in, without_dead_code
+from nbcompile.scheduling.fuse import Unit, fuse
+from nbcompile.scheduling.inline import inline_small
+from nbcompile.scheduling.memory import plan_memory
+
+
+def schedule(program: Program) -> Schedule:
+    """Fuse, order, and plan memory."""
+    program = open_circles(inline_small(without_dead_code(program)))
+    units, decisions = fuse(program)
+    launches = _launches(program, units)
+    return Schedule(program, plan_memory(program, launches), tuple(decisions))
+
+
+def _launches(program: Program, units: list[Unit]) -> list[Kernel | Extern]:
+    tensors = program.tensors()
+    externs = {each.name: each for each in program.buffers if isinstance(each, Extern)}
+    readers: dict[str, set[str]] = {}
+    for buffer in program.buffers:
+        for name in reads(buffer):
+            readers.setdefault(name, set()).add(buffer.name)
+    returned = {each.buffer for each in views_in(program.outputs)}
+    launches: list[Kernel | Extern] = []
+    kernels = 0
+    for unit in units:
+        if unit.group is None:
+            launches += [externs[name] for name in unit.names if name in externs]
+            continue
+        stored = {name for name in unit.names if name in returned or readers.get(name, set()) - unit.names}
+        launches.append(build_kernel(f"kernel{kernels}", unit.group, stored, tensors))
+        kernels += 1
+    return launches

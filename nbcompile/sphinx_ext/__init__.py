@@ -1,0 +1,36 @@
+"""A Sphinx extension: what our documentation needs beside MyST-NB.
+
+    extensions = ["myst_nb", "nbcompile.sphinx_ext"]      in conf.py
+
+    ```{code-cell}
+    %%compile                   highlighted as Python, magic included,
+    def f(x): ...               and its picture has the room it needs
+    ```
+
+In torch: nothing. Read next: nbcompile/sphinx_ext/lexer.py, nbcompile/sphinx_ext/module_map.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from nbcompile.sphinx_ext.lexer import CompileCellLexer
+from nbcompile.sphinx_ext.module_map import ModuleMap
+
+ASSETS = Path(__file__).parent / "static"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    for name in ("ipython", "ipython3"):  # what kernels say their language is called
+        app.add_lexer(name, CompileCellLexer)
+    app.add_directive("module-map", ModuleMap)
+    app.connect("builder-inited", _add_assets)
+    app.add_css_file("nbcompile-docs.css")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _add_assets(app: Sphinx) -> None:
+    app.config.html_static_path.append(str(ASSETS))

@@ -1,0 +1,82 @@
+"""Claims: what a page says about the compiler, checked while the page is made.
+
+    claim("GPT-2 is one graph", graphs == 1, graphs=graphs)     ✓ GPT-2 is one graph (graphs=1)
+
+A claim that does not hold raises, so that the page is never written with it.
+
+In torch: nothing. Read next: nbcompile/tools/tour.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from IPython.display import display
+
+from nbcompile.record.model import Record
+
+CLAIM = "nbcompile_claim"
+"""The metadata by which an output is known as a claim."""
+
+
+class ClaimFailed(AssertionError):
+    """A page says what is not so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One sentence that was checked, and the figures it was checked with."""
+
+    says: str
+    figures: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        figures = ", ".join(f"{name}={value}" for name, value in self.figures)
+        return f"{self.says} ({figures})" if figures else self.says
+
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> tuple[dict[str, str], dict[str, dict[str, object]]]:
+        del include, exclude  # part of IPython's protocol
+        return {"text/plain": f"✓ {self}"}, {CLAIM: {"says": self.says, "figures": dict(self.figures)}}
+
+
+def claim(says: str, holds: object, **figures: object) -> None:
+    """Show a sentence with its figures if it holds.
+
+    Raises:
+        ClaimFailed: it does not.
+    """
+    checked = Claim(says, tuple((name, _figure(value)) for name, value in figures.items()))
+    if not holds:
+        raise ClaimFailed(str(checked))
+    display(checked)
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+class HasRecord(Protocol):
+    """What ``%%compile -o name`` binds, or ``nbcompile.explain`` returns."""
+
+    @property
+    def record(self) -> Record:
+        """What happened."""
+
+
+def graphs_of(seen: HasRecord) -> int:
+    """How many graphs with operators were captured."""
+    return sum(
+        any(node.op.startswith("call") for node in frame.graph.nodes)
+        for frame in seen.record.frames
+        if frame.graph is not None
+    )

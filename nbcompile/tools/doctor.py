@@ -1,0 +1,87 @@
+"""What this machine has for nbcompile, and what its absence means.
+
+    ✓ C++ compiler   g++ (Debian 12.2.0)
+    ✗ Graphviz       no layout engine: graphs are shown as tables (pip install pygraphviz)
+
+Nothing here is needed for right results: without a C++ compiler, graphs run
+through ATen; without a layout, the table twin is shown.
+
+In torch: torch/utils/collect_env.py. Read next: nbcompile/runtime/toolchain.py
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import sys
+from dataclasses import dataclass
+
+import torch
+
+from nbcompile.runtime import store, toolchain
+from nbcompile.views import dot
+
+TESTED_PYTHON = ((3, 11), (3, 13))
+TESTED_TORCH = ((2, 11), (2, 13))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked for."""
+
+    what: str
+    there: bool
+    words: str
+    needed: bool = False
+
+
+def examine() -> tuple[Finding, ...]:
+    """Look for everything."""
+    return (_python(), _torch(), _compiler(), _layout(), _triton(), _gpu(), _kernel_store())
+
+
+def _python() -> Finding:
+    inside = TESTED_PYTHON[0] <= sys.version_info[:2] <= TESTED_PYTHON[1]
+    words = platform.python_version() + ("" if inside else ": bytecode of this version is not known; 3.11 to 3.13 are")
+    return Finding("Python", inside, words, needed=True)
+
+
+def _torch() -> Finding:
+    major, minor = map(int, torch.__version__.split(".")[:2])
+    inside = TESTED_TORCH[0] <= (major, minor) <= TESTED_TORCH[1]
+    return Finding(
+        "torch", inside, str(torch.__version__) + ("" if inside else ": tested with 2.11 to 2.13"), needed=True
+    )
+
+
+def _compiler() -> Finding:
+    found = toolchain.find()
+    if isinstance(found, toolchain.NoCompiler):
+        return Finding("C++ compiler", there=False, words=f"{found.reason}; graphs run through ATen")
+    threads = "" if found.openmp else "; no OpenMP: kernels use one thread"
+    return Finding("C++ compiler", there=True, words=f"{found.version} {' '.join(found.flags)}{threads}")
+
+
+def _layout() -> Finding:
+    if dot.arrange(()) is None:
+        words = "no layout engine: graphs are shown as tables (pip install pygraphviz)"
+        return Finding("Graphviz", there=False, words=words)
+    return Finding("Graphviz", there=True, words="graphs are drawn")
+
+
+def _triton() -> Finding:
+    there = importlib.util.find_spec("triton") is not None
+    return Finding(
+        "Triton", there, "kernels for CUDA" if there else 'no kernels for CUDA (pip install "nbcompile[cuda]")'
+    )
+
+
+def _gpu() -> Finding:
+    there = torch.cuda.is_available()
+    return Finding("CUDA device", there, torch.cuda.get_device_name() if there else "none: graphs run on the CPU")
+
+
+def _kernel_store() -> Finding:
+    folder = store.directory()
+    built = sum(1 for _ in folder.rglob("*.so")) if folder.is_dir() else 0
+    return Finding("kernel store", there=True, words=f"{folder} ({built} built)")

@@ -1,0 +1,106 @@
+"""``make tour``: execute notebooks/tour.md, check its claims, write build/tour.html.
+
+    notebooks/tour.md  ->  a kernel runs every cell  ->  build/tour.html
+                                                     ->  ✓ GPT-2 is one graph (graphs=1, ...)
+
+A claim that does not hold, or any other error in a cell, fails the command;
+the page is written all the same, under another name, and ends with the error.
+
+In torch: nothing. Read next: notebooks/tour.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import jupytext
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbformat import NotebookNode
+
+from nbcompile.tools.claims import CLAIM
+from nbcompile.tools.page import page
+
+QUIET = ["--IPKernelApp.log_level=40"]  # a kernel warns that its sockets are not encrypted
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Tour:
+    """An executed notebook."""
+
+    notebook: NotebookNode
+    seconds: float
+    error: str
+    """"" if every cell ran to its end."""
+
+
+def execute(source: Path, timeout: int = 900) -> Tour:
+    """Run a MyST notebook in a kernel of its own, in an empty folder."""
+    notebook = jupytext.read(source, fmt="md:myst")
+    began = time.perf_counter()
+    error = ""
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        client = NotebookClient(
+            notebook, timeout=timeout, kernel_name="python3", resources=resources, extra_arguments=QUIET
+        )
+        try:
+            client.execute()
+        except CellExecutionError as failed:
+            error = f"{failed.ename}: {failed.evalue}"
+        except DeadKernelError:
+            error = "the kernel died: the interpreter crashed (its last words are above)"
+    return Tour(notebook, time.perf_counter() - began, error)
+
+
+def claims(notebook: NotebookNode) -> list[str]:
+    """The claims that were checked, in order, as they stand on the page."""
+    return [
+        output.data["text/plain"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if CLAIM in output.get("metadata", {})
+    ]
+
+
+def pictures(notebook: NotebookNode) -> int:
+    """How many rich outputs there are."""
+    return sum("text/html" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", []))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 0 if every claim holds."""
+    parser = argparse.ArgumentParser(
+        prog="python -m nbcompile.tools.tour", description="Execute the tour and write one page."
+    )
+    parser.add_argument("notebook", nargs="?", type=Path, default=ROOT / "notebooks" / "tour.md")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "tour.html")
+    options = parser.parse_args(arguments)
+    print(f"executing {_short(options.notebook)} ...", flush=True)
+    tour = execute(options.notebook)
+    checked = claims(tour.notebook)
+    print("\n".join(checked))
+    failed = options.output.with_suffix(".failed.html")
+    failed.unlink(missing_ok=True)
+    target = failed if tour.error else options.output
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(page(tour.notebook), encoding="utf-8")
+    if tour.error:
+        print(f"✗ {tour.error}", file=sys.stderr)
+    told = f"{len(checked)} claims hold, {pictures(tour.notebook)} pictures, {tour.seconds:.0f} s"
+    print(f"{told}: {_short(target)} ({target.stat().st_size / 1024:.0f} KiB)")
+    return 1 if tour.error or not checked else 0
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

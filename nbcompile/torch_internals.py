@@ -1,0 +1,319 @@
+"""Every name of torch that is not public, in one place, each with its reason.
+
+This is the only file that knows torch versions (2.11 to 2.13). What costs a
+second to import is fetched on first use by a function; everything else is a
+plain import.
+
+In torch: nothing; each name's own file says what it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType, ModuleType
+from typing import Any, Literal
+
+import torch
+import torch._guards
+import torch.fx
+import torch.overrides
+
+# The frame hook (PEP 523) and the guard tree live in torch's C extension.
+from torch._C._dynamo import eval_frame, guards
+
+__all__ = [
+    "aot_autograd",
+    "eval_frame",
+    "fake_tensor",
+    "guards",
+    "statically_true",
+    "symbolic_shapes",
+    "sympy_functions",
+]
+
+
+def fake_tensor() -> ModuleType:
+    """FakeTensorMode: tensors without data. Its first use imports 0.9 s of torch."""
+    return importlib.import_module("torch._subclasses.fake_tensor")
+
+
+def symbolic_shapes() -> ModuleType:
+    """ShapeEnv: symbolic sizes, their ranges and the guards on them."""
+    return importlib.import_module("torch.fx.experimental.symbolic_shapes")
+
+
+def aot_autograd() -> ModuleType:
+    """AOTAutograd: functionalisation, joint graph, partitioning. 1 s to import."""
+    return importlib.import_module("torch._functorch.aot_autograd")
+
+
+def sympy_functions() -> ModuleType:
+    """FloorDiv, Mod, ...: the vocabulary in which ShapeEnv writes symbolic sizes. Imports SymPy (0.2 s)."""
+    return importlib.import_module("torch.utils._sympy.functions")
+
+
+def guards_context() -> ModuleType:
+    """TracingContext: what AOTAutograd learns about the graph is left there (its ``fw_metadata``)."""
+    return importlib.import_module("torch._guards")
+
+
+def partitioners() -> ModuleType:
+    """How a joint graph is cut into forward and backward (min-cut, or as eager would save)."""
+    return importlib.import_module("torch._functorch.partitioners")
+
+
+def functorch_config() -> ModuleType:
+    """AOTAutograd's settings: when the backward graph is compiled."""
+    return importlib.import_module("torch._functorch.config")
+
+
+def proxy_tensor() -> ModuleType:
+    """make_fx: record the ATen operators that a function runs."""
+    return importlib.import_module("torch.fx.experimental.proxy_tensor")
+
+
+def python_dispatch() -> ModuleType:
+    """enable_python_dispatcher: composite operators decompose for symbolic sizes too."""
+    return importlib.import_module("torch._dispatch.python")
+
+
+def decompositions() -> ModuleType:
+    """Operators written in terms of simpler operators, as torch registers them."""
+    return importlib.import_module("torch._decomp")
+
+
+def lazy_graph_module() -> ModuleType:
+    """GraphModules whose Python code is compiled when it is first run: ours mostly never is."""
+    return importlib.import_module("torch.fx._lazy_graph_module")
+
+
+def new_shape_env(scalar_outputs: bool, output_shapes: bool) -> Any:
+    """Where symbolic sizes of one frame are made and their guards are collected.
+
+    Args:
+        scalar_outputs: numbers that only the run knows (``item()``) are symbols, too.
+        output_shapes: so are sizes that only the run knows (``nonzero()``).
+    """
+    return symbolic_shapes().ShapeEnv(allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes)
+
+
+def new_fake_mode(shape_env: Any) -> Any:
+    """The mode in which one frame's fake tensors live."""
+    return fake_tensor().FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=False)
+
+
+class NamedSource(torch._guards.Source):
+    """What ShapeEnv wants to know of an input: the expression it is named after.
+
+    Our own sources stay outside of torch; this one only carries their text.
+    """
+
+    def __init__(self, expression: str) -> None:
+        self.__dict__["name"] = expression
+
+    @property
+    def _name_template(self) -> str:
+        return str(self.__dict__["name"])
+
+    @property
+    def guard_source(self) -> Any:
+        return torch._guards.GuardSource.LOCAL
+
+    def __hash__(self) -> int:
+        return hash(self.__dict__["name"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedSource) and other.__dict__["name"] == self.__dict__["name"]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicDim:
+    """How one dim of a tensor input becomes a size and a stride."""
+
+    size: Literal["static", "dynamic", "duck", "unbacked"] = "static"
+    """``dynamic``: a symbol of its own; ``duck``: equal sizes share one; ``unbacked``: one without a known value."""
+    stride_varies: bool = False
+    """False: the stride follows from the sizes, or is a constant."""
+    promised: bool = False
+    """The user said that it is dynamic: specialising it is an error."""
+    least: int | None = None
+    most: int | None = None
+    """The bounds that the user gave."""
+
+
+def symbolic_context(dims: Sequence[SymbolicDim], expression: str, base: Any) -> Any:
+    """The same for a whole tensor (``base``: for the tensor that it is a view of); it remembers its symbols."""
+    shapes = symbolic_shapes()
+    kinds = shapes.DimDynamic
+    sizes = {"static": kinds.STATIC, "dynamic": kinds.DYNAMIC, "duck": kinds.DUCK, "unbacked": kinds.UNBACKED}
+    return shapes.StatefulSymbolicContext(
+        dynamic_sizes=[sizes[each.size] for each in dims],
+        dynamic_strides=[kinds.DYNAMIC if each.stride_varies else kinds.INFER_STRIDE for each in dims],
+        constraint_sizes=[_constraint(each) for each in dims],
+        constraint_strides=[None for _ in dims],
+        view_base_context=base,
+        tensor_source=NamedSource(expression),
+    )
+
+
+def _constraint(dim: SymbolicDim) -> Any:
+    shapes = symbolic_shapes()
+    if not dim.promised:
+        return None
+    if dim.least is None and dim.most is None:
+        return shapes.RelaxedUnspecConstraint(warn_only=False)
+    ranges = importlib.import_module("torch.utils._sympy.value_ranges")  # the type that ShapeEnv keeps bounds in
+    infinity = importlib.import_module("torch.utils._sympy.numbers").int_oo
+    least, most = dim.least or 0, infinity if dim.most is None else dim.most
+    return shapes.StrictMinMaxConstraint(vr=ranges.ValueRanges(lower=least, upper=most), warn_only=False)
+
+
+def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: Any) -> torch.Tensor:
+    """The fake twin of an input tensor; ``context`` None: all its sizes are static."""
+    if context is None:
+        return mode.from_tensor(tensor, static_shapes=True)
+    return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
+
+
+def symbolic_int(shape_env: Any, value: int, expression: str) -> torch.SymInt:
+    """An int input as a symbol of its own (not specialised for 0 and 1)."""
+    kind = symbolic_shapes().DimDynamic.DYNAMIC
+    return shape_env.create_unspecified_symint_and_symbol(value, NamedSource(expression), kind)
+
+
+def number_as_tensor(number: float) -> torch.Tensor:
+    """A number as a tensor of full precision: float64 or int64."""
+    return torch._as_tensor_fullprec(number)
+
+
+def symbolic_float(shape_env: Any, value: float, expression: str) -> torch.SymFloat:
+    """A float input as a symbol of its own."""
+    source = NamedSource(expression)
+    symbol = shape_env.create_unspecified_symbol(value, source, symbolic_shapes().DimDynamic.DYNAMIC)
+    return shape_env.create_symfloatnode(symbol, hint=value, source=source)
+
+
+def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
+    """A fake tensor whose ``item()`` is a given symbol."""
+    with mode:
+        fake = torch.empty((), dtype=torch.float64)
+    fake.item_memo = number  # type: ignore[attr-defined]
+    return fake
+
+
+def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) -> None:
+    """Write on a node which symbols its result is the first to have: sizes and numbers that only the run knows."""
+    if shape_env.pending_fresh_unbacked_symbols:
+        bindings = symbolic_shapes().compute_unbacked_bindings(shape_env, example)
+        if bindings:
+            node.meta["unbacked_bindings"] = bindings
+
+
+def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: str) -> None:
+    """Say each symbolic number once, in terms of the inputs; assert in the graph what only the run can check."""
+    importlib.import_module("torch.fx.passes.runtime_assert").insert_deferred_runtime_asserts(module, shape_env, name)
+
+
+def is_size_accessor(node: torch.fx.Node) -> bool:
+    """Whether a node only reads a size, a stride or an offset."""
+    return bool(symbolic_shapes().is_accessor_node(node))
+
+
+def free_symbols(value: object) -> set[Any]:
+    """The symbols that a tensor's sizes, or a symbolic number, mention."""
+    return set(symbolic_shapes().free_symbols(value))
+
+
+def own_symbol(value: object) -> Any:
+    """The symbol that a symbolic input was made as, also where it turned out to equal something else."""
+    return value.node._expr if isinstance(value, (torch.SymInt, torch.SymFloat)) else None
+
+
+def wants_constant_floats(error: BaseException) -> bool:
+    """Whether AOTAutograd met a symbolic float that cannot become a tensor, and asks for a trace without."""
+    if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+        return False
+    # The pass that raises keeps a list of such floats for torch.compile, which ours are no part of.
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        kept = frame.f_globals.get("TensorifyState")
+        if kept is not None:
+            kept.clear()
+    return True
+
+
+_BOUNDS = re.compile(r"^(\S+) <= (.+) and \2 <= (\S+)$")
+
+
+def is_constraint_violation(error: BaseException) -> bool:
+    """Whether a dim that the user marked as dynamic had to be a constant."""
+    return isinstance(error, symbolic_shapes().ConstraintViolationError)
+
+
+def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]]) -> list[str]:
+    """The guards on symbolic sizes as Python texts over ``L['x'].size()[0]``; [] if nothing is symbolic.
+
+    Args:
+        shape_env: where they were collected.
+        inputs: value, expression and symbolic context of every input.
+
+    Raises:
+        ConstraintViolationError: torch's, for a marked dim.
+    """
+    helpers = shape_env.produce_guards_verbose(
+        [value for value, _, _ in inputs],
+        [NamedSource(expression) for _, expression, _ in inputs],
+        input_contexts=[context for _, _, context in inputs],
+        langs=("python",),
+    )
+    return [_BOUNDS.sub(r"\1 <= \2 <= \3", text) for text in helpers[0].exprs]
+
+
+def is_data_dependent_guard(error: BaseException) -> bool:
+    """Whether a size that only the run knows had to be compared."""
+    return isinstance(error, symbolic_shapes().GuardOnDataDependentSymNode)
+
+
+# Cache entries live in regions of a code object's list. In one of our own they are out of sight of a real
+# torch.compile, which otherwise reads every entry of the list as if it were its own when it recompiles.
+# Before torch 2.13 there are no regions: all entries stand in one list.
+OUR_REGION = 1 << 30
+set_region = getattr(eval_frame, "set_eval_frame_isolate_recompiles_id", lambda _region: -1)
+get_region = getattr(eval_frame, "get_eval_frame_isolate_recompiles_id", lambda: -1)
+
+
+def cache_entries(code: CodeType) -> list[Any]:
+    """The ``_CacheEntry`` objects of our region of one code object, last used first."""
+    in_region = getattr(eval_frame, "_get_cache_entries_for_region", None)
+    if in_region is None:
+        return list(eval_frame._debug_get_cache_entry_list(code))
+    return list(in_region(code, OUR_REGION))
+
+
+def hide_from_hook(code: CodeType) -> None:
+    """Run frames of this code, and all that they call, without the frame hook: they are compiled already."""
+    skip = eval_frame._FrameAction.SKIP
+    eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(skip, skip))
+
+
+def statically_true(shape_env: Any, condition: Any) -> bool:
+    """Whether the guards made so far imply a condition on symbolic sizes (asks ShapeEnv, makes no guard)."""
+    return bool(shape_env._maybe_evaluate_static(condition) == True)  # noqa: E712 - a SymPy truth value
+
+
+def dispatch_modes() -> ModuleType:
+    """_disable_current_modes: compilers are called inside a trace, where real tensors must stay real."""
+    return importlib.import_module("torch.utils._python_dispatch")
+
+
+def shape_guard_names() -> dict[str, Any]:
+    """What ShapeEnv's guard expressions may name beside ``L`` and ``G``."""
+    return dict(symbolic_shapes().SYMPY_INTERP)
+
+
+def function_modes() -> list[object]:
+    """The torch function modes that are active, outermost first (there is no public way to ask)."""
+    return list(torch.overrides._get_current_function_mode_stack())

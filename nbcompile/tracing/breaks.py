@@ -1,0 +1,378 @@
+"""Why a graph must end: every kind of break, one row of data each.
+
+A handler that meets something it cannot trace raises :class:`Unsupported` with
+one of these rows; the translator decides whether the frame can go on after it
+(a graph break), or must run uncompiled (a skipped frame).
+
+    raise Unsupported(DATA_DEPENDENT_JUMP, context="TensorVariable()")
+
+In torch: torch/_dynamo/graph_break_registry.json and exc.py
+(``unimplemented``). Read next: nbcompile/tracing/translator.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nbcompile.record.model import StackLine
+
+FUNDAMENTAL = (
+    "This graph break is fundamental: it is unlikely that it can ever be traced through. Consider finding a workaround."
+)
+SUPPORTABLE = "It may be possible to write tracing rules for this code. Please report an issue if you meet this often."
+USER_ERROR = (
+    "The same code may be an error in eager mode too. Run it without the compiler, for instance by removing the "
+    'compile call or with `torch.compiler.set_stance("force_eager")`.'
+)
+EARLIER_BREAK = "This may be the consequence of an earlier graph break: look at the first break of the function first."
+
+
+@dataclass(frozen=True, slots=True)
+class BreakKind:
+    """One row: a title free of context, an explanation with placeholders, hints."""
+
+    id: str
+    title: str
+    explanation: str
+    hints: tuple[str, ...] = ()
+    gb_id: str = ""
+
+
+KINDS: dict[str, BreakKind] = {}
+
+
+def _kind(id: str, gb_id: str, title: str, explanation: str, *hints: str) -> BreakKind:
+    assert id not in KINDS, f"two kinds of break are called {id}"
+    KINDS[id] = BreakKind(id, title, explanation, hints, gb_id)
+    return KINDS[id]
+
+
+GRAPH_BREAK = _kind(
+    "NB0001",
+    "GB0025",
+    "Call to `torch._dynamo.graph_break()`",
+    "User-inserted graph break. Message: {message}",
+    "Remove the `torch._dynamo.graph_break()` call.",
+)
+SKIPPED_FUNCTION = _kind(
+    "NB0002",
+    "GB0007",
+    "Attempted to call function marked as skipped",
+    "The function `{name}` in file `{file}` is on the list of functions that are not traced.",
+    "Avoid calling the function `{name}`.",
+    "Apply `@torch._dynamo.dont_skip_tracing` to the function `{name}` to force tracing into it. "
+    "More graph breaks may occur as a result.",
+)
+BUILTIN_FUNCTION = _kind(
+    "NB0003",
+    "GB0007",
+    "Attempted to call function marked as skipped",
+    "The builtin `{name}` cannot be traced: it is a Python builtin or comes from a C/C++ extension.",
+    "If it is a function of your own extension, wrap it into a custom operator (torch.library.custom_op) or, "
+    "if it is traceable, use `torch.compiler.allow_in_graph`.",
+)
+BUILTIN_OPERATOR = _kind(
+    "NB0004",
+    "GB0059",
+    "Failed to trace builtin operator",
+    "The builtin `{name}` cannot be traced with argument types {types}.",
+    "Avoid calling builtin `{name}` with argument types {types}. Consider a polyfill through "
+    "`torch.compiler.substitute_in_graph`.",
+    "If it only logs, add it to `config.reorderable_logging_functions`.",
+)
+DATA_DEPENDENT_JUMP = _kind(
+    "NB0005",
+    "GB0170",
+    "Data-dependent branching",
+    "Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Which way it goes is only known when the "
+    "program runs.",
+    FUNDAMENTAL,
+    "Use `torch.cond` to express dynamic control flow, or compute both sides and choose with `torch.where`.",
+)
+TENSOR_ITEM = _kind(
+    "NB0006",
+    "GB0124",
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False",
+    "`Tensor.item()` turns data into a Python number, which is only known when the program runs.",
+    "Set `config.capture_scalar_outputs = True` or TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1 to capture it in the graph.",
+)
+DATA_DEPENDENT_OPERATOR = _kind(
+    "NB0007",
+    "GB0033",
+    "Data dependent operator",
+    "Operator `{name}` has a non-Tensor output whose value depends on data.",
+    "Consider to use a tensor operation in its place.",
+    "Set `config.capture_scalar_outputs = True`.",
+)
+DYNAMIC_SHAPE_OPERATOR = _kind(
+    "NB0008",
+    "GB0036",
+    "Dynamic shape operator",
+    "Operator `{name}`'s output shape depends on input Tensor data.",
+    "Set `config.capture_dynamic_output_shape_ops = True` to capture it in the graph.",
+)
+DISABLED_FUNCTION = _kind(
+    "NB0009",
+    "GB0098",
+    "Skip calling `torch.compiler.disable()`d function",
+    "Skip calling function `{name}` since it was wrapped with `torch.compiler.disable` (reason: {reason})",
+    "Remove the `torch.compiler.disable` call",
+)
+DISABLED_INLINE = _kind(
+    "NB0010",
+    "GB0099",
+    "Skip inlining `torch.compiler.disable()`d function",
+    "Skip inlining function {name} since it was wrapped with `torch.compiler.disable` (reason: {reason})",
+    "Remove the `torch.compiler.disable` call",
+)
+FAKE_TYPE_ERROR = _kind(
+    "NB0011",
+    "GB0112",
+    "TypeError when making fake tensor call",
+    "{error}",
+    USER_ERROR,
+)
+LOOP = _kind(
+    "NB0012",
+    "GB7000",
+    "graph break in loop",
+    "torch.compile detected a graph break in a for/while loop. Skipping the frame and falling back to eager, as graph "
+    "breaks in loops are not supported.",
+    "Move what breaks out of the loop, or put the loop's body into a function of its own.",
+)
+CONTEXT = _kind(
+    "NB0013",
+    "GB0066",
+    "Graph break under GenericContextWrappingVariable",
+    "Attempted to graph break in an active context manager that cannot be re-entered after the break.",
+    "Move the offending context manager(s) to outside the compiled region.",
+    EARLIER_BREAK,
+)
+UNSUPPORTED_CONTEXT = _kind(
+    "NB0014",
+    "GB0142",
+    "Unsupported context manager",
+    "Does not know how to enter a `{name}` context manager.",
+    "Avoid using the unsupported context manager.",
+    SUPPORTABLE,
+)
+OBSERVED_EXCEPTION = _kind(
+    "NB0015",
+    "GB0088",
+    "Observed exception",
+    "The traced code raised {name}{arguments}, and no handler in the frame catches it.",
+    USER_ERROR,
+)
+ITERATOR_INPUT = _kind(
+    "NB0016",
+    "GB4347",
+    "Missing tp_iternext",
+    "`next` of a `{name}` that was made outside of the traced code is not traced.",
+    "Make the iterator inside the compiled function: pass the container itself.",
+)
+UNSUPPORTED_CALL = _kind(
+    "NB0017",
+    "GB0147",
+    "Unsupported function call",
+    "It is not known how to trace a call of {name}.",
+    SUPPORTABLE,
+)
+UNSUPPORTED_METHOD = _kind(
+    "NB0018",
+    "GB0156",
+    "Unsupported method call",
+    "It is not known how to trace method `{name}` of class `{type}`.",
+    SUPPORTABLE,
+)
+BACKWARD = _kind(
+    "NB0019",
+    "GB0123",
+    "Unsupported Tensor.backward() call",
+    "Tensor.backward() is not traced.",
+    FUNDAMENTAL,
+)
+REQUIRES_GRAD = _kind(
+    "NB0020",
+    "GB0125",
+    "Unsupported Tensor.requires_grad_() call",
+    "Changes of `requires_grad` are not traced.",
+    "Set requires_grad before calling the compiled function.",
+)
+LOGGER = _kind(
+    "NB0021",
+    "GB0291",
+    "logging.Logger method not supported for non-export cases",
+    "logging.Logger methods are not traced.",
+    "Add the logging method to `config.ignore_logging_functions`.",
+)
+UNSUPPORTED_OPERATOR = _kind(
+    "NB0022",
+    "GB0056",
+    "Unsupported operator",
+    "`{symbol}` is not traced for operands of types {types}.",
+    SUPPORTABLE,
+)
+UNSUPPORTED_INSTRUCTION = _kind(
+    "NB0023",
+    "GB0085",
+    "Missing bytecode handler",
+    "The bytecode instruction {name} is not traced.",
+    "Do not use code that produces it in a compiled function.",
+    SUPPORTABLE,
+)
+SKIP_FRAME = _kind(
+    "NB0024",
+    "GB4297",
+    "Call to `torch._dynamo.skip_frame()`",
+    "User-inserted skip of the frame. Message: {message}",
+    "Remove the `torch._dynamo.skip_frame()` call.",
+)
+STEP_UNSUPPORTED = _kind(
+    "NB0025",
+    "GB4636",
+    "Call to `torch._dynamo.step_unsupported()`",
+    "User-inserted step_unsupported. Message: {message}",
+    "Remove the `torch._dynamo.step_unsupported()` call.",
+)
+TENSOR_SUBCLASS = _kind(
+    "NB0026",
+    "",
+    "Tensor subclass as an input",
+    "A tensor of class `{name}` is not traced yet.",
+    SUPPORTABLE,
+)
+UNSUPPORTED_VALUE = _kind(
+    "NB0027",
+    "",
+    "Value without a recipe",
+    "A {name} made by the traced code would have to outlive the graph, and it is not known how to make it again.",
+    SUPPORTABLE,
+)
+UNSUPPORTED_ATTRIBUTE = _kind(
+    "NB0028",
+    "",
+    "Unsupported attribute",
+    "Attribute `{attribute}` of a {name} is not traced.",
+    SUPPORTABLE,
+)
+UNSUPPORTED_MUTATION = _kind(
+    "NB0029",
+    "",
+    "Unsupported mutation",
+    "A change of a {name} is not traced.",
+    SUPPORTABLE,
+)
+DATA_DEPENDENT_EXPRESSION = _kind(
+    "NB0030",
+    "",
+    "Data-dependent expression",
+    "The size expression {expression} is only known when the program runs.",
+    "Use `torch._check*()` to tell the compiler what always holds.",
+)
+RNN = _kind(
+    "NB0031",
+    "GB0014",
+    "Attempted to wrap RNN, GRU, or LSTM",
+    "RNN, GRU and LSTM modules are not traced.",
+    "Set `config.allow_rnn = True` to trace them all the same.",
+)
+UNBOUND_LOCAL = _kind(
+    "NB0032",
+    "",
+    "Unbound local variable",
+    "The local variable `{name}` has no value where it is read.",
+    USER_ERROR,
+)
+RECURSION = _kind(
+    "NB0033",
+    "",
+    "Calls nested too deeply",
+    "Tracing followed calls {depth} levels deep.",
+    FUNDAMENTAL,
+)
+GENERATOR = _kind(
+    "NB0034",
+    "GB0003",
+    "Attempt to trace generator",
+    "A generator (or coroutine) itself is not compiled, only what calls it.",
+    "Call the generator inside a compiled function.",
+)  # fmt: skip
+ARGUMENTS = _kind(
+    "NB0044", "GB7312", "failed to bind arguments when attempting to inline",
+    "The arguments of the call do not fit the parameters of `{name}`: {error}.", USER_ERROR,
+)  # fmt: skip
+AUTOGRAD_GRAD = _kind(
+    "NB0045", "GB9186", "using `torch.autograd.grad` with `torch._dynamo.config.trace_autograd_ops=False`",
+    "`torch.autograd.grad` inside of a compiled function is not traced.", "Call it outside of the compiled function.",
+)  # fmt: skip
+INFERENCE_MODE = _kind(
+    "NB0047", "GB8927", "Encountered torch.is_inference_mode_enabled during tracing",
+    "Whether inference mode is active may differ between tracing and the runs of the graph.", FUNDAMENTAL,
+)  # fmt: skip
+IS_INFERENCE = _kind(
+    "NB0048", "GB8928", "Encountered tensor.is_inference() during tracing",
+    "Whether a tensor was made in inference mode may differ between tracing and the runs of the graph.", FUNDAMENTAL,
+)  # fmt: skip
+GRAD_FN = _kind(
+    "NB0049", "GB0104", "Tensor with grad_fn()", "The graph of autograd behind a tensor is not looked at.",
+)  # fmt: skip
+SUPER_ATTRIBUTE = _kind(
+    "NB0046", "GB0006", "Attempted to call a super() attribute that is not a function or method",
+    "`super().{name}` is found in the built-in class `{type}`: it is no Python function that could be traced.",
+    SUPPORTABLE,
+)  # fmt: skip
+TOLIST = _kind(
+    "NB0036", "GB0109", "Tensor.tolist() with non-integer tensor",
+    "`tolist()` of a tensor that holds no integers is not traced.",
+    "Call `tolist()` on tensors of int8, int16, int32 or int64.",
+)  # fmt: skip
+DEEPCOPY = _kind(
+    "NB0035",
+    "GB4198",
+    "Attempted to copy.deepcopy a tensor",
+    "copy.deepcopy of a tensor is not traced.",
+    "Use `tensor.clone()`.",
+)
+
+
+@dataclass
+class Unsupported(Exception):
+    """The traced code did something that has no place in a graph."""
+
+    kind: BreakKind
+    context: str = ""
+    details: dict[str, object] = field(default_factory=dict)
+    stack: tuple[StackLine, ...] = ()
+    """The user's stack, outermost first."""
+    forbids_resume: bool = False
+    """Nothing can go on after it: the frame runs uncompiled."""
+    is_final: bool = False
+    """It is an error for the user: no break is allowed here."""
+    cause: Unsupported | None = None
+    """The break that was met first, where this one only says why nothing can resume after it."""
+
+    def explanation(self) -> str:
+        """The row's text with its placeholders filled."""
+        return self.kind.explanation.format_map(_Blank(self.details))
+
+    def hints(self) -> tuple[str, ...]:
+        """The row's hints, filled likewise."""
+        return tuple(hint.format_map(_Blank(self.details)) for hint in self.kind.hints)
+
+
+def unsupported(kind: BreakKind, context: str = "", **details: object) -> Unsupported:
+    """The exception for a row, with the values its texts name."""
+    return Unsupported(kind, context, details)
+
+
+class SkipFrame(Exception):
+    """The frame has nothing to compile; it runs as it is, now and later."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _Blank(dict[str, object]):
+    def __missing__(self, key: str) -> str:
+        return "?"

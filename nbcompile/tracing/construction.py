@@ -1,0 +1,184 @@
+"""Making objects: what calling a class means; and attributes of classes.
+
+    Point(1, y)       object.__new__, then Point.__init__ is traced
+    Pair(a, b)        a named tuple, known item by item
+    Color("red")      an enum member, a constant
+
+In torch: torch/_dynamo/variables/user_defined.py (UserDefinedClassVariable).
+Read next: nbcompile/tracing/variables/objects.py
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import types
+
+import torch
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.functions import families, library, registry, torch_functions  # noqa: F401  (fills the tables)
+from nbcompile.tracing.functions.builtins import fold
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.objects import MISSING, ClassVariable, NNModuleVariable, ObjectVariable, made_by
+from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+
+FOLDED = (torch.dtype, torch.device, torch.finfo, torch.iinfo)
+
+
+def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``cls(...)``."""
+    cls = owner.value
+    handler = registry.handler(cls)
+    if handler is not None:
+        return handler(tracer, arguments, keywords)
+    twin = registry.polyfill(cls)
+    if twin is not None:
+        return tracer.call(FunctionVariable(twin), arguments, keywords)
+    manager = contexts.from_call(cls, tracer, arguments, keywords)
+    if manager is not None:
+        return manager
+    if issubclass(cls, enum.Enum) or cls in FOLDED:
+        return fold(tracer, cls, arguments, keywords)
+    if issubclass(cls, BaseException):
+        return _exception(tracer, owner, arguments, keywords)
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _named_tuple(tracer, owner, arguments, keywords)
+    return _user_object(tracer, owner, arguments, keywords)
+
+
+def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    made = ExceptionVariable(owner.value, [realise(tracer, each) for each in arguments])
+    init = lookup(owner.value, "__init__")
+    if isinstance(init, types.FunctionType):
+        tracer.call(tracer.wrap(init, None), [made, *arguments], keywords)
+    return made
+
+
+def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    cls = owner.value
+    new = lookup(cls, "__new__")
+    if isinstance(new, (types.FunctionType, staticmethod)) and "_make" not in cls.__dict__:
+        return _user_object(tracer, owner, arguments, keywords)
+    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    defaults = getattr(cls, "_field_defaults", {})
+    values = dict(zip(fields, arguments, strict=False))
+    unknown = [name for name in keywords if name not in fields]
+    values.update(keywords)
+    values.update(
+        {name: tracer.constant_or_wrap(defaults[name]) for name in fields if name not in values and name in defaults}
+    )
+    missing = [name for name in fields if name not in values]
+    if missing or unknown or len(arguments) > len(fields):
+        tracer.raise_exception(TypeError, f"{cls.__name__}.__new__() got arguments that do not fit its fields {fields}")
+    return TupleVariable([values[name] for name in fields], cls=cls)
+
+
+def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    cls = owner.value
+    if type(cls).__call__ is not type.__call__ and isinstance(lookup(type(cls), "__call__"), types.FunctionType):
+        return tracer.call(tracer.wrap(lookup(type(cls), "__call__"), None), [owner, *arguments], keywords)
+    new = lookup(cls, "__new__")
+    new = new.__func__ if isinstance(new, staticmethod) else new
+    if isinstance(new, types.FunctionType):
+        made = realise(tracer, tracer.call(tracer.wrap(new, None), [owner, *arguments], keywords))
+    else:
+        made = made_by(owner, new_object(tracer, cls, arguments))
+    init = lookup(cls, "__init__")
+    if isinstance(init, types.FunctionType) and issubclass(made.python_type(), cls):
+        source = None if owner.source is None else AttrSource(owner.source, "__init__")
+        tracer.call(tracer.wrap(init, source), [made, *arguments], keywords)
+    elif (
+        isinstance(made, ObjectVariable)
+        and made.base_items is not None
+        and not isinstance(made.base_items, TupleVariable)
+    ):
+        made.call_method(tracer, "__init__", arguments, keywords)
+    return made
+
+
+def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> VariableTracker:
+    """``object.__new__(cls)``; a subclass of a container gets the container as its built-in part."""
+    builtin = builtin_base(cls)
+    known = builtin in (object, tuple, *CONTAINERS)
+    if not known or (not cls.__flags__ & HEAP_TYPE and cls is not object):
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
+        )
+    made = NNModuleVariable(cls) if issubclass(cls, torch.nn.Module) else ObjectVariable(cls)
+    if builtin is tuple:
+        made.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+    elif builtin is list:
+        made.base_items = ListVariable([])
+    elif issubclass(builtin, dict):
+        made.base_items = DictVariable([], cls=builtin)
+    elif builtin is set:
+        made.base_items = SetVariable([])
+    return made
+
+
+HEAP_TYPE = 1 << 9
+CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, set)
+
+
+def builtin_base(cls: type) -> type:
+    """The built-in class that lays out the object: the first one in the method order that makes its objects in C."""
+    return next(
+        base
+        for base in cls.__mro__
+        if isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType) or base in CONTAINERS
+    )
+
+
+def lookup(cls: type, name: str) -> object:
+    """What a class and its bases hold under a name, unbound; MISSING if nothing."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+    """A class's attribute, bound to an object that is no ObjectVariable (a named tuple)."""
+    found = lookup(cls, name)
+    match found:
+        case types.FunctionType():
+            return MethodVariable(tracer.wrap(found, None), owner)
+        case classmethod():
+            return MethodVariable(tracer.wrap(found.__func__, None), tracer.wrap(cls, None))
+        case staticmethod():
+            return tracer.wrap(found.__func__, None)
+        case property():
+            return tracer.call(tracer.wrap(found.fget, None), [owner])
+    return tracer.constant_or_wrap(found)
+
+
+def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+    """``cls.name``."""
+    source: Source | None = None if owner.source is None else AttrSource(owner.source, name)
+    found = lookup(cls, name)
+    if found is MISSING:
+        found_on_meta = lookup(type(cls), name)
+        if isinstance(found_on_meta, types.FunctionType):
+            return MethodVariable(tracer.wrap(found_on_meta, None), owner)
+        if owner.source is not None and not hasattr(cls, name):
+            tracer.guard(owner.source, GuardKind.HASATTR, (name, False))
+        return tracer.wrap(tracer.evaluate(getattr, (cls, name)), source)
+    match found:
+        case types.FunctionType():
+            return tracer.wrap(found, source)
+        case staticmethod():
+            return tracer.wrap(found.__func__, source)
+        case classmethod():
+            function = None if source is None else AttrSource(source, "__func__")
+            return MethodVariable(tracer.wrap(found.__func__, function), owner)
+    value = tracer.evaluate(getattr, (cls, name))
+    return ConstantVariable(value) if isinstance(value, enum.Enum) else tracer.wrap(value, source)

@@ -1,0 +1,118 @@
+"""Which sizes and numbers of the inputs become symbolic.
+
+    first call                          every size is a constant
+    a size differed in a later call     that dim gets a symbol of its own
+    dynamic=True                        all dims do; equal ones share a symbol
+    torch._dynamo.mark_dynamic(t, 0)    that dim does, or else it is an error
+
+In torch: torch/_dynamo/variables/builder.py (_automatic_dynamic) and pgo.py.
+Read next: nbcompile/dispatch/cache.py, which remembers what differed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from nbcompile import config, torch_internals
+from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, Source, expression, root
+from nbcompile.torch_internals import SymbolicDim
+
+STATIC = SymbolicDim()
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamism:
+    """The policy for one trace of one frame."""
+
+    dynamic: bool | None = None
+    dims: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Dims whose size was seen to differ between calls, by the tensor's expression."""
+    strides: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Dims whose stride was, while no size was."""
+    scalars: frozenset[str] = frozenset()
+    """Expressions of ints and floats seen to differ."""
+    floats: bool = True
+    """False: the backend can do nothing with symbolic floats."""
+
+    def context(self, value: torch.Tensor, source: Source) -> Any:
+        """The symbolic context of a tensor input; None: all its sizes are constants."""
+        fixed = config.force_parameter_static_shapes and (
+            isinstance(value, torch.nn.Parameter) or is_module_state(source)
+        )
+        return self._context(value, expression(source), fixed)
+
+    def _context(self, value: torch.Tensor, name: str, fixed: bool) -> Any:
+        dims = [self._dim(value, name, dim, fixed) for dim in range(value.dim())]
+        base = value._base
+        of_base = None if base is None else self._context(base, f"{name}._base", fixed)
+        if of_base is None and all(each == STATIC for each in dims):
+            return None
+        if base is not None and of_base is None:
+            of_base = torch_internals.symbolic_context([STATIC] * base.dim(), f"{name}._base", None)
+        return torch_internals.symbolic_context(dims, name, of_base)
+
+    def _dim(self, value: torch.Tensor, name: str, dim: int, fixed: bool) -> SymbolicDim:
+        """The user's marks come first, then the settings, then what was seen."""
+        if dim in _marks(value, "_dynamo_unbacked_indices") or dim in _marks(value, "_dynamo_strict_unbacked_indices"):
+            return SymbolicDim("unbacked", promised=dim in _marks(value, "_dynamo_strict_unbacked_indices"))
+        if dim in _marks(value, "_dynamo_dynamic_indices"):
+            return _promised(value, dim)
+        if dim in _marks(value, "_dynamo_weak_dynamic_indices"):
+            return SymbolicDim("dynamic")
+        if dim in _marks(value, "_dynamo_static_indices") or fixed:
+            return STATIC
+        if dim in self.dims.get(name, ()):
+            return SymbolicDim("dynamic")
+        varies = dim in self.strides.get(name, ())
+        return SymbolicDim("duck" if self._from_the_start() else "static", stride_varies=varies)
+
+    def is_symbolic_int(self, source: Source) -> bool:
+        """Whether an int input stays symbolic. One that is no argument, or a default, stays a constant."""
+        if config.specialize_int or not isinstance(root(source), LocalSource) or _is_default(source):
+            return False
+        return self._from_the_start() or expression(source) in self.scalars
+
+    def is_symbolic_float(self, source: Source) -> bool:
+        """Whether a float input stays symbolic."""
+        return (
+            self.floats
+            and not config.specialize_float
+            and (self._from_the_start() or expression(source) in self.scalars)
+        )
+
+    def _from_the_start(self) -> bool:
+        return bool(self.dynamic) or (self.dynamic is None and not config.assume_static_by_default)
+
+
+def _promised(value: torch.Tensor, dim: int) -> SymbolicDim:
+    if config.allow_ignore_mark_dynamic:
+        return SymbolicDim("dynamic")
+    bounds = [each for each in _marks(value, "_dynamo_dynamic_range") if each.dim == dim]  # type: ignore[attr-defined]
+    least, most = (bounds[-1].min, bounds[-1].max) if bounds else (None, None)  # type: ignore[attr-defined]
+    return SymbolicDim("dynamic", promised=True, least=least, most=most)
+
+
+def _marks(value: torch.Tensor, name: str) -> set[object]:
+    found = value.__dict__.get(name) if hasattr(value, "__dict__") else None
+    return set(found) if found else set()
+
+
+def is_module_state(source: Source) -> bool:
+    """Whether an address leads through the parameters, buffers or submodules of a module."""
+    while isinstance(source, (AttrSource, ItemSource)):
+        if isinstance(source, AttrSource) and source.attribute in ("_parameters", "_buffers", "_modules"):
+            return True
+        source = source.base
+    return False
+
+
+def _is_default(source: Source) -> bool:
+    while isinstance(source, (AttrSource, ItemSource)):
+        if isinstance(source, AttrSource) and source.attribute in ("__defaults__", "__kwdefaults__"):
+            return True
+        source = source.base
+    return False

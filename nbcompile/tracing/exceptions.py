@@ -1,0 +1,20 @@
+"""An exception that the traced program raised, on its way to the traced handler.
+
+It travels as a Python exception through our own handlers until a translator
+whose exception table covers the instruction catches it.
+
+In torch: torch/_dynamo/exc.py (ObservedException). Read next:
+nbcompile/tracing/translator.py
+"""
+
+from __future__ import annotations
+
+from nbcompile.tracing.variables.base import VariableTracker
+
+
+class ObservedException(Exception):
+    """Carries the tracker of the traced program's exception object."""
+
+    def __init__(self, value: VariableTracker) -> None:
+        super().__init__(value.describe())
+        self.value = value

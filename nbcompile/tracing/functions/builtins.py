@@ -1,0 +1,496 @@
+"""Python's built-in functions while tracing.
+
+Answered here where the answer is known (``len``, ``isinstance``, ``getattr``);
+what can be said in Python is a polyfill (library.py).
+
+In torch: torch/_dynamo/variables/builtin.py. Read next: torch_functions.py
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Sequence
+
+import torch
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import MethodFunctionSource, Source
+from nbcompile.tracing import breaks, operations, rules
+from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.functions.registry import handles
+from nbcompile.tracing.polyfills import builtins as twins
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import (
+    Arguments,
+    Keywords,
+    LazyVariable,
+    UnknownVariable,
+    VariableTracker,
+    realise,
+)
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.functions import (
+    BaseFunctionVariable,
+    BuiltinVariable,
+    CachedFunctionVariable,
+    MethodVariable,
+    OperatorVariable,
+    PolyfillVariable,
+    SkippedVariable,
+)
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable
+from nbcompile.tracing.variables.sequences import (
+    ContainerVariable,
+    ListVariable,
+    SequenceIteratorVariable,
+    SliceVariable,
+    TupleVariable,
+    sort_items,
+)
+from nbcompile.tracing.variables.strings import TextVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+CALLABLE_KINDS = (
+    BaseFunctionVariable,
+    MethodVariable,
+    BuiltinVariable,
+    PolyfillVariable,
+    OperatorVariable,
+    SkippedVariable,
+    ClassVariable,
+    CachedFunctionVariable,
+)
+
+
+@handles(len)
+def _len(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return realise(tracer, arguments[0]).length(tracer)
+
+
+@handles(isinstance)
+def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    wanted = realise(tracer, arguments[1])
+    value = _typed(tracer, arguments[0])
+    cls = value.python_type()
+    classes = class_values(tracer, wanted)
+    for each in _flat(classes):
+        hook = type(each).__instancecheck__
+        if isinstance(hook, types.FunctionType) and not rules.is_trusted_module(hook.__module__):
+            if len(_flat(classes)) > 1:
+                raise breaks.unsupported(
+                    breaks.BUILTIN_OPERATOR, "isinstance with hooks", name="isinstance", types=value.type_name()
+                )
+            owner = tracer.wrap(each, wanted.source)
+            found = tracer.call(MethodVariable(tracer.wrap(hook, _hook_source(wanted)), owner), [value])
+            return ConstantVariable(found.truth(tracer))
+    if (
+        any(type(each).__instancecheck__ is not type.__instancecheck__ for each in _flat(classes))
+        and isinstance(value, ObjectVariable)
+        and not value.is_new()
+    ):
+        return ConstantVariable(tracer.evaluate(isinstance, (value.value, classes)))
+    if isinstance(value, TensorVariable):
+        return ConstantVariable(_is_tensor_instance(value, _flat(classes)))
+    return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
+
+
+def _hook_source(cls: VariableTracker) -> Source | None:
+    return None if cls.source is None else MethodFunctionSource(cls.source, "__instancecheck__")
+
+
+def _typed(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
+    """A value of which only the type is asked: for a string or truth value nobody looked at, that is the promise."""
+    if isinstance(tracker, LazyVariable) and tracker.realised is None and type(tracker.value) in (str, bool):
+        tracer.guard(tracker.source, GuardKind.TYPE_MATCH, type(tracker.value))
+        return tracker
+    return realise(tracer, tracker)
+
+
+def _flat(classes: object) -> list[type]:
+    if isinstance(classes, tuple):
+        return [each for part in classes for each in _flat(part)]
+    return [classes] if isinstance(classes, type) else []
+
+
+def _is_tensor_instance(value: TensorVariable, classes: Sequence[type]) -> bool:
+    example = value.example
+    for each in classes:
+        if each is torch.nn.Parameter or each is torch.nn.Buffer:
+            if issubclass(value.cls, each):
+                return True
+        elif each.__module__ == "torch" and each.__name__.endswith("Tensor") and each is not torch.Tensor:
+            if example.type() == f"torch.{each.__name__}":
+                return True
+        elif issubclass(value.cls, each):
+            return True
+    return False
+
+
+def class_values(tracer: Tracer, tracker: VariableTracker) -> object:
+    """A class, or a tuple of classes (also ``A | B``), as real classes."""
+    tracker = realise(tracer, tracker)
+    if isinstance(tracker, (ClassVariable, BuiltinVariable)):
+        return tracker.value
+    if tracker.is_constant():
+        return tracker.constant()
+    if isinstance(tracker, (UnknownVariable, ObjectVariable)):
+        return tracker.value
+    return tuple(class_values(tracer, each) for each in tracker.unpack(tracer))
+
+
+@handles(issubclass)
+def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(tracer.evaluate(issubclass, tuple(class_values(tracer, each) for each in arguments)))
+
+
+@handles(type)
+def _type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if len(arguments) != 1:
+        raise breaks.unsupported(breaks.UNSUPPORTED_CALL, "type(name, bases, dict)", name="type with three arguments")
+    value = _typed(tracer, arguments[0])
+    return (
+        value.get_attribute(tracer, "__class__")
+        if isinstance(value, ObjectVariable)
+        else tracer.wrap(value.python_type(), None)
+    )
+
+
+@handles(getattr)
+def _getattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, name = realise(tracer, arguments[0]), str(realise(tracer, arguments[1]).constant())
+    if len(arguments) == 2:
+        return owner.get_attribute(tracer, name)
+    try:
+        return owner.get_attribute(tracer, name)
+    except ObservedException as error:
+        if issubclass(error.value.python_type(), AttributeError):
+            return realise(tracer, arguments[2])
+        raise
+
+
+@handles(hasattr)
+def _hasattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(
+        tracer.has_attribute(realise(tracer, arguments[0]), str(realise(tracer, arguments[1]).constant()))
+    )
+
+
+@handles(setattr)
+def _setattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, name, value = (realise(tracer, each) for each in arguments)
+    owner.set_attribute(tracer, str(name.constant()), value)
+    return ConstantVariable(None)
+
+
+@handles(delattr)
+def _delattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, name = (realise(tracer, each) for each in arguments)
+    owner.delete_attribute(tracer, str(name.constant()))
+    return ConstantVariable(None)
+
+
+@handles(callable)
+def _callable(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[0])
+    if isinstance(value, ObjectVariable):
+        return ConstantVariable(callable(value.value) if not value.is_new() else hasattr(value.cls, "__call__"))  # noqa: B004
+    return ConstantVariable(isinstance(value, CALLABLE_KINDS) or hasattr(value.python_type(), "__call__"))  # noqa: B004
+
+
+@handles(id)
+def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[0])
+    if value.source is not None and not isinstance(value, TensorVariable):
+        real = tracer.real_value(value.source)
+        tracer.guard(value.source, GuardKind.ID_MATCH, real)
+        return ConstantVariable(id(real))
+    raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"id({value.describe()})", name="id of a value without a source")
+
+
+@handles(hash)
+def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[0])
+    if value.is_constant():
+        return ConstantVariable(tracer.evaluate(hash, (value.constant(),)))
+    if isinstance(value, ObjectVariable) and value.has_special("__hash__"):
+        return tracer.call_special(value, "__hash__", [])
+    return ConstantVariable(hash(value.hash_key()))
+
+
+@handles(iter)
+def _iter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if len(arguments) == 2:
+        return tracer.call_python(twins.call_until, *arguments)
+    return realise(tracer, arguments[0]).iterate(tracer)
+
+
+@handles(next)
+def _next(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    item = realise(tracer, arguments[0]).next_item(tracer)
+    if item is None:
+        if len(arguments) == 2:
+            return arguments[1]
+        tracer.raise_exception(StopIteration)
+    return realise(tracer, item)
+
+
+@handles(reversed)
+def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[0])
+    if isinstance(value, ObjectVariable) and value.has_special("__reversed__"):
+        return tracer.call_special(value, "__reversed__", [])
+    return SequenceIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]))
+
+
+@handles(sorted)
+def _sorted(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ListVariable(
+        sort_items(tracer, realise(tracer, arguments[0]).unpack(tracer), keywords.get("key"), keywords.get("reverse"))
+    )
+
+
+@handles(abs, operator.abs)
+def _abs(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return one(tracer, abs, "__abs__", arguments)
+
+
+@handles(round)
+def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return one(tracer, round, "__round__", [*arguments, *keywords.values()])
+
+
+def one(tracer: Tracer, function: object, method: str, arguments: Arguments) -> VariableTracker:
+    """A function of one value with a special method behind it: ``abs``, ``round``, ``math.floor``."""
+    value, *rest = (realise(tracer, each) for each in arguments)
+    if value.is_constant() and all(each.is_constant() for each in rest):
+        return ConstantVariable(tracer.evaluate(function, (value.constant(), *(each.constant() for each in rest))))
+    if isinstance(value, TensorVariable) and hasattr(torch.Tensor, method):
+        return tracer.apply(operator.abs if function is abs else function, (value, *rest))
+    if isinstance(value, SymbolicVariable):
+        return tracer.apply(function, (value, *rest))
+    if isinstance(value, TensorVariable):
+        name = method.strip("_")
+        raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({value.describe()})", name=name, types="Tensor")
+    return tracer.call_special(value, method, rest)
+
+
+def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``min`` and ``max``: the first of the smallest (greatest) items."""
+    items = (
+        [realise(tracer, each) for each in arguments]
+        if len(arguments) > 1
+        else realise(tracer, arguments[0]).unpack(tracer)
+    )
+    key, default = keywords.get("key"), keywords.get("default")
+    if not items:
+        if default is not None:
+            return default
+        tracer.raise_exception(ValueError, f"{getattr(function, '__name__', '')}() arg is an empty sequence")
+    best = items[0]
+    value = best if key is None else tracer.call(key, [best])
+    for item in items[1:]:
+        other = item if key is None else tracer.call(key, [item])
+        symbolic = isinstance(other, SymbolicVariable) or isinstance(value, SymbolicVariable)
+        if key is None and symbolic and other.python_type() is value.python_type():
+            best = value = tracer.apply(torch.sym_max if symbol == ">" else torch.sym_min, (value, other))
+            continue
+        if key is None and (isinstance(other, TensorVariable) or isinstance(value, TensorVariable)):
+            best = value = _extreme_of_tensors(tracer, symbol, value, other)
+            continue
+        if operations.compare(tracer, symbol, other, value).truth(tracer):
+            best, value = item, other
+    return best
+
+
+def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    """Of tensors with one element each: their maximum is one of them, in value."""
+    for each in (left, right):
+        if isinstance(each, TensorVariable) and each.example.numel() != 1:
+            each.truth(tracer)
+    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
+        return tracer.apply(torch.maximum if symbol == ">" else torch.minimum, (left, right))
+    tensor, other = (left, right) if isinstance(left, TensorVariable) else (right, left)
+    return tracer.apply_method("clamp", (tensor,), {"min" if symbol == ">" else "max": other})
+
+
+@handles(sum)
+def _sum(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    start = arguments[1] if len(arguments) > 1 else keywords.get("start", ConstantVariable(0))
+    iterator = realise(tracer, arguments[0]).iterate(tracer)
+    total: VariableTracker | None = None
+    while (item := iterator.next_item(tracer)) is not None:
+        addend = realise(tracer, item)  # looked at before the start value, as the iterator is
+        total = operations.binary(tracer, "+", realise(tracer, start if total is None else total), addend)
+    return realise(tracer, start) if total is None else total
+
+
+@handles(bool)
+def _bool(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if not arguments:
+        return ConstantVariable(False)
+    value = realise(tracer, arguments[0])
+    if isinstance(value, TensorVariable):
+        return value.call_method(tracer, "__bool__", [], {})
+    return ConstantVariable(value.truth(tracer))
+
+
+def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``int(x)``, ``float(x)``, ``str(x)``..."""
+    values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
+    if all(each.is_constant() for each in values):
+        plain = [each.constant() for each in values]
+        return ConstantVariable(
+            tracer.evaluate(cls, plain[: len(arguments)], dict(zip(keywords, plain[len(arguments) :], strict=True)))
+        )
+    value = values[0]
+    method = {int: "__int__", float: "__float__", complex: "__complex__", str: "__str__", bytes: "__bytes__"}[cls]
+    if isinstance(value, TensorVariable) and cls in (int, float, complex):
+        return value.call_method(tracer, method, [], {})
+    if isinstance(value, SymbolicVariable):
+        if cls is int and value.python_type() is int:
+            return value
+        return (
+            tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
+            if cls in (int, float)
+            else ConstantVariable(cls(value.specialise()))
+        )
+    if cls is str:
+        return to_text(tracer, value, "")
+    if isinstance(value, ObjectVariable):
+        for name in (method, "__index__"):
+            if value.has_special(name):
+                return tracer.call_special(value, name, [])
+    raise breaks.unsupported(
+        breaks.BUILTIN_OPERATOR, f"{cls.__name__}({value.describe()})", name=cls.__name__, types=value.type_name()
+    )
+
+
+def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:
+    """``str(value)`` or ``repr(value)`` (conversion ``"r"``) of what is no constant."""
+    from_text = getattr(value, "text", None)
+    if from_text is not None and conversion == "":
+        text = from_text(tracer)
+        if text is not None:
+            return ConstantVariable(text)
+    if isinstance(value, ObjectVariable):
+        for name in ("__repr__",) if conversion == "r" else ("__str__", "__repr__"):
+            if value.has_special(name):
+                return tracer.call_special(value, name, [])
+    if isinstance(value, ClassVariable):
+        return ConstantVariable(repr(value.value))
+    if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
+        return ConstantVariable(repr(known[0]))
+    if isinstance(value, ExceptionVariable) and all(each.is_constant() for each in value.arguments):
+        return ConstantVariable(repr(value.cls(*(each.constant() for each in value.arguments))))
+    if isinstance(value, TensorVariable):
+        return TextVariable("{!r}" if conversion == "r" else "{!s}", [value])
+    raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"str({value.describe()})", name="str", types=value.type_name())
+
+
+def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
+    """The real value of a container of constants (also nested ones), in a tuple; None if something is not known."""
+    value = realise(tracer, value)
+    if value.is_constant():
+        return (value.constant(),)
+    if (isinstance(value, ListVariable) and value.cls is list) or isinstance(value, TupleVariable):
+        parts = [whole(tracer, each) for each in value.unpack(tracer)]
+        items = [part[0] for part in parts if part is not None]
+        made = value.cls(*items) if hasattr(value.cls, "_fields") else value.cls(items)
+        return (made,) if len(items) == len(parts) else None
+    if isinstance(value, DictVariable) and value.cls is dict:
+        pairs = [(key, whole(tracer, value.get_item(tracer, key))) for key in value.keys(tracer)]
+        known = {key.constant(): part[0] for key, part in pairs if part is not None and key.is_constant()}
+        return (known,) if len(known) == len(pairs) else None
+    if isinstance(value, SetVariable) and value.cls is set and all(each.is_constant() for each in value.unpack(tracer)):
+        return ({each.constant() for each in value.unpack(tracer)},)
+    return None
+
+
+@handles(repr)
+def _repr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[0])
+    return ConstantVariable(repr(value.constant())) if value.is_constant() else to_text(tracer, value, "r")
+
+
+def fold(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """A pure function of constants, computed now."""
+    values = [realise(tracer, each) for each in arguments]
+    named = {name: realise(tracer, each) for name, each in keywords.items()}
+    if all(each.is_constant() for each in (*values, *named.values())):
+        return tracer.constant_or_wrap(
+            tracer.evaluate(
+                function, [each.constant() for each in values], {name: each.constant() for name, each in named.items()}
+            )
+        )
+    name = getattr(function, "__name__", str(function))
+    types = ", ".join(each.type_name() for each in values)
+    raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({types})", name=name, types=types)
+
+
+@handles(pow)
+def _pow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return (
+        operations.binary(tracer, "**", realise(tracer, arguments[0]), realise(tracer, arguments[1]))
+        if len(arguments) == 2
+        else fold(tracer, pow, arguments, keywords)
+    )
+
+
+@handles(print)
+def _print(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    types = ", ".join(repr(each.type_name()) for each in arguments)
+    raise breaks.unsupported(
+        breaks.BUILTIN_OPERATOR, f"builtin print [{types}] {bool(keywords)}", name="print", types=f"[{types}]"
+    )
+
+
+@handles(vars)
+def _vars(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if not arguments:
+        raise of_the_frame(tracer, "vars")
+    return realise(tracer, arguments[0]).get_attribute(tracer, "__dict__")
+
+
+@handles(locals)
+def _locals(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise of_the_frame(tracer, "locals")
+
+
+@handles(eval)
+def _eval(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise of_the_frame(tracer, "eval")
+
+
+@handles(exec)
+def _exec(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise of_the_frame(tracer, "exec")
+
+
+@handles(dir)
+def _dir(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if not arguments:
+        raise of_the_frame(tracer, "dir")
+    types = realise(tracer, arguments[0]).type_name()
+    raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"builtin dir [{types}]", name="dir", types=types)
+
+
+def of_the_frame(tracer: Tracer, name: str) -> breaks.Unsupported:
+    """The break of a builtin that looks at its caller's locals: it needs the user's frame, whole."""
+    reason = breaks.unsupported(breaks.BUILTIN_OPERATOR, f"builtin {name} of the frame", name=name, types="()")
+    reason.forbids_resume = len(tracer.stack()) == 1  # a callee runs as it is, whole
+    return reason
+
+
+@handles(format)
+def _format(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.format_value(
+        realise(tracer, arguments[0]), realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable("")
+    )
+
+
+@handles(slice)
+def _slice(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return SliceVariable([realise(tracer, each) for each in arguments])

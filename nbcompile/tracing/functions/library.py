@@ -1,0 +1,225 @@
+"""Built-in classes as constructors, and the standard library.
+
+A constructor makes the tracker of its kind (``list(x)``, ``range(3)``); what has
+a meaning in Python (``zip``, ``map``, ``functools.reduce``) is traced through a
+twin from polyfills/.
+
+In torch: torch/_dynamo/polyfills and variables/builtin.py. Read next:
+nbcompile/tracing/polyfills/builtins.py
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import itertools
+import operator
+import sys
+import types
+import typing
+
+import torch
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.functions.builtins import fold
+from nbcompile.tracing.functions.registry import add_polyfill, handles, handles_named
+from nbcompile.tracing.polyfills import builtins as twins
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
+from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable, SuperVariable, made_by
+from nbcompile.tracing.variables.partial import PartialVariable
+from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, RangeVariable, TupleVariable, index_of
+
+
+@handles(list)
+def _list(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ListVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+
+
+@handles(tuple)
+def _tuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+
+
+@handles(torch.Size)
+def _size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [], cls=torch.Size)
+
+
+@handles(set)
+def _set(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return SetVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+
+
+@handles(frozenset)
+def _frozenset(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return SetVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [], cls=frozenset)
+
+
+@handles(dict)
+def _dict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return _mapping(tracer, dict, arguments, keywords)
+
+
+@handles(collections.OrderedDict)
+def _ordered(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return _mapping(tracer, collections.OrderedDict, arguments, keywords)
+
+
+@handles(collections.defaultdict)
+def _defaultdict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    made = _mapping(tracer, collections.defaultdict, arguments[1:], keywords)
+    made.default = realise(tracer, arguments[0]) if arguments else None
+    return made
+
+
+def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> DictVariable:
+    made = DictVariable(pairs_of(tracer, realise(tracer, arguments[0])) if arguments else [], cls=cls)
+    for name, value in keywords.items():
+        made.entries[name] = (ConstantVariable(name), realise(tracer, value))
+    return made
+
+
+@handles(dict.fromkeys)
+def _fromkeys(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable(None)
+    return DictVariable([(key, value) for key in realise(tracer, arguments[0]).unpack(tracer)])
+
+
+@handles(collections.deque)
+def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    limit = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", ConstantVariable(None))
+    maxlen = realise(tracer, limit).constant()
+    items = realise(tracer, arguments[0]).unpack(tracer) if arguments else []
+    return DequeVariable(items, maxlen=maxlen)  # type: ignore[arg-type]
+
+
+@handles(range)
+def _range(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    bounds = [index_of(tracer, realise(tracer, each)) for each in arguments]
+    return RangeVariable(tracer.evaluate(range, bounds))  # type: ignore[arg-type]
+
+
+@handles(super)
+def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if not arguments:
+        cls, owner = tracer.class_and_self()
+    else:
+        cls, owner = (realise(tracer, each) for each in arguments)
+    assert isinstance(cls, ClassVariable)
+    return SuperVariable(cls.value, owner)
+
+
+@handles(functools.partial)
+def _partial(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    named = DictVariable([(ConstantVariable(name), realise(tracer, value)) for name, value in keywords.items()])
+    return PartialVariable(
+        realise(tracer, arguments[0]), TupleVariable([realise(tracer, each) for each in arguments[1:]]), named
+    )
+
+
+@handles(functools.update_wrapper)
+def _update_wrapper(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    wrapper, wrapped = (realise(tracer, each) for each in (*arguments, *keywords.values())[:2])
+    tracer.side_effects.store_attribute(tracer, wrapper, "__wrapped__", wrapped)
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        tracer.side_effects.store_attribute(tracer, wrapper, name, wrapped.get_attribute(tracer, name))
+    return wrapper
+
+
+@handles(types.MethodType)
+def _method(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    function, owner = (realise(tracer, each) for each in arguments)
+    return MethodVariable(function, owner)
+
+
+@handles(object)
+def _object(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.new_object(object)
+
+
+@handles(object.__new__)
+def _new(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    cls = realise(tracer, arguments[0])
+    assert isinstance(cls, ClassVariable)
+    return made_by(cls, tracer.new_object(cls.value))
+
+
+@handles(tuple.__new__)
+def _new_tuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    cls = realise(tracer, arguments[0])
+    assert isinstance(cls, ClassVariable)
+    if cls.value is not tuple and not hasattr(cls.value, "_fields"):
+        return tracer.new_object(cls.value, arguments[1:])
+    return TupleVariable(realise(tracer, arguments[1]).unpack(tracer) if len(arguments) > 1 else [], cls=cls.value)
+
+
+@handles(object.__setattr__)
+def _object_setattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, name, value = (realise(tracer, each) for each in arguments)
+    if isinstance(owner, ObjectVariable):
+        owner.plain_set_attribute(tracer, str(name.constant()), value)
+    else:
+        owner.set_attribute(tracer, str(name.constant()), value)
+    return ConstantVariable(None)
+
+
+@handles(inspect.signature, inspect.isfunction, inspect.isclass, inspect.ismethod)
+def _inspect(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise breaks.unsupported(breaks.SKIPPED_FUNCTION, "module: inspect", name="inspect", file=inspect.__file__)
+
+
+@handles(sys.exc_info)
+def _exc_info(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    error = tracer.handled_exception()
+    if error is None:
+        return TupleVariable([ConstantVariable(None)] * 3)
+    return TupleVariable([tracer.wrap(error.python_type(), None), error, ConstantVariable(None)])
+
+
+@handles(typing.cast)
+def _cast(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return realise(tracer, arguments[1])
+
+
+@handles_named("collections", "namedtuple")
+def _namedtuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return fold(tracer, collections.namedtuple, arguments, keywords)  # noqa: PYI024
+
+
+for _value, _twin in (
+    (zip, twins.zip_),
+    (enumerate, twins.enumerate_),
+    (map, twins.map_),
+    (filter, twins.filter_),
+    (any, twins.any_),
+    (all, twins.all_),
+    (functools.reduce, twins.reduce),
+    (itertools.chain, twins.chain),
+    (itertools.chain.from_iterable, twins.chain_from_iterable),
+    (itertools.product, twins.product),
+    (itertools.repeat, twins.repeat),
+    (itertools.count, twins.count),
+    (itertools.islice, twins.islice),
+    (itertools.accumulate, twins.accumulate),
+    (itertools.zip_longest, twins.zip_longest),
+    (itertools.starmap, twins.starmap),
+    (itertools.takewhile, twins.takewhile),
+    (itertools.dropwhile, twins.dropwhile),
+    (itertools.pairwise, twins.pairwise),
+    (itertools.combinations, twins.combinations),
+    (itertools.permutations, twins.permutations),
+    (itertools.cycle, twins.cycle),
+    (itertools.compress, twins.compress),
+    (itertools.filterfalse, twins.filterfalse),
+    (itertools.groupby, twins.groupby),
+    (itertools.tee, twins.tee),
+    (operator.itemgetter, twins.itemgetter),
+    (operator.attrgetter, twins.attrgetter),
+    (operator.methodcaller, twins.methodcaller),
+):
+    add_polyfill(_value, _twin)

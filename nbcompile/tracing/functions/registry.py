@@ -1,0 +1,98 @@
+"""The tables: a callable and the handler (or the Python twin) that stands for it.
+
+    @handles(len)
+    def _len(tracer, arguments, keywords): ...
+
+    polyfills.zip_  is traced in place of  zip
+
+torch's annotations are recognised by name, so that none of them is imported.
+
+In torch: @register decorators all over torch/_dynamo/variables. Read next:
+builtins.py, torch_functions.py, library.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.variables.functions import Handler
+
+_HANDLERS: dict[object, tuple[object, Handler]] = {}
+_NAMED: dict[tuple[str, str], Handler] = {}
+_POLYFILLS: dict[object, tuple[object, FunctionType]] = {}
+
+
+def handles(*values: object) -> Callable[[Handler], Handler]:
+    """Register the meaning of one or several callables."""
+
+    def register(function: Handler) -> Handler:
+        for value in values:
+            assert _key(value) not in _HANDLERS, f"{value} has two handlers"
+            _HANDLERS[_key(value)] = (value, function)
+        return function
+
+    return register
+
+
+def handles_named(module: str, *names: str) -> Callable[[Handler], Handler]:
+    """Register by module and name what must not (or cannot) be imported here."""
+
+    def register(function: Handler) -> Handler:
+        for name in names:
+            assert (module, name) not in _NAMED, f"{module}.{name} has two handlers"
+            _NAMED[module, name] = function
+        return function
+
+    return register
+
+
+def add_polyfill(value: object, function: object) -> None:
+    """Register a Python twin."""
+    assert isinstance(function, FunctionType)
+    assert _key(value) not in _POLYFILLS, f"{value} has two polyfills"
+    _POLYFILLS[_key(value)] = (value, function)
+
+
+def handler(value: object) -> Handler | None:
+    """The meaning of a callable, if a table knows it."""
+    found = _HANDLERS.get(_key(value))
+    if found is not None:
+        return found[1]
+    if not isinstance(value, (FunctionType, type)):
+        return None
+    return _NAMED.get((value.__module__ or "", value.__qualname__))
+
+
+def polyfill(value: object) -> FunctionType | None:
+    """The Python twin of a callable, if there is one."""
+    found = _POLYFILLS.get(_key(value))
+    return None if found is None else found[1]
+
+
+def disabled(value: FunctionType) -> breaks.Unsupported | None:
+    """Why a function that ``torch.compiler.disable`` (or nbcompile's) wraps breaks the graph."""
+    if not getattr(value, "_torchdynamo_disable", False) and not getattr(value, "_nbcompile_disable", False):
+        return None
+    original = getattr(value, "_torchdynamo_orig_callable", value)
+    name = getattr(original, "__qualname__", str(original))
+    reason = getattr(value, "_torchdynamo_disable_msg", None) or getattr(value, "_nbcompile_disable_reason", None)
+    recursive = getattr(value, "_torchdynamo_disable_recursive", True)
+    kind = breaks.DISABLED_FUNCTION if recursive else breaks.DISABLED_INLINE
+    return breaks.unsupported(kind, str(original), name=name, reason=reason)
+
+
+def is_compiled_wrapper(value: object) -> bool:
+    """Whether it is what ``torch.compile`` or ``nbcompile.compile`` returned: tracing goes on into the original."""
+    members = getattr(value, "__dict__", {})
+    return "_nbcompile_original" in members or (
+        "_torchdynamo_orig_callable" in members and not members.get("_torchdynamo_disable")
+    )
+
+
+def _key(value: object) -> object:
+    # dict.fromkeys is a new object at each look-up: its class and name are the same.
+    if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, type):
+        return (id(value.__self__), value.__name__)
+    return id(value)

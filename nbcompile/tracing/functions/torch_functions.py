@@ -1,0 +1,290 @@
+"""Functions of torch that are answered while tracing, and torch's annotations.
+
+    torch.is_grad_enabled()          the mode at this point of the trace
+    torch.compiler.is_compiling()    True
+    torch._dynamo.graph_break()      a break, as its name says
+
+In torch: torch/_dynamo/variables/torch.py. Read next: library.py
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+import torch.overrides
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.functions.builtins import fold
+from nbcompile.tracing.functions.registry import handles, handles_named
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import BuiltinVariable, FunctionVariable, OperatorVariable, SkippedVariable
+from nbcompile.tracing.variables.sequences import SequenceVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+DYNAMO = "torch._dynamo.decorators"
+
+
+@handles(torch._C._log_api_usage_once)
+def _log_usage(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.apply(torch._C._log_api_usage_once, arguments)  # a node, as in torch's graphs
+
+
+@handles(torch.is_tensor)
+def _is_tensor(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(isinstance(realise(tracer, arguments[0]), TensorVariable))
+
+
+@handles(torch.numel)
+def _numel(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return realise(tracer, arguments[0]).call_method(tracer, "numel", [], {})
+
+
+@handles(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+def _true(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(True)
+
+
+JIT: Any = torch.jit
+
+
+@handles(
+    torch.compiler.is_exporting,
+    JIT.is_scripting,
+    JIT.is_tracing,
+    torch._C._get_tracing_state,
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+    torch._C._is_tracing,
+)
+def _false(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(False)
+
+
+@handles_named("torch._utils_internal", "is_compiling")
+@handles_named("torch._dynamo.external_utils", "is_compiling")
+@handles_named("torch._utils", "is_compiling")
+def _compiling(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(True)
+
+
+def _ask(function: object) -> None:
+    """A question about the state of the process, answered as of this point of the trace."""
+
+    @handles(function)
+    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return fold(tracer, function, arguments, keywords)
+
+
+for _function in (
+    torch.is_grad_enabled,
+    torch.get_default_dtype,
+    torch.is_autocast_enabled,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+    torch.promote_types,
+    torch.can_cast,
+    torch.get_num_threads,
+    torch.is_autocast_cpu_enabled,
+    torch.cuda.is_available,
+    torch.backends.mps.is_available,
+    torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    torch.get_float32_matmul_precision,
+    torch.finfo,
+    torch.iinfo,
+    torch.device,
+    torch._C._is_torch_function_enabled,
+    torch.amp.is_autocast_available,
+    torch.get_default_device,
+):
+    _ask(_function)
+
+
+def _dtype_handler(method: str) -> None:
+    @handles(getattr(torch, method))
+    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return realise(tracer, arguments[0]).call_method(tracer, method, [], {})
+
+
+@handles(torch.result_type)
+def _result_type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    examples = [
+        each.example if isinstance(each, (TensorVariable, SymbolicVariable)) else each.constant()
+        for each in (realise(tracer, a) for a in arguments)
+    ]
+    return ConstantVariable(tracer.evaluate(torch.result_type, examples))
+
+
+@handles(torch.sym_not)
+def _sym_not(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(not realise(tracer, arguments[0]).truth(tracer))
+
+
+def _symbolic(function: Any) -> None:
+    @handles(function)
+    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        values = [realise(tracer, each) for each in arguments]
+        if any(isinstance(each, SymbolicVariable) for each in values):
+            return tracer.apply(function, values, keywords)
+        return fold(tracer, function, values, keywords)
+
+
+for _symbolic_function in (torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_ite, torch.sym_sqrt):
+    _symbolic(_symbolic_function)
+
+
+@handles(torch._check, torch._check_value, torch._check_index, torch._check_type, torch._check_is_size)
+def _check(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    condition = realise(tracer, arguments[0])
+    if isinstance(condition, SymbolicVariable):
+        return tracer.apply(torch._check, [condition])
+    if condition.is_constant() and condition.constant() is False:
+        tracer.raise_exception(RuntimeError, "Expected cond to be True, but got False.")
+    return ConstantVariable(None)
+
+
+@handles(torch._assert)
+def _assert(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    condition = realise(tracer, arguments[0])
+    if isinstance(condition, TensorVariable):
+        return tracer.apply(torch._assert_async, arguments)
+    if not condition.truth(tracer):
+        message = realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable("")
+        tracer.raise_exception(AssertionError, message.constant() if message.is_constant() else "")
+    return ConstantVariable(None)
+
+
+@handles(torch.manual_seed, torch.seed, torch.get_rng_state, torch.set_rng_state, torch.random.fork_rng)
+def _seed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise breaks.unsupported(
+        breaks.SKIPPED_FUNCTION,
+        "module: torch.random, skip reason: it changes the state of the process",
+        name="manual_seed",
+        file=torch.random.__file__,
+    )
+
+
+def _maker(function: object) -> None:
+    @handles(function)
+    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
+        if function is torch.tensor and _holds_tensors(tracer, data) and isinstance(data, SequenceVariable):
+            # torch.tensor of a list with tensors reads their data: stacked in the graph instead.
+            return tracer.apply(torch._refs.tensor, arguments, keywords)
+        return tracer.apply(function, arguments, keywords)
+
+
+def _legacy(cls: type) -> None:
+    """``torch.Tensor([1.0])``, ``torch.FloatTensor(2, 3)``: the old constructors."""
+
+    @handles(cls)
+    def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.apply(cls, arguments, keywords)
+
+
+def _holds_tensors(tracer: Tracer, data: VariableTracker) -> bool:
+    if isinstance(data, SequenceVariable):
+        return any(_holds_tensors(tracer, each) for each in data.unpack(tracer))
+    return isinstance(data, (TensorVariable, SymbolicVariable))
+
+
+# -- torch's annotations, by name ------------------------------------------------------------
+
+
+def _text(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> str:
+    values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
+    return (
+        f"with args `{[each.constant() for each in values[: len(arguments)] if each.is_constant()]}`, kwargs `{ {} }`"
+    )
+
+
+@handles_named(DYNAMO, "graph_break")
+@handles_named("nbcompile.annotations", "graph_break")
+def _graph_break(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    context = f"Called `torch._dynamo.graph_break()` {_text(tracer, arguments, keywords)}"
+    raise breaks.unsupported(breaks.GRAPH_BREAK, context, message=None)
+
+
+@handles_named(DYNAMO, "skip_frame")
+@handles_named("nbcompile.annotations", "skip_frame")
+def _skip_frame(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    error = breaks.unsupported(
+        breaks.SKIP_FRAME, f"Called `torch._dynamo.skip_frame()` {_text(tracer, arguments, keywords)}", message=None
+    )
+    error.forbids_resume = True
+    raise error
+
+
+@handles_named(DYNAMO, "step_unsupported")
+def _step_unsupported(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    context = f"Called `torch._dynamo.step_unsupported()` {_text(tracer, arguments, keywords)}"
+    raise breaks.unsupported(breaks.STEP_UNSUPPORTED, context, message=None)
+
+
+def _setting(name: str) -> None:
+    @handles_named(DYNAMO, name)
+    def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """Made now, as it stands for how the rest is traced."""
+        values = [realise(tracer, each) for each in arguments]
+        named = {key: realise(tracer, each) for key, each in keywords.items()}
+        if not all(each.is_constant() for each in (*values, *named.values())):
+            raise breaks.unsupported(breaks.UNSUPPORTED_CONTEXT, name, name=name)
+        make = getattr(sys.modules[DYNAMO], name)
+        return tracer.wrap(
+            make(*(each.constant() for each in values), **{key: each.constant() for key, each in named.items()}), None
+        )
+
+
+for _name in ("error_on_graph_break", "patch_dynamo_config", "dont_skip_tracing", "disable_nested_graph_breaks"):
+    _setting(_name)
+
+
+@handles_named(DYNAMO, "mark_static", "maybe_mark_dynamic", "mark_static_address")
+def _mark(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(None)
+
+
+@handles(torch.is_inference_mode_enabled)
+def _is_inference_mode_enabled(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise breaks.unsupported(breaks.INFERENCE_MODE, "")
+
+
+PAD: Any = torch.nn.functional.pad
+
+
+@handles(torch.nn.functional.pad)
+def _pad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.call(FunctionVariable(PAD), arguments, keywords)  # traced: its operator is inside
+
+
+@handles(torch.autograd.grad)
+def _autograd_grad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise breaks.unsupported(breaks.AUTOGRAD_GRAD, "trace_autograd_ops=False")
+
+
+@handles_named("torch.autograd.grad_mode", "set_multithreading_enabled")
+def _threads(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise breaks.unsupported(breaks.UNSUPPORTED_CALL, "set_multithreading_enabled", name="set_multithreading_enabled")
+
+
+@handles_named("torch._ops", "OpOverloadPacket.__call__")
+def _packet(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    packet = realise(tracer, arguments[0])
+    assert isinstance(packet, (OperatorVariable, BuiltinVariable, SkippedVariable))
+    return tracer.apply(packet.value, arguments[1:], keywords)
+
+
+for _name in ("is_floating_point", "is_complex"):
+    _dtype_handler(_name)
+for _maker_function in (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor):
+    _maker(_maker_function)
+for _class in (
+    torch.Tensor, torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.ByteTensor,
+    torch.CharTensor, torch.ShortTensor, torch.IntTensor, torch.LongTensor, torch.BoolTensor,
+):  # fmt: skip
+    _legacy(_class)

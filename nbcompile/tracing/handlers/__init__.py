@@ -1,0 +1,4 @@
+"""What each instruction does to the symbolic frame, by family.
+
+In torch: the methods of InstructionTranslatorBase, named after opcodes.
+"""

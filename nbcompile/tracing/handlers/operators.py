@@ -1,0 +1,231 @@
+"""Instructions that compute: operators, comparisons, containers, strings.
+
+In torch: torch/_dynamo/symbolic_convert.py (BINARY_OP, BUILD_LIST...). Read
+next: control.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nbcompile.bytecode.instruction import Instruction
+from nbcompile.tracing import operations
+from nbcompile.tracing.handlers.table import instruction
+from nbcompile.tracing.variables.base import realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, SliceVariable, TupleVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.translator import Translator
+
+
+@instruction("BINARY_OP")
+def _binary(frame: Translator, each: Instruction) -> None:
+    symbol = str(each.argval)
+    left, right = frame.pop_pair()
+    in_place = symbol.endswith("=")
+    frame.push(operations.binary(frame.interpreter, symbol.removesuffix("="), left, right, in_place))
+
+
+@instruction("UNARY_NEGATIVE")
+def _negative(frame: Translator, each: Instruction) -> None:
+    frame.push(operations.unary(frame.interpreter, "-", frame.pop()))
+
+
+@instruction("UNARY_POSITIVE")
+def _positive(frame: Translator, each: Instruction) -> None:
+    frame.push(operations.unary(frame.interpreter, "+", frame.pop()))
+
+
+@instruction("UNARY_INVERT")
+def _invert(frame: Translator, each: Instruction) -> None:
+    frame.push(operations.unary(frame.interpreter, "~", frame.pop()))
+
+
+@instruction("UNARY_NOT")
+def _not(frame: Translator, each: Instruction) -> None:
+    frame.push(ConstantVariable(not frame.pop().truth(frame.interpreter)))
+
+
+@instruction("TO_BOOL")
+def _to_bool(frame: Translator, each: Instruction) -> None:
+    """3.13: the jump that follows tests the result; a tensor is left to that jump, which can break."""
+
+
+@instruction("COMPARE_OP")
+def _compare(frame: Translator, each: Instruction) -> None:
+    left, right = frame.pop_pair()
+    frame.push(operations.compare(frame.interpreter, str(each.argval), left, right))
+
+
+@instruction("IS_OP")
+def _is(frame: Translator, each: Instruction) -> None:
+    left, right = frame.pop_pair()
+    frame.push(ConstantVariable(operations.is_same(frame.interpreter, left, right) != bool(each.arg)))
+
+
+@instruction("CONTAINS_OP")
+def _contains(frame: Translator, each: Instruction) -> None:
+    container, item = frame.pop(), frame.pop()
+    frame.push(ConstantVariable(container.contains(frame.interpreter, item) != bool(each.arg)))
+
+
+# -- containers ------------------------------------------------------------------------------
+
+
+@instruction("BUILD_TUPLE")
+def _tuple(frame: Translator, each: Instruction) -> None:
+    frame.push(TupleVariable(frame.pop_many(each.arg or 0)))
+
+
+@instruction("BUILD_LIST")
+def _list(frame: Translator, each: Instruction) -> None:
+    frame.push(ListVariable(frame.pop_many(each.arg or 0)))
+
+
+@instruction("BUILD_SET")
+def _set(frame: Translator, each: Instruction) -> None:
+    frame.push(SetVariable(realise(frame.interpreter, item) for item in frame.pop_many(each.arg or 0)))
+
+
+@instruction("BUILD_MAP")
+def _map(frame: Translator, each: Instruction) -> None:
+    items = frame.pop_many(2 * (each.arg or 0))
+    keys = [realise(frame.interpreter, key) for key in items[::2]]
+    frame.push(DictVariable(zip(keys, items[1::2], strict=True)))
+
+
+@instruction("BUILD_CONST_KEY_MAP")
+def _const_key_map(frame: Translator, each: Instruction) -> None:
+    keys = frame.pop().unpack(frame.interpreter)
+    frame.push(DictVariable(zip(keys, frame.pop_many(each.arg or 0), strict=True)))
+
+
+@instruction("BUILD_SLICE")
+def _slice(frame: Translator, each: Instruction) -> None:
+    parts = frame.pop_many(each.arg or 2)
+    if frame.stack and frame.view.instructions[frame.pc].opcode == "BINARY_SUBSCR":
+        realise(frame.interpreter, frame.stack[-1])  # what is sliced is looked at before the bounds
+    frame.push(SliceVariable([realise(frame.interpreter, part) for part in parts]))
+
+
+@instruction("BINARY_SLICE")
+def _binary_slice(frame: Translator, each: Instruction) -> None:
+    stop, start = frame.pop(), frame.pop()
+    frame.push(frame.pop().get_item(frame.interpreter, SliceVariable([start, stop])))
+
+
+@instruction("STORE_SLICE")
+def _store_slice(frame: Translator, each: Instruction) -> None:
+    stop, start = frame.pop(), frame.pop()
+    owner, value = frame.pop(), frame.pop()
+    owner.set_item(frame.interpreter, SliceVariable([start, stop]), value)
+
+
+@instruction("LIST_APPEND")
+def _append(frame: Translator, each: Instruction) -> None:
+    item = frame.pop()
+    frame.stack[-(each.arg or 1)].call_method(frame.interpreter, "append", [item], {})
+
+
+@instruction("SET_ADD")
+def _add(frame: Translator, each: Instruction) -> None:
+    item = frame.pop()
+    frame.stack[-(each.arg or 1)].call_method(frame.interpreter, "add", [item], {})
+
+
+@instruction("MAP_ADD")
+def _map_add(frame: Translator, each: Instruction) -> None:
+    value, key = frame.pop(), frame.pop()
+    frame.stack[-(each.arg or 1)].set_item(frame.interpreter, key, value)
+
+
+@instruction("LIST_EXTEND")
+def _extend(frame: Translator, each: Instruction) -> None:
+    items = frame.pop()
+    frame.stack[-(each.arg or 1)].call_method(frame.interpreter, "extend", [items], {})
+
+
+@instruction("SET_UPDATE")
+def _set_update(frame: Translator, each: Instruction) -> None:
+    items = frame.pop()
+    frame.stack[-(each.arg or 1)].call_method(frame.interpreter, "update", [items], {})
+
+
+@instruction("DICT_UPDATE", "DICT_MERGE")
+def _dict_update(frame: Translator, each: Instruction) -> None:
+    other = frame.pop()
+    target = frame.stack[-(each.arg or 1)]
+    for key, value in pairs_of(frame.interpreter, other):
+        if each.opcode == "DICT_MERGE" and target.contains(frame.interpreter, key):
+            frame.interpreter.raise_exception(TypeError, f"got multiple values for keyword argument '{key.constant()}'")
+        target.set_item(frame.interpreter, key, value)
+
+
+@instruction("LIST_TO_TUPLE")
+def _to_tuple(frame: Translator, each: Instruction) -> None:
+    frame.push(TupleVariable(frame.pop().unpack(frame.interpreter)))
+
+
+@instruction("UNPACK_SEQUENCE")
+def _unpack(frame: Translator, each: Instruction) -> None:
+    owner = frame.pop()
+    items = owner.items if isinstance(owner, SequenceVariable) else owner.unpack(frame.interpreter)
+    wanted = each.arg or 0
+    if len(items) != wanted:
+        few = f"not enough values to unpack (expected {wanted}, got {len(items)})"
+        frame.interpreter.raise_exception(
+            ValueError, few if len(items) < wanted else f"too many values to unpack (expected {wanted})"
+        )
+    for item in reversed(items):
+        frame.push(item)
+
+
+@instruction("UNPACK_EX")
+def _unpack_star(frame: Translator, each: Instruction) -> None:
+    before, after = (each.arg or 0) & 0xFF, (each.arg or 0) >> 8
+    items = frame.pop().unpack(frame.interpreter)
+    if len(items) < before + after:
+        frame.interpreter.raise_exception(
+            ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})"
+        )
+    end = len(items) - after
+    for item in reversed([*items[:before], ListVariable(items[before:end]), *items[end:]]):
+        frame.push(item)
+
+
+# -- strings ---------------------------------------------------------------------------------
+
+_CONVERSIONS = {0: "", 1: "s", 2: "r", 3: "a"}
+
+
+@instruction("FORMAT_VALUE")
+def _format_value(frame: Translator, each: Instruction) -> None:
+    flags = each.arg or 0
+    specification = frame.pop() if flags & 4 else ConstantVariable("")
+    value = frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[flags & 3])
+    frame.push(frame.interpreter.format_value(value, specification))
+
+
+@instruction("CONVERT_VALUE")
+def _convert_value(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[each.arg or 0]))
+
+
+@instruction("FORMAT_SIMPLE")
+def _format_simple(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.interpreter.format_value(frame.pop(), ConstantVariable("")))
+
+
+@instruction("FORMAT_WITH_SPEC")
+def _format_with(frame: Translator, each: Instruction) -> None:
+    specification = frame.pop()
+    frame.push(frame.interpreter.format_value(frame.pop(), specification))
+
+
+@instruction("BUILD_STRING")
+def _string(frame: Translator, each: Instruction) -> None:
+    frame.push(
+        frame.interpreter.join_strings([realise(frame.interpreter, part) for part in frame.pop_many(each.arg or 0)])
+    )

@@ -1,0 +1,249 @@
+"""Following a call into its body.
+
+    def h(a, *rest, k=1): ...         a frame of its own: locals a, rest, k
+    h(x, y, k=2)                      {a: x, rest: (y,), k: 2}
+
+The callee's translator runs to its end before the caller goes on; a generator's
+runs as far as its next ``yield`` each time it is asked.
+
+In torch: torch/_dynamo/symbolic_convert.py (InliningInstructionTranslator) and
+variables/functions.py (bind_args). Read next: nbcompile/tracing/reconstruction.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.translator import Translator
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.sequences import BuiltinMethodVariable, IteratorVariable, TupleVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.interpreter import Interpreter
+
+DEEPEST = 200
+
+
+def inline(
+    interpreter: Interpreter, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker:
+    """The result of a Python function, by running its body symbolically."""
+    code = function.code
+    if len(interpreter.frames) > DEEPEST:
+        raise breaks.unsupported(breaks.RECURSION, function.describe(), depth=DEEPEST)
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise breaks.unsupported(breaks.GENERATOR, function.describe())
+    frame = Translator(
+        interpreter,
+        code,
+        function.global_scope(),
+        bind(interpreter, function, arguments, keywords),
+        dict(zip(code.co_freevars, function.closure_cells(interpreter), strict=True)),
+        function.source,
+        function,
+    )
+    interpreter.note_inlined(frame)
+    if code.co_flags & inspect.CO_GENERATOR:
+        generator = GeneratorVariable(interpreter, frame)
+        interpreter.generators.append(generator)
+        return generator
+    return interpreter.run_frame(frame).value
+
+
+def bind(
+    tracer: Tracer, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords
+) -> dict[str, VariableTracker]:
+    """Arguments to parameters, as CPython does it; a break if they do not fit: the call then raises its own error."""
+    code = function.code
+    positional = list(code.co_varnames[: code.co_argcount])
+    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    rest = code.co_argcount + code.co_kwonlyargcount
+    bound = dict(zip(positional, arguments, strict=False))
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[code.co_varnames[rest]] = TupleVariable(list(arguments[len(positional) :]))
+        rest += 1
+    elif len(arguments) > len(positional):
+        raise _misfit(function, _too_many(tracer, function, arguments, keywords))
+    extra: dict[str, VariableTracker] = {}
+    by_keyword = {*positional[code.co_posonlyargcount :], *keyword_only}
+    for name, value in keywords.items():
+        if name in by_keyword and name not in bound:
+            bound[name] = value
+        elif name in by_keyword:
+            raise _misfit(function, f"{function.qualname}() got multiple values for argument '{name}'")
+        elif code.co_flags & inspect.CO_VARKEYWORDS:
+            extra[name] = value
+        else:
+            raise _misfit(function, f"{function.qualname}() got an unexpected keyword argument '{name}'")
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        bound[code.co_varnames[rest]] = DictVariable([(ConstantVariable(name), value) for name, value in extra.items()])
+    _fill_defaults(tracer, function, bound, positional, keyword_only)
+    return bound
+
+
+def _fill_defaults(
+    tracer: Tracer,
+    function: BaseFunctionVariable,
+    bound: dict[str, VariableTracker],
+    positional: Sequence[str],
+    keyword_only: Sequence[str],
+) -> None:
+    missing = [name for name in positional if name not in bound]
+    if missing:
+        defaults = function.default_values(tracer)
+        known = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+        bound.update({name: known[name] for name in missing if name in known})
+        absent = [name for name in missing if name not in known]
+        if absent:
+            raise _misfit(function, _missing(function, absent, "positional"))
+    lacking = [name for name in keyword_only if name not in bound]
+    if lacking:
+        named: Mapping[str, VariableTracker] = function.keyword_defaults(tracer)
+        bound.update({name: named[name] for name in lacking if name in named})
+        absent = [name for name in lacking if name not in named]
+        if absent:
+            raise _misfit(function, _missing(function, absent, "keyword-only"))
+
+
+def _misfit(function: BaseFunctionVariable, text: str) -> breaks.Unsupported:
+    return breaks.unsupported(breaks.ARGUMENTS, f"func='{function.qualname}'", name=function.name, error=text)
+
+
+def _too_many(tracer: Tracer, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords) -> str:
+    takes, given = function.code.co_argcount, len(arguments)
+    optional = len(function.default_values(tracer))
+    names = function.code.co_varnames[takes : takes + function.code.co_kwonlyargcount]
+    by_keyword = sum(name in keywords for name in names)
+    accepted = f"from {takes - optional} to {takes}" if optional else str(takes)
+    also = ""
+    if by_keyword:
+        also = f" positional argument{_s(given)} (and {by_keyword} keyword-only argument{_s(by_keyword)})"
+    return (
+        f"{function.qualname}() takes {accepted} positional argument{'s' if optional else _s(takes)} but {given}{also} "
+        f"{'was' if given == 1 and not by_keyword else 'were'} given"
+    )
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _missing(function: BaseFunctionVariable, names: Sequence[str], kind: str) -> str:
+    quoted = [f"'{name}'" for name in names]
+    listed = (
+        quoted[0]
+        if len(quoted) == 1
+        else " and ".join(quoted)
+        if len(quoted) == 2
+        else f"{', '.join(quoted[:-1])}, and {quoted[-1]}"
+    )
+    return (
+        f"{function.qualname}() missing {len(names)} required {kind} argument{'' if len(names) == 1 else 's'}: {listed}"
+    )
+
+
+class GeneratorVariable(IteratorVariable):
+    """A generator that the traced code made: a frame that is run piece by piece."""
+
+    def __init__(self, interpreter: Interpreter, frame: Translator) -> None:
+        self.interpreter = interpreter
+        self.frame = frame
+        self.started = False
+        self.finished = False
+        self.result: VariableTracker = ConstantVariable(None)
+
+    def python_type(self) -> type:
+        return types.GeneratorType
+
+    def describe(self) -> str:
+        return f"LocalGeneratorObjectVariable({self.frame.code.co_name})"
+
+    def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        return self.send(ConstantVariable(None))
+
+    def send(self, value: VariableTracker) -> VariableTracker | None:
+        """Go on with a value until the next ``yield``; None at the end."""
+        if self.finished:
+            return None
+        if self.started:
+            self.frame.push(value)
+        self.started = True
+        return self._go_on()
+
+    def throw(self, error: VariableTracker) -> VariableTracker | None:
+        """Raise an exception where the generator waits."""
+        if self.finished or not self.started:
+            self.finished = True
+            raise ObservedException(error)
+        try:
+            self.frame._raise_to_handler(ObservedException(error))
+        except ObservedException:
+            self.finished = True
+            raise
+        return self._go_on()
+
+    def close(self, tracer: Tracer) -> VariableTracker:
+        """Raise GeneratorExit where it waits: what its ``finally`` and ``with`` do, happens now."""
+        try:
+            item = self.throw(ExceptionVariable(GeneratorExit, []))
+        except ObservedException as error:
+            if not issubclass(error.value.python_type(), (GeneratorExit, StopIteration)):
+                raise
+            item = None
+        if item is not None:
+            tracer.raise_exception(RuntimeError, "generator ignored GeneratorExit")
+        return ConstantVariable(None)
+
+    def waits_in_try(self) -> bool:
+        """Whether it was left waiting where something is still to do: CPython does it when the generator dies."""
+        protection = self.frame.current.protection
+        if self.finished or not self.started or protection is None:
+            return False
+        handler = self.frame.view.instructions[self.frame.view.labels[protection.target]]
+        return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration
+
+    def _go_on(self) -> VariableTracker | None:
+        try:
+            outcome = self.interpreter.run_frame(self.frame)
+        except ObservedException:
+            self.finished = True
+            raise
+        except breaks.Unsupported as error:
+            error.forbids_resume = True  # a generator's frame cannot be left half way
+            raise
+        if outcome.yielded:
+            return realise(self.interpreter, outcome.value)
+        self.finished = True
+        self.result = outcome.value
+        return None
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("send", "throw", "close"):
+            return BuiltinMethodVariable(self, name)
+        return super().get_attribute(tracer, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name in ("send", "throw"):
+            first = realise(tracer, arguments[1] if name == "throw" and len(arguments) > 1 else arguments[0])
+            error = (
+                tracer.call(first, [])
+                if name == "throw" and isinstance(first.python_type(), type) and issubclass(first.python_type(), type)
+                else first
+            )
+            item = self.send(first) if name == "send" else self.throw(error)
+            if item is None:
+                tracer.raise_exception(StopIteration)
+            return item
+        if name == "close":
+            return self.close(tracer)
+        return super().call_method(tracer, name, arguments, keywords)

@@ -1,0 +1,251 @@
+"""The inputs of the captured graph: fake twins of the real ones, with symbols for the sizes that vary.
+
+A tensor input is traced as a fake tensor. Where its sizes vary, they are symbols,
+and each symbol is an input of the graph itself, before the first tensor that has it.
+
+    x: ones(4, 3), dim 0 dynamic      s77 ; L_x_: f32[s77, 3]
+    k: 3, seen to differ              L_k_: Sym(s27)
+    a: 0.5, seen to differ            L_a_: f64[], and the node L_a_.item()
+
+Tracing may change a fake (``x.unsqueeze_(0)``), so the backend is given fresh
+ones, in which the same symbols stand.
+
+In torch: torch/_dynamo/variables/builder.py (wrap_to_fake_tensor_and_record,
+wrap_symint, wrap_symfloat) and output_graph.py (remove_unused_graphargs). Read
+next: nbcompile/tracing/output_graph.py
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import config, torch_internals
+from nbcompile.capture.guard import ShapeGuards, TensorFacts
+from nbcompile.capture.node_meta import STACK
+from nbcompile.capture.source import SizeSource, Source, expression
+from nbcompile.capture.trace import GraphInput
+from nbcompile.options import Options
+from nbcompile.record.model import StackLine
+from nbcompile.tracing.dynamism import Dynamism
+
+EXAMPLE = "example_value"
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A tensor or number that came in, also one that no operator uses in the end."""
+
+    source: Source
+    value: object
+    """The fake tensor, or the symbolic number."""
+    real: torch.Tensor | None = None
+    context: Any = None
+    """How its sizes became symbols; None: they are constants, or it is a number."""
+    sizes: tuple[int | torch.SymInt, ...] = ()
+    strides: tuple[int | torch.SymInt, ...] | None = ()
+
+
+class GraphInputs:
+    """The placeholders of one graph, in order, and the symbols that they bind."""
+
+    def __init__(self, graph: torch.fx.Graph, options: Options, dynamism: Dynamism) -> None:
+        self.graph = graph
+        self.dynamism = dynamism
+        self.shape_env = torch_internals.new_shape_env(
+            config.capture_scalar_outputs or options.fullgraph,
+            config.capture_dynamic_output_shape_ops or options.fullgraph,
+        )
+        self.fake_mode = torch_internals.new_fake_mode(self.shape_env)
+        self.stack: Callable[[], tuple[StackLine, ...]] = tuple
+        self.placeholders: list[tuple[torch.fx.Node, Source]] = []
+        self.symbols: dict[object, torch.fx.Node] = {}
+        self._sized: dict[Source, Sized] = {}
+        self._last: torch.fx.Node | None = None
+        self._numbers: dict[Source, torch.fx.Node] = {}
+
+    # -- new inputs ----------------------------------------------------------------------
+
+    def tensor(self, value: torch.Tensor, source: Source) -> torch.fx.Node:
+        """A tensor: its symbols first, then itself."""
+        context = self.dynamism.context(value, source)
+        fake = torch_internals.fake_from_tensor(self.fake_mode, value, expression(source), context)
+        strides = tuple(fake.stride()) if fake.layout is torch.strided else None
+        self._sized[source] = Sized(source, fake, value, context, tuple(fake.shape), strides)
+        if context is not None:
+            self._add_symbols(fake, source)
+        return self._add(source, fake)
+
+    def integer(self, value: int, source: Source) -> torch.fx.Node:
+        """An int that stays symbolic."""
+        if source not in self._numbers:
+            symbolic = torch_internals.symbolic_int(self.shape_env, value, expression(source))
+            node = self._numbers[source] = self._add(source, symbolic)
+            self.symbols[torch_internals.own_symbol(symbolic)] = node
+            self._sized[source] = Sized(source, symbolic)
+        return self._numbers[source]
+
+    def real_number(self, value: float, source: Source) -> torch.fx.Node:
+        """A float that stays symbolic: a tensor whose ``item()`` is a symbol."""
+        if source not in self._numbers:
+            symbolic = torch_internals.symbolic_float(self.shape_env, value, expression(source))
+            fake = torch_internals.fake_number(self.fake_mode, symbolic)
+            self._numbers[source] = self._add(source, fake)
+            self._sized[source] = Sized(source, symbolic)
+        return self._numbers[source]
+
+    def _add_symbols(self, fake: torch.Tensor, source: Source) -> None:
+        for dim, size in enumerate(fake.shape):
+            self._add_symbol(size, SizeSource(source, "size", dim))
+        if fake.layout is torch.strided:
+            for dim, stride in enumerate(fake.stride()):
+                self._add_symbol(stride, SizeSource(source, "stride", dim))
+            self._add_symbol(fake.storage_offset(), SizeSource(source, "storage_offset"))
+
+    def _add_symbol(self, size: int | torch.SymInt, source: Source) -> None:
+        symbol = torch_internals.own_symbol(size)
+        if symbol is not None and symbol.is_symbol and symbol not in self.symbols:
+            self.symbols[symbol] = self._add(source, size, str(symbol))
+
+    def _add(self, source: Source, example: object, name: str = "") -> torch.fx.Node:
+        """A placeholder, behind those that are there already."""
+        target = self._unused_name(name or input_name(source))
+        first = next(iter(self.graph.nodes), self.graph._root)
+        place = self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first)
+        with place:
+            node = self.graph.create_node("placeholder", target)
+        node.meta[EXAMPLE] = example
+        node.meta["source"] = expression(source)
+        node.meta[STACK] = self.stack()
+        self._last = node
+        self.placeholders.append((node, source))
+        return node
+
+    def _unused_name(self, name: str) -> str:
+        # L['a_b'] and L['a'].b would both be L_a_b_.
+        taken = {node.target for node, _ in self.placeholders}
+        names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
+        return next(each for each in names if each not in taken)
+
+    # -- what was promised ---------------------------------------------------------------
+
+    def facts(self) -> dict[Source, TensorFacts]:
+        """The sizes of each tensor: those that tracing had to know became constants again."""
+        return {
+            each.source: TensorFacts(
+                tuple(map(_constant, each.sizes)), None if each.strides is None else tuple(map(_constant, each.strides))
+            )
+            for each in self._sized.values()
+            if isinstance(each.value, torch.Tensor)
+        }
+
+    def shape_guards(self) -> ShapeGuards | None:
+        """What the symbols had to promise; None if nothing is symbolic.
+
+        Raises:
+            ConstraintViolationError: torch's; a dim that the user marked as dynamic became a constant.
+        """
+        if not self.is_symbolic():
+            return None
+        rows = [(self._before(each), expression(each.source), each.context) for each in self._sized.values()]
+        texts = torch_internals.shape_expressions(self.shape_env, rows)
+        return ShapeGuards(tuple(texts), tuple(self._sized)) if texts else None
+
+    def _before(self, sized: Sized) -> object:
+        fake = sized.value
+        if sized.real is None or not isinstance(fake, torch.Tensor) or sized.strides is None:
+            return fake
+        if _same_sizes((*fake.shape, *fake.stride()), (*sized.sizes, *sized.strides)):
+            return fake
+        return torch_internals.fake_from_tensor(self._fresh_mode, sized.real, expression(sized.source), sized.context)
+
+    def is_symbolic(self) -> bool:
+        """Whether any size or number is a symbol."""
+        return bool(self.symbols or self._numbers)
+
+    def origin(self, number: object) -> Source | None:
+        """Where a symbol can be read from outside of the graph; None for what was computed from symbols."""
+        node = self.symbols.get(torch_internals.own_symbol(number))
+        source = next((each for placeholder, each in self.placeholders if placeholder is node), None)
+        if not isinstance(source, SizeSource):
+            return source
+        owner = self._sized[source.base]
+        return source if self._before(owner) is owner.value else None  # its sizes changed since
+
+    # -- the end -------------------------------------------------------------------------
+
+    def drop_unused(self) -> None:
+        """Inputs that nothing uses go; of each symbol, one input stays as long as some size mentions it."""
+        symbols = set(self.symbols.values())
+        for node, source in list(self.placeholders):
+            if not node.users and node not in symbols:
+                self._drop(node, source)
+        mentioned = {
+            symbol
+            for node, _ in self.placeholders
+            if node.users or node not in symbols
+            for symbol in torch_internals.free_symbols(node.meta[EXAMPLE])
+        }
+        for node, source in list(self.placeholders):
+            if node in symbols and not node.users:
+                symbol = node.meta[EXAMPLE].node.expr
+                if symbol in mentioned:
+                    mentioned.remove(symbol)
+                else:
+                    self._drop(node, source)
+
+    def _drop(self, node: torch.fx.Node, source: Source) -> None:
+        self.graph.erase_node(node)
+        self.placeholders.remove((node, source))
+
+    def for_backend(self, symbolic: bool) -> tuple[GraphInput, ...]:
+        """Every input as the backend is to see it."""
+        return tuple(
+            GraphInput(
+                node.name, source, self._fresh(source, node) if symbolic else node.meta[EXAMPLE], self._is_float(source)
+            )
+            for node, source in self.placeholders
+        )
+
+    def _is_float(self, source: Source) -> bool:
+        return source in self._sized and isinstance(self._sized[source].value, torch.SymFloat)
+
+    def _fresh(self, source: Source, node: torch.fx.Node) -> object:
+        """An input's fake as it was before tracing, with the same symbols."""
+        match self._sized.get(source):
+            case Sized(real=torch.Tensor() as real, context=context):
+                return torch_internals.fake_from_tensor(self._fresh_mode, real, expression(source), context)
+            case Sized(value=torch.SymFloat() as number):
+                return torch_internals.fake_number(self._fresh_mode, number)
+        return node.meta[EXAMPLE]
+
+    @functools.cached_property
+    def _fresh_mode(self) -> Any:
+        return torch_internals.new_fake_mode(self.shape_env)
+
+
+def _same_sizes(left: Sequence[int | torch.SymInt], right: Sequence[int | torch.SymInt]) -> bool:
+    # As expressions: comparing symbols themselves would promise that they are equal.
+    def plain(size: int | torch.SymInt) -> object:
+        return size if isinstance(size, int) else size.node.expr
+
+    return list(map(plain, left)) == list(map(plain, right))
+
+
+def _constant(size: int | torch.SymInt) -> int | None:
+    if isinstance(size, int):
+        return size
+    return int(size) if size.node.expr.is_number else None
+
+
+def input_name(source: Source) -> str:
+    """``L['self']._modules['l']`` as an identifier: ``L_self_modules_l_``."""
+    name = re.sub(r"[^a-zA-Z0-9]+", "_", expression(source))
+    return name if not name[0].isdigit() else f"_{name}"

@@ -1,0 +1,425 @@
+"""The interpreter of one trace: what all its frames share.
+
+It answers what trackers ask for (protocol.py): wrap a value, call something,
+make a node, raise in the traced program. The stack of frames that it runs is
+the user's stack.
+
+In torch: torch/_dynamo/symbolic_convert.py and output_graph.py. Read next:
+nbcompile/tracing/tracer.py, which runs the top frame and ends the graph.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+import torch
+import torch.fx
+
+from nbcompile.bytecode.instruction import Instruction, Label
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, Source, resolve
+from nbcompile.options import Options
+from nbcompile.record.model import StackLine, Step
+from nbcompile.tracing import breaks, construction, operations, rules, text, wrapping
+from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
+from nbcompile.tracing.inlining import GeneratorVariable, inline
+from nbcompile.tracing.inputs import EXAMPLE
+from nbcompile.tracing.output_graph import OutputGraph
+from nbcompile.tracing.polyfills import builtins as twins
+from nbcompile.tracing.side_effects import SideEffects
+from nbcompile.tracing.translator import ActiveContext, Finished, Translator, describe_argument
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
+from nbcompile.tracing.variables.contexts import ExitVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable
+from nbcompile.tracing.variables.sequences import (
+    ListVariable,
+    SequenceIteratorVariable,
+    SequenceVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+Keywords = Mapping[str, VariableTracker]
+
+
+class Interpreter:
+    """Everything that the frames of one trace share; the ``Tracer`` of its trackers."""
+
+    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism, recording: bool = False) -> None:
+        self.output = OutputGraph(frame, options, dynamism)
+        self.output.stack = self.output.inputs.stack = self.stack
+        self.side_effects = SideEffects()
+        self.frames: list[Translator] = []
+        self.generic_contexts: list[VariableTracker] = []
+        """Context managers of user classes that are active: nothing can resume under them."""
+        self.generators: list[GeneratorVariable] = []
+        self.inlined: list[str] = []
+        self.steps: list[Step] | None = [] if recording else None
+        self._scope = frame.scope()
+
+    # -- frames --------------------------------------------------------------------------
+
+    def run_frame(self, frame: Translator) -> Finished:
+        """Run a callee to its end (a generator: to its next yield)."""
+        self.frames.append(frame)
+        try:
+            return frame.run()
+        finally:
+            self.frames.pop()
+
+    def stack(self) -> tuple[StackLine, ...]:
+        """The user's stack, outermost first; our own polyfills are left out."""
+        return tuple(each.stack_line() for each in self.frames if not each.code.co_filename.startswith(rules.POLYFILLS))
+
+    def note_step(self, frame: Translator) -> None:
+        """For the record: one instruction is about to be traced."""
+        if self.steps is not None:
+            each = frame.current
+            line = each.line or 0
+            self.steps.append(
+                Step(
+                    frame.code.co_name,
+                    len(self.frames) - 1,
+                    each.offset,
+                    each.opcode,
+                    describe_argument(each),
+                    line,
+                    frame.describe_step(),
+                )
+            )
+
+    def note_inlined(self, frame: Translator) -> None:
+        """For the record: a call is followed into its body."""
+        if not frame.code.co_filename.startswith(rules.POLYFILLS):
+            self.inlined.append(f"{frame.code.co_qualname} ({frame.code.co_filename}:{frame.code.co_firstlineno})")
+
+    def finished(self, value: VariableTracker, yielded: bool = False) -> Finished:
+        """What ends (or suspends) a frame."""
+        return Finished(value, yielded)
+
+    def active_context(self, manager: VariableTracker, depth: int, handler: Label | None) -> ActiveContext:
+        """A ``with`` block that was just entered."""
+        return ActiveContext(manager, depth, handler)
+
+    def leave_context(
+        self, frame: Translator, exit_function: VariableTracker, arguments: Sequence[VariableTracker]
+    ) -> VariableTracker:
+        """The end of a ``with`` block, normal or not."""
+        assert isinstance(exit_function, ExitVariable)
+        left = exit_function.context
+        try:
+            result = exit_function.call(self, arguments, {})
+        except breaks.Unsupported:
+            raise  # the block is not left: nothing can resume in the middle of it
+        except ObservedException:
+            self._forget_context(frame, left)
+            raise
+        self._forget_context(frame, left)
+        return result
+
+    def _forget_context(self, frame: Translator, left: VariableTracker) -> None:
+        frame.contexts = [each for each in frame.contexts if each.manager is not left]
+        self.generic_contexts = [each for each in self.generic_contexts if each is not left]
+
+    # -- values --------------------------------------------------------------------------
+
+    def wrap(self, value: object, source: Source | None) -> VariableTracker:
+        return wrapping.wrap(self, value, source)
+
+    def constant_or_wrap(self, value: object) -> VariableTracker:
+        match value:
+            case tuple() if not is_constant_value(value) or type(value) in (tuple, torch.Size):
+                return TupleVariable([self.constant_or_wrap(each) for each in value], cls=type(value))
+            case list():
+                return ListVariable([self.constant_or_wrap(each) for each in value])
+            case dict() if type(value) is dict:
+                return DictVariable(
+                    [(self.constant_or_wrap(key), self.constant_or_wrap(each)) for key, each in value.items()]
+                )
+            case frozenset() | set():
+                return SetVariable([self.constant_or_wrap(each) for each in value], cls=type(value))
+            case slice():
+                return SliceVariable([self.constant_or_wrap(part) for part in (value.start, value.stop, value.step)])
+            case types.CodeType():
+                return ConstantVariable(value)
+        return ConstantVariable(value) if is_constant_value(value) else self.wrap(value, None)
+
+    def real_value(self, source: Source) -> object:
+        return resolve(source, self._scope)
+
+    def keep(self, value: object, name: str) -> Source:
+        return ConstantSource(name, value)
+
+    def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
+        self.output.guard(source, kind, expected)
+
+    def guard_keys(self, mapping: VariableTracker) -> None:
+        assert isinstance(mapping, DictVariable) and mapping.source is not None
+        keys: tuple[object, ...] = tuple(self.real_value(mapping.source))  # type: ignore[arg-type]
+        self.guard(mapping.source, GuardKind.DICT_KEYS, keys)
+
+    def iterator(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        return SequenceIteratorVariable(TupleVariable(items))
+
+    def list_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        return ListVariable(items)
+
+    def tuple_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        """A new tuple."""
+        return TupleVariable(items)
+
+    def evaluate(
+        self, function: Any, arguments: Sequence[object], keywords: Mapping[str, object] | None = None
+    ) -> object:
+        try:
+            return function(*arguments, **(keywords or {}))
+        except Exception as error:  # whatever a pure function raises, the program would see
+            self.raise_exception(type(error), *error.args)
+
+    def raise_exception(self, kind: type[BaseException], *arguments: object) -> NoReturn:
+        raise ObservedException(ExceptionVariable(kind, [self.constant_or_wrap(each) for each in arguments]))
+
+    # -- calls ---------------------------------------------------------------------------
+
+    def call(
+        self, function: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords | None = None
+    ) -> VariableTracker:
+        return realise(self, function).call(self, arguments, keywords or {})
+
+    def call_python(self, function: Callable[..., object], *arguments: VariableTracker) -> VariableTracker:
+        assert isinstance(function, types.FunctionType)
+        return self.call(FunctionVariable(function), arguments)
+
+    def inline(
+        self, function: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords
+    ) -> VariableTracker:
+        assert isinstance(function, BaseFunctionVariable)
+        return inline(self, function, arguments, keywords)
+
+    def call_special(self, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]) -> VariableTracker:
+        if isinstance(owner, ObjectVariable):
+            return owner._special(self, name, arguments, {})
+        return owner.call_method(self, name, arguments, {})
+
+    def bind(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+        return construction.bind(self, owner, cls, name)
+
+    def instantiate(
+        self, cls: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords
+    ) -> VariableTracker:
+        assert isinstance(cls, ClassVariable)
+        return construction.instantiate(self, cls, arguments, keywords)
+
+    def new_object(self, cls: type, arguments: Sequence[VariableTracker] = ()) -> VariableTracker:
+        return construction.new_object(self, cls, arguments)
+
+    def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
+        """What ``super()`` without arguments means in the frame that runs."""
+        frame = self.frames[-1]
+        cell = frame.cells.get("__class__")
+        if cell is None or cell.content is None or not frame.code.co_varnames:
+            self.raise_exception(RuntimeError, "super(): no arguments")
+        first = frame.code.co_varnames[0]
+        owner = frame.locals.get(first) or frame.cells[first].content
+        assert owner is not None
+        return realise(self, cell.content), realise(self, owner)
+
+    def handled_exception(self) -> VariableTracker | None:
+        """The exception that the traced program is handling right now."""
+        return next((frame.handled[-1] for frame in reversed(self.frames) if frame.handled), None)
+
+    # -- attributes ----------------------------------------------------------------------
+
+    def module_attribute(self, module: ModuleType, name: str, source: Source | None) -> VariableTracker:
+        overlay = self.side_effects.attribute(self.side_effects.known(module) or _NOBODY, name)
+        if overlay is not None:
+            return overlay
+        base = source if source is not None else self.module_source(module)
+        if base is not None and not hasattr(module, name):
+            self.guard(base, GuardKind.HASATTR, (name, False))
+        value = self.evaluate(getattr, (module, name))
+        return self.wrap(value, None if base is None else AttrSource(base, name))
+
+    def module_source(self, module: ModuleType) -> Source | None:
+        """The address of a module by its name."""
+        return ModuleSource(module.__name__) if sys.modules.get(module.__name__) is module else None
+
+    def is_module_scope(self, name: str, scope: dict[str, object]) -> bool:
+        """Whether a dict of globals is that of an imported module."""
+        module = sys.modules.get(name)
+        return module is not None and module.__dict__ is scope
+
+    def class_attribute(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+        return construction.class_attribute(self, owner, cls, name)
+
+    def has_attribute(self, value: VariableTracker, name: str) -> bool:
+        try:
+            realise(self, value.get_attribute(self, name))
+        except ObservedException as error:
+            if issubclass(error.value.python_type(), AttributeError):
+                return False
+            raise
+        return True
+
+    # -- iteration -----------------------------------------------------------------------
+
+    def iterate_by_index(self, owner: VariableTracker) -> VariableTracker:
+        return self.call_python(twins.by_index, owner)
+
+    def until_stop(self, step: Callable[[], VariableTracker]) -> VariableTracker | None:
+        try:
+            return realise(self, step())
+        except ObservedException as error:
+            if issubclass(error.value.python_type(), StopIteration):
+                return None
+            raise
+
+    def send(self, iterator: VariableTracker, value: VariableTracker) -> VariableTracker | None:
+        """``iterator.send(value)``; None at its end."""
+        return iterator.send(value) if isinstance(iterator, GeneratorVariable) else iterator.next_item(self)
+
+    def returned_by(self, iterator: VariableTracker) -> VariableTracker:
+        """What an exhausted generator returned."""
+        return iterator.result if isinstance(iterator, GeneratorVariable) else ConstantVariable(None)
+
+    # -- the graph -----------------------------------------------------------------------
+
+    def apply(
+        self, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords | None = None
+    ) -> VariableTracker:
+        return self._node("call_function", target, arguments, keywords or {})
+
+    def apply_method(
+        self, name: str, arguments: Sequence[VariableTracker], keywords: Keywords | None = None
+    ) -> VariableTracker:
+        return self._node("call_method", name, arguments, keywords or {})
+
+    def _node(self, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        plain = [self._deep(each).proxy() for each in arguments]
+        named = {name: self._deep(each).proxy() for name, each in keywords.items()}
+        try:
+            node = self.output.apply(op, target, plain, named)
+        except IndexError as error:  # an index or a dimension out of range: as in eager, for the program to catch
+            self.raise_exception(IndexError, *error.args)
+        result = self.result(node)
+        out = keywords.get("out")
+        return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
+
+    def _deep(self, tracker: VariableTracker) -> VariableTracker:
+        tracker = realise(self, tracker)
+        match tracker:
+            case SequenceVariable():
+                for item in tracker.unpack(self):
+                    self._deep(item)
+            case DictVariable():
+                for value in tracker.values(self):
+                    self._deep(value)
+        return tracker
+
+    def result(self, node: torch.fx.Node) -> VariableTracker:
+        """The tracker of what a node computes; a constant needs no node."""
+        example = node.meta[EXAMPLE]
+        match example:
+            case torch.Tensor():
+                return TensorVariable(
+                    node, cls=type(example) if isinstance(example, torch.nn.Parameter) else torch.Tensor
+                )
+            case torch.SymInt() | torch.SymFloat() | torch.SymBool():
+                return self._symbolic(node, example)
+            case None:
+                return ConstantVariable(None)
+            case tuple() | list():
+                return self._items(node, example)
+        if node.target not in ANSWERS:
+            self.output.erase(node)
+        return self.constant_or_wrap(example)
+
+    def _symbolic(self, node: torch.fx.Node, example: torch.SymInt | torch.SymFloat | torch.SymBool) -> VariableTracker:
+        expr = example.node.expr
+        if expr.is_number or expr.is_Boolean:
+            kind: Any = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(example)]
+            self.output.erase(node)
+            return ConstantVariable(kind(example))
+        return SymbolicVariable(node)
+
+    def _items(self, node: torch.fx.Node, example: Sequence[object]) -> VariableTracker:
+        if all(is_constant_value(each) for each in example):
+            self.output.erase(node)
+            return self.constant_or_wrap(example)
+        items: list[VariableTracker] = []
+        for index, item in enumerate(example):
+            if is_constant_value(item):
+                items.append(ConstantVariable(item))
+            else:
+                items.append(self.result(self.output.apply("call_function", operator.getitem, (node, index), {})))
+        return ListVariable(items) if isinstance(example, list) else TupleVariable(items, cls=type(example))
+
+    def sizes(self, tensor: VariableTracker, property: str) -> VariableTracker:
+        assert isinstance(tensor, TensorVariable)
+        values = tensor.example.shape if property == "size" else tensor.example.stride()
+        cls = torch.Size if property == "size" else tuple
+        if all(isinstance(each, int) for each in values):
+            return TupleVariable([ConstantVariable(each) for each in values], cls=cls)
+        node = self.output.apply("call_method", property, (tensor.node,), {})
+        items = [
+            ConstantVariable(each)
+            if isinstance(each, int)
+            else self.result(self.output.apply("call_function", operator.getitem, (node, index), {}))
+            for index, each in enumerate(values)
+        ]
+        return TupleVariable(items, cls=cls)
+
+    def rewrite_assert(self, frame: Translator, jump: Instruction, condition: TensorVariable) -> bool:
+        """``assert tensor`` as an operator of the graph, not a branch; whether it was one."""
+        following = frame.view.instructions[frame.pc : frame.pc + 3]
+        if not following or following[0].opcode != "LOAD_ASSERTION_ERROR":
+            return False
+        message = "assertion error"
+        if following[1].opcode != "RAISE_VARARGS":
+            if following[2].opcode not in ("PRECALL", "CALL") or not isinstance(following[1].argval, str):
+                return False  # a message that is computed
+            message = following[1].argval
+        self.apply(torch._assert_async, [condition, ConstantVariable(message)])
+        frame.pop_raw()
+        frame.jump(jump.target)
+        return True
+
+    # -- operators and text --------------------------------------------------------------
+
+    def binary(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        return operations.binary(self, symbol, left, right)
+
+    def equal(self, left: VariableTracker, right: VariableTracker) -> bool:
+        return operations.equal(self, left, right)
+
+    def format_value(self, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
+        return text.format_value(self, value, specification)
+
+    def format_string(self, template: str, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        return text.format_string(self, template, arguments, keywords)
+
+    def convert_for_format(self, value: VariableTracker, conversion: str) -> VariableTracker:
+        """``!s``, ``!r`` or ``!a`` of an f-string."""
+        return text.convert(self, value, conversion)
+
+    def join_strings(self, parts: Sequence[VariableTracker]) -> VariableTracker:
+        """The pieces of an f-string as one."""
+        return text.join(self, parts)
+
+
+_NOBODY = VariableTracker()
+ANSWERS = frozenset((getattr, operator.eq, operator.ne))
+"""Nodes that stay in the graph, as torch's do, although their result is known: ``x.is_leaf``, ``x == None``."""

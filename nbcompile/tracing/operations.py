@@ -1,0 +1,326 @@
+"""Python's operators on trackers: arithmetic, comparison, identity, truth.
+
+    left + right     both constants: computed now; a tensor among them: a node;
+                     two lists: a new list; an object: its __add__ / __radd__
+
+In torch: torch/_dynamo/variables/builtin.py (binop handlers). Read next:
+nbcompile/tracing/handlers/operators.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
+from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable
+from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceVariable, TupleVariable, index_of
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator: what computes it, and the special methods behind it."""
+
+    function: Callable[..., object]
+    method: str
+    reflected: str
+    in_place: Callable[..., object] | None = None
+    in_place_method: str = ""
+
+
+def _arithmetic(name: str, function: Callable[..., object]) -> Operator:
+    in_place = getattr(operator, f"i{name}")
+    return Operator(function, f"__{name}__", f"__r{name}__", in_place, f"__i{name}__")
+
+
+BINARY: dict[str, Operator] = {
+    "+": _arithmetic("add", operator.add),
+    "-": _arithmetic("sub", operator.sub),
+    "*": _arithmetic("mul", operator.mul),
+    "/": _arithmetic("truediv", operator.truediv),
+    "//": _arithmetic("floordiv", operator.floordiv),
+    "%": _arithmetic("mod", operator.mod),
+    "**": _arithmetic("pow", operator.pow),
+    "@": _arithmetic("matmul", operator.matmul),
+    "<<": _arithmetic("lshift", operator.lshift),
+    ">>": _arithmetic("rshift", operator.rshift),
+    "&": Operator(operator.and_, "__and__", "__rand__", operator.iand, "__iand__"),
+    "|": Operator(operator.or_, "__or__", "__ror__", operator.ior, "__ior__"),
+    "^": Operator(operator.xor, "__xor__", "__rxor__", operator.ixor, "__ixor__"),
+}
+COMPARISONS: dict[str, Operator] = {
+    "<": Operator(operator.lt, "__lt__", "__gt__"),
+    "<=": Operator(operator.le, "__le__", "__ge__"),
+    ">": Operator(operator.gt, "__gt__", "__lt__"),
+    ">=": Operator(operator.ge, "__ge__", "__le__"),
+    "==": Operator(operator.eq, "__eq__", "__eq__"),
+    "!=": Operator(operator.ne, "__ne__", "__ne__"),
+}
+_MIRRORED = {
+    operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le,
+    operator.eq: operator.eq, operator.ne: operator.ne,
+}  # fmt: skip
+UNARY: dict[str, tuple[Callable[..., object], str]] = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+}
+GRAPH_VALUES = (TensorVariable, SymbolicVariable)
+
+
+def binary(
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, in_place: bool = False
+) -> VariableTracker:
+    """``left symbol right`` or ``left symbol= right``."""
+    rule = BINARY[symbol]
+    if left.is_constant() and right.is_constant() and not isinstance(left, SequenceVariable):
+        return tracer.constant_or_wrap(tracer.evaluate(rule.function, (left.constant(), right.constant())))
+    if in_place and rule.in_place is not None:
+        changed = _in_place(tracer, symbol, rule, left, right)
+        if changed is not None:
+            return changed
+    if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
+        found = _special(tracer, rule, left, right)
+        if found is not None:
+            return found
+    if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
+        return _text(tracer, left, right)
+    if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
+        return _in_graph(tracer, rule.function, left, right)
+    combined = _containers(tracer, symbol, left, right)
+    if combined is not None:
+        return combined
+    if isinstance(left, ClassVariable) and isinstance(right, (ClassVariable, ConstantVariable)) and symbol == "|":
+        return ConstantVariable(left.value | (right.value))
+    return _unsupported(tracer, symbol, left, right)
+
+
+def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    types = f"{left.type_name()}, {right.type_name()}"
+    raise breaks.unsupported(
+        breaks.UNSUPPORTED_OPERATOR, f"{left.describe()} {symbol} {right.describe()}", symbol=symbol, types=types
+    )
+
+
+def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
+    """``"%d of %s" % values``, where all of them are known (symbolic numbers are specialised)."""
+    values = right.unpack(tracer) if isinstance(right, TupleVariable) else [right]
+    plain = [ConstantVariable(each.specialise()) if isinstance(each, SymbolicVariable) else each for each in values]
+    known: object
+    if isinstance(right, DictVariable) and all(each.is_constant() for each in right.values(tracer)):
+        known = {key.constant(): right.get_item(tracer, key).constant() for key in right.keys(tracer)}
+    elif all(each.is_constant() for each in plain):
+        found = [each.constant() for each in plain]
+        known = tuple(found) if isinstance(right, TupleVariable) else found[0]
+    else:
+        return _unsupported(tracer, "%", template, right)
+    return ConstantVariable(tracer.evaluate(operator.mod, (template.value, known)))
+
+
+def _in_graph(
+    tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker
+) -> VariableTracker:
+    return tracer.apply(function, (_as_number(left, right), _as_number(right, left)))
+
+
+def _as_number(value: VariableTracker, other: VariableTracker) -> VariableTracker:
+    """True is 1 beside a symbolic number (sympy's truth values are no numbers)."""
+    if isinstance(other, SymbolicVariable) and value.is_constant() and isinstance(value.constant(), bool):
+        return ConstantVariable(int(value.constant()))  # type: ignore[call-overload]
+    return value
+
+
+def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    """The special methods of user classes, the subclass's reflected one first."""
+    attempts = [(left, rule.method, right), (right, rule.reflected, left)]
+    if left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type()):
+        attempts.reverse()
+    for owner, name, other in attempts:
+        if isinstance(owner, ObjectVariable) and owner.has_special(name):
+            result = realise(tracer, tracer.call_special(owner, name, [other]))
+            if not (result.is_constant() and result.constant() is NotImplemented):
+                return result
+    return None
+
+
+def _in_place(
+    tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
+) -> VariableTracker | None:
+    if isinstance(left, TensorVariable):
+        assert rule.in_place is not None
+        return tracer.apply(rule.in_place, (left, right))
+    if isinstance(left, ListVariable) and symbol == "+":
+        left.call_method(tracer, "extend", [right], {})
+        return left
+    if isinstance(left, ListVariable) and symbol == "*":
+        left.changes(tracer)
+        left.items[:] = left.items * int(index_of(tracer, right))
+        return left
+    if isinstance(left, DictVariable) and symbol == "|":
+        left.call_method(tracer, "update", [right], {})
+        return left
+    updates = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}
+    if isinstance(left, SetVariable) and left.cls is set and symbol in updates:
+        left.call_method(tracer, updates[symbol], [right], {})
+        return left
+    if isinstance(left, ObjectVariable) and left.has_special(rule.in_place_method):
+        result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
+        return None if result.is_constant() and result.constant() is NotImplemented else result
+    return None
+
+
+def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    match symbol, left, right:
+        case "+", SequenceVariable(), SequenceVariable() if _same_kind(left, right):
+            return left.like([*left.items, *right.items])
+        case "+", SequenceVariable(), _:
+            tracer.raise_exception(
+                TypeError,
+                f'can only concatenate {left.cls.__name__} (not "{right.type_name()}") to {left.cls.__name__}',
+            )
+        case "*", SequenceVariable(), ConstantVariable() | SymbolicVariable():
+            return left.like(left.items * int(index_of(tracer, right)))
+        case "*", ConstantVariable() | SymbolicVariable(), SequenceVariable():
+            return right.like(right.items * int(index_of(tracer, left)))
+        case "|", DictVariable(), DictVariable():
+            merged = left.call_method(tracer, "copy", [], {})
+            merged.call_method(tracer, "update", [right], {})
+            return merged
+    names = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+    left_set = left.as_set(tracer) if isinstance(left, DictViewVariable) else left
+    if isinstance(left_set, SetVariable) and symbol in names:
+        return left_set.combine(tracer, names[symbol], [right])
+    return None
+
+
+def _same_kind(left: SequenceVariable, right: SequenceVariable) -> bool:
+    kinds: tuple[type, ...] = (DequeVariable, TupleVariable, ListVariable)
+    kind = next(each for each in kinds if isinstance(left, each))
+    return isinstance(right, kind) and isinstance(right, DequeVariable) == isinstance(left, DequeVariable)
+
+
+def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTracker:
+    """``-x``, ``+x``, ``~x``."""
+    function, method = UNARY[symbol]
+    if operand.is_constant():
+        return ConstantVariable(tracer.evaluate(function, (operand.constant(),)))
+    if isinstance(operand, GRAPH_VALUES):
+        return tracer.apply(function, (operand,))
+    if isinstance(operand, ObjectVariable) and operand.has_special(method):
+        return tracer.call_special(operand, method, [])
+    raise breaks.unsupported(breaks.UNSUPPORTED_OPERATOR, operand.describe(), symbol=symbol, types=operand.type_name())
+
+
+def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    """``left < right`` and its like; ``==`` of anything."""
+    rule = COMPARISONS[symbol]
+    if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
+        found = _special(tracer, rule, left, right)
+        if found is not None:
+            return found
+    if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
+        if _comparable_in_graph(left, right):
+            if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
+                return _in_graph(tracer, _MIRRORED[rule.function], right, left)
+            return _in_graph(tracer, rule.function, left, right)
+        return ConstantVariable(symbol == "!=")
+    if symbol in ("==", "!="):
+        return ConstantVariable(equal(tracer, left, right) is (symbol == "=="))
+    if left.is_constant() and right.is_constant():
+        return ConstantVariable(tracer.evaluate(rule.function, (left.constant(), right.constant())))
+    if isinstance(left, (SetVariable, DictViewVariable)):
+        return _compare_sets(tracer, rule, left, right)
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
+        return _compare_sequences(tracer, symbol, left, right)
+    return _unsupported(tracer, symbol, left, right)
+
+
+def _comparable_in_graph(left: VariableTracker, right: VariableTracker) -> bool:
+    other = right if isinstance(left, GRAPH_VALUES) else left
+    if isinstance(other, GRAPH_VALUES):
+        return True
+    return other.is_constant() and isinstance(other.constant(), (int, float, complex, type(None)))
+
+
+def _compare_sets(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    mine = {item.hash_key() for item in left.unpack(tracer)}
+    theirs = {item.hash_key() for item in right.unpack(tracer)}
+    return ConstantVariable(rule.function(mine, theirs))
+
+
+def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
+    for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=False):
+        if not equal(tracer, mine, theirs):
+            return compare(tracer, symbol, mine, theirs)
+    return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
+
+
+def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """``left == right`` where tracing can tell; a break where it cannot."""
+    left, right = realise(tracer, left), realise(tracer, right)
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
+        return (
+            _same_kind(left, right)
+            and len(left.items) == len(right.items)
+            and all(
+                identical(mine, theirs) or equal(tracer, mine, theirs)
+                for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=True)
+            )
+        )
+    if isinstance(left, DictVariable) and isinstance(right, DictVariable):
+        left.keys(tracer), right.keys(tracer)
+        return left.entries.keys() == right.entries.keys() and all(
+            equal(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
+        )
+    if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(right, (SetVariable, DictViewVariable)):
+        return {item.hash_key() for item in left.unpack(tracer)} == {item.hash_key() for item in right.unpack(tracer)}
+    if left.is_constant() and right.is_constant():
+        return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
+    if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):
+        if identical(left, right):
+            return True
+        if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
+            found = _special(tracer, COMPARISONS["=="], left, right)
+            return False if found is None else found.truth(tracer)
+        return compare(tracer, "==", left, right).truth(tracer)
+    return identical(left, right)
+
+
+def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """``left is right``, and that two inputs that are different objects stay so."""
+    same = identical(left, right)
+    plain = (ConstantVariable, *GRAPH_VALUES)
+    values = isinstance(left, plain) or isinstance(right, plain)
+    if same or values or left.source is None or right.source is None:
+        return same
+    if tracer.real_value(left.source) is tracer.real_value(
+        right.source
+    ):  # two trackers: tuples have no identity of theirs
+        tracer.guard(left.source, GuardKind.OBJECT_ALIASING, right.source)
+        return True
+    tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left.source, right.source))
+    return False
+
+
+def identical(left: VariableTracker, right: VariableTracker) -> bool:
+    """``left is right``."""
+    if left is right:
+        return True
+    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
+        return left.node is right.node or left.example is right.example
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        return left.value is right.value
+    if isinstance(left, MethodVariable) or isinstance(right, MethodVariable):
+        return False
+    real = [
+        getattr(each, name, None) for each in (left, right) for name in ("value", "function") if hasattr(each, name)
+    ]
+    return len(real) == 2 and real[0] is real[1] and not isinstance(left, (ConstantVariable, SymbolicVariable))

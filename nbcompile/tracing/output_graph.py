@@ -1,0 +1,252 @@
+"""The FX graph of one frame while it grows.
+
+Each operator that is traced becomes a node and runs at once on fake tensors, so
+that every later question about its result (shape, dtype, exceptions) has an
+answer. Inputs are added when they are first used and named after their source.
+
+    L['x'] + 1        placeholder l_x_ ; call_function operator.add (l_x_, 1)
+
+In torch: torch/_dynamo/output_graph.py. Read next: nbcompile/tracing/translator.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import errors, torch_internals
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.node_meta import STACK
+from nbcompile.capture.source import Source
+from nbcompile.capture.trace import CapturedGraph
+from nbcompile.options import Options
+from nbcompile.record.model import StackLine
+from nbcompile.tracing import breaks
+from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.tracing.inputs import EXAMPLE, GraphInputs
+
+
+class OutputGraph:
+    """Nodes, inputs and guards of one frame."""
+
+    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism) -> None:
+        self.frame = frame
+        self.options = options
+        self.dynamism = dynamism
+        self.graph = torch.fx.Graph()
+        self.inputs = GraphInputs(self.graph, options, dynamism)
+        self.shape_env = self.inputs.shape_env
+        self.fake_mode = self.inputs.fake_mode
+        self.errors_on_break = False
+        """Inside of ``torch._dynamo.error_on_graph_break(True)``: a break is an error, as with ``fullgraph=True``."""
+        self.guards: dict[tuple[object, ...], Guard] = {}
+        self.stack: Callable[[], tuple[StackLine, ...]] = tuple
+        self.began_with_grad = torch.is_grad_enabled()
+        self.modes: list[object] = []
+        """Inference modes that are entered right now."""
+
+    # -- guards --------------------------------------------------------------------------
+
+    def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
+        """Add a promise, once."""
+        guard = Guard(source, kind, expected, ())
+        key = guard.key()
+        if key not in self.guards:
+            self.guards[key] = Guard(source, kind, expected, self.stack())
+
+    def number_of(self, tensor: torch.fx.Node) -> torch.fx.Node:
+        """The node that reads the number of a float input: one for each."""
+        known = next((user for user in tensor.users if user.target == "item"), None)
+        return known if known is not None else self.apply("call_method", "item", (tensor,), {})
+
+    # -- nodes ---------------------------------------------------------------------------
+
+    def apply(
+        self, op: str, target: str | Callable[..., object], arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> torch.fx.Node:
+        """Add an operator and run it on the fake values."""
+        node = self.graph.create_node(op, target, tuple(arguments), dict(keywords))
+        node.meta[STACK] = self.stack()
+        node.meta["stack_trace"] = stack_text(node.meta[STACK])
+        try:
+            node.meta[EXAMPLE] = example = self._run(op, target, arguments, keywords)
+            torch_internals.note_unbacked_symbols(self.shape_env, node, example)
+        except BaseException:
+            self.graph.erase_node(node)
+            raise
+        return node
+
+    def _run(
+        self, op: str, target: str | Callable[..., object], arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> object:
+        fake_arguments = torch.fx.map_arg(tuple(arguments), lambda node: node.meta[EXAMPLE])
+        fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
+        name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+        try:
+            with self.fake_mode:
+                if op == "call_method":
+                    assert isinstance(target, str)
+                    return getattr(fake_arguments[0], target)(*fake_arguments[1:], **fake_keywords)
+                assert callable(target)
+                return target(*fake_arguments, **fake_keywords)
+        except RecursionError:  # ours as much as the operator's
+            raise
+        except Exception as error:
+            raise self._explain(error, name) from error
+
+    def _explain(self, error: Exception, name: str) -> Exception:
+        fakes = torch_internals.fake_tensor()
+        match error:
+            case fakes.DataDependentOutputException():
+                return breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(error.func), name=error.func)
+            case fakes.DynamicOutputShapeException():
+                return breaks.unsupported(breaks.DYNAMIC_SHAPE_OPERATOR, str(error.func), name=error.func)
+            case fakes.UnsupportedOperatorException():
+                return breaks.unsupported(
+                    breaks.UNSUPPORTED_CALL, str(error), name=f"operator {name} (it has no fake implementation)"
+                )
+            case TypeError():
+                return breaks.unsupported(breaks.FAKE_TYPE_ERROR, f"TypeError {error}", error=error)
+            case breaks.Unsupported():
+                return error
+        if torch_internals.is_data_dependent_guard(error):
+            return breaks.unsupported(
+                breaks.DATA_DEPENDENT_EXPRESSION, str(error), expression=str(error).partition("\n")[0]
+            )
+        if isinstance(error, (RuntimeError, ValueError, NotImplementedError, AssertionError)):
+            return errors.TorchRuntimeError(name, error, self.stack())
+        return error
+
+    def erase(self, node: torch.fx.Node) -> None:
+        """Drop a node whose result turned out to be a constant."""
+        self.graph.erase_node(node)
+
+    def has_operators(self) -> bool:
+        """Whether there is anything to compile."""
+        return any(node.op not in ("placeholder", "output") for node in self.graph.nodes)
+
+    def operators(self) -> int:
+        """How many operators there are so far."""
+        return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
+
+    # -- state of the process ------------------------------------------------------------
+
+    def state_call(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        """Change a mode: now, and in every run of the graph."""
+        node = self.graph.create_node("call_function", function, arguments, {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        function(*arguments)
+
+    def enter_autocast(self, settings: tuple[Any, ...]) -> tuple[object, torch.fx.Node]:
+        """Enter autocast, now and in the graph."""
+        enter = torch.amp.autocast_mode._enter_autocast
+        node = self.graph.create_node("call_function", enter, settings, {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        return enter(*settings), node
+
+    def exit_autocast(self, mode: object, entered: torch.fx.Node) -> None:
+        """Leave it."""
+        leave = torch.amp.autocast_mode._exit_autocast
+        node = self.graph.create_node("call_function", leave, (entered,), {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        leave(mode)
+
+    def enter_inference_mode(self, mode: bool) -> tuple[object, torch.fx.Node]:
+        """Enter (or suspend) inference mode, now and in the graph."""
+        enter = torch.autograd.grad_mode._enter_inference_mode
+        node = self.graph.create_node("call_function", enter, (mode,), {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        entered = enter(mode)
+        self.modes.append(entered)
+        return entered, node
+
+    def exit_inference_mode(self, mode: object, entered: torch.fx.Node) -> None:
+        """Leave it."""
+        leave = torch.autograd.grad_mode._exit_inference_mode
+        node = self.graph.create_node("call_function", leave, (entered,), {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        self.modes.remove(mode)
+        leave(mode)
+
+    def leave_modes(self) -> None:
+        """Leave what is still entered when tracing ends early."""
+        while self.modes:
+            torch.autograd.grad_mode._exit_inference_mode(self.modes.pop())
+
+    # -- the end -------------------------------------------------------------------------
+
+    def finish(self, outputs: Sequence[torch.fx.Node], name: str) -> CapturedGraph | None:
+        """The graph with its outputs; None where it has no operator. Unused inputs are dropped."""
+        if not self.has_operators():
+            return None
+        self._drop_modes_without_effect()
+        self.graph.output(tuple(outputs))
+        symbolic = self._is_symbolic()
+        if symbolic:
+            draft = torch.fx.GraphModule(torch.nn.Module(), self.graph)
+            torch_internals.insert_runtime_asserts(draft, self.shape_env, name)
+        self._drop_unused_numbers()
+        self.inputs.drop_unused()
+        module = torch.fx.GraphModule(torch.nn.Module(), self.graph)
+        return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
+
+    def _is_symbolic(self) -> bool:
+        return bool(self.inputs.is_symbolic() or self.shape_env.deferred_runtime_asserts) or any(
+            "unbacked_bindings" in node.meta for node in self.graph.nodes
+        )
+
+    def _drop_unused_numbers(self) -> None:
+        """Arithmetic on sizes (and items of a sequence) whose result nothing uses."""
+        for node in reversed(self.graph.nodes):
+            if not node.users and node.op != "placeholder" and _only_computes_a_number(node):
+                self.graph.erase_node(node)
+
+    def _drop_modes_without_effect(self) -> None:
+        """Settings of the grad mode that is set already, and changes that are taken back at once."""
+        enabled = self.began_with_grad
+        for node in list(self.graph.nodes):
+            if _sets_grad(node, enabled):
+                self.graph.erase_node(node)
+            elif _sets_grad(node, not enabled):
+                enabled = not enabled
+        kept: list[torch.fx.Node] = []
+        for node in list(self.graph.nodes):
+            if kept and _is_grad(node) and _is_grad(kept[-1]):  # they differ: the second takes the first back
+                self.graph.erase_node(kept.pop())
+                self.graph.erase_node(node)
+            else:
+                kept.append(node)
+
+
+def _only_computes_a_number(node: torch.fx.Node) -> bool:
+    if node.target is operator.getitem or torch_internals.is_size_accessor(node):
+        return True
+    numbers = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+    operands = [
+        each.meta.get(EXAMPLE) if isinstance(each, torch.fx.Node) else each
+        for each in (*node.args, *node.kwargs.values())
+    ]
+    return node.op == "call_function" and all(isinstance(each, numbers) for each in (node.meta.get(EXAMPLE), *operands))
+
+
+def _is_grad(node: torch.fx.Node) -> bool:
+    return node.target is torch._C._set_grad_enabled
+
+
+def _sets_grad(node: torch.fx.Node, mode: bool) -> bool:
+    return _is_grad(node) and node.args == (mode,)
+
+
+def stack_text(stack: tuple[StackLine, ...]) -> str:
+    """A stack in the format of Python's tracebacks, as fx keeps it."""
+    return "".join(f'  File "{each.file}", line {each.line}, in {each.function}\n    {each.code}\n' for each in stack)

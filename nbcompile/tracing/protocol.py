@@ -1,0 +1,146 @@
+"""What a variable tracker may ask of the interpreter that it lives in.
+
+Handlers know trackers, and trackers need the interpreter (a list's ``sort``
+may call a user's function): this small protocol stands between, so that
+neither imports the other.
+
+In torch: the argument ``tx`` of every VariableTracker method. Read next:
+nbcompile/tracing/variables/base.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import Source
+from nbcompile.record.model import StackLine
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.output_graph import OutputGraph
+    from nbcompile.tracing.side_effects import SideEffects
+    from nbcompile.tracing.variables.base import VariableTracker
+
+
+class Tracer(Protocol):
+    """The interpreter, seen from a tracker."""
+
+    output: OutputGraph
+    side_effects: SideEffects
+
+    def wrap(self, value: object, source: Source | None) -> VariableTracker:
+        """A real value as a tracker; installs the guards that its kind needs."""
+
+    def call(
+        self, function: VariableTracker, arguments: Sequence[VariableTracker],
+        keywords: Mapping[str, VariableTracker] | None = None,
+    ) -> VariableTracker:  # fmt: skip
+        """Call anything callable, tracing through it where possible."""
+
+    def call_python(self, function: Callable[..., object], *arguments: VariableTracker) -> VariableTracker:
+        """Trace through a polyfill: one of our own Python functions."""
+
+    def inline(
+        self, function: VariableTracker, arguments: Sequence[VariableTracker],
+        keywords: Mapping[str, VariableTracker],
+    ) -> VariableTracker:  # fmt: skip
+        """Run the body of a Python function symbolically."""
+
+    def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
+        """Promise something about an input."""
+
+    def stack(self) -> tuple[StackLine, ...]:
+        """The user's stack at this moment, outermost first."""
+
+    def evaluate(
+        self, function: object, arguments: Sequence[object], keywords: Mapping[str, object] | None = None
+    ) -> object:
+        """Run a pure function on real constants; what it raises is raised in the traced program."""
+
+    def constant_or_wrap(self, value: object) -> VariableTracker:
+        """A value that tracing itself made (no input): containers of constants become containers."""
+
+    def list_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        """A new list."""
+
+    def iterator(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        """An iterator over known items."""
+
+    def format_string(
+        self, template: str, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
+    ) -> VariableTracker:
+        """``template.format(...)`` of values that are not all known."""
+
+    def raise_exception(self, kind: type[BaseException], *arguments: object) -> NoReturn:
+        """Raise in the traced program."""
+
+    def apply(
+        self,
+        target: object,
+        arguments: Sequence[VariableTracker],
+        keywords: Mapping[str, VariableTracker] | None = None,
+    ) -> VariableTracker:
+        """A node ``call_function`` of the graph and the tracker of its result."""
+
+    def apply_method(
+        self, name: str, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker] | None = None
+    ) -> VariableTracker:
+        """A node ``call_method`` of the graph and the tracker of its result."""
+
+    def equal(self, left: VariableTracker, right: VariableTracker) -> bool:
+        """``left == right`` where the answer is known while tracing."""
+
+    def sizes(self, tensor: VariableTracker, property: str) -> VariableTracker:
+        """The sizes (``size``) or strides (``stride``) of a tensor, as a torch.Size or tuple."""
+
+    def real_value(self, source: Source) -> object:
+        """The value that an input had when the frame was called."""
+
+    def handled_exception(self) -> VariableTracker | None:
+        """The exception that the traced program is handling right now."""
+
+    def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
+        """What ``super()`` without arguments means in the frame that runs."""
+
+    def bind(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+        """What looking ``name`` up on the class gives, bound to the owner."""
+
+    def binary(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """``left symbol right``."""
+
+    def has_attribute(self, value: VariableTracker, name: str) -> bool:
+        """``hasattr(value, name)``."""
+
+    def guard_keys(self, mapping: VariableTracker) -> None:
+        """Promise that a dict from outside has just these keys, in this order."""
+
+    def call_special(self, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]) -> VariableTracker:
+        """Call a special method, looked up on the class."""
+
+    def module_attribute(self, module: ModuleType, name: str, source: Source | None) -> VariableTracker:
+        """``module.name``."""
+
+    def class_attribute(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+        """``cls.name``: unbound functions, class methods, values."""
+
+    def instantiate(
+        self, cls: VariableTracker, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
+    ) -> VariableTracker:
+        """``cls(...)``."""
+
+    def new_object(self, cls: type, arguments: Sequence[VariableTracker] = ()) -> VariableTracker:
+        """``object.__new__(cls)``; of a subclass of tuple ``tuple.__new__(cls, items)``."""
+
+    def iterate_by_index(self, owner: VariableTracker) -> VariableTracker:
+        """The old iteration protocol: ``owner[0]``, ``owner[1]``... until IndexError."""
+
+    def until_stop(self, step: Callable[[], VariableTracker]) -> VariableTracker | None:
+        """The result of a step; None if it raised StopIteration."""
+
+    def keep(self, value: object, name: str) -> Source:
+        """A source for a value without an address: the program keeps the value itself."""
+
+    def format_value(self, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
+        """``format(value, specification)``."""

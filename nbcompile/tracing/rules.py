@@ -1,0 +1,241 @@
+"""What is traced through, what becomes a node, what breaks the graph.
+
+    torch.sin, F.relu, x.sum         a node
+    user code, transformers, ...     traced through
+    torch.save, os.getpid            a break: "marked as skipped"
+
+The rules are about files and namespaces, not single functions: torch's public
+functions on tensors are nodes; torch's Python that is made of such functions
+(nn.Module, optimizers, distributions) is traced through.
+
+In torch: torch/_dynamo/trace_rules.py. Read next: nbcompile/tracing/wrapping.py
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.fft
+import torch.linalg
+import torch.nn.functional
+import torch.special
+
+TORCH = os.path.dirname(torch.__file__) + os.sep
+NBCOMPILE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+POLYFILLS = os.path.join(NBCOMPILE, "tracing", "polyfills") + os.sep
+STDLIB = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
+SITE = os.path.realpath(sysconfig.get_paths()["purelib"]) + os.sep
+
+TRACED_TORCH = tuple(
+    os.path.join(TORCH, part)
+    for part in (
+        "_dynamo/external_utils.py",
+        "nn/modules/",
+        "nn/init.py",
+        "nn/utils/parametrize.py",
+        "nn/utils/rnn.py",
+        "nn/parameter.py",
+        "nn/attention/",
+        "distributions/",
+        "optim/",
+        "_refs/",
+        "_prims_common/",
+        "ao/nn/",
+        "utils/_pytree.py",
+        "utils/_contextlib.py",
+        "nn/utils/stateless.py",
+        "nn/functional.py",
+        "functional.py",
+        "_tensor.py",
+        "overrides.py",
+        "autograd/function.py",
+        "utils/checkpoint.py",
+        "_jit_internal.py",
+        "return_types.py",
+        "types.py",
+        "_functorch/functional_call.py",
+        "backends/mha/",
+        "nn/utils/_named_member_accessor.py",
+        "_higher_order_ops/",
+        "_library/custom_ops.py",
+        "testing/",
+        "amp/",
+    )
+)
+TRACED_STDLIB = tuple(
+    os.path.join(STDLIB, part)
+    for part in (
+        "collections/",
+        "contextlib.py",
+        "functools.py",
+        "dataclasses.py",
+        "enum.py",
+        "types.py",
+        "operator.py",
+        "abc.py",
+        "_collections_abc.py",
+        "heapq.py",
+        "bisect.py",
+        "statistics.py",
+        "copy.py",
+        "inspect.py",
+        "numbers.py",
+        "fractions.py",
+        "weakref.py",
+    )
+)
+SKIPPED_PACKAGES = (
+    "IPython",
+    "ipykernel",
+    "numpy",
+    "pandas",
+    "matplotlib",
+    "PIL",
+    "tqdm",
+    "pytest",
+    "_pytest",
+    "hypothesis",
+    "triton",
+    "networkx",
+    "sympy",
+    "packaging",
+    "nbclient",
+    "traitlets",
+    "tornado",
+    "zmq",
+    "jupyter_client",
+    "jupyter_core",
+    "requests",
+    "yaml",
+    "setuptools",
+    "pluggy",
+    "nbformat",
+    "sphinx",
+    "myst_nb",
+    "docutils",
+    "pygments",
+    "graphviz",
+    "pygraphviz",
+    "psutil",
+    "filelock",
+    "platformdirs",
+)
+
+# Functions of the namespaces below that are no operators on tensors.
+_NOT_OPERATORS = frozenset(
+    "compile save load manual_seed seed initial_seed get_rng_state set_rng_state is_tensor is_storage "
+    "is_grad_enabled is_inference_mode_enabled set_grad_enabled get_default_dtype set_default_dtype "
+    "set_default_device get_default_device set_default_tensor_type typename is_floating_point is_complex "
+    "is_deterministic_algorithms_enabled set_printoptions use_deterministic_algorithms get_num_threads "
+    "set_num_threads get_num_interop_threads set_num_interop_threads vmap cond get_autocast_dtype "
+    "is_autocast_enabled set_autocast_enabled is_autocast_cache_enabled get_autocast_gpu_dtype "
+    "get_autocast_cpu_dtype is_autocast_cpu_enabled set_warn_always is_warn_always_enabled get_file_path "
+    "prepare_multiprocessing_environment is_anomaly_enabled set_anomaly_enabled get_float32_matmul_precision "
+    "set_float32_matmul_precision fork wait import_ir_module classproperty overload has_torch_function "
+    "handle_torch_function has_torch_function_unary has_torch_function_variadic boolean_dispatch assert_int_or_pair "
+    "is_same_size result_type can_cast promote_types unravel_index _check _check_is_size _check_index _check_value "
+    "_check_type _check_not_implemented _check_tensor_all _assert sym_not sym_max sym_min sym_sum sym_int sym_float "
+    "sym_ite sym_sqrt".split()
+)
+
+
+def operators() -> Iterator[Callable[..., object]]:
+    """Torch's own functions that become nodes."""
+    namespaces: tuple[Any, ...] = (
+        torch,
+        torch.nn.functional,
+        torch.special,
+        torch.linalg,
+        torch.fft,
+        torch._C._nn,
+        torch._C._VariableFunctions,
+        torch.functional,
+        torch._VF,
+        *(getattr(torch._C, name) for name in ("_special", "_linalg", "_fft")),
+    )
+    for namespace in namespaces:
+        for name in dir(namespace):
+            value = getattr(namespace, name, None)
+            if name in _NOT_OPERATORS or not callable(value) or isinstance(value, (type, types.ModuleType)):
+                continue
+            if name.startswith("_") and isinstance(value, types.FunctionType):  # helpers of the public functions
+                continue
+            yield value
+
+
+@functools.cache
+def operator_ids() -> frozenset[int]:
+    """Identities of all of them."""
+    every = list(operators())
+    _KEPT.extend(every)
+    return frozenset(id(each) for each in every)
+
+
+_KEPT: list[object] = []
+
+
+def is_operator(function: object) -> bool:
+    """Whether calling it makes a node."""
+    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return True
+    if id(function) in operator_ids() and getattr(function, "__name__", "") not in _NOT_OPERATORS:
+        return True
+    owner = getattr(function, "__objclass__", None)  # torch.Tensor.add, as a function of the class
+    return owner is not None and owner.__module__ in ("torch._C", "torch") and issubclass(torch.Tensor, owner)
+
+
+@functools.lru_cache(maxsize=4096)
+def skip_reason(filename: str) -> str | None:
+    """Why code of a file is not traced through; None: it is."""
+    if filename.startswith(NBCOMPILE):
+        return None if filename.startswith(POLYFILLS) else "the compiler itself"
+    if filename.startswith(TORCH):
+        traced = any(filename.startswith(part) for part in TRACED_TORCH)
+        return None if traced else "torch's own code that is not made of operators"
+    path = _file(filename)
+    if path.startswith(SITE) or "site-packages" in path:
+        package = path.partition("site-packages" + os.sep)[2].split(os.sep)[0]
+        return f"the package {package} is not traced" if package.removesuffix(".py") in SKIPPED_PACKAGES else None
+    if path.startswith(STDLIB):
+        return None if any(path.startswith(part) for part in TRACED_STDLIB) else "the standard library"
+    return None
+
+
+def _file(filename: str) -> str:
+    """The file that code comes from; the interpreter carries some of the library, as ``<frozen _collections_abc>``."""
+    if filename.startswith("<frozen "):
+        return os.path.join(STDLIB, *filename.removeprefix("<frozen ").rstrip(">").split(".")) + ".py"
+    return filename if filename.startswith("<") else os.path.realpath(filename)
+
+
+def is_caught(code: types.CodeType) -> str | None:
+    """Why a frame is not compiled as a frame of its own; None: it is.
+
+    Code of libraries is traced through where user code calls it, but torch's and
+    the standard library's functions are no entry points.
+    """
+    filename = code.co_filename
+    if filename.startswith((TORCH, NBCOMPILE)):
+        allowed = filename.startswith(
+            (os.path.join(TORCH, "nn", "modules"), os.path.join(TORCH, "optim"), os.path.join(TORCH, "distributions"))
+        )
+        return None if allowed else "a file of torch or of the compiler"
+    if code.co_filename.startswith("<eval_with_key"):
+        return "the code of a graph"
+    path = _file(filename)
+    if path.startswith(STDLIB) and not path.startswith(SITE):
+        return "a file of the standard library"
+    return skip_reason(filename)
+
+
+def is_trusted_module(name: str) -> bool:
+    """Whether functions and classes of a module are taken as unchanging (they are not guarded)."""
+    top = name.partition(".")[0]
+    return top in ("torch", "builtins", "nbcompile") or (top in sys.stdlib_module_names and top != "__main__")

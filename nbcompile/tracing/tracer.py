@@ -1,0 +1,361 @@
+"""Trace one frame: run it symbolically until it returns, or until the graph must end.
+
+A break is planned, not undone: when an instruction of the frame cannot be
+traced, tracing starts again from the beginning, and the second time the graph
+ends just before that instruction.
+
+    y = x ** 2; torch.save(y, p); z = y ** 3      graph: pow
+                ^ break                           Python: torch.save(y, p)
+                                                  resume function: y ** 3
+
+In torch: torch/_dynamo/symbolic_convert.py (break_graph_if_unsupported,
+SpeculationLog) and convert_frame.py. Read next: nbcompile/rewriting/residual.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+
+from nbcompile import config, torch_internals
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
+from nbcompile.capture.source import LocalSource, Source
+from nbcompile.capture.trace import Continue, GraphBreak, Return, Trace
+from nbcompile.options import Options
+from nbcompile.record import recorder
+from nbcompile.record.model import Break
+from nbcompile.tracing import breaks, ending
+from nbcompile.tracing.dynamism import Dynamism, is_module_state
+from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.inputs import EXAMPLE
+from nbcompile.tracing.interpreter import Interpreter
+from nbcompile.tracing.reconstruction import Reconstruction
+from nbcompile.tracing.side_effects import Change
+from nbcompile.tracing.translator import Finished, Translator
+from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
+from nbcompile.tracing.variables.contexts import ContextVariable
+from nbcompile.tracing.variables.functions import CellVariable
+
+graph_numbers = itertools.count(1)
+MARKS = (
+    "_dynamo_dynamic_indices",
+    "_dynamo_weak_dynamic_indices",
+    "_dynamo_unbacked_indices",
+    "_dynamo_static_indices",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where an earlier attempt found that the graph must end."""
+
+    step: int
+    error: breaks.Unsupported
+    resumes: bool
+    """False: the rest of the frame runs uncompiled."""
+
+
+class _Again(Exception):
+    """Start over with a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.plan = plan
+
+
+def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = False) -> Trace:
+    """Run a frame symbolically.
+
+    Raises:
+        breaks.Unsupported: it cannot be compiled, and nothing before the break can either.
+        breaks.SkipFrame: there is nothing in it to compile.
+        errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
+    """
+    plan: Plan | None = None
+    while True:
+        try:
+            with _state_of_torch_kept():
+                attempt = _FrameTracer(frame, options, dynamism, recording, plan)
+                try:
+                    return attempt.run()
+                finally:
+                    attempt.interpreter.output.leave_modes()
+        except _Again as again:
+            plan = again.plan
+
+
+@contextmanager
+def _state_of_torch_kept() -> Iterator[None]:
+    # Modes that the program enters are entered for real while it is traced.
+    grad = torch.is_grad_enabled()
+    kinds = ("cpu", "cuda")
+    enabled = {kind: torch.is_autocast_enabled(kind) for kind in kinds}
+    dtypes = {kind: torch.get_autocast_dtype(kind) for kind in kinds}
+    cache = torch.is_autocast_cache_enabled()
+    try:
+        with config.patch({name: getattr(config, name) for name in config.__annotations__}):
+            yield
+    finally:
+        torch._C._set_grad_enabled(grad)
+        for kind in kinds:
+            torch.set_autocast_enabled(kind, enabled[kind])
+            torch.set_autocast_dtype(kind, dtypes[kind])
+        torch.set_autocast_cache_enabled(cache)
+
+
+class _FrameTracer:
+    """One attempt."""
+
+    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism, recording: bool, plan: Plan | None) -> None:
+        self.frame = frame
+        self.options = options
+        self.plan = plan
+        self.interpreter = Interpreter(frame, options, dynamism, recording)
+        self.top = self._top_frame()
+        self.interpreter.frames.append(self.top)
+        self.checkpoint: int | None = None
+
+    def _top_frame(self) -> Translator:
+        code = self.frame.code
+        free = set(code.co_freevars)
+        inputs: dict[str, VariableTracker] = {
+            name: LazyVariable(value, LocalSource(name))
+            for name, value in self.frame.locals.items()
+            if name not in free
+        }
+        cells = {
+            name: self.interpreter.side_effects.cell(cell, name, LocalSource(name), frame_name=name)
+            for name, cell in self.frame.cells.items()
+        }
+        return Translator(self.interpreter, code, self.frame.globals, inputs, cells)
+
+    def run(self) -> Trace:
+        for step in itertools.count():
+            if self.plan is not None and step == self.plan.step:
+                return self._end_at_break(self.plan)
+            if self._can_stop_here():
+                self.checkpoint = step
+            try:
+                finished = self.top.step()
+            except breaks.Unsupported as error:
+                raise _Again(self._plan(step, error)) from None
+            except ObservedException as error:
+                raise self._uncaught(error) from None
+            if finished is not None:
+                return self._end_at_return(finished)
+        raise AssertionError("a frame ends")
+
+    # -- where the graph may end ---------------------------------------------------------
+
+    def _can_stop_here(self) -> bool:
+        """Whether the rest of the frame could run uncompiled from here on, and what came before is worth it."""
+        top = self.top
+        following = top.view.instructions[top.pc]
+        return (
+            not top.stack
+            and not top.contexts
+            and following.protection is None
+            and self.interpreter.output.operators() > 1
+            and following.opcode not in ("RESUME", "POP_TOP", "RETURN_VALUE")
+        )
+
+    def _plan(self, step: int, error: breaks.Unsupported) -> Plan:
+        """Decide how the frame goes on after what could not be traced; raises if it cannot."""
+        self._note_stack(error)
+        error.is_final = self.options.fullgraph or self.interpreter.output.errors_on_break
+        if error.is_final or error.forbids_resume:
+            raise error
+        obstacle = error
+        if self.top.current.opcode in ending.BREAKABLE and error.kind is not breaks.STEP_UNSUPPORTED:
+            found = self._obstacle(error)
+            if found is None:
+                return Plan(step, error, resumes=True)
+            obstacle = found
+        if self.checkpoint is None or obstacle.kind is breaks.LOOP:
+            raise obstacle
+        return Plan(self.checkpoint, obstacle, resumes=False)
+
+    def _note_stack(self, error: breaks.Unsupported) -> None:
+        if not error.stack:
+            error.stack = self.interpreter.stack()
+
+    def _obstacle(self, error: breaks.Unsupported) -> breaks.Unsupported | None:
+        """Why nothing can resume after the current instruction."""
+        top = self.top
+        if self.interpreter.generic_contexts:
+            active = ", ".join(each.describe() for each in self.interpreter.generic_contexts)
+            return self._after(
+                error, breaks.unsupported(breaks.CONTEXT, f"Active generic context managers: [{active}]")
+            )
+        protection = top.current.protection
+        innermost = top.contexts[-1].handler if top.contexts else None
+        if (protection is not None and protection.target != innermost) or top.handled:
+            return error  # inside of try: the handlers would be lost
+        if self._in_loop():
+            code = self.frame.code
+            where = f"frame skipped: {code.co_name} ({code.co_filename} line {code.co_firstlineno})"
+            return self._after(error, breaks.unsupported(breaks.LOOP, where))
+        return None
+
+    def _after(self, first: breaks.Unsupported, second: breaks.Unsupported) -> breaks.Unsupported:
+        second.stack = first.stack
+        second.cause = first
+        return second
+
+    def _in_loop(self) -> bool:
+        """Whether a later jump, before the next return, goes back to before the current instruction (torch's rule)."""
+        instructions, labels = self.top.view.instructions, self.top.view.labels
+        here = instructions.index(self.top.current)
+        rest = itertools.takewhile(
+            lambda each: each.opcode not in ("RETURN_VALUE", "RETURN_CONST"), instructions[here + 1 :]
+        )
+        return any(each.target is not None and labels[each.target] < here for each in rest)
+
+    def _uncaught(self, error: ObservedException) -> breaks.Unsupported:
+        value = error.value
+        arguments = [
+            each.constant() if each.is_constant() else each.describe() for each in getattr(value, "arguments", [])
+        ]
+        text = f"({', '.join(map(repr, arguments))})"
+        made = breaks.unsupported(
+            breaks.OBSERVED_EXCEPTION, f"raised exception {value.describe()}", name=value.type_name(), arguments=text
+        )
+        self._note_stack(made)
+        return made
+
+    # -- the end -------------------------------------------------------------------------
+
+    def _close_generators(self) -> None:
+        # CPython closes what is left of a generator when nothing refers to it any more. That moment is not traced:
+        # closing at the end is the same only where it does nothing that shows.
+        interpreter = self.interpreter
+        for each in interpreter.generators:
+            if not each.waits_in_try():
+                continue
+            before = (len(interpreter.output.graph.nodes), interpreter.side_effects.count())
+            with contextlib.suppress(ObservedException):
+                each.close(interpreter)
+            if before != (len(interpreter.output.graph.nodes), interpreter.side_effects.count()):
+                raise breaks.unsupported(breaks.GENERATOR, f"{each.describe()} is left waiting in a try block")
+
+    def _end_at_return(self, finished: Finished) -> Trace:
+        self._close_generators()
+        interpreter = self.interpreter
+        if not interpreter.output.has_operators() and not interpreter.side_effects.any():
+            raise breaks.SkipFrame("no ops traced")
+        reconstruction = Reconstruction(interpreter)
+        value = reconstruction.recipe(finished.value)
+        mutations = reconstruction.mutations()
+        return self._trace(reconstruction, mutations, Return(value))
+
+    def _end_at_break(self, plan: Plan) -> Trace:
+        self._close_generators()
+        top = self.top
+        reconstruction = Reconstruction(self.interpreter)
+        pending = ending.pending(top, plan.resumes)
+        for context in reversed(top.contexts):
+            assert isinstance(context.manager, ContextVariable)
+            context.manager.exit(self.interpreter)
+        action, resume = ending.describe(top, pending, reconstruction)
+        contexts = tuple(reconstruction.recipe(context.manager) for context in top.contexts)
+        mutations = reconstruction.mutations()
+        opcode = "step" if isinstance(action, Continue) else top.current.opcode
+        earlier = () if plan.error.cause is None else (break_report(plan.error.cause, opcode),)
+        report = break_report(plan.error, opcode)
+        return self._trace(reconstruction, mutations, GraphBreak(action, resume, contexts, report, earlier))
+
+    def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
+        output = self.interpreter.output
+        guards = self._guards()
+        graph = output.finish(reconstruction.outputs, f"__compiled_fn_{next(graph_numbers)}")
+        stack = self.interpreter.stack()
+
+        def settled() -> tuple[Guard, ...]:
+            facts, shapes = output.inputs.facts(), output.inputs.shape_guards()
+            about_sizes = () if shapes is None else (Guard(None, GuardKind.SHAPE_ENV, shapes, stack),)
+            return (*(_with_sizes(each, facts) for each in guards), *about_sizes)
+
+        if self.interpreter.steps is not None and (page := recorder.draft()) is not None:
+            page.write(steps=tuple(self.interpreter.steps))
+        return Trace(graph, settled, mutations, exit, tuple(self.interpreter.inlined))
+
+    def _guards(self) -> tuple[Guard, ...]:
+        output = self.interpreter.output
+        self._guard_tensors()
+        self._guard_changed()
+        modes = tuple(torch_internals.function_modes())
+        ambient = tuple(
+            Guard(None, kind, modes if kind is GuardKind.TORCH_FUNCTION_MODE_STACK else None)
+            for kind in (
+                GuardKind.GLOBAL_STATE,
+                GuardKind.TORCH_FUNCTION_MODE_STACK,
+                GuardKind.DEFAULT_DEVICE,
+                GuardKind.SAVED_TENSORS_HOOKS,
+            )
+        )
+        return (*ambient, *output.guards.values())
+
+    def _guard_changed(self) -> None:
+        """An input that the program changes is not, under another name, one that it reads."""
+        effects = self.interpreter.side_effects
+        changed = [
+            each.tracker for each in effects.order if isinstance(each, Change) and each.tracker.source is not None
+        ]
+        for kind in {each.python_type() for each in changed}:
+            alike = [
+                each.source
+                for each in effects.trackers.values()
+                if not isinstance(each, CellVariable) and each.source is not None and each.python_type() is kind
+            ]
+            if len(alike) > 1 and not issubclass(kind, (torch.Tensor, types.CellType)):
+                self.interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, tuple(alike))
+
+    def _guard_tensors(self) -> None:
+        """Inputs that are different tensors stay different; the user's marks on their dims stay as they are."""
+        output = self.interpreter.output
+        tensors = [
+            (node.meta[EXAMPLE], source)
+            for node, source in output.inputs.placeholders
+            if isinstance(node.meta[EXAMPLE], torch.Tensor)
+        ]
+        inputs = [
+            source
+            for example, source in tensors
+            if not isinstance(example, torch.nn.Parameter) and not is_module_state(source)
+        ]
+        for source in inputs:
+            real = self.interpreter.real_value(source)
+            present = tuple((mark, frozenset(getattr(real, mark))) for mark in MARKS if getattr(real, mark, None))
+            absent = tuple(mark for mark in MARKS if not getattr(real, mark, None))
+            output.guard(source, GuardKind.DIMENSION_MARKING, TensorMarks(present, absent))
+        if len(inputs) > 1:
+            output.guard(None, GuardKind.NO_TENSOR_ALIASING, tuple(inputs))
+
+
+def _with_sizes(guard: Guard, facts: Mapping[Source, TensorFacts]) -> Guard:
+    """The guard on a tensor, with the sizes that are constants now that all is traced."""
+    if guard.kind is not GuardKind.TENSOR_MATCH or guard.source is None:
+        return guard
+    return replace(guard, expected=facts[guard.source])
+
+
+def break_report(error: breaks.Unsupported, opcode: str = "") -> Break:
+    """What the record keeps of a break; ids are given later."""
+    return Break(
+        id="",
+        kind=error.kind.id,
+        title=error.kind.title,
+        explanation=error.explanation(),
+        hints=error.hints(),
+        context=error.context,
+        stack=error.stack,
+        reason=ending.REASONS.get(opcode, ""),
+        gb_id=error.kind.gb_id,
+    )

@@ -1,0 +1,215 @@
+"""What stands for a value while its program is traced.
+
+Every value on the symbolic stack is a variable tracker. It knows what is known
+about the value (a constant, a node of the graph, a list of other trackers), how
+Python's operations act on it, and how to make the value again afterwards.
+
+    x + 1        TensorVariable, ConstantVariable  ->  TensorVariable of a new node
+
+Trackers are compared by identity, as the values they stand for.
+
+In torch: torch/_dynamo/variables/base.py. Read next: constant.py, tensor.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from nbcompile.capture.recipe import FromSource, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+Arguments = Sequence["VariableTracker"]
+Keywords = Mapping[str, "VariableTracker"]
+
+
+class VariableTracker:
+    """Stands for one value; the base class answers "this is not traced" to everything."""
+
+    source: Source | None = None
+
+    def python_type(self) -> type:
+        """The class of the value."""
+        raise NotImplementedError(type(self).__name__)
+
+    def describe(self) -> str:
+        """For people: how the value is shown on the symbolic stack."""
+        return f"{type(self).__name__}()"
+
+    # -- constants and graph arguments ---------------------------------------------------
+
+    def is_constant(self) -> bool:
+        """Whether :meth:`constant` answers."""
+        return False
+
+    def constant(self) -> object:
+        """The value itself, where tracing knows it whole."""
+        raise AssertionError(f"{self.describe()} is no constant")
+
+    def proxy(self) -> object:
+        """The value as an argument of a graph node."""
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CALL,
+            f"{self.describe()} as an argument of an operator",
+            name=f"an operator with a {self.type_name()}",
+        )
+
+    def hash_key(self) -> Hashable:
+        """What finds the value in a dict or set: equal keys, equal values."""
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CALL, f"hash({self.describe()})", name=f"hash of a {self.type_name()}"
+        )
+
+    # -- Python's operations -------------------------------------------------------------
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        """``value.name``."""
+        if name == "__class__":
+            return tracer.wrap(self.python_type(), None)
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
+        )
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        """``value.name = ...``."""
+        raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"{self.describe()}.{name} = ...", name=self.type_name())
+
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        """``del value.name``."""
+        raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"del {self.describe()}.{name}", name=self.type_name())
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """``value(...)``."""
+        raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{self.describe()}(...)", name=f"a {self.type_name()}")
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """``value.name(...)``."""
+        return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        """``value[key]``."""
+        self.no_method("__getitem__")
+
+    def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        """``value[key] = ...``."""
+        self.no_method("__setitem__")
+
+    def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
+        """``del value[key]``."""
+        self.no_method("__delitem__")
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        """``item in value``."""
+        self.no_method("__contains__")
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        """``iter(value)``."""
+        self.no_method("__iter__")
+
+    def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        """``next(value)``; None where StopIteration would be raised."""
+        raise breaks.unsupported(breaks.ITERATOR_INPUT, f"next({self.describe()})", name=self.type_name())
+
+    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        """All items, in order."""
+        iterator = self.iterate(tracer)
+        items: list[VariableTracker] = []
+        while (item := iterator.next_item(tracer)) is not None:
+            items.append(item)
+        return items
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        """``len(value)``."""
+        self.no_method("__len__")
+
+    def truth(self, tracer: Tracer) -> bool:
+        """``bool(value)``."""
+        return True
+
+    def identity(self) -> object:
+        """What it is the same as: changes are noted under it. Several trackers may stand for one class."""
+        return self
+
+    # -- afterwards ----------------------------------------------------------------------
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        """How the residual program makes the value again."""
+        if self.source is not None:
+            return FromSource(self.source)
+        raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
+
+    # -- helpers -------------------------------------------------------------------------
+
+    def type_name(self) -> str:
+        """The name of the value's class, for messages."""
+        try:
+            return self.python_type().__name__
+        except NotImplementedError:
+            return type(self).__name__
+
+    def no_method(self, name: str) -> NoReturn:
+        """Break: a method that is not traced."""
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_METHOD, f"call_method {self.describe()} {name}", name=name, type=self.type_name()
+        )
+
+
+class LazyVariable(VariableTracker):
+    """An input that nothing looked at yet: no guard, no graph input.
+
+    ``realise`` wraps it when an operation needs it; passing it on, storing it or
+    returning it does not.
+
+    In torch: torch/_dynamo/variables/lazy.py
+    """
+
+    def __init__(self, value: object, source: Source) -> None:
+        self.value = value
+        self.source = source
+        self.realised: VariableTracker | None = None
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return self.realised.describe() if self.realised else "LazyVariableTracker(unrealized)"
+
+    def realise(self, tracer: Tracer) -> VariableTracker:
+        """The tracker of the value, from now on guarded."""
+        if self.realised is None:
+            self.realised = tracer.wrap(self.value, self.source)
+        return self.realised
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return self.realised.recipe(reconstruction) if self.realised else super().recipe(reconstruction)
+
+
+def realise(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
+    """The tracker behind a lazy one; any other one as it is."""
+    return tracker.realise(tracer) if isinstance(tracker, LazyVariable) else tracker
+
+
+class NullVariable(VariableTracker):
+    """The NULL that CPython pushes beside a callable."""
+
+    def describe(self) -> str:
+        return "NullVariable"
+
+
+class UnknownVariable(VariableTracker):
+    """A real value of a kind that tracing knows nothing about: it can be passed on, not used."""
+
+    def __init__(self, value: object, source: Source | None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"UserDefinedObjectVariable({type(self.value).__name__})"

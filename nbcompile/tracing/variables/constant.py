@@ -1,0 +1,138 @@
+"""A value that tracing knows whole: a number, a string, a dtype, None, an enum member...
+
+    ConstantVariable(3) + ConstantVariable(4)  ->  ConstantVariable(7), no node
+
+In torch: torch/_dynamo/variables/constant.py. Read next: tensor.py
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import types
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import torch
+
+from nbcompile.capture.recipe import Constant, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+TORCH_CONSTANTS = (
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.finfo,
+    torch.iinfo,
+    torch.Generator,
+)
+
+
+def is_constant_value(value: object) -> bool:
+    """Whether a real value is of a kind that is kept whole."""
+    if type(value) in SCALARS or isinstance(
+        value, (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format)
+    ):
+        return True
+    if isinstance(value, (torch.finfo, torch.iinfo, types.CodeType)):
+        return True
+    if type(value) in (tuple, frozenset):
+        return all(is_constant_value(item) for item in value)  # type: ignore[attr-defined]
+    return type(value) is slice and all(is_constant_value(part) for part in (value.start, value.stop, value.step))
+
+
+class ConstantVariable(VariableTracker):
+    """A value known whole while tracing."""
+
+    def __init__(self, value: object, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"ConstantVariable({type(self.value).__name__}: {self.value!r})"
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> object:
+        return self.value
+
+    def proxy(self) -> object:
+        return self.value
+
+    def hash_key(self) -> Hashable:
+        # nan is equal to itself as a key only where it is the same object.
+        return self.value if not (isinstance(self.value, float) and math.isnan(self.value)) else ("nan", id(self.value))
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        attribute = tracer.evaluate(getattr, (self.value, name))
+        if callable(attribute) and not is_constant_value(attribute):
+            return ConstantMethodVariable(self, name, attribute)
+        return tracer.constant_or_wrap(attribute)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        if not key.is_constant():
+            self.no_method("__getitem__")
+        return tracer.constant_or_wrap(tracer.evaluate(lambda value, index: value[index], (self.value, key.constant())))
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        if not item.is_constant():
+            self.no_method("__contains__")
+        return bool(tracer.evaluate(lambda value, other: other in value, (self.value, item.constant())))
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        items = tracer.evaluate(list, (self.value,))
+        return tracer.iterator([tracer.constant_or_wrap(item) for item in items])  # type: ignore[attr-defined]
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        return ConstantVariable(tracer.evaluate(len, (self.value,)))
+
+    def truth(self, tracer: Tracer) -> bool:
+        return bool(self.value)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.value, type(self.value).__name__)
+
+
+class ConstantMethodVariable(VariableTracker):
+    """A bound method of a constant: ``"a-b".split``; called with constants it is evaluated at once."""
+
+    def __init__(self, owner: ConstantVariable, name: str, method: object) -> None:
+        self.owner = owner
+        self.name = name
+        self.method = method
+
+    def python_type(self) -> type:
+        return type(self.method)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        values = [realise(tracer, each) for each in arguments]
+        named = {name: realise(tracer, each) for name, each in keywords.items()}
+        if self.name == "join" and isinstance(self.owner.value, (str, bytes)) and len(values) == 1:
+            parts = values[0].unpack(tracer)
+            if all(part.is_constant() for part in parts):
+                return ConstantVariable(tracer.evaluate(self.owner.value.join, ([part.constant() for part in parts],)))
+        if all(each.is_constant() for each in (*values, *named.values())):
+            result = tracer.evaluate(
+                self.method, [each.constant() for each in values], {k: v.constant() for k, v in named.items()}
+            )
+            return tracer.constant_or_wrap(result)
+        if self.name == "format" and isinstance(self.owner.value, str):
+            return tracer.format_string(self.owner.value, values, named)
+        self.owner.no_method(self.name)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.method, self.name)

@@ -1,0 +1,419 @@
+"""Context managers that tracing understands: grad mode, autocast, nullcontext.
+
+Entering one changes the state of the tracer *and* puts the change into the
+graph, so that operators traced inside see it twice: now, on fake values, and in
+every run.
+
+    with torch.no_grad():      node torch._C._set_grad_enabled(False)
+        y = x * 2              node mul
+                               node torch._C._set_grad_enabled(True)
+
+In torch: torch/_dynamo/variables/ctx_manager.py. Read next:
+nbcompile/tracing/handlers/control.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from nbcompile import config
+from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.sequences import BuiltinMethodVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class ContextVariable(VariableTracker):
+    """A context manager that can be left at a break and entered again after it."""
+
+    cls: type = object
+    keeps_state = True
+    """It remembers on itself what it found: one from outside is entered by Python, not here."""
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        """``__enter__``: change the state, in the tracer and in the graph."""
+        raise NotImplementedError
+
+    def exit(self, tracer: Tracer) -> None:
+        """``__exit__``: restore it likewise."""
+        raise NotImplementedError
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("__enter__", "__exit__", "clone"):
+            return BuiltinMethodVariable(self, name)
+        if name == "mode" and hasattr(self, "mode"):
+            return ConstantVariable(self.mode)
+        return super().get_attribute(tracer, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name == "__enter__":
+            return self.enter(tracer)
+        if name == "__exit__":
+            self.exit(tracer)
+            return ConstantVariable(None)
+        if name == "clone":  # what a decorated function enters at each call
+            return self.renewed()
+        return super().call_method(tracer, name, arguments, keywords)
+
+    def renewed(self) -> ContextVariable:
+        """Another manager, made of the same arguments."""
+        self.no_method("clone")
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """As a decorator: ``@torch.no_grad()`` on a function that the traced code defines."""
+        return DecoratedVariable(self, arguments[0])
+
+
+class DecoratedVariable(VariableTracker):
+    """A function that a context manager decorates: called, it runs inside of it."""
+
+    def __init__(self, context: ContextVariable, function: VariableTracker) -> None:
+        self.context = context
+        self.function = function
+
+    def python_type(self) -> type:
+        return self.function.python_type()
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        self.context.enter(tracer)
+        try:
+            return tracer.call(self.function, arguments, keywords)
+        finally:
+            self.context.exit(tracer)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Call(reconstruction.recipe(self.context), (reconstruction.recipe(self.function),))
+
+
+class StateVariable(ContextVariable):
+    """A mode that is set on entry and restored on exit: grad mode, inference mode..."""
+
+    def __init__(
+        self,
+        cls: type,
+        value: object,
+        get: Callable[[], object],
+        set: Callable[..., object],
+        source: Source | None = None,
+        arguments: tuple[object, ...] | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.cls = cls
+        self.value = self.mode = value
+        self.get = get
+        self.set = set
+        self.arguments = (value,) if arguments is None else arguments
+        self.prior: list[object] = []
+
+    def describe(self) -> str:
+        return f"GradModeVariable({self.cls.__name__}, {self.value})"
+
+    def renewed(self) -> ContextVariable:
+        return StateVariable(self.cls, self.value, self.get, self.set, None, self.arguments)
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        self.prior.append(self.get())
+        self._apply(tracer, self.value)
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        self._apply(tracer, self.prior.pop())
+
+    def _apply(self, tracer: Tracer, value: object) -> None:
+        tracer.output.state_call(self.set, (value,))
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(self.cls, self.cls.__name__), tuple(Constant(each) for each in self.arguments))
+
+
+_AUTOCAST = ("device_type", "dtype", "enabled", "cache_enabled")
+_AUTOCAST_DEFAULTS = {"dtype": None, "enabled": True, "cache_enabled": None}
+
+
+class AutocastVariable(ContextVariable):
+    """``torch.autocast(...)``."""
+
+    cls = torch.autocast
+
+    def __init__(
+        self, arguments: tuple[object, ...], keywords: dict[str, object], source: Source | None = None
+    ) -> None:
+        super().__init__(source)
+        self.arguments = arguments
+        self.keywords = keywords
+        self.entered: list[tuple[object, torch.fx.Node]] = []
+
+    def describe(self) -> str:
+        return f"AutocastModeVariable({(*self.arguments, *self.keywords.values())[0]})"
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        given = {**dict(zip(_AUTOCAST, self.arguments, strict=False)), **self.keywords}
+        settings = tuple({**_AUTOCAST_DEFAULTS, **given}[name] for name in _AUTOCAST)
+        self.entered.append(tracer.output.enter_autocast(settings))
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        tracer.output.exit_autocast(*self.entered.pop())
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(
+            Constant(self.cls, "autocast"),
+            tuple(Constant(each) for each in self.arguments),
+            tuple((name, Constant(value)) for name, value in self.keywords.items()),
+        )
+
+
+class InferenceModeVariable(ContextVariable):
+    """``torch.inference_mode(mode)``."""
+
+    cls = torch.inference_mode
+
+    def __init__(self, mode: bool, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.mode = mode
+        self.entered: list[tuple[object, torch.fx.Node]] = []
+
+    def describe(self) -> str:
+        return f"InferenceModeVariable({self.mode})"
+
+    def renewed(self) -> ContextVariable:
+        return InferenceModeVariable(self.mode)
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        self.entered.append(tracer.output.enter_inference_mode(self.mode))
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        tracer.output.exit_inference_mode(*self.entered.pop())
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(self.cls, "inference_mode"), (Constant(self.mode),))
+
+
+class NullContextVariable(ContextVariable):
+    """``contextlib.nullcontext(result)``."""
+
+    cls = contextlib.nullcontext
+    keeps_state = False
+
+    def __init__(self, result: VariableTracker, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.result = result
+
+    def describe(self) -> str:
+        return "NullContextVariable()"
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        return realise(tracer, self.result)
+
+    def exit(self, tracer: Tracer) -> None:
+        return
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(self.cls, "nullcontext"), (reconstruction.recipe(self.result),))
+
+
+class SettingVariable(ContextVariable):
+    """``torch._dynamo.error_on_graph_break(True)``, ``patch_dynamo_config(...)``: how the code inside is traced."""
+
+    def __init__(self, value: object, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.cls = type(value)
+        self.value = value
+        self.prior: list[tuple[bool, dict[str, object]]] = []
+
+    def describe(self) -> str:
+        return f"{self.cls.__name__}()"
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        output = tracer.output
+        changes = {name: each for name, each in getattr(self.value, "changes", {}).items() if hasattr(config, name)}
+        self.prior.append((output.errors_on_break, {name: getattr(config, name) for name in changes}))
+        output.errors_on_break = getattr(self.value, "error_on_graph_break", output.errors_on_break)
+        _set(changes)
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        tracer.output.errors_on_break, changed = self.prior.pop()
+        _set(changed)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return super().recipe(reconstruction) if self.source is not None else Constant(self.value, self.cls.__name__)
+
+
+def _set(changes: dict[str, object]) -> None:
+    for name, value in changes.items():
+        setattr(config, name, value)
+
+
+class ExitVariable(VariableTracker):
+    """What BEFORE_WITH leaves on the stack: called at the end of the ``with`` block."""
+
+    def __init__(self, context: VariableTracker) -> None:
+        self.context = context
+
+    def describe(self) -> str:
+        return f"WithExitFunctionVariable({self.context.describe()})"
+
+    def python_type(self) -> type:
+        return type(contextlib.nullcontext().__exit__)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if isinstance(self.context, ContextVariable):
+            self.context.exit(tracer)
+            return ConstantVariable(None)
+        return tracer.call_special(self.context, "__exit__", arguments)
+
+
+def grad_mode(
+    cls: type, value: bool, source: Source | None = None, arguments: tuple[object, ...] | None = None
+) -> StateVariable:
+    """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(value)``."""
+    return StateVariable(cls, value, torch.is_grad_enabled, torch._C._set_grad_enabled, source, arguments)
+
+
+SETTINGS = ("DynamoConfigPatchProxy", "ErrorOnGraphBreakDecoratorContextManager")
+"""torch's classes by name: whoever made one has imported them."""
+
+
+def from_object(value: object, source: Source | None) -> ContextVariable | None:
+    """The tracker of an existing manager, if it is of a kind that is understood."""
+    match value:
+        case torch.no_grad():
+            return grad_mode(torch.no_grad, False, source, ())
+        case torch.enable_grad():
+            return grad_mode(torch.enable_grad, True, source, ())
+        case torch.set_grad_enabled():
+            return EagerGradModeVariable(value.mode, value.prev, source)
+        case torch.inference_mode():
+            return InferenceModeVariable(bool(value.mode), source)
+        case torch.autocast():
+            return AutocastVariable((value.device, value.fast_dtype, value._enabled, value._cache_enabled), {}, source)
+        case contextlib.nullcontext():
+            return NullContextVariable(ConstantVariable(value.enter_result), source)
+    if type(value).__module__ == "torch._dynamo.decorators" and type(value).__name__ in SETTINGS:
+        return SettingVariable(value, source)
+    return None
+
+
+def from_call(cls: type, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    """The tracker of a manager that the traced code makes; None for any other class."""
+    if cls is contextlib.nullcontext:
+        return NullContextVariable(arguments[0] if arguments else keywords.get("enter_result", ConstantVariable(None)))
+    if cls not in MANAGERS:
+        return None
+    plain = [
+        *(realise(tracer, each) for each in arguments),
+        *(realise(tracer, each) for each in keywords.values()),
+    ]
+    if not all(each.is_constant() for each in plain):
+        raise breaks.unsupported(breaks.UNSUPPORTED_CONTEXT, cls.__name__, name=cls.__name__)
+    return MANAGERS[cls](
+        tracer,
+        tuple(each.constant() for each in plain[: len(arguments)]),
+        {name: realise(tracer, each).constant() for name, each in keywords.items()},
+    )
+
+
+Maker = Callable[[Tracer, tuple[object, ...], dict[str, object]], VariableTracker]
+
+
+def _no_grad(cls: type, value: bool) -> Maker:
+    def make(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
+        if arguments and callable(arguments[0]):
+            return DecoratedVariable(grad_mode(cls, value, None, ()), tracer.wrap(arguments[0], None))
+        return grad_mode(cls, value, None, ())
+
+    return make
+
+
+def _set_grad_enabled(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
+    # Called, it takes effect at once; used as a context manager, its exit restores.
+    mode = bool((*arguments, *keywords.values())[0])
+    made = EagerGradModeVariable(mode, torch.is_grad_enabled())
+    tracer.output.state_call(torch._C._set_grad_enabled, (mode,))
+    return made
+
+
+def _remade_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
+    """The manager as it was made: to make it once more would change the mode once more."""
+    made: torch.set_grad_enabled = object.__new__(torch.set_grad_enabled)
+    made.mode, made.prev = mode, prior
+    return made
+
+
+class EagerGradModeVariable(StateVariable):
+    """``torch.set_grad_enabled(mode)``: changes the mode when it is made, restores it on exit."""
+
+    def __init__(self, mode: bool, prior: bool, source: Source | None = None) -> None:
+        super().__init__(torch.set_grad_enabled, mode, torch.is_grad_enabled, torch._C._set_grad_enabled, source)
+        self.before = prior
+
+    def renewed(self) -> ContextVariable:
+        return EagerGradModeVariable(bool(self.mode), self.before)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(_remade_grad_mode, "set_grad_enabled"), (Constant(self.mode), Constant(self.before)))
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        self._apply(tracer, self.value)
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        self._apply(tracer, self.before)
+
+
+def _inference_mode(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
+    values = (*arguments, *keywords.values())
+    if values and callable(values[0]):
+        return DecoratedVariable(InferenceModeVariable(True), tracer.wrap(values[0], None))
+    return InferenceModeVariable(bool(values[0]) if values else True)
+
+
+def _autocast(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
+    return AutocastVariable(arguments, keywords)
+
+
+def _autocast_on(device: str) -> Maker:
+    def make(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
+        names = ("enabled", "dtype", "cache_enabled")
+        return AutocastVariable((device,), {**dict(zip(names, arguments, strict=False)), **keywords})
+
+    return make
+
+
+MANAGERS: dict[type, Maker] = {
+    torch.no_grad: _no_grad(torch.no_grad, False),
+    torch.enable_grad: _no_grad(torch.enable_grad, True),
+    torch.set_grad_enabled: _set_grad_enabled,
+    torch.inference_mode: _inference_mode,
+    torch.autocast: _autocast,
+    torch.cpu.amp.autocast_mode.autocast: _autocast_on("cpu"),
+    torch.cuda.amp.autocast: _autocast_on("cuda"),
+}

@@ -1,0 +1,481 @@
+"""Functions, methods and cells.
+
+A Python function is traced through: its body is run symbolically in a frame of
+its own (inlining.py). One that tracing must not enter breaks the graph when it
+is called, with the reason that rules.py gives.
+
+In torch: torch/_dynamo/variables/functions.py. Read next: objects.py
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.recipe import Cell, CellOf, Constant, FromSource, Function, Mutation, Recipe, SetCell
+from nbcompile.capture.source import AttrSource, CellSource, ItemSource, Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class CellVariable(VariableTracker):
+    """A cell: the box in which an inner function finds a variable of an outer one."""
+
+    def __init__(
+        self,
+        content: VariableTracker | None,
+        name: str,
+        cell: types.CellType | None = None,
+        content_source: Source | None = None,
+        frame_name: str | None = None,
+    ) -> None:
+        self.content = content
+        self.name = name
+        self.cell = cell
+        """The real cell; None for one that the traced code made."""
+        self.content_source = content_source
+        self.frame_name = frame_name
+        """The frame's own free variable behind it, where there is one."""
+        self.changed = False
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def describe(self) -> str:
+        return f"CellVariable({self.name})"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "cell_contents":
+            if self.content is None:
+                tracer.raise_exception(ValueError, "Cell is empty")
+            return self.content
+        return super().get_attribute(tracer, name)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.frame_name is not None:
+            return CellOf(self.frame_name)
+        if self.cell is not None:
+            if isinstance(self.content_source, CellSource):
+                closure = AttrSource(self.content_source.base, "__closure__")
+                return FromSource(ItemSource(closure, self.content_source.index))
+            return Constant(self.cell, f"cell_{self.name}")
+        return reconstruction.shared(
+            self,
+            lambda: Cell(None if self.content is None else reconstruction.recipe(self.content)),
+            empty=(lambda: Cell(None), lambda: self._filled(reconstruction)),  # a function that refers to itself
+        )
+
+    def _filled(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+        assert self.content is not None
+        return (SetCell(self.recipe(reconstruction), reconstruction.recipe(self.content), self.name),)
+
+
+class BaseFunctionVariable(VariableTracker):
+    """A function that tracing can go through."""
+
+    def python_type(self) -> type:
+        return FunctionType
+
+    # What binding arguments and running the body need; answered by each kind of function.
+    code: CodeType
+    name: str
+    qualname: str
+
+    def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
+        """Defaults of the last positional parameters."""
+        raise NotImplementedError
+
+    def keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
+        """Defaults of keyword-only parameters."""
+        raise NotImplementedError
+
+    def closure_cells(self, tracer: Tracer) -> Sequence[CellVariable]:
+        """Its cells, in the order of ``co_freevars``."""
+        raise NotImplementedError
+
+    def global_scope(self) -> dict[str, object]:
+        """The real globals that its body reads."""
+        raise NotImplementedError
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.inline(self, arguments, keywords)
+
+
+class FunctionVariable(BaseFunctionVariable):
+    """A function that exists outside of the traced code."""
+
+    def __init__(self, function: FunctionType, source: Source | None = None) -> None:
+        self.function = function
+        self.source = source
+        self.code = function.__code__
+        self.name = function.__name__
+        self.qualname = function.__qualname__
+
+    def describe(self) -> str:
+        return f"UserFunctionVariable({self.name})"
+
+    def hash_key(self) -> Hashable:
+        return self.function
+
+    def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
+        return [
+            self._part(tracer, "__defaults__", index, value)
+            for index, value in enumerate(self.function.__defaults__ or ())
+        ]
+
+    def keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
+        return {
+            name: self._part(tracer, "__kwdefaults__", name, value)
+            for name, value in (self.function.__kwdefaults__ or {}).items()
+        }
+
+    def _part(self, tracer: Tracer, attribute: str, key: object, value: object) -> VariableTracker:
+        if self.source is None:
+            return tracer.constant_or_wrap(value)
+        return LazyVariable(value, ItemSource(AttrSource(self.source, attribute), key))
+
+    def closure_cells(self, tracer: Tracer) -> Sequence[CellVariable]:
+        cells = self.function.__closure__ or ()
+        return [
+            tracer.side_effects.cell(cell, name, None if self.source is None else CellSource(self.source, name, index))
+            for index, (name, cell) in enumerate(zip(self.code.co_freevars, cells, strict=True))
+        ]
+
+    def global_scope(self) -> dict[str, object]:
+        return self.function.__globals__
+
+    def identity(self) -> object:
+        return self.function
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        overlay = tracer.side_effects.attribute(self, name)
+        if overlay is not None:
+            return overlay
+        if self.source is not None and not hasattr(self.function, name):
+            tracer.guard(self.source, GuardKind.HASATTR, (name, False))
+        value = tracer.evaluate(getattr, (self.function, name))
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__code__"):
+            return ConstantVariable(value)
+        if name == "__get__":
+            return BuiltinGetVariable(self)
+        if self.source is None:
+            return tracer.wrap(value, None)
+        return LazyVariable(value, AttrSource(self.source, name))
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return FromSource(self.source) if self.source is not None else Constant(self.function, self.name)
+
+
+class NestedFunctionVariable(BaseFunctionVariable):
+    """A function (or lambda) that the traced code itself defines."""
+
+    def __init__(
+        self,
+        code: CodeType,
+        name: str,
+        scope: dict[str, object],
+        defaults: Sequence[VariableTracker],
+        keyword_defaults: Mapping[str, VariableTracker],
+        cells: Sequence[CellVariable],
+        annotations: VariableTracker | None = None,
+    ) -> None:
+        self.code = code
+        self.name = name
+        self.qualname = code.co_qualname
+        self.scope = scope
+        self.defaults = defaults
+        self.named_defaults = keyword_defaults
+        self.cells = cells
+        self.annotations = annotations
+        self.wrapped: BaseFunctionVariable | None = None
+
+    def describe(self) -> str:
+        return f"NestedUserFunctionVariable({self.name})"
+
+    def hash_key(self) -> Hashable:
+        return ("function", id(self))
+
+    def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
+        return self.defaults
+
+    def keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
+        return self.named_defaults
+
+    def closure_cells(self, tracer: Tracer) -> Sequence[CellVariable]:
+        return self.cells
+
+    def global_scope(self) -> dict[str, object]:
+        return self.scope
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        overlay = tracer.side_effects.attribute(self, name)
+        if overlay is not None:
+            return overlay
+        known: dict[str, object] = {
+            "__name__": self.name,
+            "__qualname__": self.code.co_qualname,
+            "__doc__": self.code.co_consts[:1] and None,
+            "__module__": self.scope.get("__name__"),
+            "__code__": self.code,
+        }
+        if name in known:
+            return ConstantVariable(known[name])
+        if name == "__defaults__":
+            return TupleVariable(self.defaults) if self.defaults else ConstantVariable(None)
+        if name == "__get__":
+            return BuiltinGetVariable(self)
+        if name == "__annotations__":
+            return self._annotations()
+        if name == "__dict__":
+            return tracer.constant_or_wrap({})
+        if hasattr(FunctionType, name):
+            return super().get_attribute(tracer, name)
+        tracer.raise_exception(AttributeError, f"'function' object has no attribute '{name}'")
+
+    def _annotations(self) -> VariableTracker:
+        """As a dict; MAKE_FUNCTION gets them as a tuple of names and values in turn."""
+        if isinstance(self.annotations, DictVariable):
+            return self.annotations
+        parts = self.annotations.items if isinstance(self.annotations, TupleVariable) else []
+        self.annotations = DictVariable(zip(parts[::2], parts[1::2], strict=True))
+        return self.annotations
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return reconstruction.shared(
+            self, lambda: self._make(reconstruction), fill=lambda: reconstruction.attributes(self)
+        )
+
+    def _make(self, reconstruction: Reconstruction) -> Recipe:
+        return Function(
+            self.code,
+            self.name,
+            reconstruction.globals_of(self.scope),
+            tuple(map(reconstruction.recipe, self.defaults)) or None,
+            tuple((name, reconstruction.recipe(value)) for name, value in self.named_defaults.items()),
+            tuple(map(reconstruction.recipe, self.cells)),
+        )
+
+
+class MethodVariable(VariableTracker):
+    """A function bound to an object: calling it puts the object first."""
+
+    def __init__(self, function: VariableTracker, owner: VariableTracker, source: Source | None = None) -> None:
+        self.function = function
+        self.owner = owner
+        self.source = source
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def describe(self) -> str:
+        return f"UserMethodVariable({self.function.describe()}, {self.owner.describe()})"
+
+    def hash_key(self) -> Hashable:
+        return ("method", self.function.hash_key(), self.owner.hash_key())
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "__func__":
+            return self.function
+        if name == "__self__":
+            return self.owner
+        return self.function.get_attribute(tracer, name)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.call(self.function, [self.owner, *arguments], keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return super().recipe(reconstruction)
+        return reconstruction.bound_method(self.function, self.owner)
+
+
+class CachedFunctionVariable(VariableTracker):
+    """A function under ``functools.lru_cache``: traced without its cache, as long as it changes nothing."""
+
+    def __init__(self, function: VariableTracker, value: Callable[..., object], source: Source | None) -> None:
+        self.function = function
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"WrapperUserFunctionVariable({self.function.describe()})"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "__wrapped__":
+            return self.function
+        if name in ("cache_info", "cache_clear", "cache_parameters"):
+            return super().get_attribute(tracer, name)
+        return self.function.get_attribute(tracer, name)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        changes = len(tracer.side_effects.order)
+        result = tracer.call(self.function, arguments, keywords)
+        if len(tracer.side_effects.order) != changes:  # the cache would keep it from happening again
+            context = f"{self.describe()} changes what it did not make"
+            raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="a cached function with side effects")
+        return result
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return FromSource(self.source) if self.source is not None else Constant(self.value, "cached")
+
+
+class BuiltinGetVariable(VariableTracker):
+    """``function.__get__``: binds."""
+
+    def __init__(self, function: VariableTracker) -> None:
+        self.function = function
+
+    def python_type(self) -> type:
+        return types.MethodWrapperType
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        owner = arguments[0]
+        if owner.is_constant() and owner.constant() is None:
+            return self.function
+        return MethodVariable(self.function, owner)
+
+
+Handler = Callable[[Tracer, Arguments, Keywords], VariableTracker]
+
+
+class BuiltinVariable(VariableTracker):
+    """A callable whose meaning is written down in a table: ``len``, ``isinstance``, ``torch.is_tensor``."""
+
+    def __init__(self, value: Callable[..., object], handler: Handler, source: Source | None = None) -> None:
+        self.value = value
+        self.handler = handler
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"BuiltinVariable({getattr(self.value, '__name__', self.value)})"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return self.handler(tracer, arguments, keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.value, getattr(self.value, "__name__", "function"))
+
+
+class PolyfillVariable(VariableTracker):
+    """A callable with a Python twin that is traced in its place: ``zip``, ``functools.reduce``."""
+
+    def __init__(self, value: Callable[..., object], polyfill: FunctionType, source: Source | None = None) -> None:
+        self.value = value
+        self.polyfill = FunctionVariable(polyfill)
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"PolyfilledFunctionVariable({getattr(self.value, '__name__', self.value)})"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.call(self.polyfill, arguments, keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.value, getattr(self.value, "__name__", "function"))
+
+
+METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+class OperatorVariable(VariableTracker):
+    """A function of torch that becomes a node of the graph when it is called."""
+
+    def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"TorchInGraphFunctionVariable({getattr(self.value, '__name__', self.value)})"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def proxy(self) -> object:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if isinstance(self.value, METHODS_OF_A_CLASS) and arguments:  # torch.Tensor.add(x, 1) is x.add(1)
+            owner = realise(tracer, arguments[0])
+            if owner.python_type().__name__ in ("Tensor", "Parameter"):
+                return owner.call_method(tracer, self.value.__name__, arguments[1:], keywords)
+        return tracer.apply(self.value, arguments, keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.value, getattr(self.value, "__name__", "operator"))
+
+
+class SkippedVariable(VariableTracker):
+    """A callable that is not traced through: calling it breaks the graph, with a reason."""
+
+    def __init__(self, value: object, reason: breaks.Unsupported, source: Source | None = None) -> None:
+        self.value = value
+        self.reason = reason
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"SkipFunctionVariable({getattr(self.value, '__qualname__', self.value)})"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        raise self.reason
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return (
+            FromSource(self.source)
+            if self.source is not None
+            else Constant(self.value, getattr(self.value, "__name__", "function"))
+        )

@@ -1,0 +1,104 @@
+"""``vars(x)``: an object's attributes as a dict, and a dict's changes as attributes.
+
+    vars(self)["k"] = 3         self.k = 3
+    for name in self.__dict__   guards the names, in order
+
+It is a window, not a copy: what is stored through it is noted in side_effects
+under the object, and what was stored on the object is found in it.
+
+In torch: torch/_dynamo/variables/dicts.py (DunderDictVariable). Read next:
+nbcompile/tracing/side_effects.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, MutableMapping
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.recipe import Recipe
+from nbcompile.capture.source import AttrSource
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.mappings import DictVariable, Entry
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.variables.objects import ObjectVariable
+
+
+class InstanceDictVariable(DictVariable):
+    """The ``__dict__`` of an object."""
+
+    def __init__(self, tracer: Tracer, owner: ObjectVariable, members: dict[str, object]) -> None:
+        super().__init__([], None if owner.source is None else AttrSource(owner.source, "__dict__"))
+        self.owner = owner
+        self.members = members
+        self.entries = _Attributes(tracer, owner, members)  # type: ignore[assignment]
+
+    # What is promised is about the dict as it was at the call, not about what was stored in it since.
+    def _know_all(self, tracer: Tracer) -> None:
+        if self.source is not None:
+            tracer.guard(self.source, GuardKind.DICT_KEYS, tuple(self.members))
+
+    def _know_length(self, tracer: Tracer) -> None:
+        if self.source is not None:
+            tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.members))
+
+    def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
+        name = key.hash_key()
+        if self.source is not None and name not in tracer.side_effects.stored_attributes(self.owner):
+            tracer.guard(self.source, GuardKind.DICT_CONTAINS, (name, name in self.members))
+        return name in self.entries
+
+    def changes(self, tracer: Tracer) -> None:
+        """The change is noted under the object, attribute by attribute."""
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return reconstruction.attribute(reconstruction.recipe(self.owner), "__dict__")
+
+
+class _Attributes(MutableMapping[Hashable, Entry]):
+    """The entries: real attributes, with what was stored and deleted while tracing on top."""
+
+    def __init__(self, tracer: Tracer, owner: ObjectVariable, members: dict[str, object]) -> None:
+        self.tracer = tracer
+        self.owner = owner
+        self.members = members
+
+    def _value(self, name: str) -> VariableTracker:
+        stored = self.tracer.side_effects.stored_attributes(self.owner)
+        if name in stored:
+            found = stored[name]
+            if found is None:
+                raise KeyError(name)
+            return found
+        return self.owner._lazy(self.tracer, name, self.members[name])
+
+    def __getitem__(self, name: Hashable) -> Entry:
+        if not isinstance(name, str):
+            raise KeyError(name)
+        return ConstantVariable(name), self._value(name)
+
+    def __setitem__(self, name: Hashable, entry: Entry) -> None:
+        if not isinstance(name, str):
+            raise breaks.unsupported(
+                breaks.UNSUPPORTED_MUTATION, f"{self.owner.describe()}.__dict__[...] = ...", name="dict"
+            )
+        if name not in self or realise(self.tracer, self._value(name)) is not entry[1]:  # a look at it is no change
+            self.tracer.side_effects.store_attribute(self.tracer, self.owner, name, entry[1])
+
+    def __delitem__(self, name: Hashable) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self.tracer.side_effects.delete_attribute(self.tracer, self.owner, str(name))
+
+    def __iter__(self) -> Iterator[Hashable]:
+        stored = self.tracer.side_effects.stored_attributes(self.owner)
+        yield from (name for name in self.members if name not in stored or stored[name] is not None)
+        yield from (name for name, value in list(stored.items()) if value is not None and name not in self.members)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,418 @@
+"""Dicts and sets, known entry by entry.
+
+Keys are found by :meth:`VariableTracker.hash_key`: constants by value, objects by
+identity. A dict from outside is guarded on what the program asked of it: a key
+that was read, a membership that was tested, all keys once it was iterated.
+
+In torch: torch/_dynamo/variables/dicts.py. Read next: functions.py
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, StoreItems
+from nbcompile.capture.source import Source
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.sequences import (
+    ContainerVariable,
+    SequenceIteratorVariable,
+    TupleVariable,
+)
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+Entry = tuple[VariableTracker, VariableTracker]
+
+
+class DictVariable(ContainerVariable):
+    """A dict, OrderedDict or defaultdict."""
+
+    cls: type = dict
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        source: Source | None = None,
+        cls: type = dict,
+        default: VariableTracker | None = None,
+    ) -> None:
+        self.entries: dict[Hashable, Entry] = {key.hash_key(): (key, value) for key, value in entries}
+        self.source = source
+        self.cls = cls
+        self.default = default
+        self.changed = False
+
+    def describe(self) -> str:
+        return f"ConstDictVariable(length={len(self.entries)})"
+
+    def proxy(self) -> object:
+        return {key.constant(): value.proxy() for key, value in self.entries.values()}
+
+    def _know_all(self, tracer: Tracer) -> None:
+        if self.source is not None and not self.changed:
+            tracer.guard_keys(self)
+
+    def changes(self, tracer: Tracer) -> None:
+        self._know_all(tracer)
+        self.changed = True
+        super().changes(tracer)
+
+    def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
+        found = key.hash_key() in self.entries
+        if self.source is not None and not self.changed and key.is_constant():
+            tracer.guard(self.source, GuardKind.DICT_CONTAINS, (key.constant(), found))
+        return found
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        return self._has(tracer, item)
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        if key.hash_key() not in self.entries:
+            self._has(tracer, key)
+            return self._missing(tracer, key)
+        known, value = self.entries[key.hash_key()]
+        value = realise(tracer, value)
+        self.entries[key.hash_key()] = (known, value)
+        return value
+
+    def _missing(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        if self.default is not None and not (self.default.is_constant() and self.default.constant() is None):
+            made = tracer.call(self.default, [])
+            self.set_item(tracer, key, made)
+            return made
+        tracer.raise_exception(KeyError, key.constant() if key.is_constant() else key.describe())
+
+    def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self.changes(tracer)
+        known = self.entries.get(key.hash_key())
+        self.entries[key.hash_key()] = (known[0] if known else key, value)
+
+    def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
+        if not self._has(tracer, key):
+            self._missing(tracer, key)
+        self.changes(tracer)
+        del self.entries[key.hash_key()]
+
+    def keys(self, tracer: Tracer) -> list[VariableTracker]:
+        """All keys, in order; guarded."""
+        self._know_all(tracer)
+        return [realise(tracer, key) for key, _ in self.entries.values()]
+
+    def values(self, tracer: Tracer) -> list[VariableTracker]:
+        """All values, in order; the keys are guarded."""
+        self._know_all(tracer)
+        return [self.get_item(tracer, key) for key, _ in list(self.entries.values())]
+
+    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        return self.keys(tracer)
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return SequenceIteratorVariable(TupleVariable(self.keys(tracer)))
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        self._know_length(tracer)
+        return ConstantVariable(len(self.entries))
+
+    def _know_length(self, tracer: Tracer) -> None:
+        if self.source is not None and not self.changed:
+            tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.entries))
+
+    def truth(self, tracer: Tracer) -> bool:
+        self._know_length(tracer)
+        return bool(self.entries)
+
+    def method_get(
+        self, tracer: Tracer, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
+        if self._has(tracer, key):
+            return self.get_item(tracer, key)
+        return default if default is not None else ConstantVariable(None)
+
+    def method_keys(self, tracer: Tracer) -> VariableTracker:
+        return DictViewVariable(self, "keys")
+
+    def method_values(self, tracer: Tracer) -> VariableTracker:
+        return DictViewVariable(self, "values")
+
+    def method_items(self, tracer: Tracer) -> VariableTracker:
+        return DictViewVariable(self, "items")
+
+    def method_copy(self, tracer: Tracer) -> VariableTracker:
+        return DictVariable(
+            zip(self.keys(tracer), self.values(tracer), strict=True), cls=self.cls, default=self.default
+        )
+
+    def method_pop(
+        self, tracer: Tracer, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
+        if not self._has(tracer, key):
+            if default is not None:
+                return default
+            tracer.raise_exception(KeyError, key.constant() if key.is_constant() else key.describe())
+        value = self.get_item(tracer, key)
+        self.changes(tracer)
+        del self.entries[key.hash_key()]
+        return value
+
+    def method_popitem(self, tracer: Tracer, last: VariableTracker | None = None) -> VariableTracker:
+        if not self.entries:
+            tracer.raise_exception(KeyError, "popitem(): dictionary is empty")
+        self.changes(tracer)
+        position = -1 if last is None or last.truth(tracer) else 0
+        found = list(self.entries)[position]
+        key, value = self.entries.pop(found)
+        return TupleVariable([realise(tracer, key), realise(tracer, value)])
+
+    def method_setdefault(
+        self, tracer: Tracer, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
+        if not self._has(tracer, key):
+            self.set_item(tracer, key, default if default is not None else ConstantVariable(None))
+        return self.get_item(tracer, key)
+
+    def method_update(self, tracer: Tracer, other: VariableTracker | None = None, **named: VariableTracker) -> None:
+        self.changes(tracer)
+        for key, value in pairs_of(tracer, other) if other is not None else []:
+            self.set_item(tracer, key, value)
+        for name, value in named.items():
+            self.set_item(tracer, ConstantVariable(name), value)
+
+    def method___init__(self, tracer: Tracer, other: VariableTracker | None = None, **named: VariableTracker) -> None:
+        if other is not None or named:
+            self.method_update(tracer, other, **named)
+
+    def method_clear(self, tracer: Tracer) -> None:
+        self.changes(tracer)
+        self.entries.clear()
+
+    def method_move_to_end(self, tracer: Tracer, key: VariableTracker, last: VariableTracker | None = None) -> None:
+        self.changes(tracer)
+        entry = self.entries.pop(key.hash_key())
+        if last is None or last.truth(tracer):
+            self.entries[key.hash_key()] = entry
+        else:
+            self.entries = {key.hash_key(): entry, **self.entries}
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return super().recipe(reconstruction)
+        empty = (lambda: Build("dict", ()), lambda: self._entries_filled(reconstruction)) if self.cls is dict else None
+        return reconstruction.shared(self, lambda: self._build(reconstruction), empty=empty)
+
+    def _entries_filled(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+        pairs = [(reconstruction.recipe(key), reconstruction.recipe(value)) for key, value in self.entries.values()]
+        return (StoreItems(self.recipe(reconstruction), tuple(pairs)),)
+
+    def _build(self, reconstruction: Reconstruction) -> Recipe:
+        made = Build("dict", tuple(self.entry_recipes(reconstruction)))
+        if self.cls is dict:
+            return made
+        if self.cls is collections.defaultdict:
+            default = reconstruction.recipe(self.default) if self.default is not None else Constant(None)
+            return Call(Constant(self.cls, "defaultdict"), (default, made))
+        return Call(Constant(self.cls, self.cls.__name__), (made,))
+
+    def entry_recipes(self, reconstruction: Reconstruction) -> list[Recipe]:
+        """Key, value, key, value..."""
+        return [reconstruction.recipe(part) for entry in self.entries.values() for part in entry]
+
+
+class DictViewVariable(ContainerVariable):
+    """``d.keys()``, ``d.values()`` or ``d.items()``: a window on the dict."""
+
+    def __init__(self, owner: DictVariable, which: str) -> None:
+        self.owner = owner
+        self.which = which
+        self.cls = type(getattr({}, which)())
+
+    def describe(self) -> str:
+        return f"Dict{self.which.capitalize()}Variable()"
+
+    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        if self.which == "keys":
+            return self.owner.keys(tracer)
+        if self.which == "values":
+            return self.owner.values(tracer)
+        return [TupleVariable(pair) for pair in zip(self.owner.keys(tracer), self.owner.values(tracer), strict=True)]
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return SequenceIteratorVariable(TupleVariable(self.unpack(tracer)))
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        return self.owner.length(tracer)
+
+    def truth(self, tracer: Tracer) -> bool:
+        return self.owner.truth(tracer)
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        if self.which == "keys":
+            return self.owner.contains(tracer, item)
+        return any(tracer.equal(each, item) for each in self.unpack(tracer))
+
+    def as_set(self, tracer: Tracer) -> SetVariable:
+        """The keys (or items) as a set, for ``&`` and its like."""
+        return SetVariable(self.unpack(tracer))
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Call(reconstruction.attribute(reconstruction.recipe(self.owner), self.which))
+
+
+class SetVariable(ContainerVariable):
+    """A set or frozenset."""
+
+    cls: type = set
+
+    def __init__(self, items: Iterable[VariableTracker], source: Source | None = None, cls: type = set) -> None:
+        self.members: dict[Hashable, VariableTracker] = {}
+        for item in items:
+            self.members.setdefault(item.hash_key(), item)
+        self.source = source
+        self.cls = cls
+
+    def describe(self) -> str:
+        return f"SetVariable(length={len(self.members)})"
+
+    def is_constant(self) -> bool:
+        return self.cls is frozenset and all(item.is_constant() for item in self.members.values())
+
+    def constant(self) -> object:
+        return frozenset(item.constant() for item in self.members.values())
+
+    def hash_key(self) -> Hashable:
+        return ("frozenset", frozenset(self.members)) if self.cls is frozenset else super().hash_key()
+
+    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        # Python's own order, where it can be known: that of the set of the real values.
+        items = list(self.members.values())
+        if all(item.is_constant() for item in items):
+            return [self.members[key] for key in set(self.members)]
+        return items
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return SequenceIteratorVariable(TupleVariable(self.unpack(tracer)))
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        return item.hash_key() in self.members
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        return ConstantVariable(len(self.members))
+
+    def truth(self, tracer: Tracer) -> bool:
+        return bool(self.members)
+
+    def method_add(self, tracer: Tracer, item: VariableTracker) -> None:
+        self.changes(tracer)
+        self.members.setdefault(item.hash_key(), item)
+
+    def method_discard(self, tracer: Tracer, item: VariableTracker) -> None:
+        self.changes(tracer)
+        self.members.pop(item.hash_key(), None)
+
+    def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
+        if item.hash_key() not in self.members:
+            tracer.raise_exception(KeyError, item.constant() if item.is_constant() else item.describe())
+        self.method_discard(tracer, item)
+
+    def method_pop(self, tracer: Tracer) -> VariableTracker:
+        if not self.members:
+            tracer.raise_exception(KeyError, "pop from an empty set")
+        item = self.unpack(tracer)[0]
+        self.method_discard(tracer, item)
+        return item
+
+    def method_clear(self, tracer: Tracer) -> None:
+        self.changes(tracer)
+        self.members.clear()
+
+    def method_copy(self, tracer: Tracer) -> VariableTracker:
+        return SetVariable(self.members.values(), cls=self.cls)
+
+    def method_update(self, tracer: Tracer, *others: VariableTracker) -> None:
+        self.changes(tracer)
+        for other in others:
+            for item in other.unpack(tracer):
+                self.members.setdefault(item.hash_key(), item)
+
+    def combine(self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]) -> SetVariable:
+        """``union``, ``intersection``, ``difference`` or ``symmetric_difference``."""
+        members = dict(self.members)
+        for other in others:
+            theirs = {item.hash_key(): item for item in other.unpack(tracer)}
+            mine = members
+            if operation == "union":
+                members = {**mine, **{key: item for key, item in theirs.items() if key not in mine}}
+            elif operation == "intersection":
+                members = {key: item for key, item in mine.items() if key in theirs}
+            elif operation == "difference":
+                members = {key: item for key, item in mine.items() if key not in theirs}
+            else:
+                left = {key: item for key, item in mine.items() if key not in theirs}
+                members = {**left, **{key: item for key, item in theirs.items() if key not in mine}}
+        return SetVariable(members.values(), cls=self.cls)
+
+    def method_union(self, tracer: Tracer, *others: VariableTracker) -> VariableTracker:
+        return self.combine(tracer, "union", others)
+
+    def method_intersection(self, tracer: Tracer, *others: VariableTracker) -> VariableTracker:
+        return self.combine(tracer, "intersection", others)
+
+    def method_difference(self, tracer: Tracer, *others: VariableTracker) -> VariableTracker:
+        return self.combine(tracer, "difference", others)
+
+    def method_symmetric_difference(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
+        return self.combine(tracer, "symmetric_difference", [other])
+
+    def _become(self, tracer: Tracer, result: SetVariable) -> None:
+        self.changes(tracer)
+        self.members = result.members
+
+    def method_difference_update(self, tracer: Tracer, *others: VariableTracker) -> None:
+        self._become(tracer, self.combine(tracer, "difference", others))
+
+    def method_intersection_update(self, tracer: Tracer, *others: VariableTracker) -> None:
+        self._become(tracer, self.combine(tracer, "intersection", others))
+
+    def method_symmetric_difference_update(self, tracer: Tracer, other: VariableTracker) -> None:
+        self._become(tracer, self.combine(tracer, "symmetric_difference", [other]))
+
+    def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
+        theirs = {item.hash_key() for item in other.unpack(tracer)}
+        return ConstantVariable(self.members.keys() <= theirs)
+
+    def method_issuperset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.members.keys() >= {item.hash_key() for item in other.unpack(tracer)})
+
+    def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.members.keys().isdisjoint(item.hash_key() for item in other.unpack(tracer)))
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return super().recipe(reconstruction)
+        return reconstruction.shared(self, lambda: self._build(reconstruction))
+
+    def _build(self, reconstruction: Reconstruction) -> Recipe:
+        items = tuple(reconstruction.recipe(item) for item in self.members.values())
+        if self.cls is set and items:
+            return Build("set", items)
+        return Call(Constant(self.cls, self.cls.__name__), (Build("list", items),))
+
+
+def pairs_of(tracer: Tracer, value: VariableTracker) -> list[Entry]:
+    """The entries of a mapping, or of an iterable of pairs, as ``dict.update`` takes them."""
+    if isinstance(value, DictVariable):
+        return list(zip(value.keys(tracer), value.values(tracer), strict=True))
+    if hasattr(value.python_type(), "keys"):
+        keys = tracer.call(value.get_attribute(tracer, "keys"), []).unpack(tracer)
+        return [(key, value.get_item(tracer, key)) for key in keys]
+    entries: list[Entry] = []
+    for pair in value.unpack(tracer):
+        key, item = pair.unpack(tracer)
+        entries.append((key, item))
+    return entries

@@ -1,0 +1,65 @@
+"""A string with tensors in it: made after the graph has run.
+
+    f"loss {x.sum()}"       the template "loss {}", and a node sum
+
+It can be passed on, printed and returned; a question about its characters
+breaks the graph.
+
+In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
+nbcompile/tracing/text.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class TextVariable(VariableTracker):
+    """``template.format(*values)``, some of whose values are only known when the program runs."""
+
+    def __init__(self, template: str, values: Sequence[VariableTracker]) -> None:
+        self.template = template
+        self.values = list(values)
+        self.versions = [_version(each) for each in values]
+
+    def python_type(self) -> type:
+        return str
+
+    def describe(self) -> str:
+        return f"StringFormatVariable({self.template!r})"
+
+    def truth(self, tracer: Tracer) -> bool:
+        raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, f"bool({self.describe()})", name="__bool__", type="str")
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.versions != [_version(each) for each in self.values]:  # the text is of the tensor as it was then
+            context = f"{self.describe()} of a tensor that changed"
+            raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, context, name="str")
+        values = tuple(map(reconstruction.recipe, self.values))
+        return Call(Constant(str.format, "format"), (Constant(self.template), *values))
+
+
+def _version(value: VariableTracker) -> int:
+    return value.example._version if isinstance(value, TensorVariable) else 0
+
+
+def joined(parts: Sequence[VariableTracker]) -> TextVariable:
+    """The pieces of an f-string as one."""
+    template, values = "", []
+    for each in parts:
+        if isinstance(each, TextVariable):
+            template += each.template
+            values += each.values
+        else:
+            template += str(each.constant()).replace("{", "{{").replace("}", "}}")
+    return TextVariable(template, values)

@@ -1,0 +1,417 @@
+"""A tensor, as a node of the graph with a fake value; and a symbolic number.
+
+    x.relu().sum(0)     TensorVariable(x) -> node relu -> node sum
+
+What a program asks about a tensor (shape, dtype, device...) is answered from the
+fake value and becomes a constant; what it does with one becomes a node.
+
+In torch: torch/_dynamo/variables/tensor.py. Read next:
+nbcompile/tracing/output_graph.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+
+from nbcompile import config
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
+from nbcompile.capture.source import AttrSource, SizeSource, Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+CONSTANT_ATTRIBUTES = frozenset(
+    "dtype device layout is_cuda is_cpu is_mps is_xpu is_meta is_sparse is_sparse_csr is_quantized is_mkldnn is_nested "
+    "requires_grad ndim names is_vulkan is_ipu is_ort is_mtia is_maia retains_grad".split()
+)
+GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag nbytes itemsize is_leaf".split())
+CONSTANT_METHODS = frozenset(
+    "dim ndimension is_floating_point is_complex is_signed element_size get_device is_contiguous is_conj is_neg "
+    "has_names dense_dim sparse_dim is_pinned is_coalesced is_shared is_same_size is_set_to".split()
+)
+NUMBER_METHODS = frozenset(("item", "__int__", "__float__", "__index__", "__bool__", "__complex__"))
+
+
+DATA: Any = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
+"""What ``x.data`` is called in torch's graphs."""
+
+
+class TensorVariable(VariableTracker):
+    """A tensor of the traced program: a node of the graph."""
+
+    def __init__(self, node: torch.fx.Node, source: Source | None = None, cls: type = torch.Tensor) -> None:
+        self.node = node
+        self.source = source
+        self.cls = cls
+        self.path: Source | None = None
+        """Of an attribute of an input, as ``x.T``: where the program reads it again."""
+
+    @property
+    def example(self) -> torch.Tensor:
+        """The fake tensor: everything about the value but its data."""
+        return self.node.meta["example_value"]
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return "TensorVariable()"
+
+    def proxy(self) -> object:
+        return self.node
+
+    def hash_key(self) -> Hashable:
+        return ("tensor", id(self.example))
+
+    def truth(self, tracer: Tracer) -> bool:
+        raise breaks.unsupported(breaks.DATA_DEPENDENT_JUMP, f"attempted to jump with {self.describe()}")
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in CONSTANT_ATTRIBUTES:
+            return ConstantVariable(getattr(self.example, name))
+        if name == "shape":
+            return tracer.sizes(self, "size")
+        if name in GRAPH_ATTRIBUTES:
+            return self._view(tracer.apply(getattr, (self, ConstantVariable(name))), name)
+        if name == "data":
+            return self._view(tracer.apply(DATA, (self,)), name)
+        if name == "grad":
+            return self._grad(tracer)
+        if name == "grad_fn":
+            return self._grad_fn()
+        if name == "__class__":
+            return tracer.wrap(self.cls, None)
+        if not hasattr(torch.Tensor, name) and self.cls is torch.Tensor:
+            return self._custom_attribute(tracer, name)
+        if callable(getattr(self.cls, name, None)):
+            return TensorMethodVariable(self, name)
+        return super().get_attribute(tracer, name)
+
+    def _view(self, result: VariableTracker, name: str) -> VariableTracker:
+        if isinstance(result, TensorVariable) and self.source is not None:
+            result.path = AttrSource(self.source, name)
+        return result
+
+    def _grad(self, tracer: Tracer) -> VariableTracker:
+        if self.source is None:
+            return ConstantVariable(None)
+        real = tracer.real_value(self.source)
+        assert isinstance(real, torch.Tensor)
+        return tracer.wrap(real.grad, AttrSource(self.source, "grad"))
+
+    def _grad_fn(self) -> VariableTracker:
+        if self.example.grad_fn is None:
+            return ConstantVariable(None)
+        raise breaks.unsupported(breaks.GRAD_FN, "var_getattr grad_fn")
+
+    def _custom_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        overlay = tracer.side_effects.attribute(self, name)
+        if overlay is not None:
+            return overlay
+        if self.source is not None:
+            real = tracer.real_value(self.source)
+            has = hasattr(real, name)
+            tracer.guard(self.source, GuardKind.HASATTR, (name, has))
+            if has:
+                return tracer.wrap(getattr(real, name), AttrSource(self.source, name))
+        tracer.raise_exception(AttributeError, f"'Tensor' object has no attribute '{name}'")
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        if name == "data" and isinstance(value, TensorVariable):
+            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "Tensor.data = ...", name="Tensor")
+        if name == "requires_grad":
+            raise breaks.unsupported(breaks.REQUIRES_GRAD, "setattr(Tensor, 'requires_grad')")
+        if name == "grad" and self.source is not None:
+            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "Tensor.grad = ...", name="Tensor")
+        if hasattr(torch.Tensor, name):
+            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"Tensor.{name} = ...", name="Tensor")
+        tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        special = TENSOR_METHODS.get(name)
+        if special is not None:
+            result = special(tracer, self, arguments, keywords)
+            if result is not None:
+                return result
+        if name in NUMBER_METHODS:
+            return self._number(tracer, name)
+        if name in CONSTANT_METHODS and all(each.is_constant() for each in (*arguments, *keywords.values())):
+            values = [each.constant() for each in arguments]
+            named = {key: each.constant() for key, each in keywords.items()}
+            return tracer.constant_or_wrap(tracer.evaluate(getattr(self.example, name), values, named))
+        if not hasattr(self.cls, name):
+            return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
+        return tracer.apply_method(name, (self, *arguments), keywords)
+
+    def _number(self, tracer: Tracer, name: str) -> VariableTracker:
+        if not config.capture_scalar_outputs and not tracer.output.options.fullgraph:
+            raise breaks.unsupported(breaks.TENSOR_ITEM, f"call_method {self.describe()} {name} () {{}}")
+        return tracer.apply_method("item", (self,))
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        return tracer.apply(operator.getitem, (self, key))
+
+    def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        tracer.apply(operator.setitem, (self, key, value))
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        result = tracer.apply_method("__contains__", (self, item))
+        return result.truth(tracer)
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        if self.example.dim() == 0:
+            tracer.raise_exception(TypeError, "len() of a 0-d tensor")
+        return tracer.sizes(self, "size").get_item(tracer, ConstantVariable(0))
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return tracer.iterator(self.unpack(tracer))
+
+    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        if self.example.dim() == 0:
+            tracer.raise_exception(TypeError, "iteration over a 0-d tensor")
+        length = int(self.example.shape[0])  # a dynamic size is specialised: the loop is unrolled
+        return [self.get_item(tracer, ConstantVariable(index)) for index in range(length)]
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.node.op == "placeholder" and self.source is not None:
+            return FromSource(self.source)
+        return FromSource(self.path) if self.path is not None else reconstruction.graph_output(self.node)
+
+
+class TensorMethodVariable(VariableTracker):
+    """A bound method of a tensor, before it is called."""
+
+    def __init__(self, tensor: TensorVariable, name: str) -> None:
+        self.tensor = tensor
+        self.name = name
+
+    def python_type(self) -> type:
+        return type(torch.Tensor.sin)
+
+    def describe(self) -> str:
+        return f"GetAttrVariable({self.tensor.describe()}, {self.name})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return self.tensor.call_method(tracer, self.name, arguments, keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return reconstruction.attribute(reconstruction.recipe(self.tensor), self.name)
+
+
+class SymbolicVariable(VariableTracker):
+    """A number that stays symbolic: a size of a dynamic tensor, or computed from one."""
+
+    def __init__(self, node: torch.fx.Node, source: Source | None = None) -> None:
+        self.node = node
+        self.source = source
+
+    @property
+    def example(self) -> torch.SymInt | torch.SymFloat | torch.SymBool:
+        """The symbolic number."""
+        return self.node.meta["example_value"]
+
+    def python_type(self) -> type:
+        return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(self.example)]
+
+    def describe(self) -> str:
+        return "SymNodeVariable()"
+
+    def proxy(self) -> object:
+        return self.node
+
+    def hash_key(self) -> Hashable:
+        return self.specialise()
+
+    def specialise(self) -> int | float | bool:
+        """The concrete number, guarded from now on."""
+        convert: Callable[[object], int | float | bool] = self.python_type()
+        try:
+            return convert(self.example)
+        except Exception as error:
+            raise breaks.unsupported(
+                breaks.DATA_DEPENDENT_EXPRESSION, str(error), expression=str(self.example)
+            ) from error
+
+    def truth(self, tracer: Tracer) -> bool:
+        try:
+            return bool(self.example)
+        except Exception as error:
+            raise breaks.unsupported(breaks.DATA_DEPENDENT_JUMP, f"attempted to jump with {self.describe()}") from error
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return ConstantVariable(self.specialise()).get_attribute(tracer, name)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        source = self.source or reconstruction.tracer.output.inputs.origin(self.example)
+        if source is not None:
+            return FromSource(source)
+        if not isinstance(self.example, torch.SymFloat):
+            return reconstruction.graph_output(self.node)
+        # AOTAutograd makes constants of the floats that a graph returns; not so of tensors.
+        output = reconstruction.tracer.output
+        tensor = output.apply("call_function", torch.scalar_tensor, (self.node,), {"dtype": torch.float64})
+        return reconstruction.shared(self, lambda: Call(Attribute(reconstruction.graph_output(tensor), "item"), ()))
+
+
+Special = Callable[[Tracer, TensorVariable, Arguments, Keywords], "VariableTracker | None"]
+TENSOR_METHODS: dict[str, Special] = {}
+
+
+def _method(*names: str) -> Callable[[Special], Special]:
+    def register(function: Special) -> Special:
+        for name in names:
+            assert name not in TENSOR_METHODS, name
+            TENSOR_METHODS[name] = function
+        return function
+
+    return register
+
+
+def _size_of(name: str) -> Special:
+    def sizes(
+        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker | None:
+        everything = tracer.sizes(tensor, name)
+        dim = arguments[0] if arguments else keywords.get("dim")
+        if dim is None or (dim.is_constant() and dim.constant() is None):
+            return everything
+        index = dim.constant()
+        assert isinstance(index, int)
+        rank = tensor.example.dim()
+        if not -rank <= index < rank:
+            tracer.raise_exception(
+                IndexError,
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {index})",
+            )
+        return everything.get_item(tracer, dim)
+
+    return sizes
+
+
+TENSOR_METHODS["size"] = _size_of("size")
+TENSOR_METHODS["stride"] = _size_of("stride")
+
+
+@_method("numel", "nelement")
+def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    count = tensor.example.numel()
+    return ConstantVariable(count) if isinstance(count, int) else tracer.apply_method("numel", (tensor,))
+
+
+@_method("storage_offset")
+def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    offset = tensor.example.storage_offset()
+    if tensor.source is not None and isinstance(offset, int):
+        tracer.guard(SizeSource(tensor.source, "storage_offset"), GuardKind.EQUALS_MATCH, offset)
+    return ConstantVariable(offset) if isinstance(offset, int) else tracer.apply_method("storage_offset", (tensor,))
+
+
+@_method("is_inference")
+def _is_inference(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(breaks.IS_INFERENCE, "")
+
+
+@_method("tolist")
+def _tolist(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    if tensor.example.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
+        raise breaks.unsupported(breaks.TOLIST, f"call_method {tensor.describe()} to_list")
+    if tensor.example.dim() == 0:
+        return tracer.apply_method("item", (tensor,))
+    positions = map(ConstantVariable, range(int(tensor.example.shape[0])))
+    return tracer.list_of([tensor.get_item(tracer, each).call_method(tracer, "tolist", [], {}) for each in positions])
+
+
+@_method("backward")
+def _backward(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(
+        breaks.BACKWARD, f"call_method {tensor.describe()} backward {list(arguments)} {dict(keywords)}"
+    )
+
+
+@_method("requires_grad_")
+def _requires_grad(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    wanted = arguments[0].constant() if arguments else True
+    if tensor.example.requires_grad == wanted:
+        return tensor
+    raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
+
+
+@_method(
+    "register_hook",
+    "register_post_accumulate_grad_hook",
+    "retain_grad",
+    "data_ptr",
+    "untyped_storage",
+    "storage",
+    "numpy",
+    "__array__",
+    "__reduce_ex__",
+    "__deepcopy__",
+    "share_memory_",
+    "apply_",
+    "map_",
+    "pin_memory",
+    "__dlpack__",
+)
+def _untraced(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(
+        breaks.UNSUPPORTED_METHOD, f"a method of {tensor.describe()} that leaves the graph", name="this", type="Tensor"
+    )
+
+
+@_method("new_tensor")
+def _new_tensor(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    like = {"dtype": ConstantVariable(tensor.example.dtype), "device": ConstantVariable(tensor.example.device)}
+    return tracer.call(tracer.wrap(torch.tensor, None), arguments, {**like, **keywords})
+
+
+@_method("type")
+def _type(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    if not arguments and not keywords:
+        return ConstantVariable(tensor.example.type())
+    return None
+
+
+@_method("__getitem__")
+def _getitem(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    return tensor.get_item(tracer, arguments[0])
+
+
+@_method("__setitem__")
+def _setitem(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    tensor.set_item(tracer, arguments[0], arguments[1])
+    return ConstantVariable(None)
+
+
+@_method("__len__")
+def _len(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    return tensor.length(tracer)
+
+
+@_method("__iter__")
+def _iter(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    return tensor.iterate(tracer)

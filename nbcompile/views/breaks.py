@@ -1,0 +1,117 @@
+"""Distinct graph breaks with cause and cure, and the tree of frames they led to.
+
+    B1  Attempted to call function marked as skipped        ended 0/0
+        Explanation ... Hint ... Developer debug context ... your stack
+
+    0/0 f  lines 1-3, ended by B1
+      resumes 1/0  lines 3-5, carries y
+
+One break deep inside nested calls ends a frame per level; it is one cause, so
+it is told once, and the tree names it where it struck.
+
+In torch: torch/_guards.py and the graph-break registry hold the texts;
+TORCH_LOGS=graph_breaks prints them. Read next: nbcompile/views/kernels.py
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledFrame, Record, ResumeFunction, StackLine
+from nbcompile.views import facts
+from nbcompile.views.markup import Content, Limits, chip, code, fold, join, listing, prose, row, section, table, tag
+
+
+def render(record: Record, limits: Limits) -> Markup | None:
+    """The distinct breaks of a record."""
+    distinct = links.distinct_breaks(record)
+    if not distinct:
+        return None
+    shown, more = limits.cut(list(enumerate(distinct)))
+    parts = [_break(index, each) for index, each in shown]
+    ended = sum(len(each.frames) for each in distinct)
+    about = f"{len(distinct)} distinct, which ended {facts.count(ended, 'frame')}"
+    return section("breaks", "Graph breaks", parts, more, about=about, opened=True)
+
+
+def _break(index: int, each: links.DistinctBreak) -> Markup:
+    cause = each.cause
+    label = chip(facts.break_label(index), "warn")
+    ended = tag("small", f"{facts.break_ids(cause)} · ended ", facts.shortened(each.frames, 8))
+    title = (label, " ", tag("b", prose(cause.title)), " ", ended)
+    hints = [tag("li", prose(hint)) for hint in cause.hints]
+    why = (
+        ("Explanation", prose(cause.explanation) if cause.explanation else None),
+        ("Hint", tag("ul", hints) if hints else None),
+        ("While", cause.reason),
+        ("Developer debug context", code(cause.context) if cause.context else None),
+    )
+    told = tag("dl", [(tag("dt", term), tag("dd", said)) for term, said in why if said])
+    return fold(title, stack(cause.stack), told, opened=index < 5)
+
+
+def stack(lines: tuple[StackLine, ...]) -> Markup | None:
+    """The user's stack, innermost last, with carets below the expression."""
+    if not lines:
+        return None
+    shown: list[Content] = []
+    for line in lines:
+        shown.append(tag("small", f"{facts.place(line.file, line.line)}, in {line.function}\n"))
+        if line.code:
+            shown.append(f"  {line.code}\n")
+            underline = facts.carets(line)
+            shown.append(tag("b", f"  {underline}\n") if underline else None)
+    return tag("pre", tag("code", shown), class_="n-code n-stack", title=lines[-1].file)
+
+
+# --- the tree ----------------------------------------------------------------------------------
+
+
+def tree(record: Record, limits: Limits) -> Markup | None:
+    """The frames as a tree: below each, what its residual program called, in order."""
+    if not facts.is_tree(record):
+        return None
+    distinct = links.distinct_breaks(record)
+    roots, more = limits.cut(links.resume_tree(record))
+    items = tag("ul", [_item(record, root, distinct, limits) for root in roots], class_="n-tree")
+    causes = [_cause(index, each) for index, each in enumerate(distinct) if len(each.frames) > 1]
+    about = f"{facts.count(len(record.frames), 'frame')}: who called whom, and where each goes on"
+    return section("tree", "Resume tree", causes, items, more, about=about, opened=True)
+
+
+def _cause(index: int, each: links.DistinctBreak) -> Markup:
+    label, title = chip(facts.break_label(index), "warn"), prose(each.cause.title)
+    return tag("p", label, " ", title, f": one cause, {facts.count(len(each.frames), 'frame')} ended by it")
+
+
+def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBreak, ...], limits: Limits) -> Markup:
+    frame = node.frame
+    operators = links.operators(frame.graph)
+    role = (chip(node.role, "info" if node.role == "resumes" else ""), " ") if node.role else None
+    names = facts.shortened((facts.short_target(each.target) for each in operators), 3)
+    about = " · ".join(filter(None, (facts.span(record, frame), names)))
+    name = tag("b", frame.function)
+    title = (code(frame.id), " ", role, name, " ", tag("small", about), " ", _end(frame, distinct))
+    graph = tag("p", f"its graph: {facts.count(len(operators), 'operator')}")
+    ended = tag("p", facts.ended_by(frame, distinct))
+    resumes = [_resume(each, limits) for each in frame.resume_functions]
+    children, more = limits.cut(node.children)
+    below = tag("ul", [_item(record, child, distinct, limits) for child in children]) if children else None
+    return tag("li", fold(title, graph, ended, resumes), below, more)
+
+
+def _end(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> Markup:
+    if frame.status != "compiled":
+        return chip(frame.status, "bad" if frame.status == "failed" else "warn")
+    if frame.breaks:
+        return chip(facts.break_label(links.cause_of(frame.breaks[0], distinct)), "warn")
+    return chip("returns", "ok")
+
+
+def _resume(resume: ResumeFunction, limits: Limits) -> Markup:
+    rows = [row(tag("th", code(each.name)), each.kind, code(each.recipe)) for each in resume.carried]
+    branch = f" ({resume.branch})" if resume.branch else ""
+    carried = table("Live values carried over", ("value", "kind", "made by"), rows) if rows else None
+    source = listing(resume.source, limits=limits) if resume.source else None
+    return join((tag("p", "goes on at line ", resume.line, " in ", code(resume.name), branch), carried, source))

@@ -1,0 +1,306 @@
+"""What every view says of a record, worked out once for text and for HTML.
+
+    FailedGuard("0/0", "tensor 'x' size mismatch at index 0. expected 3, actual 4")
+    refusal(...)  ->  what="size of tensor x", dimension="0", expected="3", actual="4"
+
+In torch: nothing. Read next: nbcompile/views/text.py, the plainest reader of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nbcompile.record import links
+from nbcompile.record.model import Break, CompiledFrame, FailedGuard, Guard, Node, Record, StackLine
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def count(number: int, noun: str) -> str:
+    """``1 graph``, ``2 graphs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def place(file: str, line: int) -> str:
+    """``cell_3.py:7``: the file's own name and the line."""
+    name = file.replace("\\", "/").rpartition("/")[2]
+    return f"{name}:{line}" if name else f"line {line}"
+
+
+def readable(expression: str) -> str:
+    """An address as the user would write it: ``L['self'].weight`` is ``self.weight``."""
+    return re.sub(r"\b[LG]\['([A-Za-z_]\w*)'\]", r"\1", expression)
+
+
+_SHORT_DTYPES = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+    "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8", "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+
+
+def type_of(node: Node) -> str:
+    """``f32[4, 8]``, as torch annotates graphs; "" for what is no tensor."""
+    if node.shape is None:
+        return ""
+    dtype = node.dtype.removeprefix("torch.")
+    return f"{_SHORT_DTYPES.get(dtype, dtype)}[{', '.join(node.shape)}]"
+
+
+def short_target(target: str) -> str:
+    """The operator's own name: ``aten.add.Tensor`` and ``operator.add`` are ``add``."""
+    parts = target.split("(", maxsplit=1)[0].split(".")
+    if "aten" in parts or "prims" in parts:
+        return next((each for each in parts if each not in ("torch", "ops", "aten", "prims")), target)
+    return parts[-1] or target
+
+
+# --- a record in numbers -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number of the summary."""
+
+    number: int
+    noun: str
+    tone: str = ""
+    """``warn`` or ``bad`` where the number should be 0."""
+
+
+def tiles(record: Record) -> tuple[Tile, ...]:
+    """The summary in numbers. A number that should be 0 and is, is still shown: it is news."""
+    frames = record.frames
+    compiled = [each for each in frames if each.status == "compiled"]
+    graphs = [each.graph for each in compiled if each.graph is not None]
+    kernels = [kernel for each in frames if each.compiled_graph for kernel in each.compiled_graph.kernels]
+    breaks = links.distinct_breaks(record)
+    recompiles = sum(bool(each.failed_guards) or each.cause == "recompiled" for each in frames)
+    always = (
+        Tile(len(graphs), "graph"),
+        Tile(sum(len(links.operators(each)) for each in graphs), "operator"),
+        Tile(len(breaks), "graph break", "warn" if breaks else ""),
+        Tile(recompiles, "recompile", "warn" if recompiles else ""),
+        Tile(sum(len(each.guards) for each in compiled), "guard"),
+    )
+    sometimes = (
+        Tile(sum(each.language != "aten" for each in kernels), "kernel"),
+        Tile(sum(each.language == "aten" for each in kernels), "ATen call"),
+        Tile(sum(each.status == "skipped" for each in frames), "skipped frame", "warn"),
+        Tile(sum(each.status == "failed" for each in frames), "failed frame", "bad"),
+    )
+    return (*always, *(each for each in sometimes if each.number))
+
+
+def sentence(record: Record) -> str:
+    """The summary in words."""
+    if not record.frames:
+        return "Nothing was compiled: no call of the function was caught."
+    compiled = sum(each.status == "compiled" for each in record.frames)
+    breaks = links.distinct_breaks(record)
+    codes = len(links.entries(record))
+    if not compiled:
+        return "No frame was compiled: everything ran as plain Python."
+    if len(record.frames) == 1 and not breaks:
+        if record.frames[0].graph is None:
+            return "The whole function is one frame; no operator was met, so it has no graph."
+        return "The whole function is one frame and one graph."
+    said = f"{count(compiled, 'frame')} compiled, of {count(codes, 'code object')}"
+    if breaks:
+        ended = sum(len(each.frames) for each in breaks)
+        return f"{said}. {count(len(breaks), 'distinct graph break')} ended {count(ended, 'frame')}."
+    return f"{said}."
+
+
+def is_tree(record: Record) -> bool:
+    """Whether any frame led to another; recompiles alone make no tree."""
+    return any(node.children for node in links.resume_tree(record))
+
+
+def environment(record: Record) -> str:
+    """``Python 3.11.9 · torch 2.13.0 · ...``: what the record is true of."""
+    env = record.environment
+    known = (
+        ("Python", env.python),
+        ("torch", env.torch),
+        ("nbcompile", env.nbcompile),
+        ("", env.compiler),
+        ("", env.device),
+    )
+    return " · ".join(f"{name} {value}".strip() for name, value in known if value)
+
+
+# --- the user's source, line by line -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that happened at a line."""
+
+    kind: str
+    """``operators``, ``inlined``, ``break``, ``mutation``, ``resume`` or ``guards``."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's function and what became of it."""
+
+    number: int
+    code: str
+    notes: tuple[Note, ...]
+    nodes: tuple[str, ...]
+    """Captured nodes, by id."""
+    elsewhere: bool
+    """Not traced in this frame: before a resume function begins, or after a break."""
+
+
+def source_lines(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> tuple[SourceLine, ...]:
+    """The annotated source of a frame; empty where its source is unknown."""
+    if not frame.source:
+        return ()
+    notes = _notes(record, frame, found)
+    resumed = links.resumed_function(record, frame)
+    begins = resumed[1] if resumed else frame.first_line
+    code = enumerate(frame.source.rstrip("\n").split("\n"), frame.first_line)
+    return tuple(
+        SourceLine(
+            number, text, tuple(notes.get(number, ())), found.by_line.get(number, ()),
+            # Loops make "after the break" undecidable from lines alone; only what ran before is sure.
+            elsewhere=frame.first_line < number < begins and number not in notes,
+        )
+        for number, text in code
+    )  # fmt: skip
+
+
+def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dict[int, list[Note]]:
+    notes: dict[int, list[Note]] = {}
+
+    def add(line: int | None, kind: str, text: str) -> None:
+        if line is not None:
+            notes.setdefault(line, []).append(Note(kind, text))
+
+    resumed = links.resumed_function(record, frame)
+    if resumed:
+        add(resumed[1], "resume", f"resumes after {resumed[0].id} ended here")
+    nodes = {node.id: node for node in links.operators(frame.graph)}
+    for line, ids in found.by_line.items():
+        callees = dict.fromkeys(nodes[each].stack[-1].function for each in ids if _is_inlined(nodes[each], line))
+        if callees:
+            add(line, "inlined", "traced into " + ", ".join(callees))
+        add(line, "operators", shortened(short_target(nodes[each].target) for each in ids))
+    for mutation in frame.mutations:
+        add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {mutation.code}")
+    for each in frame.breaks:
+        add(links.own_line(frame, each.stack), "break", f"graph break: {each.title}")
+    guarded: dict[int, int] = {}
+    for guard in frame.guards:
+        line_of_guard = links.own_line(frame, guard.stack)
+        if line_of_guard is not None:
+            guarded[line_of_guard] = guarded.get(line_of_guard, 0) + 1
+    for line, number in guarded.items():
+        add(line, "guards", count(number, "guard"))
+    return notes
+
+
+def _is_inlined(node: Node, line: int) -> bool:
+    return len(node.stack) > 1 and node.stack[-1].line != line
+
+
+def shortened(names: Iterable[str], most: int = 5) -> str:
+    """``sin, mul, relu``; a long list ends in how many more there are."""
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
+
+
+# --- guards and refusals -----------------------------------------------------------------------
+
+
+def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], ...]:
+    """The guards by the value they are about, in order of first mention."""
+    groups: dict[str, list[Guard]] = {}
+    for guard in frame.guards:
+        groups.setdefault(guard.source, []).append(guard)
+    return tuple((source, tuple(guards)) for source, guards in groups.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one cache entry did not serve a call, taken apart."""
+
+    entry: str
+    what: str
+    expected: str
+    actual: str
+    dimension: str
+    condition: str
+    stack: tuple[StackLine, ...]
+
+
+_MISMATCH = re.compile(r"^(?:tensor )?(?P<what>.*?) (?P<aspect>size|stride) mismatch at index (?P<dim>\d+)\. ")
+_VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<actual>.*?)\.?$")
+
+
+def refusal(record: Record, failed: FailedGuard) -> Refusal:
+    """Take a failed guard's reason apart into what was expected and what came."""
+    mismatch, values = _MISMATCH.match(failed.reason), _VALUES.search(failed.reason)
+    guard = next(
+        (each for frame in record.frames for each in frame.guards if failed.guard and each.id == failed.guard), None
+    )
+    return Refusal(
+        failed.compile_id,
+        f"{mismatch['aspect']} of tensor {mismatch['what']}" if mismatch else failed.reason,
+        failed.expected or (values["expected"] if values else ""),
+        failed.actual or (values["actual"] if values else ""),
+        mismatch["dim"] if mismatch else "",
+        guard.condition if guard else "",
+        failed.stack or (guard.stack if guard else ()),
+    )
+
+
+# --- stacks and breaks -------------------------------------------------------------------------
+
+
+def carets(line: StackLine) -> str:
+    """The underline of the expression inside the line; "" where its columns are unknown."""
+    if 0 <= line.column < line.end_column:
+        return " " * line.column + "^" * (line.end_column - line.column)
+    return ""
+
+
+def break_label(index: int) -> str:
+    """How a distinct break is called on the page."""
+    return f"B{index + 1}"
+
+
+def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> str:
+    """How a frame ended, in words."""
+    match frame.status:
+        case "skipped":
+            return f"ran eagerly as a whole: {frame.skip_reason}" if frame.skip_reason else "ran eagerly as a whole"
+        case "failed":
+            return f"compilation failed: {frame.skip_reason}" if frame.skip_reason else "compilation failed"
+    if frame.breaks:
+        each = frame.breaks[0]
+        line = links.own_line(frame, each.stack)
+        at = f" at line {line}" if line is not None else ""
+        return f"ended by graph break {break_label(links.cause_of(each, distinct))}{at}"
+    return "ran to its return"
+
+
+def break_ids(each: Break) -> str:
+    """``NB0007 · GB0025``."""
+    return " · ".join(filter(None, (each.kind, each.gb_id)))
+
+
+def span(record: Record, frame: CompiledFrame) -> str:
+    """Which lines of the user's function a frame covers: ``lines 2-3``."""
+    if not frame.source:
+        return ""
+    last = frame.first_line + frame.source.rstrip("\n").count("\n")
+    resumed = links.resumed_function(record, frame)
+    first = resumed[1] if resumed else frame.first_line
+    stop = links.own_line(frame, frame.breaks[0].stack) if frame.breaks else None
+    end = stop if stop is not None and stop >= first else last
+    return f"lines {first}-{end}" if end > first else f"line {first}"

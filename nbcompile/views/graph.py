@@ -1,0 +1,110 @@
+"""The section of a graph: a picture, and the same as a table.
+
+The picture is an ``<img>``, so that it survives where scripts and inline SVG
+are stripped, and the page's script makes it selectable. The table twin says
+everything the picture says, for screen readers, for search, and for graphs
+too big to look at.
+
+In torch: torch/fx/passes/graph_drawer.py. Read next: nbcompile/views/source.py
+"""
+
+from __future__ import annotations
+
+import re
+
+from markupsafe import Markup
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledFrame, Graph
+from nbcompile.views import dot, facts, svg
+from nbcompile.views.markup import Limits, chip, code, fold, join, listing, row, section, table, tag
+
+_ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
+NO_LAYOUT = "No picture: neither pygraphviz nor a `dot` program was found. The table says the same."
+
+
+def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup:
+    """The captured graph of a frame."""
+    graph = frame.graph
+    if graph is None:
+        return section("graph", "FX graph", tag("p", "No operator was met, so there is no graph."), opened=True)
+    about = f"{facts.count(len(links.operators(graph)), 'operator')}, as captured"
+    return section("graph", "FX graph", body(frame.function, graph, found, limits), about=about, opened=True)
+
+
+def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
+    """Picture, table twin and code of any graph."""
+    drawn = picture(function, graph, found)
+    return join([
+        drawn or tag("p", NO_LAYOUT, class_="n-quiet"),
+        fold("Table", nodes_table(graph, found, limits), opened=drawn is None),
+        fold("Code", _program(graph, found, limits)) if graph.code else None,
+    ])  # fmt: skip
+
+
+def picture(function: str, graph: Graph, found: links.FrameLinks) -> Markup | None:
+    """The graph drawn; None if it is empty or nothing can lay it out."""
+    shown = dot.boxes(graph)
+    arrangement = dot.arrange(shown) if shown else None
+    if arrangement is None:
+        return None
+    names = tuple(node_names(found, *box.nodes) for box in shown)
+    inputs = sum(node.op == "placeholder" for node in graph.nodes)
+    alt = (
+        f"{graph.stage} graph of {function}: {facts.count(inputs, 'input')}, "
+        f"{facts.count(len(links.operators(graph)), 'operator')}; the table below lists them"
+    )
+    drawing = svg.draw(shown, arrangement, names)
+    folded = any(len(box.nodes) > 1 for box in shown)
+    note = tag("p", "Folded: one box stands for a run of operators of one line.", class_="n-quiet") if folded else None
+    return join([tag("div", tag("img", src=svg.data_url(drawing), alt=alt), class_="n-graph"), note])
+
+
+def nodes_table(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
+    """The nodes of a graph, one a row."""
+    nodes, more = limits.cut(graph.nodes)
+    rows = []
+    for node in nodes:
+        line = links.own_line(found.frame, node.stack)
+        what = chip(node.op) if node.op in ("placeholder", "output", "get_attr") else code(node.target)
+        source = (" ", code(facts.readable(node.source))) if node.source else None
+        rows.append(row(
+            tag("th", code(node.name)), (what, source), code(node.arguments),
+            facts.type_of(node), line or "",
+            nodes=node_names(found, node.id),
+        ))  # fmt: skip
+    head = ("node", "target", "arguments", "type", "line")
+    return join([table(f"Nodes of the {graph.stage} graph", head, rows), more])
+
+
+def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
+    """What the captured graph became: functional graphs of ATen operators."""
+    graphs = frame.compiled_graph.graphs if frame.compiled_graph else ()
+    if not graphs:
+        return None
+    parts = []
+    for graph in graphs:
+        title = (tag("b", graph.stage), f" {facts.count(len(links.operators(graph)), 'operator')}")
+        parts.append(fold(title, _program(graph, found, limits), opened=len(graphs) == 1))
+    return section("aten", "ATen graphs", parts, about="functional, decomposed; what lowering sees")
+
+
+def _program(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
+    """The code of a graph, each line linked to the node that it names: ``add: "f32[8]" = ...``."""
+    by_name = {node.name: node.id for node in graph.nodes}
+    assigned = [_ASSIGNED.match(line) for line in graph.code.split("\n")]
+    lines = [by_name.get(match[1], "") if match else "" for match in assigned]
+    return listing(graph.code, limits=limits, nodes=lambda index: node_names(found, lines[index]))
+
+
+def node_names(found: links.FrameLinks, *ids: str) -> str:
+    """The link words of the captured nodes behind some ids: ``n1 n4``.
+
+    Inside one frame the frame's own prefix says nothing, and outputs stay small.
+    """
+    return words(found.captured(*ids))
+
+
+def words(ids: tuple[str, ...]) -> str:
+    """Link words of captured node ids: what follows the compile id, without spaces."""
+    return " ".join(each.rpartition(".")[2].replace(" ", "_") for each in ids)

@@ -1,0 +1,152 @@
+"""A record as one self-contained fragment of HTML.
+
+    render(record)                  everything, the essentials open
+    render(record, "guards")        one section
+    render(record, ["graph"])       some
+
+It is read in three steps, each complete without the next: plain elements
+(``<details>``, tables, ``<pre>``, ``<img>``) that untrusted notebooks and
+readers without scripts keep; static/theme.css, for light, dark, print and
+forced colours; static/view.js, which links source lines, graph nodes and
+kernel lines. Nothing is fetched, nothing has an id, so it may stand anywhere,
+twice.
+
+In torch: tlparse makes pages of a whole run. Read next: the modules named in
+the imports, in page order.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from importlib import resources
+
+from markupsafe import Markup
+from pygments.lexers import JavascriptLexer
+from pygments.token import Comment, Whitespace
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledFrame, Record
+from nbcompile.views import breaks, facts, graph, guards, kernels, sections, source
+from nbcompile.views.markup import Limits, chip, code, join, tag
+
+HARD_LIMIT = 512_000
+"""Bytes of one output. A notebook is saved with all of them, and again on each save."""
+_DETAIL = (
+    Limits(rows=2000, frames=200),
+    Limits(rows=400, frames=40, characters=500),
+    Limits(rows=80, frames=15, characters=200),
+    Limits(rows=15, frames=5, characters=100),
+)
+"""Tried in order until the output fits. More than 2000 rows of one table never do."""
+
+
+def render(
+    record: Record, show: str | Iterable[str] | None = None, *, assets: bool = True, limit: int | None = HARD_LIMIT
+) -> str:
+    """The chosen sections; without ``assets``, styles and script are left to the page around.
+
+    With a ``limit`` in bytes, long things are shortened (and say so) until the output fits.
+    """
+    wanted = sections.chosen(show)
+    # Marks the fragment for older or newer scripts on the same page: each leaves the others' alone.
+    around = (styles(), script()) if assets else (Markup(), Markup())
+    for limits in (Limits(),) if limit is None else _DETAIL:
+        shown = limits.shorten(record) if limits in _DETAIL[1:] else record
+        body = tag("div", _head(shown, wanted, limits), _sections(shown, wanted, limits), class_="nbc")
+        page = str(join((around[0], body, around[1])))
+        if limit is None or len(page.encode()) <= limit:
+            return page
+    note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
+    return str(join((around[0], tag("div", _head(shown, ("summary",), _DETAIL[-1]), note, class_="nbc"), around[1])))
+
+
+def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
+    title = tag("p", tag("b", "nbcompile"), " ", code(record.function), class_="n-title")
+    if "summary" not in wanted:
+        return tag("header", title)
+    shortened = limits in _DETAIL[1:]
+    return tag(
+        "header",
+        title,
+        tag("ul", [_tile(each) for each in facts.tiles(record)], class_="n-tiles") if record.frames else None,
+        tag("p", facts.sentence(record)),
+        tag("p", "Shortened to stay small: the full report has everything.", class_="n-callout") if shortened else None,
+        tag("p", facts.environment(record), class_="n-quiet"),
+    )
+
+
+def _tile(tile: facts.Tile) -> Markup:
+    noun = tile.noun if tile.number == 1 else f"{tile.noun}s"
+    return tag("li", tag("b", tile.number), f" {noun}", class_=f"n-{tile.tone}" if tile.tone else None)
+
+
+def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
+    whole = {"tree": breaks.tree, "breaks": breaks.render, "recompilations": guards.recompilations}
+    parts = [make(record, limits) for name, make in whole.items() if name in wanted]
+    if not any(name in wanted for name in sections.FRAME_SECTIONS):
+        return join(parts)
+    shown = record.frames[: limits.frames]
+    parts += [_frame(record, frame, wanted, limits, opened=index == 0) for index, frame in enumerate(shown)]
+    hidden = len(record.frames) - len(shown)
+    more = f"… and {facts.count(hidden, 'more frame')}: see the full report."
+    return join((parts, tag("p", more, class_="n-more") if hidden else None))
+
+
+_STATUS = {"compiled": "ok", "skipped": "warn", "failed": "bad"}
+
+
+def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits: Limits, *, opened: bool) -> Markup:
+    """One frame; on a wide page its graph stands beside all the rest."""
+    found = links.frame_links(frame)
+    make = {
+        "source": lambda: source.render(record, frame, found, limits),
+        "graph": lambda: graph.render(frame, found, limits),
+        "guards": lambda: guards.render(frame, found, limits),
+        "residual": lambda: source.residual(frame, limits),
+        "aten": lambda: graph.aten(frame, found, limits),
+        "kernels": lambda: kernels.render(frame, found, limits),
+        "timings": lambda: kernels.timings(record, frame),
+    }
+    made = [make[name]() for name in wanted if name in make]
+    status = chip(frame.status, _STATUS.get(frame.status, ""))
+    end = facts.ended_by(frame, links.distinct_breaks(record))
+    name = tag("b", frame.function)
+    title = (code(frame.id), " ", name, " ", status, " ", tag("small", f"{frame.cause}, {end}"))
+    body = tag("div", made, class_="n-split")
+    return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)
+
+
+# --- styles and script -------------------------------------------------------------------------
+
+
+@functools.cache
+def styles() -> Markup:
+    """theme.css as an element, without its comments and spaces."""
+    text = re.sub(r"/\*.*?\*/", "", _static("theme.css"), flags=re.DOTALL)
+    text = re.sub(r"\s+", " ", text)
+    text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
+    return tag("style", Markup(text.replace(";}", "}").strip()))
+
+
+@functools.cache
+def script() -> Markup:
+    """view.js as an element, without its comments and spaces (its names are left readable)."""
+    kept: list[str] = []
+    tokens = [(kind, value) for kind, value in JavascriptLexer().get_tokens(_static("view.js")) if kind not in Comment]
+    for index, (kind, value) in enumerate(tokens):
+        if kind not in Whitespace or not kept:
+            kept.append(value if kind not in Whitespace else "")
+        elif "\n" in value:
+            kept.append("" if kept[-1].endswith(("\n", "{", ";", ",", "(")) else "\n")
+        elif _WORD.match(kept[-1][-1:]) and index + 1 < len(tokens) and _WORD.match(tokens[index + 1][1]):
+            kept.append(" ")
+    return tag("script", Markup("".join(kept)))
+
+
+_WORD = re.compile(r"[\w$]")
+
+
+def _static(name: str) -> str:
+    return resources.files("nbcompile.views").joinpath("static", name).read_text(encoding="utf-8")

@@ -1,0 +1,102 @@
+"""From buffers to generated code: loop IR, fusion ledger, kernels, wrapper, times.
+
+In torch: TORCH_LOGS=output_code,fusion,ir_pre_fusion print these apart.
+Read next: nbcompile/views/report.py
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledFrame, CompiledGraph, Kernel, Record
+from nbcompile.views import facts
+from nbcompile.views.graph import node_names, words
+from nbcompile.views.markup import Limits, chip, code, fold, join, listing, row, section, table, tag
+
+_LANGUAGES = {"cpp": "C++", "triton": "Triton", "aten": "ATen"}
+
+
+def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
+    """What the backend made of a frame's graph."""
+    compiled = frame.compiled_graph
+    if compiled is None:
+        return None
+    kernels, more = limits.cut(compiled.kernels)
+    names = {node.id: node.name for node in frame.graph.nodes} if frame.graph else {}
+    parts = (
+        [tag("p", note, class_="n-callout") for note in compiled.notes],
+        [_kernel(each, found, names, limits, opened=len(kernels) == 1) for each in kernels], more,
+        _fusions(compiled, found, limits), _buffers(compiled, found, limits),
+        fold("Wrapper: allocates and launches", listing(compiled.wrapper, limits=limits)) if compiled.wrapper else None,
+    )  # fmt: skip
+    generated = sum(each.language != "aten" for each in compiled.kernels)
+    counts = (facts.count(generated, "generated kernel"), facts.count(len(compiled.kernels) - generated, "ATen call"))
+    about = ", ".join((*counts, f"backend {compiled.backend}"))
+    return section("kernels", "Kernels", parts, about=about)
+
+
+def _kernel(kernel: Kernel, found: links.FrameLinks, names: dict[str, str], limits: Limits, *, opened: bool) -> Markup:
+    origins = found.captured(kernel.id)
+    computed = facts.shortened((names.get(each, each) for each in origins), 8)
+    about = "; ".join(filter(None, (f"computes {computed}" if computed else "", kernel.reason)))
+    language = chip(_LANGUAGES.get(kernel.language, kernel.language))
+    title = (tag("b", kernel.name), " ", language, " ", tag("small", about))
+    if not kernel.source:
+        return tag("p", title, data_n=words(origins))
+    by_line = links.kernel_line_nodes(found, kernel)
+    program = listing(kernel.source, kernel.language, limits, lambda index: words(by_line.get(index + 1, ())))
+    return fold(title, program, opened=opened)
+
+
+def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:
+    if not compiled.fusions:
+        return None
+    decisions, more = limits.cut(compiled.fusions)
+    rows = [
+        row(code(each.first), code(each.second),
+            chip("fused", "ok") if each.fused else chip("apart"), each.reason,
+            nodes=node_names(found, each.first, each.second))
+        for each in decisions
+    ]  # fmt: skip
+    fused = sum(each.fused for each in compiled.fusions)
+    title = f"Fusion ledger: {fused} fused, {len(compiled.fusions) - fused} apart"
+    return fold(
+        title, table("Which buffers share a loop nest, and why", ("first", "second", "verdict", "reason"), rows), more
+    )
+
+
+def _buffers(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:
+    if not compiled.buffers:
+        return None
+    buffers, more = limits.cut(compiled.buffers)
+    rows = [
+        row(tag("th", code(each.name)), chip(each.kind), f"{each.dtype}[{', '.join(each.shape)}]",
+            tag("pre", tag("code", each.body)), nodes=node_names(found, each.id))
+        for each in buffers
+    ]  # fmt: skip
+    title = f"Loop-level IR: {facts.count(len(compiled.buffers), 'buffer')}"
+    return fold(title, table("Buffers of the loop-level IR", ("buffer", "kind", "type", "body"), rows), more)
+
+
+def timings(record: Record, frame: CompiledFrame) -> Markup | None:
+    """How long each stage took, as numbers and bars."""
+    own = [each for each in record.timings if each.frame == frame.id]
+    if not own:
+        return None
+    longest = f"{max(each.seconds for each in own) or 1.0:.4g}"
+    rows = [
+        row(
+            tag("th", each.stage),
+            f"{each.seconds * 1e3:.2f} ms",
+            tag("meter", max=longest, value=f"{each.seconds:.4g}"),
+        )
+        for each in own
+    ]
+    total = sum(each.seconds for each in own)
+    return section(
+        "timings",
+        "Timings",
+        table("Time of each stage", ("stage", "time", ""), rows),
+        about=join(f"{total * 1e3:.1f} ms in all"),
+    )

@@ -1,0 +1,210 @@
+"""The few words of HTML that the views are written in.
+
+    tag("td", "a < b", class_="n-x", colspan=2)   <td class="n-x" colspan="2">a &lt; b</td>
+
+Everything that is no Markup is escaped, here and nowhere else, so no view can
+forget it. Fragments carry no ``id``: an output may stand twice on one page.
+Links between things are the words of ``data-n``, looked up inside one frame.
+
+In torch: nothing. Read next: nbcompile/views/html.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from markupsafe import Markup, escape
+from pygments.lexer import Lexer
+from pygments.lexers import CppLexer, PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
+
+Content = Any
+"""Text (escaped), Markup, None (nothing), or an iterable of these."""
+_EMPTY = frozenset({"img", "br", "rect", "path", "meta", "input"})
+Item = TypeVar("Item")
+
+
+def tag(name: str, /, *content: Content, **attributes: object) -> Markup:
+    """One element. ``class_`` is class, ``data_n`` is data-n; None and False leave an attribute out."""
+    words = [name]
+    for key, value in attributes.items():
+        if value is True:
+            words.append(key.rstrip("_").replace("_", "-"))
+        elif value is not None and value is not False and value != "":
+            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(value)}"')
+    opening = " ".join(words)
+    if name in _EMPTY:
+        return Markup(f"<{opening}/>")
+    return Markup(f"<{opening}>{join(content)}</{name}>")
+
+
+def join(content: Content) -> Markup:
+    """Content in a row."""
+    if content is None:
+        return Markup()
+    if isinstance(content, Markup):
+        return content
+    if isinstance(content, (str, int, float)):
+        return escaped(str(content))
+    return Markup().join(map(join, content))
+
+
+def escaped(text: str) -> Markup:
+    """Text between elements. Unlike in attributes, quotes are harmless here and stay short."""
+    return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+
+
+# --- how much is shown -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a long thing is shown; what is left out is always said."""
+
+    rows: int = 1_000_000
+    frames: int = 1_000_000
+    characters: int = 100_000_000
+    """Of one line of any text."""
+
+    def cut(self, items: Sequence[Item]) -> tuple[Sequence[Item], Markup | None]:
+        """The items to show and, where some are left out, a line that says so."""
+        hidden = len(items) - self.rows
+        return items[: self.rows], tag(
+            "p", f"… and {hidden} more: see the full report.", class_="n-more"
+        ) if hidden > 0 else None
+
+    def shorten(self, value: Item) -> Item:
+        """A record (or a part of one) whose lines of text are all clipped, visibly."""
+        match value:
+            case str():
+                return "\n".join(self._clip(line) for line in value.split("\n"))  # type: ignore[return-value]
+            case tuple():
+                return tuple(map(self.shorten, value))  # type: ignore[return-value]
+            case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                parts = {each.name: self.shorten(getattr(value, each.name)) for each in dataclasses.fields(value)}
+                return dataclasses.replace(value, **parts)
+        return value
+
+    def _clip(self, line: str) -> str:
+        return line if len(line) <= self.characters else line[: self.characters] + " …"
+
+
+# --- pieces ------------------------------------------------------------------------------------
+
+
+def section(name: str, title: str, *body: Content, about: Content = "", opened: bool = False) -> Markup:
+    """A titled part that folds."""
+    heading = tag("summary", tag("b", title), " ", tag("small", about) if about else None)
+    return tag("details", heading, body, data_s=name, open=opened)
+
+
+def fold(title: Content, *body: Content, opened: bool = False) -> Markup:
+    """A smaller part that folds, inside a section."""
+    return tag("details", tag("summary", title), body, open=opened)
+
+
+def chip(text: str, tone: str = "") -> Markup:
+    """A word on a ground: ``ok``, ``warn``, ``bad`` or plain."""
+    return tag("span", text, class_=f"n-chip n-{tone}" if tone else "n-chip")
+
+
+def prose(text: str) -> Content:
+    """Text in which `code` stands between backticks, as in torch's messages."""
+    return [code(part) if index % 2 else part for index, part in enumerate(text.split("`"))]
+
+
+def code(text: str) -> Markup:
+    """A short piece of code inside prose."""
+    return tag("code", text)
+
+
+def table(caption: Content, head: Sequence[str], rows: Iterable[Content]) -> Markup:
+    """A table with its header; ``rows`` are ``<tr>`` elements."""
+    heads = [tag("th", each) for each in head]
+    parts = (tag("caption", caption), tag("thead", tag("tr", heads)), tag("tbody", rows))
+    return tag("div", tag("table", parts), class_="n-scroll")
+
+
+def row(*cells: Content, nodes: str = "") -> Markup:
+    """A row of a table, linked to nodes."""
+    return tag("tr", [each if _is_cell(each) else tag("td", each) for each in cells], data_n=nodes)
+
+
+def _is_cell(content: Content) -> bool:
+    return isinstance(content, Markup) and content.startswith(("<td", "<th"))
+
+
+# --- highlighted code --------------------------------------------------------------------------
+
+_CLASSES: tuple[tuple[_TokenType, str], ...] = (
+    (Comment, "c"), (Keyword, "k"), (Operator.Word, "k"), (String, "s"), (Number, "m"),
+    (Name.Function, "nf"), (Name.Builtin, "nb"), (Name.Decorator, "nd"),
+)  # fmt: skip
+
+
+def listing(
+    text: str, language: str = "python", limits: Limits | None = None, nodes: Callable[[int], str] | None = None
+) -> Markup:
+    """Highlighted code; ``nodes(i)`` links line i (from 0).
+
+    A linked line is an element of its own, so that it can be selected.
+    """
+    kept, more = (limits or Limits()).cut(text.rstrip("\n").split("\n"))
+    lines = highlighted("\n".join(kept), language)
+    shown = []
+    for index, line in enumerate(lines):
+        linked = nodes(index) if nodes else ""
+        shown.append(tag("span", line, "\n", data_n=linked) if linked else join((line, "\n")))
+    return join((tag("pre", tag("code", shown), class_="n-code"), more))
+
+
+def highlighted(text: str, language: str = "python") -> list[Markup]:
+    """The lines of a program, with Pygments' short class names; few kinds, so output stays small."""
+    text = text.rstrip("\n")
+    lines: list[list[tuple[str, str]]] = [[]]
+    for name, value in _tokens(text, language):
+        for index, part in enumerate(value.split("\n")):
+            if index:
+                lines.append([])
+            if part:
+                lines[-1].append((name if part.strip() else "", part))
+    # The lexers end the text in a newline of their own.
+    return [_line(parts) for parts in lines[: text.count("\n") + 1]]
+
+
+def _line(parts: list[tuple[str, str]]) -> Markup:
+    """Neighbours of one kind in one element."""
+    runs = (
+        (name, "".join(part for _, part in run)) for name, run in itertools.groupby(parts, key=lambda part: part[0])
+    )
+    return join(tag("span", part, class_=name) if name else part for name, part in runs)
+
+
+def _tokens(text: str, language: str) -> Iterator[tuple[str, str]]:
+    lexer = _lexer(language)
+    if lexer is None:
+        yield "", text
+        return
+    for kind, value in lexer.get_tokens(text):
+        yield _class_of(kind), value
+
+
+@functools.cache
+def _class_of(kind: _TokenType) -> str:
+    return next((name for parent, name in _CLASSES if kind in parent), "")
+
+
+@functools.cache
+def _lexer(language: str) -> Lexer | None:
+    options = {"stripnl": False, "ensurenl": True}
+    match language:
+        case "python" | "triton":
+            return PythonLexer(**options)
+        case "cpp":
+            return CppLexer(**options)
+    return None

@@ -1,0 +1,42 @@
+"""The sections that a view can show, and their order on the page.
+
+    chosen(None)                  every section
+    chosen("guards")              one
+    chosen(["graph", "guards"])   some; always shown in the order of SECTIONS
+
+In torch: nothing. Read next: nbcompile/views/facts.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SECTIONS = {
+    "summary": "what was compiled, in numbers",
+    "tree": "the frames as a tree: calls and resume functions",
+    "breaks": "distinct graph breaks, with cause and cure",
+    "recompilations": "which guard refused, what it wanted, what came",
+    "source": "your source, line by line: what happened to it",
+    "graph": "the captured FX graph",
+    "guards": "what must hold for the compiled code to run again",
+    "residual": "the Python that runs in the function's place",
+    "aten": "the functional ATen graphs",
+    "kernels": "loop-level IR, fusion decisions, generated code",
+    "timings": "how long each stage took",
+}
+
+FRAME_SECTIONS = ("source", "graph", "guards", "residual", "aten", "kernels", "timings")
+
+
+def chosen(show: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The sections asked for, in page order; all of them for None.
+
+    Raises:
+        ValueError: a name that is no section; the message lists those there are.
+    """
+    if show is None:
+        return tuple(SECTIONS)
+    wanted = [show] if isinstance(show, str) else list(show)
+    if unknown := [each for each in wanted if each not in SECTIONS]:
+        raise ValueError(f"no section is named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    return tuple(each for each in SECTIONS if each in wanted)

@@ -1,0 +1,66 @@
+"""The user's function, each line with what became of it, and the residual program.
+
+    2   y = torch.sin(x) * scale     sin, mul   3 guards
+    3   torch.save(y, "foo.pt")      graph break: ...
+
+In torch: nothing; the reader of TORCH_LOGS joins these by hand.
+Read next: nbcompile/views/guards.py
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledFrame, Record
+from nbcompile.views import facts
+from nbcompile.views.graph import words
+from nbcompile.views.markup import Limits, chip, code, fold, highlighted, join, listing, row, section, table, tag
+
+_INFO = "n-note n-info"
+_LOOKS = {"operators": "n-note n-op", "break": "n-note n-warn", "mutation": _INFO, "inlined": _INFO, "resume": _INFO}
+
+
+def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup:
+    """The annotated source of a frame."""
+    lines = facts.source_lines(record, frame, found)
+    where = facts.place(frame.file, frame.first_line)
+    if not lines:
+        return section(
+            "source", "Source", tag("p", "The source of this function is not known."), about=where, opened=True
+        )
+    shown, more = limits.cut(list(zip(lines, highlighted(frame.source), strict=True)))
+    drawn = tag("pre", tag("code", [_line(line, text) for line, text in shown]), class_="n-code n-src")
+    return section("source", "Source", drawn, more, _inlined(frame, limits), about=where, opened=True)
+
+
+def _line(line: facts.SourceLine, text: Markup) -> Markup:
+    # Without styles this reads "  3  code   # note; note": one line of text, whatever strips the page.
+    notes = [tag("span", note.text, class_=_LOOKS.get(note.kind, "n-note")) for note in line.notes]
+    tail = tag("em", Markup("  # "), Markup("; ").join(notes)) if notes else None
+    state = "n-broken" if any(note.kind == "break" for note in line.notes) else "n-past" if line.elsewhere else ""
+    return tag(
+        "span", tag("i", f"{line.number:>3} "), tag("span", text), tail, "\n", class_=state, data_n=words(line.nodes)
+    )
+
+
+def _inlined(frame: CompiledFrame, limits: Limits) -> Markup | None:
+    if not frame.inlined:
+        return None
+    names, more = limits.cut(frame.inlined)
+    items = [tag("li", code(each)) for each in names]
+    return fold(facts.count(len(frame.inlined), "function") + " traced into", tag("ul", items), more)
+
+
+def residual(frame: CompiledFrame, limits: Limits) -> Markup | None:
+    """The program that runs in the function's place, and the effects it replays."""
+    if not frame.residual:
+        return None
+    rows = [
+        row(tag("th", code(facts.readable(each.target))), chip(each.kind), code(each.code)) for each in frame.mutations
+    ]
+    effects = table("Side effects that it replays", ("object", "kind", "statement"), rows) if rows else None
+    return section(
+        "residual", "Residual program", join((listing(frame.residual, limits=limits), effects)),
+        about="the Python that runs in the function's place",
+    )  # fmt: skip

@@ -1,0 +1,167 @@
+// Makes a view interactive: links between source lines, graph boxes, table rows and kernel lines; filter; print.
+// Everything is legible without it. It may run any number of times on a page: each output is set up once.
+(() => {
+"use strict";
+
+// --- small things ------------------------------------------------------------------------------
+
+const element = (name, properties) => Object.assign(document.createElement(name), properties);
+const all = (root, selector) => [...root.querySelectorAll(selector)];
+const ids = node => node.dataset.n.split(" ");
+const frameOf = node => node.closest("[data-f]");
+
+// --- pictures: an <img> becomes the drawing itself, so that its boxes can be selected --------------
+
+const openPicture = image => {
+  const bytes = Uint8Array.from(atob(image.src.split(",")[1]), letter => letter.charCodeAt(0));
+  const drawing = new DOMParser().parseFromString(new TextDecoder().decode(bytes), "image/svg+xml").documentElement;
+  if (drawing.localName !== "svg") return;
+  all(drawing, "style,script").forEach(each => each.remove());
+  drawing.setAttribute("role", "group");
+  drawing.setAttribute("aria-label", image.alt);
+  image.replaceWith(document.importNode(drawing, true));
+};
+
+// --- links: things that share a word of data-n, inside one frame -----------------------------------
+
+const mark = (frame, name, words) => {
+  for (const node of all(frame, "[data-n]")) {
+    const on = words.length > 0 && ids(node).some(each => words.includes(each));
+    node.classList.toggle(name, on);
+    if (name === "n-on") on ? node.setAttribute("aria-current", "true") : node.removeAttribute("aria-current");
+  }
+};
+
+const counted = (number, noun) => number ? [`${number} ${noun}${number === 1 ? "" : "s"}`] : [];
+
+const describe = frame => [
+  ...counted(all(frame, ".n-src .n-on").length, "source line"),
+  ...counted(all(frame, "svg .n-on").length, "graph node"),
+  ...counted(all(frame, '[data-s="kernels"] pre .n-on').length, "kernel line"),
+].join(" · ");
+
+// Brings what was selected into view inside its own pane; the page itself stays where it is.
+const reveal = frame => {
+  for (const pane of all(frame, ".n-code,.n-scroll,.n-graph")) {
+    const first = pane.querySelector(".n-on");
+    if (!first || pane.contains(document.activeElement)) continue;
+    const box = first.getBoundingClientRect(), room = pane.getBoundingClientRect();
+    if (box.top < room.top || box.bottom > room.bottom) pane.scrollTop += box.top - room.top - room.height / 2;
+    if (box.left < room.left || box.right > room.right) pane.scrollLeft += box.left - room.left - room.width / 2;
+  }
+};
+
+const setUpLinks = (root, status) => {
+  const select = node => {
+    const frame = frameOf(node), again = node.getAttribute("aria-current") && frame.dataset.on === node.dataset.n;
+    const words = again ? [] : ids(node);
+    all(root, "[data-f]").forEach(each => mark(each, "n-on", each === frame ? words : []));
+    frame.dataset.on = words.join(" ");
+    status.textContent = words.length ? describe(frame) : "";
+    reveal(frame);
+  };
+  const clear = () => {
+    all(root, "[data-f]").forEach(each => mark(each, "n-on", []));
+    status.textContent = "";
+  };
+  const linked = event => {
+    const node = event.target.closest("[data-n]");
+    return node && frameOf(node) ? node : null;
+  };
+  root.addEventListener("mouseover", event => {
+    const node = linked(event);
+    all(root, "[data-f]").forEach(each => {
+      if (node ? each === frameOf(node) : each.querySelector(".n-hi")) mark(each, "n-hi", node ? ids(node) : []);
+    });
+  });
+  root.addEventListener("mouseleave", () => all(root, ".n-hi").forEach(each => each.classList.remove("n-hi")));
+  root.addEventListener("click", event => {
+    const node = linked(event);
+    if (node && getSelection().isCollapsed) select(node);
+  });
+  root.addEventListener("keydown", event => {
+    if (event.key === "Escape") clear();
+    const node = linked(event);
+    if (!node || node !== event.target) return;
+    if (event.key === "Enter" || event.key === " ") select(node);
+    else if (!step(node, event.key)) return;
+    event.preventDefault();
+  });
+};
+
+// --- keys: each pane is one tab stop, arrows go on from there ---------------------------------------
+
+const PANES = ".n-code,svg,tbody";
+const stops = pane => all(pane, "[data-n]").filter(each => !each.hidden);
+
+const setUpKeys = root => {
+  for (const pane of all(root, PANES)) stops(pane).forEach((each, index) => each.setAttribute("tabindex", index ? -1 : 0));
+};
+
+const MOVES = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -1e9, End: 1e9 };
+
+const step = (node, key) => {
+  const nodes = stops(node.closest(PANES));
+  if (!(key in MOVES)) return false;
+  const next = nodes[Math.min(Math.max(nodes.indexOf(node) + MOVES[key], 0), nodes.length - 1)];
+  node.setAttribute("tabindex", -1);
+  next.setAttribute("tabindex", 0);
+  next.focus();
+  return true;
+};
+
+// --- tools: unfold, fold, filter ----------------------------------------------------------------------
+
+const setUpTools = root => {
+  const tools = element("div", { className: "n-tools" });
+  const status = element("p", { className: "n-status" });
+  status.setAttribute("role", "status");
+  const button = (text, open) => element("button", {
+    type: "button", textContent: text,
+    onclick: () => all(root, "details").forEach(each => { each.open = open(each); }),
+  });
+  const usual = new Set(all(root, "details[open]"));
+  if (root.querySelector("details")) tools.append(button("Unfold all", () => true), button("Fold", each => usual.has(each)));
+  if (all(root, "tbody tr").length > 8) {
+    const field = element("input", { type: "search", placeholder: "Filter rows" });
+    field.setAttribute("aria-label", "Filter the rows of all tables");
+    field.addEventListener("input", () => filter(root, field.value.trim().toLowerCase(), status));
+    tools.append(field);
+  }
+  tools.append(status);
+  const head = root.querySelector("header");
+  head ? head.after(tools) : root.prepend(tools);
+  return status;
+};
+
+const filter = (root, text, status) => {
+  let found = 0;
+  for (const row of all(root, "tbody tr")) {
+    row.hidden = !row.textContent.toLowerCase().includes(text);
+    if (row.hidden || !text) continue;
+    found += 1;
+    for (let up = row.closest("details"); up && root.contains(up); up = up.parentElement.closest("details")) up.open = true;
+  }
+  status.textContent = text ? `${found} row${found === 1 ? "" : "s"} found` : "";
+};
+
+// --- print: paper cannot unfold -----------------------------------------------------------------------
+
+const setUpPrint = root => {
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = all(root, "details:not([open])");
+    opened.forEach(each => { each.open = true; });
+  });
+  addEventListener("afterprint", () => opened.splice(0).forEach(each => { each.open = false; }));
+};
+
+for (const root of document.querySelectorAll(".nbc:not([data-up])")) {
+  root.dataset.up = "1";
+  all(root, ".n-graph img").forEach(openPicture);
+  const status = setUpTools(root);
+  setUpLinks(root, status);
+  setUpKeys(root);
+  setUpPrint(root);
+}
+})();

@@ -1,0 +1,78 @@
+"""An arrangement of boxes as SVG that is at home on light and dark pages.
+
+    Arrangement(...) -> <svg viewBox="0 0 180 240"><g class="n-b n-input" data-n="n0">...
+
+The same drawing serves twice. In an ``<img>`` it is a picture that colours
+itself by the reader's preference (the ``<style>`` inside); the page's script
+then puts it into the page itself, without that style, where theme.css
+colours it and each box can be selected.
+
+In torch: nothing. Read next: nbcompile/views/graph.py
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+
+from markupsafe import Markup
+
+from nbcompile.views.dot import Arrangement, Box
+from nbcompile.views.markup import tag
+
+_STYLE = Markup(
+    ":root{color-scheme:light dark}text{font:600 12px Menlo,Consolas,'DejaVu Sans Mono',monospace;text-anchor:middle;"
+    "fill:light-dark(#1c2330,#e4e8ef)}.n-d{font-size:10.3px;font-weight:400;opacity:.75}"
+    "rect,path{fill:light-dark(#fff,#20252e);stroke:light-dark(#98a1b0,#6b7686);rx:7px}"
+    "path{fill:none}.n-a{fill:#8a93a3}"
+    ".n-input rect{fill:light-dark(#e9effc,#1d2a45)}.n-output rect{fill:light-dark(#e6f4eb,#18301f)}"
+)
+_MARGIN = 6
+
+
+def draw(shown: tuple[Box, ...], arrangement: Arrangement, names: tuple[str, ...]) -> Markup:
+    """The SVG; ``names[i]`` is the space-separated link ids of box i."""
+    wide, high = math.ceil(arrangement.width + 2 * _MARGIN), math.ceil(arrangement.height + 2 * _MARGIN)
+    arrows = [_arrow(curve) for _, _, curve in arrangement.arrows]
+    # All curves are one path and all heads another: no arrow is ever addressed alone, and it is half the size.
+    curves, heads = ("".join(parts) for parts in zip(*arrows, strict=True)) if arrows else ("", "")
+    drawn = [_box(*each) for each in zip(shown, arrangement.centres, names, strict=True)]
+    size = {"width": wide, "height": high, "viewBox": f"{-_MARGIN} {-_MARGIN} {wide} {high}"}
+    paths = (tag("path", d=curves), tag("path", d=heads, class_="n-a")) if arrows else None
+    return tag("svg", tag("style", _STYLE), paths, drawn, xmlns="http://www.w3.org/2000/svg", **size)
+
+
+def data_url(drawing: Markup) -> str:
+    """The drawing as the source of an ``<img>``: it survives where inline SVG is stripped."""
+    return "data:image/svg+xml;base64," + base64.b64encode(str(drawing).encode()).decode()
+
+
+def _arrow(curve: tuple[tuple[float, float], ...]) -> tuple[str, str]:
+    """The path of a curve and of its head. The head is drawn here: a <marker> would need an id."""
+    (x0, y0), *rest = curve
+    x1, y1 = rest[-1]
+    before = next((each for each in (*reversed(rest[:-1]), curve[0]) if each != (x1, y1)), (x1, y1 - 1))
+    angle = math.atan2(y1 - before[1], x1 - before[0])
+    (ax, ay), (bx, by) = ((-6.5 * math.cos(angle + turn), -6.5 * math.sin(angle + turn)) for turn in (0.42, -0.42))
+    straight = _is_straight(curve)
+    points = " ".join(f"{x:.0f} {y:.0f}" for x, y in ([rest[-1]] if straight else rest))
+    head = f"M{x1:.0f} {y1:.0f}l{ax:.1f} {ay:.1f} {bx - ax:.1f} {by - ay:.1f}z"
+    return f"M{x0:.0f} {y0:.0f}{'L' if straight else 'C'}{points}", head
+
+
+def _is_straight(curve: tuple[tuple[float, float], ...]) -> bool:
+    """Whether no control point is more than a pixel off the line between the ends."""
+    (x0, y0), (x1, y1) = curve[0], curve[-1]
+    length = math.hypot(x1 - x0, y1 - y0) or 1.0
+    return all(abs((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0)) / length < 1.0 for x, y in curve)
+
+
+def _box(box: Box, centre: tuple[float, float], names: str) -> Markup:
+    width, height = box.size
+    shape = tag("rect", x=f"{-width / 2:g}", y=f"{-height / 2:g}", width=f"{width:g}", height=f"{height:g}")
+    title = tag("text", box.title, y=-3 if box.detail else 4)
+    detail = tag("text", box.detail, y=13, class_="n-d") if box.detail else None
+    # The operators' boxes are plain: only the others need a class.
+    kind = "" if box.kind == "operator" else f"n-{box.kind}"
+    place = f"translate({centre[0]:.0f} {centre[1]:.0f})"
+    return tag("g", shape, title, detail, class_=kind, data_n=names, transform=place)

@@ -1,0 +1,240 @@
+"""A record as plain text: everything a reader needs, nothing that varies.
+
+    nbcompile: f
+    1 graph, 4 operators, 0 graph breaks, 0 recompiles, 5 guards, 1 kernel
+
+    [0/0] f  cell_3.py:1  compiled (first call), ran to its return
+      source
+        2     y = torch.sin(x) * scale      # sin, mul; 3 guards
+
+Terminals, LaTeX, e-mail and diffs see this form, so equal records give equal
+text: no colour, no time (unless ``timings`` is asked for), prose below 80 columns.
+
+In torch: torch/_logging prints such pieces one by one. Read next:
+nbcompile/views/html.py, the same facts as a page.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledFrame, Graph, Record, StackLine
+from nbcompile.views import facts, sections
+
+WIDTH = 79
+
+
+def render(record: Record, show: str | Iterable[str] | None = None) -> str:
+    """The chosen sections as text (all but ``timings`` for None)."""
+    wanted = [each for each in sections.chosen(show) if show is not None or each != "timings"]
+    lines: list[str] = []
+    for name in wanted:
+        if name in _RECORD_SECTIONS:
+            lines += _block(name if name != "summary" else "", _RECORD_SECTIONS[name](record))
+    distinct = links.distinct_breaks(record)
+    for frame in record.frames:
+        blocks = [_block(name, _FRAME_SECTIONS[name](record, frame)) for name in wanted if name in _FRAME_SECTIONS]
+        if any(blocks):
+            lines += [
+                "",
+                *_frame_title(frame, distinct),
+                *(f"  {line}" if line else "" for block in blocks for line in block),
+            ]
+    return "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
+
+
+def _block(title: str, body: Iterable[str]) -> list[str]:
+    lines = list(body)
+    if not lines or not title:
+        return lines
+    return ["", title, *(f"  {line}" for line in lines)]
+
+
+def _frame_title(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> list[str]:
+    title = f"[{frame.id}] {frame.function}  {facts.place(frame.file, frame.first_line)}"
+    return [title, *_wrapped(f"{frame.status} ({frame.cause}), {facts.ended_by(frame, distinct)}", "  ", "  ")]
+
+
+def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
+    """Prose below 80 columns; its own line breaks are kept."""
+    lines: list[str] = []
+    for part in text.split("\n"):
+        lines += textwrap.wrap(
+            part, WIDTH - 4, initial_indent=rest if lines else first, subsequent_indent=rest,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return lines
+
+
+# --- about the whole record --------------------------------------------------------------------
+
+
+def _summary(record: Record) -> Iterator[str]:
+    yield f"nbcompile: {record.function}"
+    yield ", ".join(facts.count(each.number, each.noun) for each in facts.tiles(record))
+    yield facts.sentence(record)
+    yield facts.environment(record)
+
+
+def _tree(record: Record) -> Iterator[str]:
+    if not facts.is_tree(record):
+        return
+    distinct = links.distinct_breaks(record)
+    for root in links.resume_tree(record):
+        yield from _tree_lines(record, root, "", distinct)
+
+
+def _tree_lines(
+    record: Record, node: links.TreeNode, indent: str, distinct: tuple[links.DistinctBreak, ...]
+) -> Iterator[str]:
+    frame = node.frame
+    role = f"{node.role} " if node.role else ""
+    about = ", ".join(
+        filter(None, (facts.span(record, frame), facts.count(len(links.operators(frame.graph)), "operator")))
+    )
+    yield f"{indent}{role}[{frame.id}] {frame.function} ({about})"
+    yield from _wrapped(facts.ended_by(frame, distinct), f"{indent}    ", f"{indent}      ")
+    for resume in frame.resume_functions:
+        for value in resume.carried:
+            yield f"{indent}    carries {value.name} = {value.recipe} ({value.kind})"
+    for child in node.children:
+        yield from _tree_lines(record, child, indent + "  ", distinct)
+
+
+def _breaks(record: Record) -> Iterator[str]:
+    for index, each in enumerate(links.distinct_breaks(record)):
+        cause = each.cause
+        if index:
+            yield ""
+        yield from _wrapped(f"{facts.break_label(index)}  {cause.title}  [{facts.break_ids(cause)}]", "", "    ")
+        if cause.reason:
+            yield from _wrapped(f"({cause.reason})", "  ", "  ")
+        yield from _wrapped(f"ended {facts.count(len(each.frames), 'frame')}: {', '.join(each.frames)}", "  ", "  ")
+        yield from _wrapped(f"Explanation: {cause.explanation}", "  ", "    ")
+        for hint in cause.hints:
+            yield from _wrapped(f"Hint: {hint}", "  ", "    ")
+        yield from _wrapped(f"Developer debug context: {cause.context}", "  ", "    ")
+        if cause.stack:
+            yield "  from user code:"
+            yield from (f"    {line}" for line in _stack(cause.stack))
+
+
+def _stack(stack: tuple[StackLine, ...]) -> Iterator[str]:
+    for line in stack:
+        yield f'File "{line.file}", line {line.line}, in {line.function}'
+        if line.code:
+            yield f"  {line.code}"
+            if underline := facts.carets(line):
+                yield f"  {underline}"
+
+
+def _recompilations(record: Record) -> Iterator[str]:
+    for frame in record.frames:
+        if not frame.failed_guards:
+            continue
+        yield f"[{frame.id}] {frame.function} was compiled because"
+        for failed in frame.failed_guards:
+            no = facts.refusal(record, failed)
+            yield from _wrapped(f"[{no.entry}] refused: {no.what}", "  ", "      ")
+            if no.expected or no.actual:
+                dimension = f" (dimension {no.dimension})" if no.dimension else ""
+                yield f"      expected {no.expected}, actual {no.actual}{dimension}"
+            if no.condition:
+                yield f"      guard: {no.condition}"
+            yield from (f"      {line}" for line in _stack(no.stack))
+
+
+# --- about one frame ---------------------------------------------------------------------------
+
+
+def _source(record: Record, frame: CompiledFrame) -> Iterator[str]:
+    lines = facts.source_lines(record, frame, links.frame_links(frame))
+    room = min(max((len(each.code) for each in lines), default=0), 48)
+    for each in lines:
+        note = "; ".join(note.text for note in each.notes)
+        yield f"{each.number:>4}  {each.code:<{room}}  # {note}" if note else f"{each.number:>4}  {each.code}"
+    if not lines:
+        yield "(the source of this function is not known)"
+    for name in frame.inlined:
+        yield f"inlined {name}"
+
+
+def _graph(_: Record, frame: CompiledFrame) -> Iterator[str]:
+    if frame.graph is None:
+        yield "(no operator was met: there is no graph)"
+        return
+    yield from _nodes(frame.graph)
+    yield from ("", *frame.graph.code.rstrip("\n").split("\n"))
+
+
+def _nodes(graph: Graph) -> Iterator[str]:
+    rows = [("node", "target", "arguments", "type")]
+    rows += [(node.name, node.target, node.arguments, facts.type_of(node)) for node in graph.nodes]
+    yield from _table(rows)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Columns as wide as their content, none wider than 32: a longer cell sticks out."""
+    widths = [min(max(len(row[index]) for row in rows), 32) for index in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _guards(_: Record, frame: CompiledFrame) -> Iterator[str]:
+    for source, guards in facts.guard_groups(frame):
+        yield facts.readable(source) if source else "(state of the process)"
+        for guard in guards:
+            at = f"  ({facts.place(guard.stack[-1].file, guard.stack[-1].line)})" if guard.stack else ""
+            yield from _wrapped(f"{guard.kind}: {guard.words or guard.condition}{at}", "  ", "    ")
+            if guard.words:
+                yield f"    {guard.condition}"
+
+
+def _residual(_: Record, frame: CompiledFrame) -> Iterator[str]:
+    if frame.residual:
+        yield from frame.residual.rstrip("\n").split("\n")
+
+
+def _aten(_: Record, frame: CompiledFrame) -> Iterator[str]:
+    for graph in frame.compiled_graph.graphs if frame.compiled_graph else ():
+        yield f"{graph.stage} ({facts.count(len(links.operators(graph)), 'operator')})"
+        yield from (f"  {line}" for line in graph.code.rstrip("\n").split("\n"))
+
+
+def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
+    compiled = frame.compiled_graph
+    if compiled is None:
+        return
+    yield f"backend {compiled.backend}"
+    for note in compiled.notes:
+        yield from _wrapped(f"note: {note}", "", "  ")
+    for buffer in compiled.buffers:
+        yield f"{buffer.name}: {buffer.kind} {buffer.dtype}[{', '.join(buffer.shape)}]"
+        yield from (f"  {line}" for line in buffer.body.rstrip("\n").split("\n"))
+    for decision in compiled.fusions:
+        verdict = "fused" if decision.fused else "apart"
+        yield from _wrapped(f"{decision.first} + {decision.second}: {verdict}, {decision.reason}", "", "  ")
+    for kernel in compiled.kernels:
+        yield f"{kernel.name} ({kernel.language}{': ' + kernel.reason if kernel.reason else ''})"
+        if kernel.source:
+            yield from (f"  {line}" for line in kernel.source.rstrip("\n").split("\n"))
+    if compiled.wrapper:
+        yield "wrapper"
+        yield from (f"  {line}" for line in compiled.wrapper.rstrip("\n").split("\n"))
+
+
+def _timings(record: Record, frame: CompiledFrame) -> Iterator[str]:
+    for timing in record.timings:
+        if timing.frame == frame.id:
+            yield f"{timing.stage:<12} {timing.seconds * 1e3:9.2f} ms"
+
+
+_RECORD_SECTIONS: dict[str, Callable[[Record], Iterator[str]]] = {
+    "summary": _summary, "tree": _tree, "breaks": _breaks, "recompilations": _recompilations,
+}  # fmt: skip
+_FRAME_SECTIONS: dict[str, Callable[[Record, CompiledFrame], Iterator[str]]] = {
+    "source": _source, "graph": _graph, "guards": _guards, "residual": _residual, "aten": _aten,
+    "kernels": _kernels, "timings": _timings,
+}  # fmt: skip

@@ -1,0 +1,98 @@
+"""The benchmark tells the truth about failures, ratios and times."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from benchmarks import __main__ as bench, report, timing, workloads
+
+
+def row(compiler, value, failure=""):
+    """One result of one workload."""
+    return {"group": "g", "name": "w", "compiler": compiler, "value": value, "unit": "s", "failure": failure}
+
+
+def test_ratios_are_ours_over_theirs():
+    """0.5 of torch.compile's time is printed as 0.500."""
+    text = report.markdown([row("eager", 4e-3), row("torch.compile", 2e-3), row("nbcompile", 1e-3)], {})
+    assert "| w | 4 ms | 2 ms | 1 ms | 0.250 | 0.500 |" in text
+
+
+def test_a_failure_is_shown_with_its_reason():
+    """A workload that failed has no number and no ratio, and its reason is listed."""
+    text = report.markdown([row("torch.compile", 2e-3), row("nbcompile", None, "ValueError: no")], {})
+    assert "| w | 2 ms | failed | - |" in text
+    assert "- nbcompile: ValueError: no. In: g (w)" in text
+
+
+def test_the_best_of_repeated_starts_is_kept():
+    """The least value wins, and a failure only where nothing succeeded."""
+    kept = bench._least([row("a", None, "x"), row("a", 2.0), row("a", 1.0), row("a", None, "y"), row("b", None, "z")])
+    assert [(each["compiler"], each["value"]) for each in kept] == [("a", 1.0), ("b", None)]
+
+
+def test_a_crash_costs_one_compiler_only(monkeypatch, tmp_path):
+    """When the process dies with ours in it, ours is marked and the others are measured again without it."""
+    jobs = []
+
+    def process(self, job, cache, extra):
+        jobs.append(job["compilers"])
+        dead = "nbcompile" in job["compilers"]
+        return [row("eager", 1.0)], "the process was ended by SIGSEGV" if dead else ""
+
+    monkeypatch.setattr(bench.Bench, "_process", process)
+    run = bench.Bench(tmp_path, quick=True, threads=1)
+    run.run({"task": "per_call", "compilers": ["eager", "nbcompile"]})
+    assert jobs == [["eager", "nbcompile"], ["eager"]]
+    assert [(each["compiler"], each["failure"]) for each in run.rows] == [
+        ("nbcompile", "the process was ended by SIGSEGV"), ("eager", ""),
+    ]  # fmt: skip
+
+
+def test_a_task_tells_its_results_line_by_line():
+    """A task in a process of its own measures eager and reports a compiler that is not there."""
+    job = {"task": "per_call", "compilers": ["eager"], "rounds": 1, "threads": 1}
+    command = [sys.executable, "-m", "benchmarks.tasks", json.dumps(job)]
+    done = subprocess.run(command, cwd=bench.ROOT, capture_output=True, text=True, check=True)
+    told = bench._told(done.stdout)
+    assert [each["name"] for each in told] == ["3 operators, 4 elements", "the same, requires_grad"]
+    assert all(0 < each["value"] < 0.1 for each in told)
+
+
+def test_slower_code_is_measured_as_slower():
+    """The clock counts this process's CPU time at one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert timing.clock() is time.process_time
+        took = timing.best({"one": lambda: sum(range(2000)), "ten": lambda: sum(range(20000))}, rounds=5, seconds=0.01)
+    finally:
+        torch.set_num_threads(threads)
+    assert 5 < took["ten"] / took["one"] < 20
+
+
+@pytest.mark.parametrize("name", workloads.KERNELS)
+def test_each_workload_runs_at_each_size_of_the_quick_run(name):
+    """Workloads are ordinary functions whose results are finite."""
+    for size in workloads.KERNELS[name].quick:
+        function, arguments = workloads.KERNELS[name].make(*size)
+        assert torch.isfinite(function(*arguments)).all()
+
+
+def test_the_chain_has_ten_operators():
+    """The 10-op chain is what it is called."""
+    function, arguments = workloads.KERNELS["10-op chain"].make(8)
+    graph = torch.fx.symbolic_trace(function).graph
+    assert sum(node.op in ("call_function", "call_method") for node in graph.nodes) == 10
+    assert function(*arguments).shape == (8,)
+
+
+def test_slope_is_the_slope():
+    """Least squares through a line."""
+    assert report.slope([(1, 5.0), (2, 7.0), (4, 11.0)]) == pytest.approx(2.0)

@@ -1,0 +1,73 @@
+"""Tests for nbcompile.bytecode.dialects: the tables against the interpreter that runs."""
+
+from __future__ import annotations
+
+import dis
+import opcode as cpython
+import sys
+
+from nbcompile.bytecode import dialects
+from nbcompile.bytecode.disassemble import disassemble
+
+
+def test_inline_caches() -> None:
+    """The table of cache units is the interpreter's own."""
+    entries = cpython._inline_cache_entries  # type: ignore[attr-defined]
+    if isinstance(entries, dict):
+        own = {name: count for name, count in entries.items() if count}
+    else:
+        own = {dis.opname[number]: count for number, count in enumerate(entries) if count}
+    assert dialects.HERE.inline_caches == own
+
+
+def test_every_version_has_a_dialect() -> None:
+    """3.11, 3.12 and 3.13 are described, and the running one is picked."""
+    assert set(dialects.DIALECTS) == {(3, 11), (3, 12), (3, 13)}
+    assert dialects.HERE.version == sys.version_info[:2]
+
+
+def test_jumps() -> None:
+    """The jumps of the table are the interpreter's, but for pseudo-instructions."""
+    own = {dis.opname[number] for number in dis.hasjrel if number < dialects.REAL_OPCODES}
+    assert own == {name for name in dialects.JUMPS if name in dis.opmap}
+
+
+def test_families_cover_every_opcode_once() -> None:
+    """Each opcode of this interpreter belongs to exactly one family."""
+    real = {name for name, number in dis.opmap.items() if number < dialects.REAL_OPCODES}
+    covered = [name for family in dialects.FAMILIES.values() for name in family]
+    assert len(covered) == len(set(covered))
+    assert real <= set(covered)
+
+
+def test_binary_operators() -> None:
+    """The table of operators has the interpreter's order."""
+    assert [symbol for _, symbol in cpython._nb_ops] == list(dialects.BINARY_OPERATORS)  # type: ignore[attr-defined]
+
+
+def test_flags() -> None:
+    """A called global pushes NULL, a called attribute is a method, whatever the version says it with."""
+
+    def call(x: list[int]) -> object:
+        return print(x.copy(), x.__len__)
+
+    read = disassemble(call.__code__)
+    assert [dialects.pushes_null(each) for each in read if each.opcode == "LOAD_GLOBAL"] == [True]
+    loads = [each for each in read if each.opcode in ("LOAD_ATTR", "LOAD_METHOD")]
+    assert [(each.argval, dialects.loads_method(each)) for each in loads] == [("copy", True), ("__len__", False)]
+
+
+def test_conditions() -> None:
+    """Conditional jumps say what they test, whichever way they go."""
+
+    def branch(x: object) -> int:
+        if x is None:
+            return 1
+        while x:
+            x = x.next  # type: ignore[attr-defined]
+        return 2
+
+    found = {dialects.jump_condition(each.opcode) for each in disassemble(branch.__code__)} - {None}
+    assert found <= {"true", "false", "none", "not_none"}
+    assert found & {"none", "not_none"}
+    assert found & {"true", "false"}

@@ -1,0 +1,32 @@
+"""A unit carries what it uses of the header, and nothing else."""
+
+import re
+
+import pytest
+
+from nbcompile.codegen.header import HEADER, declarations, header_for
+from nbcompile.runtime import toolchain
+from tests.codegen.programs import compiler
+
+
+def test_what_is_not_used_is_left_out():
+    """A kernel that adds has no tanh; one that calls tanh has what tanh calls."""
+    assert "tanh" not in header_for("load store") and "digamma" not in header_for("load store")
+    kept = header_for("tanh")
+    assert "reduce_ln2" in kept and "copysign" in kept and "digamma" not in kept
+    assert len(header_for("load store")) < len(HEADER) / 2
+
+
+def test_nothing_is_lost():
+    """All declarations together are the header without its comments."""
+    before, pieces, after = declarations()
+    whole = before + "".join(piece.text for piece in pieces) + after
+    assert re.sub(r"\s", "", whole) == re.sub(r"\s", "", re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize(
+    "name", ["tanh", "across", "checked_one", "erfinv", "floor_div", "scatter", "Row", "expm1", "sequence"]
+)
+def test_each_part_compiles_alone(name, tmp_path):
+    """What is kept for one function declares all that it mentions."""
+    toolchain.build(compiler(), header_for(name), tmp_path / "part.so")

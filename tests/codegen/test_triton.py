@@ -1,0 +1,98 @@
+"""Generated Triton computes what eager computes, and compiles for a GPU that is not here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+
+INTERPRET = """
+import torch
+from nbcompile.codegen import triton as generator
+from nbcompile.ir import evaluate
+from nbcompile.ir.expr import OPERATIONS, Apply
+from nbcompile.runtime import triton as runtime
+from tests.codegen.programs import pointwise, reduction
+
+def check(planned, tensors, name):
+    ours, = runtime.load(generator.emit(planned)).positional(*tensors)
+    eager, = evaluate.run(planned, tensors)
+    torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4, equal_nan=True, msg=lambda text: f"{name}: {text}")
+
+torch.manual_seed(0)
+x, y = torch.randn(5, 100), torch.randn(5, 100)
+checked = 0
+for name, operation in OPERATIONS.items():
+    text = generator.OPERATIONS.get(name, "libdevice")
+    # libdevice is NVIDIA's binary: the interpreter has none. cast is checked by the reductions.
+    if operation.kind in ("cast", "logical", "bitwise") or "libdevice" in text or name in ("pow", "fmod", "remainder", "floor_div"):
+        continue
+    def body(a, b):
+        if name == "where":
+            return Apply("where", (Apply("lt", (a, b), torch.bool), a, b), a.dtype)
+        return Apply(name, (a, b)[: operation.arity], torch.bool if operation.kind == "comparison" else a.dtype)
+    check(pointwise([x, y], {"r": body}), [x, y], name)
+    checked += 1
+for columns in (False, True):
+    for kind in ("sum", "prod", "max", "min", "argmax", "argmin"):
+        for matrix in (torch.randn(7, 33), torch.randn(2, 20000) if kind != "prod" else torch.randn(2, 5), torch.randint(0, 5, (4, 9))):
+            check(reduction(matrix, kind, columns), [matrix], f"{kind} {columns}")
+            checked += 1
+print("checked", checked)
+"""
+
+CUBIN = """
+import torch, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from nbcompile.codegen import triton as generator
+from nbcompile.ir.expr import OPERATIONS, Apply
+from nbcompile.runtime import triton as runtime
+from tests.codegen.programs import pointwise, reduction
+
+def build(planned):
+    emitted = generator.emit(planned)
+    module = runtime.load_source(emitted.source)
+    for kernel in emitted.kernels:
+        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel, planned), {})
+        binary = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+        assert binary[:4] == b"\\x7fELF", kernel.name
+        print("cubin", kernel.name)
+
+x = torch.randn(5, 100)
+names = [name for name in OPERATIONS if name in generator.OPERATIONS and OPERATIONS[name].kind in ("float", "arithmetic")]
+def chain(a, b):
+    total = a
+    for name in names:
+        total = Apply("add", (total, Apply(name, (a, b)[: OPERATIONS[name].arity], a.dtype)), a.dtype)
+    return total
+build(pointwise([x, x], {"all_functions": chain}))
+for columns in (False, True):
+    for kind in ("sum", "max", "argmax"):
+        build(reduction(torch.randn(7, 33), kind, columns))
+build(reduction(torch.randn(3, 20000).bfloat16(), "sum", False, torch.float32))
+"""
+
+
+def in_a_process(program, tmp_path, **environment):
+    """Triton reads TRITON_INTERPRET when it is imported: a process of its own."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=280, check=False,
+        env={**os.environ, "PYTHONPATH": str(root), "NBCOMPILE_CACHE_DIR": str(tmp_path), **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_numbers_in_the_interpreter(tmp_path):
+    """Pointwise operations and every kind of reduction, short and long rows, give eager's numbers."""
+    assert "checked" in in_a_process(INTERPRET, tmp_path, TRITON_INTERPRET="1")
+
+
+def test_every_kind_of_kernel_compiles_to_a_cubin(tmp_path):
+    """All functions, and each form of reduction, become sm_90 machine code without a GPU."""
+    assert in_a_process(CUBIN, tmp_path, TRITON_CACHE_DIR=str(tmp_path / "triton")).count("cubin") == 8

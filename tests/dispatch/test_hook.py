@@ -1,0 +1,423 @@
+"""The frame hook: what runs in a frame's place, what is restored, and beside whom it lives."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import gc
+import threading
+import weakref
+from types import CodeType, FunctionType
+
+import numpy.linalg
+import pytest
+import torch
+
+from nbcompile import config
+from nbcompile.capture.compiled import CompiledFrame
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.source import LocalSource, resolve
+from nbcompile.dispatch import cache, hook, skipping
+from nbcompile.guarding.check import build_check
+from nbcompile.torch_internals import eval_frame
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    """Every test begins and ends without entries and without a hook."""
+    hook.reset()
+    yield
+    assert eval_frame.get_eval_frame_callback() is None
+    hook.reset()
+    torch._dynamo.reset()
+
+
+def tenfold(code: CodeType) -> CodeType:
+    """A program that can be told from the original: the constant 1 became 10."""
+    return code.replace(co_consts=tuple(10 if const == 1 and type(const) is int else const for const in code.co_consts))
+
+
+class Compiler:
+    """A driver that compiles every frame with guards on its ints, and counts."""
+
+    def __init__(self, *skipped: str, code_wide: bool = False) -> None:
+        self.met: list[str] = []
+        self.frames: list[Frame] = []
+        self.skipped, self.code_wide = skipped, code_wide
+        self.key: object = None
+
+    def __call__(self, frame: Frame) -> hook.Outcome:
+        assert eval_frame.get_eval_frame_callback() is None, "the hook is off while a frame is compiled"
+        self.met.append(frame.code.co_name)
+        self.frames.append(frame)
+        if frame.code.co_name in self.skipped:
+            return hook.SkipFrame("told to", self.code_wide)
+        guards = tuple(
+            Guard(LocalSource(name), GuardKind.EQUALS_MATCH, value)
+            for name, value in frame.locals.items()
+            if type(value) in (int, str)
+        )
+        compile_id = cache.next_compile_id(frame.code)
+        return CompiledFrame(compile_id, tenfold(frame.code), build_check(guards, frame), "test")
+
+
+def plus_one(x, k=5):
+    return x + 1 if k else torch.zeros(1)
+
+
+def outer(x):
+    return plus_one(x) + 0
+
+
+def test_a_miss_compiles_and_a_hit_does_not():
+    """The compiled program runs in the frame's place; as long as its guards hold nothing is asked again."""
+    compiler = Compiler()
+    callback = hook.FrameCallback(compiler, "test")
+    x = torch.ones(1)
+    assert callback.call(plus_one, (x,), {}).item() == 11
+    assert callback.call(plus_one, (x,), {}).item() == 11
+    assert callback.call(plus_one, (x,), {"k": 6}).item() == 11
+    assert callback.call(plus_one, (x,), {"k": 6}).item() == 11
+    assert compiler.met == ["plus_one", "plus_one"]
+    assert [entry.compile_id for entry in cache.entries(plus_one.__code__)] == ["0/1", "0/0"]
+    assert plus_one(x).item() == 2, "without the hook the function is what it was"
+
+
+def test_entries_are_listed_last_used_first():
+    """A hit moves its entry to the front."""
+    callback = hook.FrameCallback(Compiler(), "test")
+    for k in (5, 6, 5):
+        callback.call(plus_one, (torch.ones(1),), {"k": k})
+    assert [entry.compile_id for entry in cache.entries(plus_one.__code__)] == ["0/0", "0/1"]
+
+
+def test_callees_of_a_skipped_frame_are_compiled():
+    """A skipped frame runs eagerly, what it calls is looked at; code-wide, it is not asked for again."""
+    for code_wide, times in ((False, 2), (True, 1)):
+        hook.reset()
+        compiler = Compiler("outer", code_wide=code_wide)
+        callback = hook.FrameCallback(compiler, "test")
+        for _ in range(2):
+            assert callback.call(outer, (torch.ones(1),), {}).item() == 11
+        assert compiler.met.count("outer") == times
+        assert compiler.met.count("plus_one") == 1
+        assert cache.state(outer.__code__).skip_reason == "told to"
+
+
+def test_skip_nested_leaves_callees_alone():
+    """``nested=True``: nothing below the frame is looked at."""
+    callback = hook.FrameCallback(lambda frame: hook.SkipFrame("all", nested=True), "test")
+    assert callback.call(outer, (torch.ones(1),), {}).item() == 2
+    assert cache.state(plus_one.__code__).skip_reason == ""
+
+
+def test_run_only_uses_entries_and_compiles_nothing():
+    """After RunOnly cached entries are used, other calls run eagerly, nested calls included."""
+    compiler = Compiler("outer")
+    limited = [False]
+
+    def compile_frame(frame: Frame) -> hook.Outcome:
+        return hook.RunOnly("limit") if limited[0] else compiler(frame)
+
+    callback = hook.FrameCallback(compile_frame, "test")
+    callback.call(plus_one, (torch.ones(1),), {"k": 1})
+    limited[0] = True
+    assert callback.call(plus_one, (torch.ones(1),), {"k": 2}).item() == 2
+    limited[0] = False
+    assert callback.call(plus_one, (torch.ones(1),), {"k": 3}).item() == 2, "RunOnly stays"
+    assert callback.call(plus_one, (torch.ones(1),), {"k": 1}).item() == 11, "the entry is still used"
+    assert compiler.met == ["plus_one"]
+
+    def run_only(frame: Frame) -> hook.Outcome:
+        return hook.RunOnly("limit") if frame.code.co_name == "outer" else compiler(frame)
+
+    assert hook.FrameCallback(run_only, "other").call(outer, (torch.ones(1),), {}).item() == 2
+    assert compiler.met == ["plus_one"], "nested calls of a limited frame are not compiled either"
+
+
+def test_backends_do_not_share_entries_but_equal_ones_do():
+    """Two wrappers with different backends each compile; with the same backend the second finds the entry."""
+    compilers = [Compiler(), Compiler(), Compiler()]
+    for compiler, backend in zip(compilers, ("a", "b", "a"), strict=True):
+        hook.FrameCallback(compiler, backend).call(plus_one, (torch.ones(1),), {})
+    assert [len(compiler.met) for compiler in compilers] == [1, 1, 0]
+    scope = compilers[0].frames[0].scope()
+    reasons = cache.failures(plus_one.__code__, scope, hook.backend_key("c"))
+    assert [reason.reason.split(":")[0] for reason in reasons] == ["BACKEND_MATCH failure"] * 2
+    unhashable: list[object] = []
+    other = Compiler()
+    for _ in range(2):
+        hook.FrameCallback(other, unhashable).call(plus_one, (torch.ones(1),), {})
+    assert len(other.met) == 1
+
+
+def test_a_frame_has_locals_cells_and_scopes():
+    """Free variables are there by content and by cell; an unassigned one only by cell."""
+    scale, later = 3, None
+
+    def function(x, *args, y=2, **kw):
+        return (lambda: x * scale + y, args, kw, later)  # noqa: F821 - deleted below, on purpose
+
+    del later
+    compiler = Compiler("function")
+    callback = hook.FrameCallback(compiler, "test")
+    x = torch.ones(1)
+    with pytest.raises(NameError):
+        callback.call(function, (x, 7), {"z": 8})
+    (frame,) = compiler.frames
+    assert frame.locals == {"x": x, "args": (7,), "y": 2, "kw": {"z": 8}, "scale": 3}
+    assert set(frame.cells) == {"scale", "later"} and frame.closure == function.__closure__
+    assert frame.cells["scale"].cell_contents == 3
+    assert frame.globals is globals() and frame.builtins["len"] is len
+    assert resolve(LocalSource("scale"), frame.scope()) == 3
+
+
+def test_generators_and_coroutines_are_skipped_with_a_reason():
+    """Frames that suspend run as they are; plain functions below them are compiled."""
+
+    def generate(x):
+        yield plus_one(x)
+        yield plus_one(x)
+
+    async def wait(x):
+        return plus_one(x)
+
+    async def agenerate(x):
+        yield plus_one(x)
+
+    async def last(x):
+        return [value async for value in agenerate(x)]
+
+    compiler = Compiler("consume")
+
+    def consume(x):
+        return list(generate(x))
+
+    callback = hook.FrameCallback(compiler, "test")
+    x = torch.ones(1)
+    assert [value.item() for value in callback.call(consume, (x,), {})] == [11, 11]
+    assert callback.call(lambda: asyncio.run(wait(x)), (), {}).item() == 11
+    assert callback.call(lambda: asyncio.run(last(x)), (), {})[0].item() == 11
+    assert "generate" not in compiler.met and "wait" not in compiler.met and "agenerate" not in compiler.met
+    assert "generators" in cache.state(generate.__code__).skip_reason
+    assert "coroutines" in cache.state(wait.__code__).skip_reason
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_the_hook_is_restored_after_any_exception(error):
+    """An exception of the user's code, or of the compiler, passes through and leaves no hook."""
+
+    def fails(x):
+        raise error("user")
+
+    def compile_fails(frame: Frame) -> hook.Outcome:
+        raise error("compiler")
+
+    with pytest.raises(error, match="user"):
+        hook.FrameCallback(Compiler("fails"), "test").call(fails, (torch.ones(1),), {})
+    assert eval_frame.get_eval_frame_callback() is None
+    with pytest.raises(error, match="compiler"):
+        hook.FrameCallback(compile_fails, "other").call(fails, (torch.ones(1),), {})
+    assert eval_frame.get_eval_frame_callback() is None
+
+
+def test_an_interrupt_at_any_moment_leaves_no_hook():
+    """Ctrl-C pending at every possible moment of a call: afterwards the hook is as before."""
+    callback = hook.FrameCallback(Compiler(), "test")
+    x = torch.ones(1)
+    callback.call(plus_one, (x,), {})
+    interrupted = 0
+    for _ in range(60):
+        timer = threading.Thread(target=_thread.interrupt_main)
+        try:
+            timer.start()
+            for _ in range(100):
+                callback.call(plus_one, (x,), {})
+        except KeyboardInterrupt:
+            interrupted += 1
+        try:
+            timer.join()
+        except KeyboardInterrupt:
+            timer.join()
+        assert eval_frame.get_eval_frame_callback() is None
+    assert interrupted > 0
+
+
+def test_the_hook_belongs_to_its_thread():
+    """Another thread does not see it; two threads compile at the same time without harm."""
+    compiler = Compiler()
+    callback = hook.FrameCallback(compiler, "test")
+    seen: list[object] = []
+
+    def look(x):
+        thread = threading.Thread(target=lambda: seen.append(eval_frame.get_eval_frame_callback()))
+        thread.start()
+        thread.join()
+        return x
+
+    callback = hook.FrameCallback(Compiler("look"), "test")
+    callback.call(look, (torch.ones(1),), {})
+    assert seen == [None]
+    results: list[float] = []
+
+    def work():
+        results.extend(callback.call(plus_one, (torch.ones(1),), {"k": k}).item() for k in range(1, 6))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [11] * 20
+
+
+def test_it_nests_inside_and_around_the_real_compiler():
+    """torch.compile below us and above us both work, and neither uses an entry of the other."""
+    compiler = Compiler("around", "both")
+    callback = hook.FrameCallback(compiler, "eager")
+    graphs: list[object] = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module.forward
+
+    def inner(x, k=5):
+        return x * 3 + k
+
+    real = torch.compile(inner, backend=backend)
+
+    def around(x):
+        return plus_one(x) + real(x)
+
+    x = torch.ones(1)
+    assert callback.call(around, (x,), {}).item() == 19
+    assert callback.call(around, (x,), {}).item() == 19
+    assert len(graphs) == 1 and compiler.met.count("plus_one") == 1 and "inner" not in compiler.met
+    assert real(x).item() == 8
+
+    ours = torch._dynamo.disable(lambda x: callback.call(plus_one, (x,), {}))
+
+    @torch.compile(backend=backend)
+    def above(x):
+        return ours(x) * 2
+
+    assert above(x).item() == 22
+    assert compiler.met.count("plus_one") == 1
+
+
+def test_the_real_compiler_recompiles_beside_our_entries():
+    """On a function that we compiled, torch.compile compiles and recompiles as if we were not there."""
+    callback = hook.FrameCallback(Compiler(), "eager")
+    x = torch.ones(3)
+    for k in (1, 2):
+        callback.call(plus_one, (x,), {"k": k})
+    graphs: list[object] = []
+    real = torch.compile(plus_one, backend=lambda module, inputs: graphs.append(module) or module.forward)
+    for size in (3, 4, 5, 3):
+        assert real(torch.ones(size))[0].item() == 2
+    assert len(graphs) == 2
+    assert callback.call(plus_one, (x,), {"k": 1})[0].item() == 11
+    torch._dynamo.reset()
+
+
+def test_disabled_functions_are_left_alone():
+    """``torch._dynamo.disable``, recursive and not, and torch.compiler.disable are honoured."""
+    recursive = torch._dynamo.disable(outer)
+    compiler = Compiler("call_it")
+    callback = hook.FrameCallback(compiler, "test")
+
+    def call_it(x):
+        return recursive(x)
+
+    assert callback.call(call_it, (torch.ones(1),), {}).item() == 2
+    assert compiler.met == ["call_it"]
+
+    @torch.compiler.disable(recursive=False)
+    def only_this(x):
+        return plus_one(x)
+
+    def call_that(x):
+        return only_this(x)
+
+    compiler = Compiler("call_that")
+    assert hook.FrameCallback(compiler, "test").call(call_that, (torch.ones(1),), {}).item() == 11
+    assert "only_this" not in compiler.met and "plus_one" in compiler.met
+
+
+def test_strategies_set_by_others_are_honoured():
+    """Code that was marked to be skipped is not asked for."""
+    copy = FunctionType(plus_one.__code__.replace(), globals(), "copy", (5,))
+    hook.skip_code(copy.__code__)
+    compiler = Compiler()
+    assert hook.FrameCallback(compiler, "test").call(copy, (torch.ones(1),), {}).item() == 2
+    assert compiler.met == []
+
+
+def test_reset_code_forgets():
+    """After reset_code the function is compiled anew; after reset everything is."""
+    compiler = Compiler()
+    callback = hook.FrameCallback(compiler, "test")
+    x = torch.ones(1)
+    callback.call(plus_one, (x,), {})
+    hook.reset_code(plus_one.__code__)
+    callback.call(plus_one, (x,), {})
+    assert len(compiler.met) == 2
+    assert [entry.compile_id for entry in cache.entries(plus_one.__code__)] == ["0/1"]
+    hook.reset()
+    callback.call(plus_one, (x,), {})
+    assert [entry.compile_id for entry in cache.entries(plus_one.__code__)] == ["0/0"]
+
+
+def test_paused_runs_without_a_hook():
+    """``paused`` takes the hook off inside a compiled call."""
+
+    def pauses(x):
+        with hook.paused():
+            return plus_one(x)
+
+    callback = hook.FrameCallback(Compiler("pauses"), "test")
+    assert callback.call(pauses, (torch.ones(1),), {}).item() == 2
+
+
+def test_frames_without_tensors_and_with_modes_are_skipped():
+    """Frames that have nothing to do with tensors, and frames below a dispatch mode, run eagerly."""
+    area = eval("lambda a, b: a * b", {})
+    compiler = Compiler()
+    callback = hook.FrameCallback(compiler, "test")
+    assert callback.call(area, (2, 3), {}) == 6
+    assert compiler.met == []
+    assert area(torch.ones(1), 2).item() == 2
+    callback.call(area, (torch.ones(1), 2), {})
+    assert compiler.met == ["<lambda>"], "the skip was about values, not about the code"
+    with config.patch(disable=True):
+        assert callback.call(plus_one, (torch.ones(1),), {}).item() == 2
+
+
+def test_files_of_torch_and_of_ours_are_skipped():
+    """Code of torch, NumPy and nbcompile is skipped; torch.optim and a user's code are not."""
+    assert skipping.code_skip_reason(torch.nn.Linear.forward.__code__) == "the file belongs to torch"
+    assert skipping.code_skip_reason(torch.optim.SGD.step.__wrapped__.__code__) is None
+    assert skipping.code_skip_reason(hook.reset.__code__) == "the file belongs to nbcompile"
+    assert skipping.code_skip_reason(plus_one.__code__) is None
+    assert skipping.file_skip_reason(__file__) is None
+    assert skipping.code_skip_reason(numpy.linalg.norm.__wrapped__.__code__) == "the file belongs to numpy"
+
+
+def test_a_superseded_function_does_not_leak():
+    """Code, entries and accounting of a function die with it (notebook cells run again and again)."""
+
+    def make():
+        namespace: dict[str, object] = {"torch": torch}
+        exec("def f(x, k=5): return torch.add(x, 1)", namespace)
+        return namespace["f"]
+
+    function = make()
+    callback = hook.FrameCallback(Compiler(), "test")
+    assert callback.call(function, (torch.ones(1),), {}).item() == 11
+    code = weakref.ref(function.__code__)
+    callback.compile_frame.frames.clear()
+    del function
+    gc.collect()
+    assert code() is None
+    assert len(cache.known_codes()) == 0

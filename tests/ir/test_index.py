@@ -1,0 +1,104 @@
+"""Index algebra: what simplification says equals what the numbers say."""
+
+import sympy
+from hypothesis import given, strategies as st
+
+from nbcompile.ir.index import (
+    FloorDiv,
+    Mod,
+    divide,
+    flatten,
+    loop_variable,
+    loop_variables,
+    remainder,
+    same,
+    simplify,
+    stride_along,
+    unflatten,
+    upper_bound,
+    value_of,
+)
+
+I0, I1, I2 = loop_variables(3)
+sizes = st.lists(st.integers(1, 7), min_size=3, max_size=3)
+linear = st.lists(st.integers(0, 12), min_size=4, max_size=4).map(lambda c: c[0] * I0 + c[1] * I1 + c[2] * I2 + c[3])
+trees = st.recursive(
+    linear,
+    lambda parts: (
+        st.builds(FloorDiv, parts, st.integers(1, 9))
+        | st.builds(Mod, parts, st.integers(1, 9))
+        | st.builds(sympy.Add, parts, parts)
+    ),
+    max_leaves=4,
+)
+
+
+def ranges(extents):
+    return {loop_variable(at): sympy.Integer(size) for at, size in enumerate(extents)}
+
+
+def places(extents):
+    """Some points of the iteration space, the last one included."""
+    rows = [
+        [0, 0, 0],
+        [size - 1 for size in extents],
+        [size // 2 for size in extents],
+        [0, extents[1] - 1, extents[2] // 3],
+    ]
+    return [{loop_variable(at): value for at, value in enumerate(row)} for row in rows]
+
+
+@given(trees, sizes)
+def test_simplify_keeps_the_value(expression, extents):
+    """A simplified index is the same number at every point."""
+    tidy = simplify(expression, ranges(extents))
+    for point in places(extents):
+        assert value_of(tidy, point) == value_of(expression, point)
+
+
+@given(linear, st.integers(1, 12), sizes)
+def test_divide_and_remainder_are_pythons(numerator, divisor, extents):
+    """Quotient and remainder agree with // and %."""
+    quotient, rest = (
+        divide(numerator, sympy.Integer(divisor), ranges(extents)),
+        remainder(numerator, sympy.Integer(divisor), ranges(extents)),
+    )
+    for point in places(extents):
+        number = value_of(numerator, point)
+        assert (value_of(quotient, point), value_of(rest, point)) == divmod(number, divisor)
+
+
+@given(trees, sizes)
+def test_upper_bound_holds(expression, extents):
+    """No point is above the bound."""
+    most = upper_bound(expression, ranges(extents))
+    for point in places(extents):
+        assert most is None or value_of(expression, point) <= int(most)
+
+
+@given(sizes)
+def test_unflatten_undoes_flatten(extents):
+    """A position, counted and found again, is itself."""
+    size = [sympy.Integer(each) for each in extents]
+    position = [
+        I0 if extents[0] > 1 else sympy.Integer(0),
+        I1 if extents[1] > 1 else sympy.Integer(0),
+        I2 if extents[2] > 1 else sympy.Integer(0),
+    ]
+    assert list(unflatten(flatten(position, size), size, ranges(extents))) == position
+
+
+@given(trees, sizes)
+def test_a_stride_is_what_one_step_moves(expression, extents):
+    """Where a stride is stated, each step along the loop moves by it."""
+    step = stride_along(expression, I1)
+    if step is None:
+        return
+    for point in places(extents):
+        assert value_of(expression, {**point, I1: point[I1] + 1}) - value_of(expression, point) == value_of(step, point)
+
+
+def test_a_split_and_joined_index_is_itself():
+    """8*(i0 // 8) + i0 % 8 is i0; equality of sizes sees through brackets."""
+    assert simplify(8 * FloorDiv(I0, 8) + Mod(I0, 8), {I0: sympy.Integer(100)}) == I0
+    assert same(2 * (I0 + 1), 2 * I0 + 2) and not same(I0, I1)

@@ -1,0 +1,44 @@
+"""A shell of its own for each test, as a notebook's kernel has one."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    """An IPython shell with the extension loaded, that writes no history."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    shell.history_manager.enabled = False
+    shell.colors = "nocolor"
+    shell.run_line_magic("load_ext", "nbcompile")
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+class Ran:
+    """What running a cell led to."""
+
+    def __init__(self, result, captured):
+        self.value = result.result
+        self.error = result.error_in_exec or result.error_before_exec
+        self.out = captured.stdout
+        self.err = captured.stderr
+        self.outputs = captured.outputs
+        self.pictures = [each.data for each in captured.outputs if "text/html" in each.data]
+
+
+@pytest.fixture
+def run(shell):
+    """Run a cell; its output, value, error and pictures are told."""
+
+    def run(cell: str) -> Ran:
+        with capture_output() as captured:
+            result = shell.run_cell(cell, store_history=True)
+        return Ran(result, captured)
+
+    return run

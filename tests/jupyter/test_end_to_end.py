@@ -1,0 +1,159 @@
+"""Cells that are really compiled."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nbcompile import api, backends, config
+from nbcompile.record import recorder
+from nbcompile.torch_internals import eval_frame
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Every test begins with nothing compiled, and leaves no hook and no recorder behind."""
+    api.reset()
+    hook = eval_frame.get_eval_frame_callback()
+    yield
+    assert eval_frame.get_eval_frame_callback() is hook
+    assert not recorder.listening()
+
+
+@pytest.fixture
+def frames(shell):
+    """The frames that a cell with `-o seen` recorded, as (function, status)."""
+    return lambda: [(frame.function, frame.status) for frame in shell.user_ns["seen"].record.frames]
+
+
+def test_a_function(run, shell, frames):
+    """A function of the cell is compiled as one graph and its value is eager's."""
+    ran = run("%%compile -o seen --backend eager\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3))")
+    assert torch.equal(ran.value, torch.ones(3).sin() + 1)
+    assert frames() == [("f", "compiled")]
+    assert len(ran.pictures) == 1
+
+
+def test_it_stays_compiled(run, shell, frames):
+    """In later cells the function runs what was compiled: nothing is compiled again."""
+    run("%%compile --backend eager\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3))")
+    ran = run("%%compile -o seen --backend eager\ny = f(torch.zeros(3))\ny")
+    assert torch.equal(ran.value, torch.ones(3))
+    assert frames() == []
+    assert "nothing was compiled" in ran.out
+
+
+def test_helpers_are_inlined(run, shell, frames):
+    """A function of the cell that is called by another is part of its graph, not a frame of its own."""
+    ran = run(
+        "%%compile -o seen --backend eager\nimport torch\n"
+        "def helper(x, *, by=2):\n    return x * by\n"
+        "def f(x):\n    return helper(x) + helper(x, by=3)\n"
+        "f(torch.ones(3))"
+    )
+    assert torch.equal(ran.value, torch.full((3,), 5.0))
+    assert frames() == [("f", "compiled")]
+
+
+def test_a_module_class(run, shell, frames):
+    """Calling an instance compiles the class's forward, modules of the cell inside it included; training works."""
+    run(
+        "%%compile -o seen --backend aot_eager\nimport torch\n"
+        "class Inner(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.linear = torch.nn.Linear(4, 4)\n"
+        "    def forward(self, x):\n        return self.linear(x).relu()\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.inner = Inner()\n"
+        "    def forward(self, x):\n        return self.inner(x).sum()\n"
+        "torch.manual_seed(0)\nnet = Net()\nx = torch.randn(2, 4)\nloss = net(x)\nloss.backward()"
+    )
+    names = shell.user_ns
+    net, x = names["net"], names["x"]
+    assert frames() == [("forward", "compiled")]
+    expected = (x @ net.inner.linear.weight.T + net.inner.linear.bias).relu().sum()
+    [gradient] = torch.autograd.grad(expected, [net.inner.linear.weight])
+    assert torch.allclose(names["loss"], expected)
+    assert torch.allclose(net.inner.linear.weight.grad, gradient)
+
+
+def test_a_module_instance(run, shell, frames):
+    """A module of a library that the cell binds is compiled in place."""
+    ran = run(
+        "%%compile -o seen --backend eager\nimport torch\ntorch.manual_seed(0)\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())\nx = torch.randn(2, 4)\nnet(x)"
+    )
+    net, x = shell.user_ns["net"], shell.user_ns["x"]
+    assert type(net) is torch.nn.Sequential
+    assert torch.equal(ran.value, (x @ net[0].weight.T + net[0].bias).relu())
+    assert [status for _, status in frames()] == ["compiled"]
+
+
+def test_one_call_on_a_line(run, shell, frames):
+    """%compile f(x) compiles a function of an earlier cell, a method and a module."""
+    run("import torch\ndef f(x):\n    return x.cos()\nnet = torch.nn.ReLU()")
+    assert torch.equal(run("%compile -o seen --backend eager f(torch.zeros(2))").value, torch.ones(2))
+    assert frames() == [("f", "compiled")]
+    run("class A:\n    k = 3\n    def scaled(self, x):\n        return x * self.k\na = A()")
+    assert torch.equal(run("%compile -o seen --backend eager a.scaled(torch.ones(2))").value, torch.full((2,), 3.0))
+    assert frames() == [("scaled", "compiled")]
+    assert torch.equal(run("%compile -o seen --backend eager net(-torch.ones(2))").value, torch.zeros(2))
+    assert [status for _, status in frames()] == ["compiled"]
+
+
+def test_an_exception_inside_compiled_code(run, shell, frames):
+    """What the function raises ends the cell as in plain Python, and says where; the picture is shown."""
+    ran = run(
+        "%%compile -o seen --backend eager\nimport torch\n"
+        "def f(x):\n    y = x.sin()\n    raise ValueError('mine')\n"
+        "f(torch.ones(3))"
+    )
+    assert isinstance(ran.error, ValueError)
+    assert "mine" in ran.out
+    assert "raise ValueError" in ran.out
+
+
+def test_fullgraph(run, frames):
+    """Under --fullgraph a break ends the cell with its explanation."""
+    text = "import torch\ndef f(x):\n    print(x)\n    return x\nf(torch.ones(1))"
+    ran = run("%%compile --fullgraph -o seen --backend eager\n" + text)
+    assert ran.error is not None
+    assert "Explanation" in ran.out
+    assert [status for _, status in frames()] != ["compiled"]
+
+
+def test_a_failing_compiler(run, shell, frames):
+    """A backend that fails costs the cell nothing but a warning: output, value and settings are as without us."""
+
+    def broken(graph, inputs):
+        raise ZeroDivisionError("in a backend")
+
+    shell.user_ns["broken"] = broken
+    backends.register(broken, name="broken")
+    with pytest.warns(UserWarning, match="in a backend"):
+        ran = run("%%compile -o seen --backend broken\nimport torch\ndef f(x):\n    return x + 1\nf(torch.ones(3))")
+    assert torch.equal(ran.value, torch.full((3,), 2.0))
+    assert [function for function, status in frames() if status != "compiled"] == ["f"]
+    assert not config.suppress_errors
+
+
+def test_interrupted_while_compiling(run, shell, frames):
+    """Ctrl-C in the compiler ends the cell; the function works in the next one."""
+    interrupts = [True]
+
+    def interrupted(graph, inputs):
+        if interrupts:
+            interrupts.clear()
+            raise KeyboardInterrupt
+        return graph
+
+    backends.register(interrupted, name="interrupted")
+    ran = run("%%compile -o seen --backend interrupted\nimport torch\ndef f(x):\n    return x + 1\nf(torch.ones(3))")
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert torch.equal(run("f(torch.ones(3))").value, torch.full((3,), 2.0))
+
+
+def test_nothing_stays_when_the_cell_fails_early(run, shell):
+    """A syntax error or an exception before any call leaves no hook (the fixture checks) and no names."""
+    run("%%compile\ndef f(:")
+    run("%%compile\ndef f(x):\n    return x\nundefined_name")
+    assert not [name for name in shell.user_ns if name.startswith("__nbcompile")]

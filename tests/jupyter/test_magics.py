@@ -1,0 +1,299 @@
+"""The magics themselves, with a compiler that only notes what was asked of it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+
+import pytest
+
+from nbcompile.jupyter import magics
+from nbcompile.record import recorder
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Stand in for api.compile: calls run eagerly, each first call is recorded as a frame."""
+    asked = []
+
+    def compile(function, **options):
+        asked.append((function.__name__, options))
+        seen = []
+
+        @functools.wraps(function)
+        def wrapper(*args, **keywords):
+            if not seen:
+                seen.append(True)
+                with recorder.frame(f"{len(asked) - 1}/0", function.__name__) as page:
+                    if page is not None:
+                        page.write(status="compiled", source=inspect.getsource(function))
+            return function(*args, **keywords)
+
+        wrapper._torchdynamo_orig_callable = function
+        return wrapper
+
+    monkeypatch.setattr(magics.api, "compile", compile)
+    return asked
+
+
+def names(asked):
+    return [name for name, _ in asked]
+
+
+def cell(text: str) -> str:
+    return textwrap.dedent(text).strip("\n")
+
+
+def test_a_cell_runs_as_it_would(run, asked):
+    """Output, value and Out[n] are those of the cell; one picture follows, in text and HTML."""
+    ran = run("%%compile\ndef f(x):\n    print('in f')\n    return x + 1\nf(41)")
+    assert ran.value == 42
+    assert ran.out.startswith("in f\n")
+    assert run("_").value == 42
+    assert len(ran.pictures) == 1
+    assert "text/plain" in ran.pictures[0]
+    assert names(asked) == ["f"]
+
+
+def test_a_semicolon_silences_the_value(run, asked):
+    """A trailing `;` hides the value, and only that."""
+    ran = run("%%compile\ndef f(x):\n    return x\nf(1);")
+    assert ran.value is None
+    assert "Out[" not in ran.out
+    assert len(ran.pictures) == 1
+
+
+def test_quiet_shows_no_picture(run, asked):
+    """--quiet runs and compiles, and shows the cell's own value only."""
+    ran = run("%%compile --quiet\ndef f(x):\n    return x\nf(1)")
+    assert (ran.value, ran.pictures, names(asked)) == (1, [], ["f"])
+
+
+def test_output_is_bound(run, shell, asked):
+    """-o NAME binds what was recorded; its .record names the frames."""
+    run("%%compile -q -o seen\ndef f(x):\n    return x\nf(1)")
+    assert [frame.function for frame in shell.user_ns["seen"].record.frames] == ["f"]
+    assert shell.user_ns["seen"].record.function == "f"
+
+
+def test_options_reach_the_compiler(run, asked):
+    """The flags are torch.compile's arguments."""
+    run("%%compile --fullgraph --dynamic --backend eager --mode max-autotune\ndef f(): pass")
+    run("%%compile --no-dynamic\ndef g(): pass")
+    assert asked[0][1] == {"fullgraph": True, "dynamic": True, "backend": "eager", "mode": "max-autotune"}
+    assert asked[1][1] == {"fullgraph": False, "dynamic": False, "backend": "inductor", "mode": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("%%compile --nonsense\n1", "unrecognized arguments: --nonsense"),
+        ("%%compile --show gards\n1", "no section is named 'gards'"),
+        ("%%compile --backend inducter\n1", "Did you mean 'inductor'?"),
+        ("%%compile -o 1x\n1", "-o wants a name"),
+        ("%%compile f(x)\n1", "takes options only"),
+        ("%compile", "wants a function or a call"),
+        ("%compile 1 + 1", "wants a function or a call"),
+        ("%%compile\nawait something()", "await in a cell of its own"),
+        ("%%compile\nasync with a: pass", "await in a cell of its own"),
+        ("%%compile\n[x async for x in y]", "await in a cell of its own"),
+    ],
+)
+def test_a_usage_error_has_no_traceback(run, asked, text, says):
+    """What is wrong with the magic's line is told in one line."""
+    ran = run(text)
+    assert says in ran.err + ran.out
+    assert "Traceback" not in ran.err + ran.out
+    assert ran.error is not None
+
+
+def test_async_functions_are_left_alone(run, shell, asked):
+    """A coroutine function or a generator is defined as it is, and is not compiled."""
+    ran = run("%%compile\nasync def f():\n    await g()\ndef h():\n    yield 1\nlist(h())")
+    assert ran.value == [1]
+    assert asked == []
+
+
+def test_options_come_in_any_order():
+    """The table of options with values agrees with the parser."""
+    parser = magics.CompileMagics.compile.parser
+    with_value = {name for action in parser._actions if action.nargs is None for name in action.option_strings}
+    assert with_value == magics._WITH_VALUE
+
+
+def test_help(run):
+    """`%%compile?` lists the options."""
+    ran = run("from IPython import get_ipython\nprint(get_ipython().find_line_magic('compile').__doc__)")
+    for option in ("--fullgraph", "--dynamic", "--no-dynamic", "--backend", "--mode", "--show", "--quiet", "--output"):
+        assert option in ran.out
+
+
+def test_an_exception_is_the_cells(run, shell, asked):
+    """An exception ends the cell; its traceback begins in the cell, with its line numbers; the picture is shown."""
+    text = "%%compile -o seen\ndef f(x):\n    return 1 / x\nf(1)\nf(0)\nnever = 1"
+    ran = run(text)
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert "never" not in shell.user_ns
+    assert len(ran.pictures) == 1
+    assert "run_cell_magic" not in ran.out
+    assert "line 5" in ran.out  # f(0), counted in the visible cell
+    assert "line 3" in ran.out  # return 1 / x
+    assert [frame.function for frame in shell.user_ns["seen"].record.frames] == ["f"]
+
+
+def test_a_later_raise_shows_its_own_traceback(run, asked):
+    """The same exception object, raised again elsewhere, is printed with its new traceback."""
+    run("%%compile\nerror = ValueError('again')\nraise error")
+    ran = run("def elsewhere():\n    raise error\nelsewhere()")
+    assert "elsewhere()" in ran.out
+
+
+def test_interrupt(run, shell, asked):
+    """Ctrl-C ends the cell as KeyboardInterrupt; what was recorded is shown; nothing of ours stays behind."""
+    ran = run("%%compile\ndef f(x):\n    return x\nf(1)\nraise KeyboardInterrupt")
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert len(ran.pictures) == 1
+    assert not [name for name in shell.user_ns if name.startswith("__nbcompile")]
+    assert not recorder.listening()
+
+
+def test_a_syntax_error_is_plain(run, asked):
+    """A syntax error is reported as without the magic: no stack, and the cell counts as failed."""
+    ran = run("%%compile\ndef f(:\n    pass")
+    plain = run("\ndef f(:\n    pass")
+    assert isinstance(ran.error, SyntaxError)
+    assert "SyntaxError" in ran.out
+    assert "run_cell_magic" not in ran.out
+    assert ran.out.splitlines()[1:] == plain.out.splitlines()[1:]
+
+
+def test_code_that_parses_and_does_not_compile(run, shell, asked):
+    """`return` outside a function is found before anything runs, as in a plain cell."""
+    ran = run("%%compile\nran = 1\nreturn 2")
+    assert isinstance(ran.error, SyntaxError)
+    assert "ran" not in shell.user_ns
+
+
+def test_sources_are_found(run, shell, asked):
+    """inspect finds the text of functions defined under the magic."""
+    run("%%compile\n# a comment\ndef f(x):\n    return x + 1\n")
+    assert inspect.getsource(shell.user_ns["f"]) == "def f(x):\n    return x + 1\n"
+
+
+def test_redefinition(run, asked):
+    """A cell that runs again defines, compiles and shows its functions anew."""
+    text = "%%compile\ndef f(x):\n    return x + 1\nf(1)"
+    assert [run(text).value, len(run(text).pictures)] == [2, 1]
+    assert run("%%compile\ndef f(x):\n    return x + 5\nf(1)").value == 6
+    assert names(asked) == ["f", "f", "f"]
+
+
+def test_other_magics_work_in_the_cell(run, asked):
+    """Line magics and shell escapes in the body are IPython's."""
+    ran = run("%%compile\nwhere = %pwd\ndef f(x):\n    return x\nf(len(where) > 0)")
+    assert ran.value is True
+
+
+def test_braces_and_dollars_survive(run, asked):
+    """The magic's line and body are not expanded."""
+    assert run("%%compile -q\ndef f(x):\n    return f'{x}' + '$HOME {y}'\nf(1)").value == "1$HOME {y}"
+
+
+@pytest.mark.parametrize(
+    ("interactivity", "body", "shown"),
+    [
+        ("last_expr", "1\n2", [2]), ("all", "1\n2", [1, 2]), ("none", "1\n2", []), ("last", "1\n2", [2]),
+        ("last_expr_or_assign", "a = 7", [7]), ("last_expr_or_assign", "a: int = 8", [8]), ("last_expr", "a = 7", []),
+    ],
+)  # fmt: skip
+def test_interactivity_is_the_shells(run, shell, asked, interactivity, body, shown):
+    """InteractiveShell.ast_node_interactivity holds inside the cell as well."""
+    shell.ast_node_interactivity = interactivity
+    ran = run("%%compile\n" + body)
+    assert [int(each) for each in ran.out.split() if each.isdigit()] == shown or ran.value in shown
+    assert (ran.value is None) == (not shown)
+
+
+def test_nothing_to_compile_is_said(run, asked):
+    """A cell that calls nothing of its own says so in one line."""
+    ran = run("%%compile\nx = 1")
+    assert "nothing was compiled" in ran.out
+    assert ran.pictures == []
+
+
+def test_line_call(run, shell, asked):
+    """%compile f(x) compiles one call, hands its value on, and shows it."""
+    run("def f(x):\n    return x * 2")
+    ran = run("%compile f(21)")
+    assert (ran.value, len(ran.pictures)) == (42, 1)
+    run("y = %compile -q f(5)")
+    assert shell.user_ns["y"] == 10
+    run("%compile -q z = f(6)")
+    assert shell.user_ns["z"] == 12
+    assert run("%compile f('a b')").value == "a ba b"
+    assert not hasattr(shell.user_ns["f"], "_torchdynamo_orig_callable")
+
+
+def test_line_name(run, shell, asked):
+    """%compile f binds the name to the compiled function."""
+    run("def f(x):\n    return x * 2")
+    run("%compile --backend eager f")
+    assert asked == [("f", {"fullgraph": False, "dynamic": None, "backend": "eager", "mode": None})]
+    assert hasattr(shell.user_ns["f"], "_torchdynamo_orig_callable")
+
+
+def test_a_picture_that_fails_harms_nothing(run, asked, monkeypatch):
+    """When a view raises, the cell's value stands and one line says what is wrong."""
+
+    def broken(record, show=None):
+        raise ZeroDivisionError("in a view")
+
+    monkeypatch.setattr("nbcompile.views.html.render", broken)
+    ran = run("%%compile\ndef f(x):\n    return x\nf(3)")
+    assert ran.value == 3
+    assert "cannot be drawn" in ran.pictures[0]["text/html"]
+
+
+def test_unload(run, shell):
+    """%unload_ext takes the magics away; loading again brings them back."""
+    run("%unload_ext nbcompile")
+    assert shell.find_cell_magic("compile") is None
+    assert shell.find_line_magic("compile") is None
+    run("%load_ext nbcompile")
+    assert shell.find_cell_magic("compile") is not None
+
+
+def test_the_wrapping_is_invisible(run, shell, asked):
+    """Names, docstrings, decorators and the namespace look as they were written."""
+    run(
+        cell('''
+        %%compile
+        import functools
+        def twice(function):
+            @functools.wraps(function)
+            def inner(x):
+                return function(function(x))
+            return inner
+
+        @twice
+        def f(x):
+            """Adds one."""
+            return x + 1
+    ''')
+    )
+    f = shell.user_ns["f"]
+    assert (f.__name__, f.__doc__, f(1)) == ("f", "Adds one.", 3)
+    assert not [name for name in shell.user_ns if name.startswith("__nbcompile")]
+
+
+def test_the_tree_is_valid():
+    """Every node that is added has a place in the source."""
+    from nbcompile.jupyter.wrapping import decorate_definitions
+
+    tree = decorate_definitions(
+        ast.parse("if 1:\n    def f(): pass\nelse:\n    class A: pass\ng = lambda: 1\nh: object = f()")
+    )
+    assert compile(tree, "cell", "exec")
+    assert ast.unparse(tree).count("__nbcompile_wrap__") == 4

@@ -1,0 +1,152 @@
+"""What gets memory, what is mutated, what runs through ATen, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from nbcompile.ir import evaluate
+from nbcompile.ir.buffer import Extern, Pointwise, Reduction
+from nbcompile.lowering import UnsupportedGraph, lower
+from nbcompile.lowering.registry import LOWERINGS, lowering
+from nbcompile.scheduling import schedule
+from tests.lowering.programs import check, programs, traced
+
+aten = torch.ops.aten
+
+
+def computed(program):
+    return [each for each in program.buffers if isinstance(each, (Pointwise, Reduction))]
+
+
+def test_an_operator_is_lowered_once():
+    """A second lowering of an operator is refused, naming both functions."""
+    with pytest.raises(ValueError, match="lowered twice"):
+        lowering(aten.add.Tensor)(lambda build, x: x)
+    assert LOWERINGS[aten.add.Tensor].__name__ == "add"
+
+
+def test_a_chain_is_one_buffer():
+    """Pointwise producers with one user are inlined."""
+    program, _ = programs(lambda x: torch.relu(x + 1).exp() * 2, torch.randn(4))
+    assert len(computed(program)) == 1
+    assert computed(program)[0].from_nodes == ("add", "relu", "exp", "mul")
+
+
+def test_views_are_no_buffers():
+    """Views between two pointwise operators leave one buffer."""
+    program, _ = programs(lambda x: (x + 1).t()[1:].reshape(-1) * 2, torch.randn(4, 6))
+    assert len(computed(program)) == 1
+
+
+def test_what_several_use_is_computed_once():
+    """An expensive value with two users is a buffer of its own; a cheap one is not."""
+    shared, _ = programs(lambda x: (lambda e: (e + 1, e.sum(0), e * 2))(torch.tanh(x)), torch.randn(4, 4))
+    assert "tanh" in computed(shared)[0].from_nodes and len(computed(shared)) == 4
+    cheap, _ = programs(lambda x: (lambda e: (e.exp(), e.sin()))(x + 1), torch.randn(4))
+    assert len(computed(cheap)) == 2
+
+
+def copied(function, *inputs):
+    """A graph that ends in aten.copy_ to its first argument."""
+
+    def run(*args):
+        result, new = function(*args)
+        args[0].copy_(new)
+        return result
+
+    graph = make_fx(run, tracing_mode="fake")(*inputs)
+    return lower(graph, inputs), run
+
+
+MUTATIONS = {
+    "element": lambda x: (x * 2, x + 1),
+    "row": lambda x: (x.sum(1), torch.softmax(x, 1)),
+    "moved": lambda x: (x.exp(), x.flip(0)),
+    "reduced": lambda x: (x + 1, x.sum(0, keepdim=True).expand(8, 8) + x.t()),
+    "late reader": lambda x: (x.t() * 3, x - 1),
+    "constant": lambda x: (x.clone(), torch.zeros(8, 8)),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_an_input_is_overwritten_after_its_old_value_is_read(name):
+    """copy_ at the end of a graph: results use the old value, the argument holds the new one."""
+    start = torch.randn(8, 8)
+    program, run = copied(MUTATIONS[name], start.clone())
+    for stage in (program, schedule(program)):
+        mine, theirs = start.clone(), start.clone()
+        found = evaluate.run(stage, [mine])
+        torch.testing.assert_close(found[0], run(theirs))
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_every_other_operator_runs_through_aten_with_a_reason():
+    """A sort is a call of ATen, and says why."""
+    program, _ = check(lambda x: torch.sort(x + 1)[0] * 2, torch.randn(5), allow_extern=True)
+    (call,) = [each for each in program.buffers if isinstance(each, Extern)]
+    assert call.reason == "sorting"
+
+
+def test_random_calls_keep_their_order():
+    """Draws are made in eager's order, so that results are eager's."""
+
+    def f(x):
+        return torch.rand_like(x) - x, torch.randn_like(x).sum(), torch.rand_like(x)
+
+    x = torch.randn(6)
+    graph = make_fx(f, tracing_mode="fake")(x)
+    for stage in (lower(graph), schedule(lower(graph))):
+        torch.manual_seed(3)
+        found = evaluate.run(stage, [x])
+        torch.manual_seed(3)
+        for mine, theirs in zip(found, f(x), strict=True):
+            torch.testing.assert_close(mine, theirs)
+
+
+def test_integer_division_by_what_may_be_zero_is_left_to_aten():
+    """A kernel cannot raise: ATen divides, and raises."""
+    program, _ = check(lambda a, b: a // b, torch.arange(4), torch.tensor([1, 2, 3, 4]), allow_extern=True)
+    assert any(isinstance(each, Extern) and "zero" in each.reason for each in program.buffers)
+
+
+def test_dynamic_shapes_run_at_other_sizes():
+    """A program of symbolic sizes computes at sizes that it was not traced with."""
+    check(
+        lambda x, w: (torch.softmax(x, -1) * w, x.reshape(-1).sum(), x.mean(0), x.t().reshape(-1)),
+        torch.randn(6, 10), torch.randn(10), other_inputs=(torch.randn(9, 14), torch.randn(14)), dynamic=True,
+    )  # fmt: skip
+
+
+def test_a_clone_that_is_returned_is_a_copy():
+    """A returned clone has memory of its own."""
+    x = torch.randn(4)
+    program, plan = programs(lambda x: (x.clone(), x), x)
+    for stage in (program, plan):
+        copy, same = evaluate.run(stage, [x])
+        assert same is x and copy.data_ptr() != x.data_ptr()
+
+
+def test_data_dependent_sizes_are_refused_by_name():
+    """A size that depends on data is no program; the caller runs the graph as it is."""
+
+    def f(x):
+        return torch.nonzero(x)
+
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    with FakeTensorMode(shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True)) as mode:
+        graph = make_fx(f)(mode.from_tensor(torch.randn(4)))
+    with pytest.raises(UnsupportedGraph, match="depends on data"):
+        lower(graph)
+
+
+def test_indices_out_of_range_raise():
+    """A gathered index is checked when it is read."""
+    graph = traced(lambda x, i: x[i] + 1, torch.randn(4), torch.tensor([0, 1]))
+    program = lower(graph)
+    for stage in (program, schedule(program)):
+        with pytest.raises(IndexError):
+            evaluate.run(stage, [torch.randn(4), torch.tensor([0, 4])])

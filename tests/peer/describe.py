@@ -1,0 +1,200 @@
+"""Python values and FX graphs as text that can be compared line by line.
+
+    describe(result=(x, [x]))    {"result": "tuple of 2",
+                                  "result[0]": "Tensor float32 (3,) strides (1,) [1.0, 1.0, 1.0]",
+                                  "result[1]": "list of 1",
+                                  "result[1][0]": "is result[0]"}
+
+Identity is part of the description: a value met twice is named by where it was
+met first, and a tensor says whose memory it shares.
+
+In torch: nothing. Read next: tests/peer/harness.py
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx.node import map_arg
+
+from nbcompile.peer.observe import target_name
+
+_SCALARS = (
+    bool, int, float, complex, str, bytes, range, slice, types.NoneType, types.EllipsisType,
+    torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format,
+)  # fmt: skip
+_ATOMS = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, torch.Generator)
+
+
+def describe(module: types.ModuleType | None = None, **values: object) -> dict[str, str]:
+    """Each value and all it holds, by path. ``module`` is where the user's own functions live."""
+    description = _Description(module)
+    for name, value in values.items():
+        description.add(name, value)
+    return description.lines
+
+
+@dataclass(slots=True)
+class _Description:
+    module: types.ModuleType | None
+    lines: dict[str, str] = field(default_factory=dict)
+    seen: dict[int, str] = field(default_factory=dict)
+    storages: dict[int, str] = field(default_factory=dict)
+    alive: list[object] = field(default_factory=list)
+
+    def add(self, path: str, value: object) -> None:
+        if type(value) in _SCALARS:
+            self.lines[path] = repr(value) if not isinstance(value, str) else f"str {value!r}"
+            return
+        if isinstance(value, enum.Enum):
+            self.lines[path] = str(value)
+            return
+        if id(value) in self.seen:
+            self.lines[path] = f"is {self.seen[id(value)]}"
+            return
+        self.seen[id(value)] = path
+        self.alive.append(value)
+        if isinstance(value, torch.Tensor):
+            self.lines[path] = self.tensor(path, value)
+            if value.is_leaf and value.grad is not None:
+                self.add(f"{path}.grad", value.grad)
+            return
+        self.lines[path] = self.headline(value)
+        for step, part in self.parts(value):
+            self.add(path + step, part)
+
+    def tensor(self, path: str, value: torch.Tensor) -> str:
+        facts = [
+            type(value).__name__, str(value.dtype).removeprefix("torch."), str(tuple(value.shape)),
+            f"strides {value.stride()}", f"offset {value.storage_offset()}" if value.storage_offset() else "",
+            "requires_grad" if value.requires_grad else "", "" if value.is_leaf else "has grad_fn",
+            "inference" if value.is_inference() else "", str(value.detach().tolist()),
+        ]  # fmt: skip
+        owner = self.storages.setdefault(value.untyped_storage().data_ptr(), path) if value.numel() else path
+        return " ".join(filter(None, facts)) + (f" in the memory of {owner}" if owner != path else "")
+
+    def headline(self, value: object) -> str:
+        name = type(value).__qualname__
+        if isinstance(value, (types.FunctionType, type)):
+            return f"{name} {value.__qualname__}"
+        if isinstance(value, _ATOMS):
+            return f"{name} {getattr(value, '__name__', '')}"
+        if isinstance(value, (set, frozenset)):
+            return f"{name} {sorted(map(repr, value))}"
+        if isinstance(value, (list, tuple, dict)):
+            return f"{name} of {len(value)}"
+        return name
+
+    def parts(self, value: object) -> list[tuple[str, object]]:
+        """The path steps and values of what a value holds."""
+        if isinstance(value, type) or isinstance(value, _ATOMS):
+            return []
+        if isinstance(value, types.FunctionType):
+            return _closure(value) if self.is_users(value) else []
+        if isinstance(value, types.MethodType):
+            return [(".__self__", value.__self__)]
+        if isinstance(value, torch.nn.Module):
+            return _module_state(value)
+        if isinstance(value, dict):
+            return [(f"[{key!r}]", item) for key, item in value.items()] + _attributes(value)
+        if isinstance(value, (list, tuple)):
+            return [(f"[{index}]", item) for index, item in enumerate(value)] + _attributes(value)
+        return _attributes(value)
+
+    def is_users(self, function: types.FunctionType) -> bool:
+        return self.module is not None and function.__globals__ is vars(self.module)
+
+
+def _closure(function: types.FunctionType) -> list[tuple[str, object]]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return [(f".{name}", _content(cell)) for name, cell in cells]
+
+
+def _content(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return "(empty cell)"
+
+
+def _attributes(value: object) -> list[tuple[str, object]]:
+    names = dict.fromkeys(getattr(value, "__dict__", ()))
+    for base in type(value).__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        names.update(dict.fromkeys([slots] if isinstance(slots, str) else slots))
+    return [(f".{name}", getattr(value, name)) for name in names if isinstance(name, str) and hasattr(value, name)]
+
+
+def _module_state(module: torch.nn.Module) -> list[tuple[str, object]]:
+    state = vars(module)
+    held: dict[str, Any] = {**state["_parameters"], **state["_buffers"], **state["_modules"]}
+    own = {name: value for name, value in state.items() if not name.startswith("_")}
+    return [(f".{name}", value) for name, value in {**held, **own}.items()]
+
+
+def operators(graph: torch.fx.Graph) -> tuple[str, ...]:
+    """The operators of a graph, in order, without inputs and output."""
+    return tuple(_operator(node) for node in graph.nodes if node.op not in ("placeholder", "output"))
+
+
+def _operator(node: torch.fx.Node) -> str:
+    return "get_attr" if node.op == "get_attr" else target_name(node)
+
+
+def wiring(graph: torch.fx.Graph) -> tuple[str, ...]:
+    """Each node with its arguments; nodes are numbered, so names do not matter."""
+    numbers = {node: f"%{index}" for index, node in enumerate(graph.nodes)}
+
+    def text(argument: object) -> str:
+        # A number in place of each node, printed without quotes.
+        return repr(map_arg(argument, lambda node: _Reference(numbers[node])))
+
+    lines = []
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            continue
+        keywords = f", **{text(node.kwargs)}" if node.kwargs else ""
+        lines.append(
+            f"{numbers[node]} = {node.op if node.op == 'output' else _operator(node)}{text(node.args)}{keywords}"
+        )
+    return tuple(lines)
+
+
+class _Reference(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def inputs(module: torch.fx.GraphModule, examples: list[object]) -> tuple[str, ...]:
+    """Each placeholder with its type; symbols are numbered in order of appearance."""
+    symbols: dict[str, str] = {}
+
+    def size(value: object) -> str:
+        if isinstance(value, int):
+            return str(value)
+        return symbols.setdefault(str(value), f"size{len(symbols)}")
+
+    lines = []
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for node, given in zip(placeholders, examples, strict=True):
+        example = node.meta.get("example_value", given)  # torch gives the backend real tensors: no symbols
+        if isinstance(example, torch.Tensor):
+            sizes = ", ".join(size(each) for each in example.shape)
+            lines.append(f"{node.target}: {str(example.dtype).removeprefix('torch.')}[{sizes}]")
+        else:
+            lines.append(f"{node.target}: {type(example).__name__} {size(example)}")
+    return tuple(lines)
+
+
+def same(left: Mapping[str, str], right: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Where two descriptions differ: path, left, right ("(nothing)" where one has no such path)."""
+    paths = dict.fromkeys([*left, *right])
+    pairs = [(path, left.get(path, "(nothing)"), right.get(path, "(nothing)")) for path in paths]
+    return [(path, one, other) for path, one, other in pairs if one != other]

@@ -1,0 +1,232 @@
+"""Where nbcompile is known to disagree with its oracle; to be emptied.
+
+Each entry is a strict expected failure: when the disagreement goes away, the
+test fails until the entry is deleted.
+
+    ("program", "aspect"): "what differs, and why"
+
+In torch: nothing. Read next: tests/peer/test_programs.py
+"""
+
+
+def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
+    """Several aspects of one program, for one reason."""
+    return {(name, aspect): reason for aspect in aspects.split()}
+
+
+KNOWN: dict[tuple[str, str], str] = {
+    **dict.fromkeys(
+        [("mutation_seen_through_an_alias", each) for each in ("graphs", "details", "reasons")],
+        "two list arguments that are one list compile again here; torch does not guard it and gives a wrong result",
+    ),
+    **dict.fromkeys(
+        [("constants_of_each_type_change", each) for each in ("graphs", "reasons")],
+        "torch guards each item of a tuple whose truth is asked; here its length alone, so that it compiles less often",
+    ),
+    **dict.fromkeys(
+        [("class_attribute_changes", each) for each in ("details", "reasons")],
+        "torch addresses a class attribute through the dict of the class that holds it; here as type(child).k",
+    ),
+    **dict.fromkeys(
+        [("method_is_replaced", each) for each in ("graphs", "details", "reasons")],
+        "a replaced method compiles again here; torch does not guard the methods of a class and gives a wrong result",
+    ),
+    **dict.fromkeys(
+        [("parameters_are_replaced_while_running", each) for each in ("graphs", "details", "reasons")],
+        "torch breaks where a module's attribute is read while one of it is changed; here the change is simply known",
+    ),
+    **dict.fromkeys(
+        [("dataclass_with_inheritance_and_post_init", each) for each in ("graphs", "details")],
+        "torch leaves == of two symbolic numbers to the graph as a symbolic bool; here it is decided while tracing",
+    ),
+    (
+        "object_is_made_and_returned",
+        "details",
+    ): "torch returns a value that an attribute of a new object only had for a while",
+    (
+        "slots_are_unset_and_deleted",
+        "details",
+    ): "the outputs of the graph come in another order: torch stores attributes first",
+    ("enums", "reasons"): "torch spells the class of an enum member in C++, without its metaclass",
+    (
+        "attribute_appears_between_calls",
+        "reasons",
+    ): "of an entry's two failing guards torch names the one that its tree meets first",
+    ("layer_is_added_between_calls", "reasons"): "torch guards the length of a dict before its keys",
+    ("dict_keys_change", "reasons"): "torch guards the length of a dict, then key by key; here all keys are one guard",
+    ("set_argument_changes", "reasons"): "torch guards membership in a set before its length",
+    ("forward_hook", "details"): "torch looks at the arguments of a call with stars before the callee does",
+    **dict.fromkeys(
+        [("cond_operator", each) for each in ("graphs", "details", "reasons")],
+        "torch.cond is not traced as a higher-order operator yet: it breaks the graph",
+    ),
+    **dict.fromkeys(
+        [("numpy_and_back", each) for each in ("graphs", "details", "reasons")],
+        "NumPy arrays are not traced as tensors yet: they break the graph",
+    ),
+    **dict.fromkeys(
+        [("nested_breaks_the_new_way", each) for each in ("graphs", "details", "reasons")],
+        "config.nested_graph_breaks=True is not honoured yet: breaks bubble up to the top frame",
+    ),
+    **dict.fromkeys(
+        [("exceptions_of_python_are_caught", each) for each in ("graphs", "details")],
+        "torch skips one of the caught exceptions' branches; all four additions are traced here, as eager runs them",
+    ),
+    **dict.fromkeys(
+        [("match_on_structure", each) for each in ("graphs", "details")],
+        "torch keeps an input of a graph that has no operator; here it is dropped",
+    ),
+    (
+        "assert_on_python_values",
+        "reasons",
+    ): "an assertion that fails is told as the exception it raises, not as torch's symbolic-shape assertion",
+    ("dict_is_iterated", "reasons"): "all keys are one guard here; torch names the key that differs",
+    (
+        "exception_leaves_the_function",
+        "reasons",
+    ): "torch cannot build the message of the exception and says so; here the exception itself is told",
+    ("yield_from_and_send", "details"): "torch loses the value that yield from returns, and with it the output",
+    ("collections_of_the_library", "details"): "outputs of the graph stand in another order",
+    (
+        "input_changes_its_shape_in_place",
+        "graphs",
+    ): "torch leaves the change of an input's shape to Python (a delayed break); here it is part of the graph",
+    ("input_changes_its_shape_in_place", "details"): "as its graphs",
+    ("input_changes_its_shape_in_place", "reasons"): "as its graphs",
+    ("numbers_in_containers", "details"): "an item that is a bound of a slice is looked at before what is sliced",
+    ("views_as_inputs", "details"): "symbols of the sizes of a view's base have other names",
+    ("marked_and_specialised", "graphs"): "torch keeps an input of a graph that has no operator; here it is dropped",
+    ("marked_and_specialised", "details"): "as its graphs",
+    ("break_in_autocast", "details"): "autocast is entered again with the cache setting it had, not with None",
+    (
+        "list_changes_under_its_iterator",
+        "details",
+    ): "a list's iterator stays one here, as its list changes; torch carries the rest as a tuple",
+    ("list_changes_under_its_iterator", "reasons"): "as its details: an iterator of a list breaks the resumed graph",
+    # -- calls, flow, text ---------------------------------------------------------------
+    **_known(
+        "default_of_an_inner_function_is_early", "graphs details", "torch fails on __defaults__ of a traced function"
+    ),
+    ("closure_of_an_argument_is_changed", "details"): "changed cells come in the order of their first change, not last",
+    **_known("deleted_local_and_cell", "graphs details reasons", "torch does not trace `del` of a variable in a cell"),
+    **_known(
+        "unbound_local_is_caught",
+        "graphs details reasons",
+        "torch breaks at an unbound local; here its exception is traced",
+    ),
+    **_known(
+        "exception_name_is_deleted",
+        "graphs details reasons",
+        "torch breaks at an unbound local; here its exception is traced",
+    ),
+    **_known(
+        "cached_functions_of_every_kind",
+        "graphs details reasons",
+        "a cached function with side effects breaks here; torch traces it, and repeats the effects",
+    ),
+    ("single_dispatch", "reasons"): "singledispatch breaks in both, at another call of its implementation",
+    (
+        "partial_methods_and_partials_of_partials",
+        "reasons",
+    ): "partialmethod breaks in both, at another step of its implementation",
+    (
+        "builtins_as_values",
+        "reasons",
+    ): "torch breaks at a builtin that is called with a wrong number of arguments; here it is traced",
+    (
+        "exceptions_of_operations_are_caught",
+        "reasons",
+    ): "torch breaks at an unknown global; here its NameError is traced",
+    (
+        "stop_iteration_carries_a_value",
+        "reasons",
+    ): "torch names the exception's python_type(); here the exception itself is told",
+    ("generator_as_an_argument", "reasons"): "torch names the missing slot of CPython's type",
+    **_known(
+        "iterators_as_arguments",
+        "graphs details reasons",
+        "an iterator that is only passed on to next() is not guarded here, so that one entry serves all kinds",
+    ),
+    ("iterators_of_functions_as_arguments", "reasons"): "torch names the missing slot of CPython's type",
+    **_known(
+        "iterators_are_returned",
+        "graphs details reasons",
+        "torch cannot make an iterator again; here it is, with the items left",
+    ),
+    **_known(
+        "text_of_a_tensor_in_an_error",
+        "graphs details reasons",
+        "torch fails to build the text of a symbolic number and compiles up to there",
+    ),
+    (
+        "text_by_str_format_and_percent_of_a_tensor",
+        "reasons",
+    ): "`%` of a text and a tensor is no operator of the graph here",
+    **_known("index_error_of_a_tensor_is_caught", "graphs details", "torch lets the exception out of the compiler"),
+    **_known("dimension_error_is_caught", "graphs details", "torch lets the exception out of the compiler"),
+    (
+        "text_of_a_number_in_a_tensor",
+        "reasons",
+    ): "torch breaks at repr of a tensor; here the text is made after the graph",
+    **_known(
+        "text_of_a_tensor_that_changes",
+        "graphs details reasons",
+        "the text of a tensor that changes afterwards is left to Python; torch compiles it, with a wrong result",
+    ),
+    # -- tensors -------------------------------------------------------------------------
+    **_known(
+        "integer_operators_reflected",
+        "graphs details reasons",
+        "torch breaks at pow() of a tensor; here it is the operator",
+    ),
+    **_known(
+        "abs_round_and_their_like",
+        "graphs details reasons",
+        "torch breaks at pow() of a tensor; here it is the operator",
+    ),
+    ("facts_by_method", "reasons"): "torch breaks at a method whose answer is no tensor; here it is answered",
+    **_known(
+        "out_arguments", "graphs details reasons", "torch breaks where an operator resizes its out=; here it is traced"
+    ),
+    **_known(
+        "out_argument_is_resized",
+        "graphs details reasons",
+        "torch breaks where an operator resizes its out=; here it is traced",
+    ),
+    **_known(
+        "argument_is_resized_or_set", "graphs details reasons", "torch breaks at resize_ and set_; here they are traced"
+    ),
+    ("requires_grad_is_set", "reasons"): "requires_grad_ of an intermediate breaks at once; torch finds out at the end",
+    **{
+        (name, aspect): "numpy is left to Python: its functions break; torch traces them as tensors"
+        for name in (
+            "numpy_of_a_tensor",
+            "numpy_array_as_an_argument",
+            "numpy_functions",
+            "numpy_scalar_as_an_argument",
+        )
+        for aspect in ("graphs", "details", "reasons")
+    },
+    **_known(
+        "operator_module_on_tensors",
+        "graphs details reasons",
+        "torch breaks at operator.truth of a list; here it is answered",
+    ),
+    (
+        "getters_of_the_operator_module",
+        "reasons",
+    ): "torch tells of three unsupported method calls, and compiles the same one graph all the same",
+    **_known(
+        "tensor_in_a_list", "graphs details", "torch turns `tensor in list` into an operator, with a wrong result"
+    ),
+    (
+        "number_functions_that_tensors_lack",
+        "reasons",
+    ): "round() of a tensor breaks as a builtin here, as a method in torch",
+    **_known(
+        "divmod_of_a_tensor",
+        "graphs details reasons",
+        "torch takes divmod of a tensor for an exception and skips the frame",
+    ),
+    ("index_out_of_range_on_a_tensor", "reasons"): "torch lets the exception out of the compiler, without a break",
+}

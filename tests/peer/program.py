@@ -1,0 +1,100 @@
+"""What a peer program is: a few lines of PyTorch, and the calls that are made.
+
+    @program()
+    def scaled():                                  # the name of the program
+        def f(x, k):                               # what is compiled
+            return x * k
+        return f, [(ones(3), 2), (ones(3), 3)]     # one tuple of arguments a call
+
+A call may also be a function of the compiled function, to do something in
+between (rebind a global, enter a grad mode) or to pass keywords. Program files
+are executed afresh for each compiler, so functions, code objects, globals and
+arguments are never shared.
+
+In torch: nothing. Read next: tests/peer/harness.py
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+FOLDER = Path(__file__).parent / "programs"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a program is compiled, the same for both compilers."""
+
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Arguments of ``compile``: ``dynamic``, ``fullgraph``."""
+    config: Mapping[str, object] = field(default_factory=dict)
+    """Settings that hold while it runs, by torch's names."""
+    torch_differs: str = ""
+    """Why torch.compile's result is not eager's, if it is not (checked: then it must differ)."""
+    oracle: str = "eager"
+    """Whose results are right: torch.compile's for the few programs that ask whether they are compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program by name."""
+
+    name: str
+    family: str
+    settings: Settings
+
+    def build(self) -> tuple[Callable[..., object], list[Any], ModuleType]:
+        """A fresh function, its calls, and the module whose globals it uses."""
+        module = _execute(self.family)
+        function, calls = getattr(module, self.name)()
+        return function, calls, module
+
+
+def program(
+    *, config: Mapping[str, object] | None = None, torch_differs: str = "", oracle: str = "eager", **options: object
+) -> Callable[[FunctionType], FunctionType]:
+    """Mark a function of a program file as a program."""
+
+    def mark(function: FunctionType) -> FunctionType:
+        function.settings = Settings(options, config or {}, torch_differs, oracle)  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+@functools.cache
+def programs() -> dict[str, Program]:
+    """Every program of the folder, by name, in the order of the files."""
+    found: dict[str, Program] = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        for name, value in vars(_execute(path.stem)).items():
+            if isinstance(settings := getattr(value, "settings", None), Settings):
+                assert name not in found, f"two programs are called {name!r}"
+                found[name] = Program(name, path.stem, settings)
+    return found
+
+
+def _execute(family: str) -> ModuleType:
+    module = ModuleType(f"peer_programs_{family}")
+    module.__file__ = str(FOLDER / f"{family}.py")
+    sys.modules[module.__name__] = module  # dataclasses and pickle look it up there
+    exec(_renewed(_compiled(family)), vars(module))
+    return module
+
+
+@functools.cache
+def _compiled(family: str) -> CodeType:
+    path = FOLDER / f"{family}.py"
+    return compile(path.read_text(), str(path), "exec", dont_inherit=True)
+
+
+def _renewed(code: CodeType) -> CodeType:
+    # Compiled code is cached on code objects: each run gets its own.
+    constants = (_renewed(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_consts=tuple(constants))

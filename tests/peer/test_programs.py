@@ -1,0 +1,39 @@
+"""Every peer program behaves as in eager, and is compiled as torch.compile compiles it.
+
+The oracle runs live, once per program and process. Disagreements that are known
+stand in known.py, with a reason each.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.peer.harness import ASPECTS, differences, observed, same_results, table
+from tests.peer.known import KNOWN
+from tests.peer.program import programs
+
+pytestmark = pytest.mark.peer
+
+
+@pytest.mark.parametrize("name", programs())
+def test_torch_compile_gives_eagers_results(name: str) -> None:
+    """The oracle is sound: torch.compile's results are eager's, but for the programs that say why not."""
+    found = same_results(observed(name, "torch.compile"), name)
+    expected = programs()[name].settings.torch_differs
+    assert bool(found) == bool(expected), f"said: {expected or '(no difference)'}\n" + table(found, "eager")
+
+
+@pytest.mark.parametrize("aspect", ASPECTS)
+@pytest.mark.parametrize("name", programs())
+def test_nbcompile_agrees(name: str, aspect: str, request: pytest.FixtureRequest) -> None:
+    """nbcompile agrees with eager on results, and with torch.compile on graphs, their details and the reasons given."""
+    if reason := KNOWN.get((name, aspect)):
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+    found = differences(name, aspect)
+    assert not found, f"\n{table(found)}\n\nsee: python -m tests.peer.harness {name}"
+
+
+def test_known_disagreements_are_about_programs_that_exist() -> None:
+    """The table of known disagreements names real programs and aspects only."""
+    assert {name for name, _ in KNOWN} <= set(programs())
+    assert {aspect for _, aspect in KNOWN} <= set(ASPECTS)

@@ -1,0 +1,100 @@
+"""Positions are computed in 32 bits where they surely fit, and nowhere else."""
+
+import sympy
+import torch
+from hypothesis import given, strategies as st
+
+from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, walk
+from nbcompile.ir.index import loop_variable
+from nbcompile.scheduling.narrow import bounds, narrow
+from tests.codegen.test_cpp import compiled
+
+I0, I1 = loop_variable(0), loop_variable(1)
+RANGES = {I0: sympy.Integer(256), I1: sympy.Integer(100)}
+POSITIONS = [IndexOf(I0, torch.int64), IndexOf(3 * I1 + I0, torch.int64)]
+
+
+def dtypes(body: Expr):
+    return {node.dtype for node in walk(body)} - {torch.bool}
+
+
+def test_a_causal_mask_is_compared_in_32_bits():
+    """i1 <= i0 becomes a comparison of int32."""
+    mask = Apply("le", (IndexOf(I1, torch.int64), IndexOf(I0, torch.int64)), torch.bool)
+    assert dtypes(narrow(mask, RANGES)) == {torch.int32}
+
+
+def test_large_positions_stay_as_they_are():
+    """A product that may not fit, and a size that is not known, keep 64 bits."""
+    large = Apply("mul", (IndexOf(I0, torch.int64), Constant(2**30, torch.int64)), torch.int64)
+    mask = Apply("lt", (large, Constant(5, torch.int64)), torch.bool)
+    assert narrow(mask, RANGES) == mask
+    unknown = Apply("lt", (IndexOf(I0, torch.int64), Constant(5, torch.int64)), torch.bool)
+    assert narrow(unknown, {I0: sympy.Symbol("s0", integer=True, positive=True)}) == unknown
+
+
+trees = st.recursive(
+    st.sampled_from(POSITIONS) | st.integers(-(2**31), 2**31 - 1).map(lambda n: Constant(n, torch.int64)),
+    lambda parts: (
+        st.builds(
+            lambda op, a, b: Apply(op, (a, b), torch.int64),
+            st.sampled_from(["add", "sub", "mul", "maximum", "minimum"]),
+            parts,
+            parts,
+        )
+        | st.builds(lambda a: Apply("neg", (a,), torch.int64), parts)
+    ),
+    max_leaves=6,
+)
+PYTHON = {
+    "add": int.__add__,
+    "sub": int.__sub__,
+    "mul": int.__mul__,
+    "maximum": max,
+    "minimum": min,
+    "neg": int.__neg__,
+}
+
+
+def value(body, places):
+    match body:
+        case Constant(number):
+            return number
+        case IndexOf(index):
+            return int(index.xreplace(places))
+        case Apply(op, args):
+            return PYTHON[op](*(value(each, places) for each in args))
+
+
+@given(trees, st.integers(0, 255), st.integers(0, 99))
+def test_bounds_hold(body, first, second):
+    """Every value of a tree lies within its bounds, and bounds fit in 32 bits."""
+    found = bounds(body, RANGES)
+    if found is not None:
+        assert (
+            -(2**31)
+            <= found[0]
+            <= value(body, {I0: sympy.Integer(first), I1: sympy.Integer(second)})
+            <= found[1]
+            < 2**31
+        )
+
+
+def test_masks_over_positions_give_eagers_values():
+    """arange, tril and arithmetic on positions, compared and cast."""
+
+    def function(x):
+        rows, columns = torch.arange(33)[:, None], torch.arange(33)
+        causal = torch.where(rows >= columns, x, float("-inf"))
+        band = torch.where((rows - columns).abs() < 4, x, 0.0)
+        return (
+            torch.softmax(causal, -1),
+            band,
+            (rows * 7 - columns * 3).float() * x,
+            x.tril(),
+            (rows == columns) & (x > 0),
+        )
+
+    x = torch.randn(4, 33, 33)
+    for ours, eager in zip(compiled(function, [x])([x]), function(x), strict=True):
+        torch.testing.assert_close(ours, eager)

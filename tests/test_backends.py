@@ -1,0 +1,279 @@
+"""Backends: found by name, their failures told as such, what our own does told to the record."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+
+import pytest
+import torch
+
+from nbcompile import backends, errors
+from nbcompile.record import recorder
+from tests.aot.capturing import capture, compiled
+
+
+def counting(module, examples):
+    """A backend as users write it."""
+    counting.calls += 1
+    return module.forward
+
+
+counting.calls = 0
+
+
+@pytest.fixture
+def square():
+    return capture(lambda a: (a * a,), (torch.ones(3),))
+
+
+# --- finding ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_ladder_is_known_by_name():
+    assert {"eager", "aot_eager", "aot_eager_decomp_partition", "inductor"} <= set(backends.names())
+
+
+def test_an_unknown_name_is_met_with_the_list_and_a_guess():
+    with pytest.raises(errors.InvalidBackend, match="'inducto'.*Did you mean 'inductor'.*aot_eager"):
+        backends.lookup("inducto")
+    with pytest.raises(errors.InvalidBackend) as nothing_close:
+        backends.lookup("qqq")
+    assert "Did you mean" not in str(nothing_close.value)
+
+
+def test_a_callable_is_a_backend(square):
+    before = counting.calls
+    run = compiled(square, counting)
+    assert run(torch.full((3,), 2.0))[0].tolist() == [4, 4, 4]
+    assert counting.calls == before + 1
+
+
+def test_a_backend_can_be_registered_under_a_name(square, monkeypatch):
+    """Under its own name or another one; a name is not taken twice."""
+    monkeypatch.setattr(backends, "_registered", dict(backends._registered))
+    backends.register(counting)
+    backends.register(name="under_another_name")(counting)
+    assert {"counting", "under_another_name"} <= set(backends.names())
+    assert compiled(square, "counting")(torch.ones(3))[0].tolist() == [1, 1, 1]
+    backends.register(counting)
+    with pytest.raises(ValueError, match="already"):
+        backends.register(lambda module, examples: module, name="counting")
+
+
+def test_backends_of_installed_packages_are_found(square, monkeypatch):
+    """Through the entry points that torch.compile reads too."""
+    point = importlib.metadata.EntryPoint("from_outside", f"{__name__}:counting", backends.ENTRY_POINTS)
+    monkeypatch.setattr(importlib.metadata.EntryPoint, "load", lambda self: counting)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    monkeypatch.setattr(backends, "_registered", dict(backends._registered))
+    assert "from_outside" in backends.names()
+    assert compiled(square, "from_outside")(torch.ones(3))[0].tolist() == [1, 1, 1]
+
+
+def test_mode_and_options_reach_a_backend_that_was_given_them(square):
+    seen = {}
+
+    def curious(module, examples, **keywords):
+        seen.update(keywords)
+        return module.forward
+
+    backends.lookup(curious, mode="max-autotune", options={"a": 1})(square.module, square.inputs)
+    assert seen == {"mode": "max-autotune", "options": {"a": 1}}
+    seen.clear()
+    backends.lookup(curious)(square.module, square.inputs)
+    assert seen == {}
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [("eager", "eager"), (counting, "counting"), (functools.partial(counting), "counting"), (torch.nn.ReLU(), "ReLU")],
+    ids=["a name", "a function", "a partial", "an object"],
+)
+def test_how_a_backend_is_called(backend, name):
+    assert backends.backend_name(backend) == name
+
+
+# --- failing ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_backend_that_raises(square):
+    def broken(module, examples):
+        raise ValueError("no such operator")
+
+    with pytest.raises(errors.BackendCompilerFailed) as failure:
+        compiled(square, broken)
+    assert str(failure.value) == "backend='broken' raised:\nValueError: no such operator"
+    assert isinstance(failure.value.inner_exception, ValueError)
+    assert failure.value.__cause__ is failure.value.inner_exception
+
+
+@pytest.mark.parametrize("result", [None, 3, "text"])
+def test_a_backend_that_returns_nothing_callable(square, result):
+    with pytest.raises(errors.BackendCompilerFailed, match="backend='<lambda>' raised:\nTypeError"):
+        compiled(square, lambda module, examples: result)
+
+
+def test_an_interrupt_is_no_failure_of_the_backend(square):
+    def interrupted(module, examples):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compiled(square, interrupted)
+
+
+def test_a_graph_that_returns_no_tuple_is_refused():
+    graph = torch.fx.Graph()
+    graph.output(graph.placeholder("x"))
+    with pytest.raises(errors.BackendCompilerFailed, match="returns a tuple"):
+        backends.lookup("aot_eager")(torch.fx.GraphModule({}, graph), [torch.ones(3)])
+
+
+def test_an_option_that_does_not_exist(square):
+    with pytest.raises(errors.BackendCompilerFailed, match="'verfy'.*Did you mean 'verify'"):
+        backends.lookup("inductor", options={"verfy": True})(square.module, square.inputs)
+
+
+# --- our own backend -------------------------------------------------------------------------------------------------
+
+
+def test_verification_accepts_what_is_right():
+    """Random numbers included, forward and backward."""
+    x = torch.randn(4, 4, requires_grad=True)
+    captured = capture(lambda a: (torch.nn.functional.dropout(a, 0.5) + torch.rand_like(a),), (x,))
+    run = backends.lookup("inductor", options={"verify": True})(captured.module, captured.inputs)
+    torch.manual_seed(3)
+    (result,) = run(x)
+    result.sum().backward()
+    torch.manual_seed(3)
+    torch.testing.assert_close(result, captured.module(x)[0])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda a: [a[0] + 1e-2], lambda a: [a[0].t()], lambda a: [a[0].double()], lambda a: []],
+    ids=["value", "stride", "dtype", "number"],
+)
+def test_verification_refuses_what_is_wrong(wrong):
+    """A wrong value, stride, dtype or number of results."""
+    run = backends.verified(wrong, lambda arguments: [arguments[0]], "forward")
+    with pytest.raises(errors.VerificationFailed, match="compiled forward graph differs"):
+        run([torch.ones(2, 3) + torch.arange(3.0)])
+
+
+def test_the_callable_under_real_torch_compile():
+    """``torch.compile(f, backend="nbcompile")`` calls this function with fake or real examples."""
+    captured = capture(lambda a: (a.sin() + 1,), (torch.randn(4),))
+    run = backends.nbcompile(captured.module, captured.inputs)
+    x = torch.randn(4)
+    torch.testing.assert_close(run(x)[0], x.sin() + 1)
+
+
+# --- telling the record ----------------------------------------------------------------------------------------------
+
+
+def told(captured, backend):
+    listener = recorder.Recorder("f")
+    with listener.listening(), recorder.frame("0/0", "f"):
+        compiled(captured, backend)
+    return listener.record().frames[0].compiled_graph
+
+
+def test_the_record_of_inference():
+    """One ATen graph; every node knows the captured node and the user's line that it comes from."""
+    with torch.no_grad():
+        told_graph = told(capture(lambda a, w: (torch.relu(a @ w),), (torch.ones(2, 2), torch.ones(2, 2))), "aot_eager")
+    assert told_graph.backend == "aot_eager"
+    (graph,) = told_graph.graphs
+    assert (graph.id, graph.stage) == ("0/0.inference", "inference")
+    assert [node.target for node in graph.nodes[2:-1]] == ["aten.mm.default", "aten.relu.default"]
+    assert [node.from_nodes for node in graph.nodes[:-1]] == [("0/0.n0",), ("0/0.n1",), ("0/0.n2",), ("0/0.n3",)]
+    assert [node.stack[0].line for node in graph.nodes[2:-1]] == [2, 3]
+    assert "# File: user.py:2 in f, code: matmul" in graph.code
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
+def test_the_record_of_training(backend):
+    """Joint, forward and backward; the derivative of an operator comes from that operator."""
+    x = torch.randn(3, 4, requires_grad=True)
+    graphs = {each.stage: each for each in told(capture(lambda a: ((a.sin() * 2).sum(),), (x,)), backend).graphs}
+    assert list(graphs) == ["joint", "forward", "backward"]
+    (cosine,) = [node for node in graphs["backward"].nodes if node.target == "aten.cos.default"]
+    assert cosine.id.startswith("0/0.backward.n")
+    assert cosine.from_nodes == ("0/0.n1",)
+    assert cosine.stack[0].code == "sin"
+    for graph in graphs.values():
+        named = {node.id for node in graph.nodes}
+        assert all(source in named for node in graph.nodes for source in node.inputs)
+
+
+def test_two_records_of_one_compile_are_equal():
+    def once():
+        return told(capture(lambda a: (a.softmax(-1),), (torch.randn(3, 4, requires_grad=True),)), "inductor")
+
+    assert once() == once()
+
+
+def test_nothing_is_told_when_nobody_listens(monkeypatch, square):
+    monkeypatch.setattr(backends.narrate, "graph", lambda *arguments, **keywords: pytest.fail("built a record"))
+    compiled(square, "aot_eager")
+
+
+def test_the_record_of_generated_code():
+    """Buffers, kernels and the wrapper, linked by ids to the nodes of the ATen graph."""
+    x = torch.randn(8, 4)
+    record = told(capture(lambda a, w: (torch.relu(a @ w) + 1,), (x, torch.randn(4, 4))), "inductor")
+    assert record.notes == ()
+    (graph,) = record.graphs
+    ids = {node.name: node.id for node in graph.nodes}
+    generated = [kernel for kernel in record.kernels if kernel.language == "cpp"]
+    assert [kernel.id for kernel in generated] == ["0/0.inference.kernel0"]
+    assert set(generated[0].from_nodes) == {ids["relu"], ids["add"]}
+    assert [kernel.name for kernel in record.kernels if kernel.language == "aten"] == ["aten.mm.default"]
+    assert {node for buffer in record.buffers for node in buffer.from_nodes} <= set(ids.values())
+    assert {buffer for kernel in generated for buffer in kernel.buffers} <= {each.id for each in record.buffers}
+    assert record.wrapper.startswith("def call(args):")
+
+
+def test_a_frame_with_two_graphs_keeps_their_kernels_apart():
+    x = torch.randn(3, 4, requires_grad=True)
+    record = told(capture(lambda a: ((a.sin() * 2).sum(),), (x,)), "inductor")
+    names = [kernel.name for kernel in record.kernels]
+    assert {"forward.kernel0", "backward.kernel0"} <= set(names)
+    assert len({kernel.id for kernel in record.kernels}) == len(record.kernels)
+    assert "# forward\n" in record.wrapper
+    assert "# backward\n" in record.wrapper
+
+
+def test_without_a_compiler_the_graph_runs_through_aten(monkeypatch):
+    """The result is eager's, and the record says why nothing was generated; nobody is warned."""
+    monkeypatch.setattr(backends.toolchain, "find", lambda: backends.toolchain.NoCompiler("no C++ compiler: tried g++"))
+    captured = capture(lambda a: (a.sin(),), (torch.randn(4),))
+    record = told(captured, "inductor")
+    assert record.notes == ("no C++ compiler: tried g++: the graph runs through ATen",)
+    assert record.kernels == ()
+    x = torch.randn(4)
+    torch.testing.assert_close(compiled(captured, "inductor")(x)[0], x.sin())
+
+
+def test_a_mistake_of_ours_is_told_and_the_program_goes_on(monkeypatch):
+    def broken(program):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(backends, "schedule", broken)
+    captured = capture(lambda a: (a.sin(),), (torch.randn(4),))
+    x = torch.randn(4)
+    with pytest.warns(errors.GeneratedCodeWarning, match="code generation failed .KeyError: 'a bug'"):
+        run = compiled(captured, "inductor")
+    torch.testing.assert_close(run(x)[0], x.sin())
+    with pytest.warns(errors.GeneratedCodeWarning):
+        (text,) = told(captured, "inductor").notes
+    assert "runs through ATen" in text
+
+
+def test_results_that_share_memory_in_eager_share_it():
+    """Two rows of one intermediate value: writing to it through one view is visible in the base of the other."""
+    captured = capture(lambda a: (a.mul(2).view(-1), a + 1), (torch.randn(3, 4),))
+    assert told(captured, "inductor").notes == ()
+    shared = told(capture(lambda a: (lambda y: (y[0], y[1:]))(a * 2), (torch.randn(3, 4),)), "inductor")
+    assert shared.notes == ("two results are views of one intermediate value: the graph runs through ATen",)

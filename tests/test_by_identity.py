@@ -1,0 +1,41 @@
+"""Facts about tables of code objects."""
+
+from __future__ import annotations
+
+import gc
+
+from nbcompile.by_identity import ByIdentity
+
+
+def code_with(constant: object) -> object:
+    """A new code object that keeps a value among its constants."""
+    return (lambda: 0).__code__.replace(co_consts=(None, constant))
+
+
+def test_equal_keys_are_two_keys() -> None:
+    """Two code objects that are equal have entries of their own."""
+    first, second = code_with(1), code_with(1)
+    table: ByIdentity[object, str] = ByIdentity()
+    table[first] = "first"
+    assert first == second
+    assert table.get(first, "") == "first"
+    assert table.get(second, "") == ""
+
+
+def test_keys_need_no_hash() -> None:
+    """A code object with a dict among its constants has no hash, and an entry."""
+    code = code_with({})
+    table: ByIdentity[object, str] = ByIdentity()
+    table[code] = "kept"
+    assert table.get(code, "") == "kept"
+
+
+def test_entries_go_with_their_keys() -> None:
+    """The table keeps nothing alive, and forgets what died."""
+    code = code_with(2)
+    table: ByIdentity[object, str] = ByIdentity()
+    table[code] = "kept"
+    assert len(table._entries) == 1
+    del code
+    gc.collect()
+    assert not table._entries

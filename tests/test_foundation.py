@@ -1,0 +1,81 @@
+"""What stands around the package: metadata, pins, make targets."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def required() -> list[Requirement]:
+    extras = PROJECT["optional-dependencies"].values()
+    return [Requirement(line) for lines in (PROJECT["dependencies"], *extras) for line in lines]
+
+
+def pinned() -> dict[str, Version]:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    return {canonicalize_name(name): Version(version) for name, version in (line.split("==") for line in lines)}
+
+
+@pytest.mark.parametrize("requirement", required(), ids=str)
+def test_what_is_required_is_pinned(requirement):
+    """constraints.txt pins every dependency, within its bounds; triton's version is torch's to choose."""
+    name = canonicalize_name(requirement.name)
+    assert name == "triton" or requirement.specifier.contains(pinned()[name])
+
+
+@pytest.mark.parametrize("requirement", required(), ids=str)
+def test_dependencies_have_a_reason(requirement):
+    """docs/design/dependencies.md names every dependency."""
+    text = (ROOT / "docs/design/dependencies.md").read_text().lower()
+    assert f"`{requirement.name.lower()}`" in text
+
+
+def test_one_version():
+    """The version of the installed package is that of pyproject.toml."""
+    assert importlib.metadata.version("nbcompile") == PROJECT["version"]
+
+
+@pytest.mark.parametrize("group", PROJECT["entry-points"])
+def test_entry_points_load(group):
+    """Every entry point leads to something that can be called."""
+    ours = [point for point in importlib.metadata.entry_points(group=group) if point.value.startswith("nbcompile")]
+    assert len(ours) == len(PROJECT["entry-points"][group])
+    for point in ours:
+        assert callable(point.load())
+
+
+def test_help_lists_the_targets():
+    """`make` alone names every target that the README tells people to run."""
+    listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = set(re.findall(r"\bmake (\w+)", (ROOT / "README.md").read_text()))
+    assert {"tour", "test", "docs", "lint", "bench"} <= told
+    assert told <= set(re.findall(r"make (\w+)", listed))
+
+
+def test_importing_is_quiet_and_leaves_no_hook():
+    """`import nbcompile` prints nothing, and imports no Python of torch's own compiler."""
+    code = (
+        "import sys, nbcompile; print([m for m in sys.modules if m.startswith(('torch._dynamo', 'torch._inductor'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_the_storeys_hold():
+    """The import-linter contracts of pyproject.toml are kept."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-logo"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-3000:]

@@ -1,0 +1,145 @@
+"""The rules of the house that neither ruff nor import-linter can say."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "nbcompile"
+TORCH = Path(importlib.util.find_spec("torch").origin).parent
+
+# A module or function above the first size wants a second look; above the second it is refused.
+MODULE_LINES = (400, 1000)
+FUNCTION_LINES = (40, 100)
+
+# What users write in their own programs and nbcompile recognises by name. Nothing else of these two
+# packages may be mentioned outside peer/, in code or in prose.
+ANNOTATIONS = {
+    "allow_in_graph", "assume_constant_result", "config", "decorators", "disable", "disallow_in_graph",
+    "dont_skip_tracing", "error_on_graph_break", "forbid_in_graph", "graph_break", "is_compiling",
+    "is_dynamo_compiling", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked",
+    "external_utils", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "patch_dynamo_config", "reset", "run",
+    "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph", "trace_rules",
+}  # fmt: skip
+RECOMPILE_WARNING = "torch._dynamo hit config."
+"""The warning is torch's own text, word for word."""
+
+
+def modules() -> list[Path]:
+    """Every module of the package that holds anything."""
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if path.read_text().strip()]
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+each_module = pytest.mark.parametrize("path", modules(), ids=named)
+
+
+def docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text())) or ""
+
+
+def unwrapped(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+@each_module
+def test_a_module_teaches_one_idea(path: Path):
+    """A module has a docstring that says which file of torch does the same, or that none does."""
+    text = docstring(path)
+    assert text, "no module docstring"
+    assert "In torch:" in text, "the module docstring has no line `In torch: <file>` (or `In torch: nothing`)"
+
+
+@each_module
+def test_named_files_exist(path: Path):
+    """Files of torch and of nbcompile that a module docstring names are there."""
+    text = unwrapped(docstring(path))
+    missing = [name for name in re.findall(r"\btorch/[\w/]+\.(?:py|cpp|c|h)\b", text) if not exists_in_torch(name)]
+    missing += [name for name in re.findall(r"\bnbcompile/[\w/]+\.py\b", text) if not (ROOT / name).exists()]
+    assert not missing
+
+
+def exists_in_torch(name: str) -> bool:
+    # C and C++ sources are not part of the wheel; headers are, below include/.
+    if name.endswith((".cpp", ".c")):
+        return True
+    return (TORCH.parent / name).exists() or (TORCH / "include" / name).exists()
+
+
+@each_module
+def test_imports_stand_at_the_top(path: Path):
+    """A function imports nothing: what a module needs can be read off its head."""
+    if path.name == "torch_internals.py":
+        return
+    tree = ast.parse(path.read_text())
+    inner = [
+        f"{named(path)}:{node.lineno}"
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    assert not inner
+
+
+@each_module
+def test_imports_are_absolute(path: Path):
+    """The path of an import is part of the explanation."""
+    relative = [node.lineno for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.ImportFrom) and node.level]  # fmt: skip
+    assert not relative
+
+
+def mentions(text: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each mention of torch's own compiler that is no annotation of a user program."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in re.finditer(r"torch\._(dynamo|inductor)\b(?:\.(\w+))?", line):
+            if line[found.start() :].startswith(RECOMPILE_WARNING):
+                continue
+            if found[1] == "inductor" or (found[2] or "") not in ANNOTATIONS:
+                yield number, found[0]
+
+
+@each_module
+def test_the_compiler_is_our_own(path: Path):
+    """Outside peer/, torch's own compiler is mentioned only by the annotations of user programs."""
+    if path.is_relative_to(PACKAGE / "peer"):
+        return
+    assert list(mentions(path.read_text())) == []
+
+
+def test_the_rule_about_mentions_can_fail():
+    """An import of torch's compiler is found, an annotation is not."""
+    assert list(mentions("import torch._dynamo")) == [(1, "torch._dynamo")]
+    assert list(mentions("from torch._inductor import ir")) == [(1, "torch._inductor")]
+    assert list(mentions("a\nx = torch._dynamo.symbolic_convert")) == [(2, "torch._dynamo.symbolic_convert")]
+    assert list(mentions("torch._dynamo.graph_break()\nfrom torch._C._dynamo import guards")) == []
+
+
+def lengths() -> Iterator[tuple[str, int, tuple[int, int]]]:
+    """Name, number of lines and bounds of every module and function."""
+    for path in modules():
+        text = path.read_text()
+        yield named(path), len(text.splitlines()), MODULE_LINES
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield f"{named(path)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1, FUNCTION_LINES
+
+
+def test_sizes():
+    """Nothing is too long to hold in the head; what wants a second look is listed as a warning."""
+    long = [(name, size, bounds) for name, size, bounds in lengths() if size > bounds[0]]
+    if long:
+        listed = "\n".join(f"  {size:5}  {name}" for name, size, _ in sorted(long, key=lambda each: -each[1]))
+        warnings.warn(f"long modules (> {MODULE_LINES[0]}) and functions (> {FUNCTION_LINES[0]} lines):\n{listed}")
+    assert [name for name, size, bounds in long if size > bounds[1]] == []

@@ -1,0 +1,116 @@
+"""Graphs as record entries: spelled as a person would, the same for every compile."""
+
+from __future__ import annotations
+
+import operator
+import platform
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from nbcompile import narrate
+from nbcompile.record.model import StackLine
+from tests.aot.capturing import capture
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        (torch.sin, "torch.sin"),
+        (F.relu, "torch.nn.functional.relu"),
+        (F.gelu, "torch.nn.functional.gelu"),
+        (torch.linalg.norm, "torch.linalg.norm"),
+        (torch.ops.aten.add.Tensor, "aten.add.Tensor"),
+        (operator.add, "operator.add"),
+        (operator.getitem, "operator.getitem"),
+        (getattr, "getattr"),
+        ("relu", "relu"),
+        (torch._C._set_grad_enabled, "torch._C._set_grad_enabled"),
+        (len, "len"),
+    ],
+    ids=str,
+)
+def test_targets_are_spelled_as_people_write_them(target, name):
+    assert narrate.target_name(target) == name
+
+
+def test_arguments_are_spelled_as_people_write_them():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(torch.foo if hasattr(torch, "foo") else torch.sum, (x, [1, (x,)]), {"dtype": torch.int8})
+    assert narrate.arguments(node) == "(x, [1, (x,)], dtype=torch.int8)"
+    item = graph.call_function(operator.getitem, (x, (slice(None, 2, None), None, ...)))
+    assert narrate.arguments(item) == "(x, (slice(None, 2, None), None, Ellipsis))"
+    assert narrate.arguments(x) == "()"
+
+
+def test_no_address_reaches_the_record():
+    class Opaque:
+        pass
+
+    graph = torch.fx.Graph()
+    node = graph.call_function(print, (graph.placeholder("x"),))
+    node.args = (*node.args, "text")
+    assert "0x" not in narrate._spell(Opaque())
+
+
+def test_a_graph_as_data():
+    """Ids in order, inputs by id, sources of placeholders, shapes of what is a tensor."""
+    captured = capture(lambda a, b: (torch.relu(a) + b, a.argmax(), 3), (torch.ones(2, 3), torch.ones(3)))
+    fakes = [torch.empty(2, 3, device="meta"), torch.empty(3, device="meta")]
+    for node, fake in zip(captured.module.graph.find_nodes(op="placeholder"), fakes, strict=True):
+        node.meta["example_value"] = fake
+    graph = narrate.graph(captured.module, "4/1", sources={"a": "L['a']"})
+    assert (graph.id, graph.stage) == ("4/1.captured", "captured")
+    assert [node.id for node in graph.nodes] == [f"4/1.n{i}" for i in range(6)]
+    a, b, relu, add, argmax, output = graph.nodes
+    assert (a.source, a.shape, a.stride, a.dtype, a.device) == ("L['a']", ("2", "3"), ("3", "1"), "float32", "meta")
+    assert (b.source, b.shape) == ("", ("3",))
+    assert (relu.op, relu.target, relu.inputs, relu.shape) == ("call_function", "torch.relu", (a.id,), None)
+    assert (add.target, add.arguments, add.inputs) == ("operator.add", "(relu, b)", (relu.id, b.id))
+    assert (argmax.op, argmax.target) == ("call_method", "argmax")
+    assert output.arguments == "((add, argmax, 3))"
+    assert relu.stack == (StackLine("user.py", 2, "f", "relu"),)
+    assert "# File: user.py:2 in f, code: relu" in graph.code
+    assert graph.code.startswith("class GraphModule(torch.nn.Module):\n    def forward(self, a")
+
+
+def test_symbolic_sizes_are_text():
+    from tests.aot.capturing import fake_examples  # noqa: PLC0415
+
+    captured = capture(lambda a: (a + 1,), (torch.ones(5, 3),))
+    (node,) = captured.module.graph.find_nodes(op="placeholder")
+    (node.meta["example_value"],) = fake_examples([torch.ones(5, 3)], dynamic=True)
+    shape = narrate.graph(captured.module, "0/0").nodes[0].shape
+    assert all(size.startswith("s") for size in shape)
+
+
+def test_two_tellings_are_equal():
+    def telling():
+        return narrate.graph(capture(lambda a: (a.sin(),), (torch.ones(3),)).module, "0/0")
+
+    assert telling() == telling()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", ()),
+        ('  File "a.py", line 3, in f\n    x + 1\n', (StackLine("a.py", 3, "f", "x + 1"),)),
+        (
+            'Traceback\n  File "a b.py", line 3, in <module>\n  File "c.py", line 12, in g.<locals>.h\n    y\n',
+            (StackLine("a b.py", 3, "<module>"), StackLine("c.py", 12, "g.<locals>.h", "y")),
+        ),
+    ],
+    ids=["nothing", "one line", "a line without source"],
+)
+def test_a_traceback_as_data(text, lines):
+    assert narrate.parse_stack(text) == lines
+
+
+def test_the_environment():
+    here = narrate.environment(compiler="g++ 12.2.0")
+    assert here.python == platform.python_version()
+    assert here.torch == torch.__version__
+    assert (here.device, here.compiler) == ("cpu", "g++ 12.2.0")

@@ -1,0 +1,80 @@
+"""A notebook as one page."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from nbformat import v4
+
+from nbcompile.tools.page import page
+
+
+def notebook(*cells):
+    return v4.new_notebook(cells=list(cells))
+
+
+def code(source, *outputs, tags=()):
+    return v4.new_code_cell(source, outputs=list(outputs), metadata={"tags": list(tags)})
+
+
+def test_prose_and_contents():
+    """The first heading is the title; headings of the second level are the contents."""
+    text = page(notebook(v4.new_markdown_cell("# A & B\n\n## One `x`\n\nwords"), v4.new_markdown_cell("## Two")))
+    assert "<title>A &amp; B</title>" in text
+    assert re.findall(r'<li><a href="#([^"]+)">', text) == ["one-x", "two"]
+    assert '<h2 id="one-x">One <code>x</code></h2>' in text
+
+
+def test_what_a_user_prints_is_escaped():
+    """Streams, values and errors cannot bring markup."""
+    evil = "<script>alert(1)</script>"
+    text = page(
+        notebook(
+            code(
+                f"print({evil!r})",
+                v4.new_output("stream", name="stdout", text=evil),
+                v4.new_output("execute_result", data={"text/plain": evil}),
+                v4.new_output("error", ename="E", evalue=evil, traceback=["\x1b[31m" + evil]),
+            )
+        )
+    )
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;alert(1)") == 4  # the cell's own source too
+    assert "\x1b" not in text
+
+
+def test_rich_outputs_come_before_plain_ones():
+    """HTML is taken as it is; its text twin is left out; a claim is marked."""
+    rich = v4.new_output("display_data", data={"text/html": "<b>graph</b>", "text/plain": "graph in words"})
+    sentence = v4.new_output("display_data", data={"text/plain": "✓ so"})
+    text = page(notebook(code("f(x)", rich, sentence)))
+    assert '<div class="out rich"><b>graph</b></div>' in text
+    assert "graph in words" not in text
+    assert '<pre class="out claim">✓ so</pre>' in text
+
+
+def test_tags():
+    """remove-cell and remove-input do what they do in the documentation."""
+    out = v4.new_output("stream", name="stdout", text="printed")
+    text = page(notebook(code("hidden", out, tags=["remove-cell"]), code("secret", out, tags=["remove-input"])))
+    assert "hidden" not in text
+    assert "secret" not in text
+    assert text.count("printed") == 1
+
+
+def test_a_magic_cell_is_highlighted():
+    """The body of %%compile is Python to the page."""
+    assert '<span class="k">def</span>' in page(notebook(code("%%compile\ndef f(x):\n    return x")))
+
+
+@pytest.mark.browser
+def test_the_page_asks_for_nothing(chromium):
+    """A page with markup that wants the network is stopped by its own policy: nothing is fetched."""
+    picture = v4.new_output("display_data", data={"text/html": '<img src="http://example.invalid/x.png">'})
+    opened = chromium.new_page()
+    stopped, came = [], []
+    opened.on("requestfailed", lambda request: stopped.append(request.failure))
+    opened.on("response", lambda response: came.append(response.url))
+    opened.set_content(page(notebook(code("f(x)", picture))), wait_until="networkidle")
+    assert (stopped, came) == (["csp"], [])

@@ -1,0 +1,151 @@
+"""Sequences of sizes and numbers give eager's results through every backend; what was promised of them holds."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+import nbcompile
+from nbcompile.record import recorder
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    nbcompile.reset()
+    yield
+    nbcompile.reset()
+
+
+def halves(x: torch.Tensor, k: float) -> Any:
+    return x * k, k * 2, k + 1 if k > 1 else k - 1
+
+
+def turned(x: torch.Tensor) -> torch.Tensor:
+    x.t_()
+    return x * x.shape[0]
+
+
+def branches(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] == 10:
+        return x * 2
+    return x * 200 if x.shape[0] <= 30 else x + 1
+
+
+def changed(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x[:] = y.sum(0)
+    y.mul_(2)
+    return x + y.shape[0]
+
+
+random = torch.randn
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
+    "sizes": (
+        lambda x: x * x.shape[0] + x.size(1),
+        [(random(n, m),) for n, m in ((3, 3), (4, 4), (5, 6), (1, 2), (0, 3))],
+    ),
+    "floats": (halves, [(random(2), k) for k in (0.5, 1.5, 2.5, -1.0, 0.0)]),
+    "ints": (lambda x, k: x[:k].sum(0) * k, [(random(9, 2), k) for k in (3, 4, 1, 0, 8)]),
+    "in place": (turned, [(random(n, m),) for n, m in ((2, 3), (4, 3), (5, 7))]),
+    "two inputs": (changed, [(random(3), random(n, 3)) for n in (2, 3, 4)]),
+    "branches": (branches, [(random(n),) for n in (10, 20, 30, 40, 50)]),
+    "strides": (lambda x: x * 2 + 1, [(random(4, 6),), (random(6, 4).t(),), (random(8, 12)[::2, ::2],)]),
+    "data": (lambda x: (x.nonzero() * 2, x[x > 0] + 1), [(random(n),) for n in (3, 4, 5)]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_sequence_of_sizes_or_numbers_gives_eagers_results(name: str, backend: str, dynamic: bool | None) -> None:
+    """Values, shapes and what is left of the arguments; with the captured graph as it is, and with generated code."""
+    function, calls = PROGRAMS[name]
+    compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic)
+    for arguments in calls:
+        theirs, ours = copy.deepcopy(arguments), copy.deepcopy(arguments)
+        torch.testing.assert_close(compiled(*ours), function(*theirs))
+        torch.testing.assert_close(ours, theirs)
+
+
+def _graphs(function: Callable[..., Any], calls: list[Callable[[Any], Any]], **options: Any) -> int:
+    pen = recorder.Recorder("test")
+    compiled = nbcompile.compile(function, backend="eager", **options)
+    with pen.listening():
+        for call in calls:
+            call(compiled)
+    return sum(frame.graph is not None for frame in pen.frames)
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_a_marked_dim_is_dynamic_whatever_else_is_said(dynamic: bool | None) -> None:
+    """mark_dynamic is stronger than dynamic=False."""
+
+    def marked(n: int) -> Callable[[Any], Any]:
+        def call(compiled: Any) -> Any:
+            x = torch.ones(n)
+            torch._dynamo.mark_dynamic(x, 0)
+            return compiled(x)
+
+        return call
+
+    assert _graphs(lambda x: x * x.shape[0], [marked(4), marked(5), marked(6)], dynamic=dynamic) == 1
+
+
+def test_a_marked_dim_that_is_specialised_is_an_error() -> None:
+    """As torch.compile: the user's promise does not hold, and nothing runs silently."""
+    compiled = nbcompile.compile(lambda x: x * torch.ones(5), backend="eager")
+    x = torch.ones(5)
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(ConstraintViolationError, match="marked L\\['x'\\].size\\(\\)\\[0\\] as dynamic"):
+        compiled(x)
+
+
+def test_the_bounds_of_a_mark_are_guarded() -> None:
+    """mark_dynamic(x, 0, min=2, max=8): a size beyond them is refused."""
+    compiled = nbcompile.compile(lambda x: x * 2, backend="eager")
+    for size, refused in ((4, False), (8, False), (9, True)):
+        x = torch.ones(size)
+        torch._dynamo.mark_dynamic(x, 0, min=2, max=8)
+        if refused:
+            with pytest.raises(ConstraintViolationError, match="9 not in range"):
+                compiled(x)
+        else:
+            compiled(x)
+
+
+def test_a_backend_sees_inputs_as_they_were_before_tracing() -> None:
+    """What tracing did to its fakes (a shape changed in place) is not in the examples; the symbols are."""
+    seen: list[Any] = []
+
+    def backend(module: torch.fx.GraphModule, examples: list[Any]) -> Any:
+        seen.append([each.dim() for each in examples if isinstance(each, torch.Tensor)])
+        return module.forward
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.unsqueeze_(0)
+        return x + x.shape[1]
+
+    compiled = nbcompile.compile(f, backend=backend, dynamic=True)
+    assert compiled(torch.ones(3)).shape == (1, 3)
+    assert seen == [[1]]
+
+
+def test_what_is_forbidden_in_a_graph_is_an_error() -> None:
+    """mark_dynamic belongs outside; so does what the user forbade."""
+
+    @torch._dynamo.forbid_in_graph
+    def forbidden(x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def marks(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.mark_dynamic(x, 0)
+        return x * 2
+
+    for function in (lambda x: forbidden(x) + 1, marks):
+        with pytest.raises(AssertionError, match="forbidden callable"):
+            nbcompile.compile(function, backend="eager")(torch.ones(3))

@@ -1,0 +1,429 @@
+"""Random small Python functions, called again and again while their world changes: always as in eager.
+
+    def f(x, n, items, table, thing, flag):
+        for i in range(n):
+            items.append(x * i)
+            if x.sum() > 3: break
+            torch._dynamo.graph_break()
+        ...
+        return x, n, items, ...
+
+A program is text that is drawn choice by choice, so that a failing one shrinks.
+Compared are the results with their identities, the arguments afterwards, globals,
+objects, and exceptions by type and text. The long sweep: ``-m slow``.
+
+In torch: nothing. Read next: tests/tracing/oracle.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, note, settings, strategies as st
+
+from tests.tracing.oracle import Compiler, disagreement, tried
+
+PRELUDE = """
+import torch
+from torch._dynamo import graph_break
+
+G = 2
+SEEN = []
+
+
+class Thing:
+    step = 1
+
+    def __init__(self, k):
+        self.k = k
+        self.t = None
+        self.items = [k]
+
+    def __repr__(self):
+        return f"Thing({self.k})"
+
+    def scaled(self, x):
+        self.k += self.step
+        return x * self.k
+
+    def broken(self, x):
+        y = x + self.k
+        graph_break()
+        self.items.append(y)
+        return y * 2
+
+    @property
+    def double(self):
+        return self.k * 2
+
+    @staticmethod
+    def plus(x, k=1, *, m=2):
+        return x * m + k
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.tensor(2.0))
+        self.register_buffer("seen", torch.zeros(()))
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen.add_(1)
+        return x * self.w.detach() + self.calls
+
+
+net = Net()
+
+
+def helper(x, k=3, *rest, extra=1, **named):
+    SEEN.append(k)
+    return x + k * extra + len(rest) + len(named)
+
+
+def breaking(x, k=1):
+    y = x * k
+    graph_break()
+    return y + G
+
+
+def branching(x):
+    if x.sum() > 4:
+        return x - 1
+    return x * 2
+
+
+def counter(start):
+    n = start
+
+    def step(by=1):
+        nonlocal n
+        n += by
+        return n
+
+    return step
+
+
+def pieces(x, n):
+    for i in range(n):
+        yield x + i
+
+
+"""
+TENSORS, NUMBERS, LISTS, TABLES, THINGS = (
+    ("x", "y", "z"),
+    ("n", "i", "j"),
+    ("items", "other"),
+    ("table", "named"),
+    ("thing", "mate"),
+)
+START = """    y = x
+    z = x * 2
+    i = 1
+    j = n
+    other = [n]
+    named = {"n": n}
+    mate = Thing(2)
+    step = counter(n)
+    out = []
+"""
+RETURN = "return x, y, z, n, i, j, items, other, table, named, thing, mate, out, step(0)"
+
+
+class Author:
+    """Writes a function, asking ``draw`` at every choice."""
+
+    def __init__(self, draw: Any) -> None:
+        self.draw = draw
+        self.budget = 14
+        self.fresh = itertools.count()
+
+    def pick(self, *choices: Any) -> Any:
+        return choices[self.draw(st.integers(0, len(choices) - 1))]
+
+    # -- expressions ----------------------------------------------------------------
+
+    def tensor(self, depth: int = 2) -> str:
+        if depth == 0:
+            return self.pick(*TENSORS)
+        t, n = self.tensor(depth - 1), self.number(depth - 1)
+        return self.pick(
+            *TENSORS, f"({t} + {n})", f"({t} * {n})", f"({t} - {self.tensor(depth - 1)})", f"torch.relu({t})", f"{t}.sin()", f"({t} + {t}.sum())",
+            f"helper({t}, {n})", f"helper({t}, {n}, {n}, extra={n})", f"helper({t}, *[{n}, 1], **{{'k2': {n}}})", f"breaking({t})", f"breaking({t}, k={n})",
+            f"branching({t})", f"{self.pick(*THINGS)}.scaled({t})", f"{self.pick(*THINGS)}.broken({t})", f"Thing.plus({t}, {n}, m={n})", f"net({t})",
+            f"sum(pieces({t}, 2))", f"torch.stack([{t}, {t}]).sum(0)", f"(lambda q, k={n}: q + k + i)({t})", f"{t}.clone()", f"{t}[:]", f"{t}.view(-1)",
+            f"torch.where({t} > {n}, {t}, -{t})", f"({t} if {self.condition(depth - 1)} else {t} + 1)", f"{t}.detach()",
+        )  # fmt: skip
+
+    def number(self, depth: int = 1) -> str:
+        simple = (
+            *NUMBERS,
+            "0",
+            "1",
+            "2",
+            "G",
+            "2.5",
+            "True",
+            "len(items)",
+            "x.shape[0]",
+            "thing.k",
+            "mate.double",
+            "step()",
+            "step(2)",
+            "table.get(1, 4)",
+        )
+        if depth == 0:
+            return self.pick(*simple)
+        a, b = self.number(0), self.number(0)
+        return self.pick(
+            *simple, f"({a} + {b})", f"({a} * {b} % 5)", f"max({a}, {b})", f"len({self.pick(*LISTS)})", f"min([{a}, {b}, 3])", f"({a} if {self.condition(0)} else {b})",
+            f"sum(k for k in range(int({a}) % 4))", f"int({a})", f"abs({a} - {b})", "len(out)", "x.dim()", "Thing.step", "len({**table, **named})",
+        )  # fmt: skip
+
+    def condition(self, depth: int = 1) -> str:
+        a, b = self.number(0), self.number(0)
+        simple = (
+            "flag", f"{a} > {b}", f"{a} == {b}", "items", "not table", f"{self.pick(*LISTS)} is {self.pick(*LISTS)}", f"{self.pick(*TENSORS)} is {self.pick(*TENSORS)}",
+            "'a' in table", f"x.shape[0] > {a}", f"isinstance({a}, int)", "thing is mate", "hasattr(thing, 'late')", f"x.sum() > {a}", f"(x > {a}).any()", "torch.is_grad_enabled()",
+            "thing.t is None", f"{a} in (1, 2)", "graph_break() is None", f"{self.pick(*TABLES)} is {self.pick(*TABLES)}",
+        )  # fmt: skip
+        if depth == 0:
+            return self.pick(*simple)
+        return self.pick(
+            *simple,
+            f"{self.condition(0)} and {self.condition(0)}",
+            f"{self.condition(0)} or {self.condition(0)}",
+            f"not ({self.condition(0)})",
+            f"0 < {a} < {b}",
+        )
+
+    def value(self) -> str:
+        return self.pick(
+            self.tensor(1),
+            self.number(1),
+            self.number(0),
+            self.pick(*THINGS),
+            f"({self.tensor(1)}, {self.number(0)})",
+            f"[{self.tensor(0)}]",
+            "None",
+            "'text'",
+        )
+
+    # -- statements -----------------------------------------------------------------
+
+    def block(self, indent: int, loop: bool) -> list[str]:
+        lines: list[str] = []
+        for _ in range(self.draw(st.integers(1, 3))):
+            lines += self.statement(indent, loop)
+        return lines
+
+    def statement(self, indent: int, loop: bool) -> list[str]:
+        self.budget -= 1
+        pad = "    " * indent
+        compound = indent < 4 and self.budget > 0 and self.draw(st.integers(0, 3)) == 0
+        if compound:
+            return self.compound(indent, loop)
+        return [pad + line for line in self.simple(loop)]
+
+    def simple(self, loop: bool) -> list[str]:
+        t, n, a_list, table, thing = (self.pick(*names) for names in (TENSORS, NUMBERS, LISTS, TABLES, THINGS))
+        key = self.pick("'a'", "'b'", "1", "'x'")
+        choices: list[Any] = [
+            lambda: [f"{t} = {self.tensor()}"], lambda: [f"{t} = {self.tensor()}"], lambda: [f"{n} = {self.number()}"], lambda: [f"{t} += {self.number()}"],
+            lambda: [f"{t}.add_({self.number(0)})"], lambda: [f"{t}.mul_({self.tensor(0)})"], lambda: [f"{t}[0] = {self.number(0)}"], lambda: [f"{n} += 1"],
+            lambda: [f"{a_list}.append({self.value()})"], lambda: [f"{a_list} = {self.pick(*LISTS)}"], lambda: [f"{a_list} += [{self.value()}]"],
+            lambda: [f"{a_list} = [*{self.pick(*LISTS)}, {self.value()}]"], lambda: [f"{a_list}[-1:] = [{self.value()}]"], lambda: [f"{a_list}.insert(0, {self.value()})"],
+            lambda: [f"if {a_list}: {a_list}.pop()"], lambda: [f"{a_list}.reverse()"], lambda: [f"{a_list} = [{self.tensor(1)} for k in range(2)]"],
+            lambda: [f"{table}[{key}] = {self.value()}"], lambda: [f"{table}.pop({key}, None)"], lambda: [f"{table}.update(u={self.number(0)})"],
+            lambda: [f"{table} = {self.pick(*TABLES)}"], lambda: [f"{table} = {{**{self.pick(*TABLES)}, {key}: {self.value()}}}"],
+            lambda: [f"{table}.setdefault({key}, []) "], lambda: [f"{table} = {{k: v for k, v in {self.pick(*TABLES)}.items() if k != {key}}}"],
+            lambda: [f"{thing}.k = {self.number()}"], lambda: [f"{thing}.t = {self.tensor(1)}"], lambda: [f"{thing}.items.append({self.value()})"],
+            lambda: [f"{thing}.late = {self.value()}"], lambda: [f"{thing} = {self.pick(*THINGS)}"], lambda: [f"mate = Thing({self.number(0)})"], lambda: [f"{thing}.items = {a_list}"],
+            lambda: ["global_step()"], lambda: [f"SEEN.append({self.number(0)})"], lambda: ["graph_break()"], lambda: ["graph_break()"], lambda: [f"out.append(f'{{{self.number(0)}}} {{x.shape}}')"],
+            lambda: [f"out.append({self.value()})"], lambda: [f"out.append({self.pick(*TENSORS)} is {self.pick(*TENSORS)})"], lambda: [f"out.append(({a_list}, {table}))"],
+            lambda: [f"i, *rest = {self.number(0)}, {self.number(0)}, 3", "out.append(rest)"], lambda: [f"i, j = j, {self.number(0)}"], lambda: [f"out.append(sorted({{1, {self.number(0)}, 3}}))"],
+            lambda: [f"step = counter({self.number(0)})"], lambda: [f"out.append({t}.sum().item())"], lambda: [f"net.calls = {self.number(0)}"], lambda: [f"def step(by=1, old=step): return old(by) + {n}"],
+            lambda: [f"out.append(list(map(lambda q: q + {n}, [1, 2])))"], lambda: [f"out.append([k for k, v in zip('ab', {a_list})])"], lambda: [f"out.append(list(enumerate({a_list})))"],
+            lambda: [f"{t}, {n} = {self.tensor(1)}, {self.number(0)}"], lambda: [f"Thing.step = {self.number(0)}"], lambda: [f"out.append(repr({thing}))"],
+        ]  # fmt: skip
+        if loop:
+            choices += [lambda: [f"if {self.condition()}: break"], lambda: [f"if {self.condition()}: continue"]]
+        choices += [
+            lambda: [f"if {self.condition()}: {RETURN}"],
+            lambda: [f"if {self.condition()}: raise ValueError({self.number(0)}, 'bad')"],
+        ]
+        return self.pick(*choices)()  # type: ignore[no-any-return]
+
+    def compound(self, indent: int, loop: bool) -> list[str]:
+        pad = "    " * indent
+        kind = self.pick("if", "if", "for", "while", "try", "finally", "with", "def", "each")
+        body = (
+            self.block(indent + 1, loop or kind in ("for", "while", "each"))
+            if kind != "def"
+            else self.block(indent + 1, False)
+        )
+        number = next(self.fresh)
+        match kind:
+            case "if":
+                lines = [f"{pad}if {self.condition()}:", *body]
+                return [*lines, f"{pad}else:", *self.block(indent + 1, loop)] if self.pick(True, False) else lines
+            case "for":
+                lines = [f"{pad}for i in range({self.pick('2', '3', 'int(n) % 4', 'len(items[:3])')}):", *body]
+                return [*lines, f"{pad}else:", *self.block(indent + 1, loop)] if self.pick(True, False) else lines
+            case "each":
+                over = self.pick(
+                    "list(table.items())[:3]",
+                    "list(items)[:3]",
+                    "pieces(x, 2)",
+                    "zip([1, 2], [x, y])",
+                    "enumerate((x, 3))",
+                )
+                return [f"{pad}for item in {over}:", f"{pad}    out.append(item)", *body]
+            case "while":
+                return [
+                    f"{pad}w{number} = 0",
+                    f"{pad}while w{number} < {self.pick('2', '3', 'n')} and w{number} < 3:",
+                    f"{pad}    w{number} += 1",
+                    *body,
+                ]
+            case "try":
+                caught = self.pick("ValueError", "(KeyError, ValueError)", "Exception")
+                return [
+                    f"{pad}try:",
+                    *body,
+                    f"{pad}except {caught} as error:",
+                    f"{pad}    out.append(repr(error))",
+                    *self.block(indent + 1, loop),
+                ]
+            case "finally":
+                return [
+                    f"{pad}try:",
+                    *body,
+                    f"{pad}finally:",
+                    f"{pad}    out.append('finally')",
+                    *self.block(indent + 1, False),
+                ]
+            case "with":
+                return [
+                    f"{pad}with {self.pick('torch.no_grad()', 'torch.enable_grad()', 'torch.set_grad_enabled(flag)')}:",
+                    *body,
+                ]
+        shared = self.pick("i", "y", "other", "j")
+        return [
+            f"{pad}def inner{number}():", f"{pad}    nonlocal_marker = 1", *self.local_body(body, pad, shared), f"{pad}if {self.condition()}: out.append(inner{number}())",
+        ]  # fmt: skip
+
+    def local_body(self, body: list[str], pad: str, shared: str) -> list[str]:
+        # A function of its own: one variable is the outer one's, the rest it gets as it is now.
+        kept = [f"{pad}    nonlocal {shared}"]
+        change = {"i": "i += 1", "y": f"y = {self.tensor(1)}", "other": "other = [*other, 1]", "j": "j = i + 1"}[shared]
+        return [*kept, f"{pad}    {change}", f"{pad}    return {shared}"]
+
+    def program(self) -> str:
+        lines: list[str] = []
+        while self.budget > 0:
+            lines += self.statement(1, False)
+            if self.draw(st.integers(0, 6)) == 0:
+                break
+        body = "\n".join(lines)
+        return f"{PRELUDE}\ndef global_step():\n    global G\n    G += 1\n\n\ndef f(x, n, items, table, thing, flag):\n{START}{body}\n    {RETURN}\n"
+
+
+@st.composite
+def programs(draw: Any) -> str:
+    return Author(draw).program()
+
+
+_numbers = itertools.count()
+
+
+def load(source: str) -> dict[str, Any]:
+    """The program's module, whose source tracebacks can show."""
+    name = f"<random program {next(_numbers)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    scope: dict[str, Any] = {"__name__": "random_program"}
+    exec(compile(source, name, "exec"), scope)
+    return scope
+
+
+class OperatorFails(Exception):
+    """Nothing is comparable from here on."""
+
+
+def calls(source: str, compiled: Compiler) -> Iterator[object]:
+    """Call, change something, call again."""
+    try:
+        yield from _calls(source, compiled)
+    except OperatorFails:
+        yield "an operator fails"
+
+
+def _calls(source: str, compiled: Compiler) -> Iterator[object]:
+    scope = load(source)
+    f, thing_class = compiled(scope["f"]), scope["Thing"]
+    x = torch.arange(1.0, 4.0)
+    items, table, thing = [1], {"a": 1}, thing_class(1)
+
+    def call(*arguments: Any) -> object:
+        result = tried(f, *arguments)
+        if isinstance(result, tuple) and isinstance(result[0], type) and issubclass(result[0], RuntimeError):
+            # An operator fails: found while tracing, with torch's own class of error and before any side effect.
+            raise OperatorFails
+        world = {name: scope[name] for name in ("G", "SEEN")}
+        return [result, list(arguments), world, scope["net"].calls, scope["net"].seen, thing_class.step]
+
+    yield call(x, 1, items, table, thing, True)
+    yield call(x.clone(), 1, [1], {"a": 1}, thing_class(1), True)
+    yield call(x, 2, items, table, thing, False)
+    scope["G"] = 5
+    yield call(torch.ones(4), 3, [x, 2, 3], {"b": x, "a": 2}, thing, True)
+    thing.k = 7
+    yield call(torch.ones(5, dtype=torch.float64), 0, thing.items, table, thing, False)
+    thing_class.scaled = lambda self, x: x - 1
+    scope["helper"].__defaults__ = (4,)
+    yield call(torch.full((2,), -1.0), 2, [], {}, thing_class(3), True)
+    with torch.no_grad():
+        yield call(torch.ones(3), 1, [1], {"a": 1}, thing_class(1), True)
+
+
+COMMON: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "database": None,
+    "phases": (Phase.explicit, Phase.generate, Phase.shrink),
+}
+
+
+def check(source: str, **options: Any) -> None:
+    note(source)
+    found = disagreement(lambda compiled: calls(source, compiled), **options)
+    assert not found, found + "\n\n" + source[source.index("def f(") :]
+
+
+@settings(max_examples=60, derandomize=True, **COMMON)
+@given(programs())
+def test_random_programs(source: str) -> None:
+    """Graphs run as they were captured: every difference from eager would be the front end's."""
+    check(source)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, **COMMON)
+@given(programs())
+def test_many_random_programs(source: str) -> None:
+    """The long sweep, with new programs every time."""
+    check(source)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, **COMMON)
+@given(programs())
+def test_random_programs_through_the_default_backend(source: str) -> None:
+    """Our own kernels in place of the captured graphs."""
+    check(source, backend="inductor", digits=4)

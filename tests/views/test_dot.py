@@ -1,0 +1,89 @@
+"""Graphs as boxes and as DOT: labels are drawn literally, big graphs are folded."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import graphviz
+import pytest
+from hypothesis import given, strategies as st
+
+from nbcompile.views import dot
+from tests.views import sample_records as sample
+
+NASTY = [
+    "<lambda>",
+    "<b>bold",
+    "a\\N\\l\\G",
+    "x\ny",
+    'say "hi"',
+    "&lt;",
+    "javascript:alert(1)",
+    "<resume in f at 12>",
+    "\\",
+]
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_labels_are_drawn_literally(text):
+    """Graphviz takes ``<...>`` for markup and backslashes for escapes: not in our labels."""
+    pygraphviz = pytest.importorskip("pygraphviz", reason="labels are checked on a real drawing")
+    graph = graphviz.Digraph()
+    graph.node("n0", label=dot.escaped(text))
+    drawn = pygraphviz.AGraph(string=graph.source).draw(format="svg", prog="dot").decode()
+    assert "\n".join(html.unescape(line) for line in re.findall(r"<text[^>]*>(.*?)</text>", drawn)) == text
+    assert "href" not in drawn
+
+
+@pytest.mark.parametrize("name", ["simple", "save_break", "mutating"])
+def test_a_small_graph_is_drawn_whole(name):
+    """One box a node, one arrow a use, all of them placed."""
+    graph = sample.ALL[name]().frames[0].graph
+    shown = dot.boxes(graph)
+    assert [box.nodes for box in shown] == [(node.id,) for node in graph.nodes]
+    arrangement = dot.arrange(shown)
+    uses = {(box.reads[k], i) for i, box in enumerate(shown) for k in range(len(box.reads))}
+    assert {(tail, head) for tail, head, _ in arrangement.arrows} == uses
+    for (x, y), box in zip(arrangement.centres, shown, strict=True):
+        assert box.size[0] / 2 - 1 <= x <= arrangement.width - box.size[0] / 2 + 1
+        assert 0 < y < arrangement.height
+
+
+@given(st.integers(2, 400), st.integers(8, 60))
+def test_a_big_graph_is_folded_and_loses_nothing(length, most):
+    """Every node is in exactly one box, boxes stay few, and arrows only point forward."""
+    graph = sample.long_chain(length).frames[0].graph
+    shown = dot.boxes(graph, most)
+    assert [each for box in shown for each in box.nodes] == [node.id for node in graph.nodes]
+    assert len(shown) <= most
+    assert all(read < index for index, box in enumerate(shown) for read in box.reads)
+
+
+def test_folding_does_not_need_stacks():
+    """A graph without user lines (from another tool) is folded by position."""
+    graph = sample.long_chain(300).frames[0].graph
+    graph = replace(graph, nodes=tuple(replace(node, stack=()) for node in graph.nodes))
+    shown = dot.boxes(graph)
+    assert len(shown) <= dot.MOST_BOXES
+    assert {box.kind for box in shown} == {"input", "fold", "output"}
+
+
+def test_without_a_layout_engine_there_is_no_arrangement(monkeypatch):
+    """No pygraphviz and no ``dot`` on the PATH: None, not an error."""
+    monkeypatch.setattr(dot, "pygraphviz", None)
+    monkeypatch.setenv("PATH", "")
+    dot._plain_layout.cache_clear()
+    try:
+        assert dot.arrange(dot.boxes(sample.simple_frame().graph)) is None
+    finally:
+        dot._plain_layout.cache_clear()
+
+
+def test_the_dot_object_can_be_kept():
+    """Users get graphviz's own class, with a label for every box."""
+    digraph = dot.dot(sample.simple_frame().graph)
+    assert isinstance(digraph, graphviz.Digraph)
+    assert "torch" not in digraph.source, "labels are short names"
+    assert 'label="relu\\nrelu: f32[1024]"' in digraph.source

@@ -1,0 +1,101 @@
+"""What is said of a record, independent of text or HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nbcompile.record import links
+from nbcompile.record.model import FailedGuard, Record, StackLine
+from nbcompile.views import facts, sections
+from tests.views import sample_records as sample
+
+
+def test_sections_come_in_page_order():
+    """However they are asked for, they are shown in one order, each once."""
+    assert sections.chosen(["guards", "summary", "guards"]) == ("summary", "guards")
+    assert sections.chosen("graph") == ("graph",)
+    assert sections.chosen(None) == tuple(sections.SECTIONS)
+
+
+def test_an_unknown_section_is_refused_by_name():
+    """The message lists the sections that there are."""
+    with pytest.raises(ValueError, match="no section is named 'grpah'; there are summary, tree, .*timings"):
+        sections.chosen(["graph", "grpah"])
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "expected"),
+    [
+        ("tensor 'x' size mismatch at index 1. expected 3, actual 4", (), ("size of tensor 'x'", "3", "4", "1")),
+        ("tensor 'x' stride mismatch at index 0. expected 3, actual 4", (), ("stride of tensor 'x'", "3", "4", "0")),
+        ("dtype mismatch. expected Float, actual Double", (), (..., "Float", "Double", "")),
+        ("L['k'] == 3", ("3", "4"), (..., "3", "4", "")),
+        ("something else", (), (..., "", "", "")),
+    ],
+)
+def test_a_refusal_is_taken_apart(reason, said, expected):
+    """What differed (the whole reason, where it has no known form), wanted, came, and at which dimension."""
+    no = facts.refusal(Record("f"), FailedGuard("0/0", reason, "", (), *said))
+    what = reason if expected[0] is ... else expected[0]
+    assert (no.what, no.expected, no.actual, no.dimension) == (what, *expected[1:])
+
+
+def test_a_refusal_names_its_guard_and_line():
+    """The guard's condition and the user's line are found by the guard's id."""
+    record = sample.recompiled()
+    failed = replace(record.frames[1].failed_guards[0], stack=())
+    no = facts.refusal(record, failed)
+    assert no.condition.startswith("check_tensor(L['x']")
+    assert no.stack[-1].line == 2
+
+
+def test_carets_stand_below_the_expression():
+    """The underline is as long as the expression; without columns there is none."""
+    assert facts.carets(StackLine("f", 1, "f", "x = g(y)", 4, 8)) == "    ^^^^"
+    assert facts.carets(StackLine("f", 1, "f", "x = g(y)")) == ""
+
+
+@pytest.mark.parametrize(
+    ("expression", "plain"),
+    [
+        ("L['self'].weight", "self.weight"),
+        ("G['torch'].sin", "torch.sin"),
+        ("L['x y']", "L['x y']"),
+        ("L['d']['k']", "d['k']"),
+    ],
+)
+def test_addresses_are_readable(expression, plain):
+    """Locals and globals are written as the user writes them; nothing else is touched."""
+    assert facts.readable(expression) == plain
+
+
+@pytest.mark.parametrize(
+    ("target", "short"),
+    [("aten.add.Tensor", "add"), ("torch.ops.aten.sum.default", "sum"), ("operator.mul", "mul"), ("relu", "relu"),
+     ("torch.nn.functional.linear", "linear"), ("", "")],
+)  # fmt: skip
+def test_operators_have_short_names(target, short):
+    """The overload and the home of an operator are left out."""
+    assert facts.short_target(target) == short
+
+
+def test_every_line_tells_what_happened_to_it():
+    """Operators, guards, the break and the point of resumption stand at their lines."""
+    record = sample.save_break()
+
+    def notes(frame):
+        lines = facts.source_lines(record, frame, links.frame_links(frame))
+        return {line.number: [note.kind for note in line.notes] for line in lines if line.notes}
+
+    assert notes(record.frames[0]) == {2: ["operators", "guards"], 3: ["break"]}
+    assert notes(record.frames[1]) == {3: ["resume"], 4: ["operators", "guards"]}
+
+
+def test_numbers_that_should_be_zero_are_marked():
+    """Breaks, recompiles, skipped and failed frames stand out; zero of them does not."""
+    tones = {tile.noun: (tile.number, tile.tone) for tile in facts.tiles(sample.skipped())}
+    assert tones["graph break"] == (1, "warn")
+    assert tones["failed frame"] == (1, "bad")
+    assert tones["recompile"] == (0, "")
