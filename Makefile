@@ -9,7 +9,7 @@ EXTRAS := notebook,docs,models,dev
 TESTS  ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test docs lint bench format clean
+.PHONY: help setup tour test sweep docs lint bench format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
@@ -27,6 +27,9 @@ tour: $(STAMP)  ## Execute notebooks/tour.md, check what it claims, write build/
 
 test: $(STAMP)  ## Run the tests (TESTS=tests/record for some of them)
 	$(BIN)/python -m pytest -q $(TESTS)
+
+sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the whole standard library
+	$(BIN)/python -m pytest -q -m slow --timeout 7200 $(TESTS)
 
 docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees . build/docs

@@ -61,7 +61,6 @@ def built(tmp_path_factory) -> tuple[Path, str]:
     return target, done.stdout
 
 
-@pytest.mark.slow
 def test_the_summary(built):
     """The command prints the claims of the tour: each program of it is there, and holds."""
     told = built[1]
@@ -79,7 +78,6 @@ def test_the_summary(built):
         assert says in told
 
 
-@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_in_a_browser(built, chromium, scheme):
@@ -111,7 +109,6 @@ def brightness(colour: str) -> float:
     return sum(map(float, re.findall(r"[\d.]+", colour)[:3]))
 
 
-@pytest.mark.slow
 def test_the_page_stands_alone(built):
     """One file: no address of the network in anything that a browser would fetch."""
     text = built[0].read_text()

@@ -421,8 +421,7 @@ def test_many_random_programs(source: str) -> None:
     check(source)
 
 
-@pytest.mark.slow
-@settings(max_examples=40, **COMMON)
+@settings(max_examples=40, derandomize=True, **COMMON)
 @given(programs())
 def test_random_programs_through_the_default_backend(source: str) -> None:
     """Our own kernels in place of the captured graphs."""
