@@ -24,11 +24,14 @@ from nbcompile.tracing.functions.builtins import fold
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
-from nbcompile.tracing.variables.objects import MISSING, ClassVariable, NNModuleVariable, ObjectVariable, made_by
+from nbcompile.tracing.variables.nn_module import NNModuleVariable
+from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 
 FOLDED = (torch.dtype, torch.device, torch.finfo, torch.iinfo)
@@ -57,7 +60,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
 
 def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     made = ExceptionVariable(owner.value, [realise(tracer, each) for each in arguments])
-    init = lookup(owner.value, "__init__")
+    init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):
         tracer.call(tracer.wrap(init, None), [made, *arguments], keywords)
     return made
@@ -65,7 +68,7 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
 
 def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     cls = owner.value
-    new = lookup(cls, "__new__")
+    new = class_lookup(cls, "__new__")
     if isinstance(new, (types.FunctionType, staticmethod)) and "_make" not in cls.__dict__:
         return _user_object(tracer, owner, arguments, keywords)
     fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
@@ -84,15 +87,15 @@ def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
 
 def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     cls = owner.value
-    if type(cls).__call__ is not type.__call__ and isinstance(lookup(type(cls), "__call__"), types.FunctionType):
-        return tracer.call(tracer.wrap(lookup(type(cls), "__call__"), None), [owner, *arguments], keywords)
-    new = lookup(cls, "__new__")
+    if type(cls).__call__ is not type.__call__ and isinstance(class_lookup(type(cls), "__call__"), types.FunctionType):
+        return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), None), [owner, *arguments], keywords)
+    new = class_lookup(cls, "__new__")
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):
         made = realise(tracer, tracer.call(tracer.wrap(new, None), [owner, *arguments], keywords))
     else:
         made = made_by(owner, new_object(tracer, cls, arguments))
-    init = lookup(cls, "__init__")
+    init = class_lookup(cls, "__init__")
     if isinstance(init, types.FunctionType) and issubclass(made.python_type(), cls):
         source = None if owner.source is None else AttrSource(owner.source, "__init__")
         tracer.call(tracer.wrap(init, source), [made, *arguments], keywords)
@@ -138,17 +141,9 @@ def builtin_base(cls: type) -> type:
     )
 
 
-def lookup(cls: type, name: str) -> object:
-    """What a class and its bases hold under a name, unbound; MISSING if nothing."""
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return MISSING
-
-
 def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
     """A class's attribute, bound to an object that is no ObjectVariable (a named tuple)."""
-    found = lookup(cls, name)
+    found = class_lookup(cls, name)
     match found:
         case types.FunctionType():
             return MethodVariable(tracer.wrap(found, None), owner)
@@ -164,9 +159,9 @@ def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> Variab
 def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
     """``cls.name``."""
     source: Source | None = None if owner.source is None else AttrSource(owner.source, name)
-    found = lookup(cls, name)
+    found = class_lookup(cls, name)
     if found is MISSING:
-        found_on_meta = lookup(type(cls), name)
+        found_on_meta = class_lookup(type(cls), name)
         if isinstance(found_on_meta, types.FunctionType):
             return MethodVariable(tracer.wrap(found_on_meta, None), owner)
         if owner.source is not None and not hasattr(cls, name):

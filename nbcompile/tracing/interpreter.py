@@ -37,12 +37,13 @@ from nbcompile.tracing.polyfills import builtins as twins
 from nbcompile.tracing.side_effects import SideEffects
 from nbcompile.tracing.translator import ActiveContext, Finished, Translator, describe_argument
 from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
 from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
-from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import (
     ListVariable,
     SequenceIteratorVariable,

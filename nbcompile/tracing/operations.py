@@ -17,10 +17,11 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
-from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceVariable, TupleVariable, index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 

@@ -45,6 +45,7 @@ from nbcompile.tracing.functions import annotations as known_annotations, regist
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
+from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
 from nbcompile.tracing.variables.functions import (
     BuiltinVariable,
@@ -56,7 +57,8 @@ from nbcompile.tracing.variables.functions import (
     SkippedVariable,
 )
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
-from nbcompile.tracing.variables.objects import ClassVariable, ModuleVariable, NNModuleVariable, ObjectVariable
+from nbcompile.tracing.variables.nn_module import NNModuleVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import (
     DequeVariable,

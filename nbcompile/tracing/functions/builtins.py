@@ -29,6 +29,7 @@ from nbcompile.tracing.variables.base import (
     VariableTracker,
     realise,
 )
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import (
@@ -41,7 +42,7 @@ from nbcompile.tracing.variables.functions import (
     SkippedVariable,
 )
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
-from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import (
     ContainerVariable,
     ListVariable,

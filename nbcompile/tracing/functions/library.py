@@ -27,12 +27,14 @@ from nbcompile.tracing.functions.registry import add_polyfill, handles, handles_
 from nbcompile.tracing.polyfills import builtins as twins
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
-from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable, SuperVariable, made_by
+from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, RangeVariable, TupleVariable, index_of
+from nbcompile.tracing.variables.supers import SuperVariable
 
 
 @handles(list)

@@ -17,10 +17,11 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers.table import instruction
 from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
-from nbcompile.tracing.variables.objects import ClassVariable, ObjectVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:

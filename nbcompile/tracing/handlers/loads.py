@@ -16,8 +16,9 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers.table import instruction
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.functions import CellVariable
-from nbcompile.tracing.variables.objects import ClassVariable, ModuleVariable, SuperVariable
+from nbcompile.tracing.variables.supers import SuperVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.translator import Translator

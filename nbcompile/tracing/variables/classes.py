@@ -1,0 +1,110 @@
+"""Classes and Python modules: what names are looked up on without an instance.
+
+    Account.kind       guarded at its own address
+    Account(100)       a new object (construction.py)
+    math.pi            an attribute of a module
+
+In torch: torch/_dynamo/variables/user_defined.py (UserDefinedClassVariable) and
+misc.py (PythonModuleVariable). Read next: objects.py
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.recipe import Constant, FromSource, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lookup import class_overlay
+from nbcompile.tracing.variables.sequences import TupleVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class ModuleVariable(VariableTracker):
+    """An imported Python module."""
+
+    def __init__(self, value: types.ModuleType, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return types.ModuleType
+
+    def describe(self) -> str:
+        return f"PythonModuleVariable({self.value.__name__})"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        overlay = tracer.side_effects.attribute(self, name)
+        return overlay if overlay is not None else tracer.module_attribute(self.value, name, self.source)
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def identity(self) -> object:
+        return self.value
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)
+
+
+class ClassVariable(VariableTracker):
+    """A class; calling it makes a new object."""
+
+    def __init__(self, value: type, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"UserDefinedClassVariable({self.value})"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def is_constant(self) -> bool:
+        return False
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return ConstantVariable(getattr(self.value, name))
+        if name in ("__mro__", "__bases__"):
+            return TupleVariable([tracer.wrap(each, None) for each in getattr(self.value, name)])
+        if name == "__class__":
+            return tracer.wrap(type(self.value), None)
+        overlay = class_overlay(tracer, self.value, name)
+        if overlay is not None:
+            return overlay
+        return tracer.class_attribute(self, self.value, name)
+
+    def identity(self) -> object:
+        return self.value
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.instantiate(self, arguments, keywords)
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        if isinstance(self.value, type) and key.is_constant() and hasattr(type(self.value), "__members__"):
+            return tracer.constant_or_wrap(tracer.evaluate(lambda: self.value[key.constant()], ()))  # type: ignore[index]
+        return super().get_item(tracer, key)
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        if hasattr(type(self.value), "__members__"):  # an Enum class
+            return tracer.iterator([ConstantVariable(each) for each in self.value])  # type: ignore[attr-defined]
+        return super().iterate(tracer)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)

@@ -1,0 +1,47 @@
+"""Where Python finds an attribute: the steps of ``object.__getattribute__`` on real classes and objects.
+
+    class_lookup(Savings, "rate")     what stands in the dict of the first class of the method order that has it
+    is_data_descriptor(found)         a property, a slot: comes before the instance's own attributes
+    class_overlay(tracer, cls, name)  what the traced code stored on the class meanwhile
+
+In torch: torch/_dynamo/variables/user_defined.py (inspect.getattr_static and
+its like). Read next: objects.py
+"""
+
+from __future__ import annotations
+
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+
+MISSING = object()
+
+
+def class_lookup(cls: type, name: str) -> object:
+    """What a class and its bases hold under a name, unbound; MISSING if nothing."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+def is_data_descriptor(found: object) -> bool:
+    """Whether it comes before the instance's own attributes."""
+    return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
+
+
+def instance_dict(value: object) -> dict[str, object]:
+    """The ``__dict__`` of a real object, past any ``__getattribute__`` of its class; {} where it has none."""
+    try:
+        members: dict[str, object] = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return members
+
+
+def class_overlay(tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
+    """What the traced code stored on a class or one of its bases."""
+    for base in cls.__mro__:
+        stored = tracer.side_effects.attribute_of(base, name)
+        if stored is not None or name in base.__dict__:
+            return stored
+    return None

@@ -1,0 +1,142 @@
+"""nn.Modules: objects whose parameters, buffers and submodules live in dicts of their own.
+
+    self.weight      L['self']._parameters['weight']
+    self.layer(x)    its forward, as long as it has no hooks (guarded)
+
+In torch: torch/_dynamo/variables/nn_module.py (UnspecializedNNModuleVariable).
+Read next: nbcompile/tracing/side_effects.py
+"""
+
+from __future__ import annotations
+
+import types
+
+import torch
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, ItemSource, ModuleSource, Source
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lookup import class_lookup
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+
+STORES = ("_parameters", "_buffers", "_modules")
+"""Where an nn.Module keeps what is no plain attribute."""
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+class NNModuleVariable(ObjectVariable):
+    """An nn.Module: parameters, buffers and submodules are found in their own dicts."""
+
+    value: torch.nn.Module
+
+    def describe(self) -> str:
+        return f"UnspecializedNNModuleVariable({self.cls.__name__})"
+
+    def _fallback(self, tracer: Tracer, name: str) -> VariableTracker:
+        member = self._member(tracer, name)
+        if member is not None:
+            return member
+        getter = class_lookup(self.cls, "__getattr__")
+        if getter is not torch.nn.Module.__getattr__ and isinstance(getter, types.FunctionType):
+            return tracer.call(tracer.wrap(getter, self._class_source("__getattr__")), [self, ConstantVariable(name)])
+        self._missing(tracer, name)
+
+    def _member(self, tracer: Tracer, name: str) -> VariableTracker | None:
+        """A parameter, buffer or submodule."""
+        for store in STORES:
+            changed = self._changed_store(tracer, store)
+            if changed is not None:
+                if name in changed.entries:
+                    return changed.get_item(tracer, ConstantVariable(name))
+                continue
+            members = {} if self.is_new() else self.value.__dict__.get(store) or {}
+            if name in members:
+                source = None if self.source is None else ItemSource(AttrSource(self.source, store), name)
+                return tracer.wrap(members[name], source)
+        return None
+
+    def _changed_store(self, tracer: Tracer, store: str) -> DictVariable | None:
+        """``_parameters`` (or the like) where the traced code replaced or changed it."""
+        stored = tracer.side_effects.attribute(self, store)
+        if stored is None and not self.is_new():
+            stored = tracer.side_effects.known(self.value.__dict__.get(store))
+        return stored if isinstance(stored, DictVariable) and (stored.changed or stored.source is None) else None
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        setter = class_lookup(self.cls, "__setattr__")
+        if setter is not torch.nn.Module.__setattr__:
+            super().set_attribute(tracer, name, value)
+        elif self._is_member(tracer, name, value):
+            self._trace_own(tracer, torch.nn.Module.__setattr__, ConstantVariable(name), value)
+        else:
+            self.plain_set_attribute(tracer, name, value)
+
+    def _is_member(self, tracer: Tracer, name: str, value: VariableTracker) -> bool:
+        """Whether storing the value is more than storing an attribute."""
+        if issubclass(value.python_type(), (torch.nn.Module, torch.nn.Parameter, torch.nn.Buffer)):
+            return True
+        stores = [self._changed_store(tracer, store) for store in STORES]
+        real = [] if self.is_new() else [self.value.__dict__.get(store) or {} for store in STORES]
+        return any(each is not None and name in each.entries for each in stores) or any(name in each for each in real)
+
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if class_lookup(self.cls, "__delattr__") is torch.nn.Module.__delattr__:
+            self._trace_own(tracer, torch.nn.Module.__delattr__, ConstantVariable(name))
+        else:
+            super().delete_attribute(tracer, name)
+
+    def _trace_own(self, tracer: Tracer, function: object, *arguments: VariableTracker) -> None:
+        # By its real body, so that the parameters, buffers and submodules all stay as nn.Module keeps them.
+        tracer.call(tracer.wrap(function, None), [self, *arguments])
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name == "__getattr__" and class_lookup(self.cls, name) is torch.nn.Module.__getattr__:
+            return NNModuleVariable._fallback(self, tracer, str(realise(tracer, arguments[0]).constant()))
+        return super().call_method(tracer, name, arguments, keywords)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if self.cls.__call__ is not torch.nn.Module.__call__:
+            return super().call(tracer, arguments, keywords)
+        if self._has_hooks(tracer):
+            implementation = tracer.wrap(torch.nn.Module._call_impl, None)
+            return tracer.call(implementation, [self, *arguments], keywords)
+        return tracer.call(self.get_attribute(tracer, "forward"), arguments, keywords)
+
+    def _guard_hooks(self, tracer: Tracer) -> None:
+        """A module without hooks is called as its forward; a hook that comes later is seen."""
+        every = torch.nn.modules.module
+        for name in ("_global_forward_hooks", "_global_forward_pre_hooks"):
+            source: Source = AttrSource(ModuleSource(every.__name__), name)
+            tracer.guard(source, GuardKind.DICT_LENGTH, len(getattr(every, name)))
+        if self.source is not None and not self.is_new():
+            for name in ("_forward_hooks", "_forward_pre_hooks"):
+                tracer.guard(AttrSource(self.source, name), GuardKind.DICT_LENGTH, len(getattr(self.value, name)))
+
+    def _has_hooks(self, tracer: Tracer) -> bool:
+        self._guard_hooks(tracer)
+        changed = [self._changed_store(tracer, name) for name in HOOKS]
+        return any(each is not None and each.entries for each in changed) or (
+            has_hooks(self.value) if not self.is_new() else has_global_hooks()
+        )
+
+    def truth(self, tracer: Tracer) -> bool:
+        return super().truth(tracer) if self.has_special("__len__") or self.has_special("__bool__") else True
+
+
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether calling the module runs more than its ``forward``."""
+    return any(getattr(module, name, None) for name in HOOKS) or has_global_hooks()
+
+
+def has_global_hooks() -> bool:
+    """Whether calling any module does."""
+    every = torch.nn.modules.module
+    return bool(
+        every._global_forward_hooks
+        or every._global_forward_pre_hooks
+        or every._global_backward_hooks
+        or every._global_backward_pre_hooks
+    )

@@ -1,0 +1,114 @@
+"""``super()``: look-up that goes on after a class in the object's method order.
+
+    super().add(x)         Account.add, bound to self
+    super().__init__()     object's own, in C: known here
+
+In torch: torch/_dynamo/variables/misc.py (SuperVariable). Read next:
+nbcompile/tracing/construction.py
+"""
+
+from __future__ import annotations
+
+import types
+
+from nbcompile.capture.source import AttrSource, ClassMemberSource, Source, TypeSource
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.objects import ObjectVariable, made_by
+
+
+class SuperVariable(VariableTracker):
+    """``super()``: look-up goes on after a class in the object's method order."""
+
+    def __init__(self, cls: type, owner: VariableTracker) -> None:
+        self.cls = cls
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return super
+
+    def describe(self) -> str:
+        return f"SuperVariable({self.cls.__name__}, {self.owner.describe()})"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        owner_class = self.owner.value if isinstance(self.owner, ClassVariable) else self.owner.python_type()
+        if self.cls not in owner_class.__mro__:  # in a metaclass: the class is the object
+            owner_class = type(owner_class)
+        after = owner_class.__mro__.index(self.cls) + 1
+        for base in owner_class.__mro__[after:]:
+            if name in base.__dict__:
+                return self._bind(tracer, base, name, base.__dict__[name], self._member_source(name, after))
+        tracer.raise_exception(AttributeError, f"'super' object has no attribute '{name}'")
+
+    def _member_source(self, name: str, after: int) -> Source | None:
+        owner = self.owner
+        if isinstance(owner, ClassVariable):
+            cls = owner.source if self.cls in owner.value.__mro__ else None
+        elif isinstance(owner, ObjectVariable):
+            cls = TypeSource(owner.source) if owner.source is not None else owner.class_source
+        else:
+            cls = None
+        return None if cls is None else ClassMemberSource(cls, name, after)
+
+    def _bind(self, tracer: Tracer, base: type, name: str, found: object, source: Source | None) -> VariableTracker:
+        below = None if source is None else AttrSource(source, "fget" if isinstance(found, property) else "__func__")
+        match found:
+            case types.FunctionType():
+                return MethodVariable(tracer.wrap(found, source), self.owner)
+            case classmethod():
+                owner = (
+                    self.owner if isinstance(self.owner, ClassVariable) else tracer.wrap(self.owner.python_type(), None)
+                )
+                return MethodVariable(tracer.wrap(found.__func__, below), owner)
+            case staticmethod():
+                return tracer.wrap(found.__func__, below)
+            case property():
+                return tracer.call(tracer.wrap(found.fget, below), [self.owner])
+            case types.WrapperDescriptorType() | types.MethodDescriptorType() | types.BuiltinFunctionType():
+                return SuperMethodVariable(self.owner, base, name, found)
+        return tracer.wrap(found, source)
+
+
+class SuperMethodVariable(VariableTracker):
+    """A method of a built-in base class, reached through ``super()``."""
+
+    def __init__(self, owner: VariableTracker, base: type, name: str, found: object) -> None:
+        self.owner = owner
+        self.base = base
+        self.name = name
+        self.found = found
+
+    def python_type(self) -> type:
+        return type(self.found)
+
+    def describe(self) -> str:
+        return f"SuperMethod({self.base.__name__}.{self.name})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        owner = self.owner
+        if self.base is object and isinstance(owner, ObjectVariable):
+            plain = [realise(tracer, each) for each in arguments]
+            if self.name == "__init__":
+                return ConstantVariable(None)
+            if self.name == "__setattr__":
+                owner.plain_set_attribute(tracer, str(plain[0].constant()), plain[1])
+                return ConstantVariable(None)
+            if self.name == "__getattribute__":
+                return owner.generic_attribute(tracer, str(plain[0].constant()))
+            if self.name == "__delattr__":
+                owner.delete_attribute(tracer, str(plain[0].constant()))
+                return ConstantVariable(None)
+            if self.name in ("__eq__", "__ne__", "__hash__"):
+                return ObjectVariable.call_method(owner, tracer, self.name, plain, keywords)
+        if self.name == "__new__" and isinstance(arguments[0], ClassVariable):
+            return made_by(arguments[0], tracer.new_object(arguments[0].value, arguments[1:]))
+        if isinstance(owner, ObjectVariable) and owner.base_items is not None:
+            return owner.base_items.call_method(tracer, self.name, arguments, keywords)
+        if isinstance(owner, ObjectVariable) and self.name == "__init__" and issubclass(self.base, BaseException):
+            return ConstantVariable(None)
+        context = f"super().{self.name} of {self.base.__name__}"
+        raise breaks.unsupported(breaks.SUPER_ATTRIBUTE, context, name=self.name, type=self.base.__name__)
