@@ -9,6 +9,7 @@ nbcompile/tracing/handlers/operators.py
 
 from __future__ import annotations
 
+import collections
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -278,6 +279,9 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         )
     if isinstance(left, DictVariable) and isinstance(right, DictVariable):
         left.keys(tracer), right.keys(tracer)
+        ordered = issubclass(left.cls, collections.OrderedDict) and issubclass(right.cls, collections.OrderedDict)
+        if ordered and list(left.entries) != list(right.entries):
+            return False
         return left.entries.keys() == right.entries.keys() and all(
             equal(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
         )
@@ -292,6 +296,8 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
             found = _special(tracer, COMPARISONS["=="], left, right)
             return False if found is None else found.truth(tracer)
         return compare(tracer, "==", left, right).truth(tracer)
+    if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
+        return identical(left.owner, right.owner) and identical(left.function, right.function)
     return identical(left, right)
 
 
@@ -320,6 +326,8 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
         return left.value is right.value
     if isinstance(left, MethodVariable) or isinstance(right, MethodVariable):
+        return False
+    if any(isinstance(each, ObjectVariable) and each.is_new() for each in (left, right)):
         return False
     real = [
         getattr(each, name, None) for each in (left, right) for name in ("value", "function") if hasattr(each, name)

@@ -196,9 +196,9 @@ def _delattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 @handles(callable)
 def _callable(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value = realise(tracer, arguments[0])
-    if isinstance(value, ObjectVariable):
-        return ConstantVariable(callable(value.value) if not value.is_new() else hasattr(value.cls, "__call__"))  # noqa: B004
-    return ConstantVariable(isinstance(value, CALLABLE_KINDS) or hasattr(value.python_type(), "__call__"))  # noqa: B004
+    # On the class itself: hasattr would find the metaclass's, that makes objects.
+    has_call = any("__call__" in base.__dict__ for base in value.python_type().__mro__)
+    return ConstantVariable(isinstance(value, CALLABLE_KINDS) or has_call)
 
 
 @handles(id)

@@ -227,7 +227,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         known: dict[str, object] = {
             "__name__": self.name,
             "__qualname__": self.code.co_qualname,
-            "__doc__": self.code.co_consts[:1] and None,
+            "__doc__": documentation(self.code),
             "__module__": self.scope.get("__name__"),
             "__code__": self.code,
         }
@@ -270,6 +270,12 @@ class NestedFunctionVariable(BaseFunctionVariable):
             tuple((name, reconstruction.recipe(value)) for name, value in self.named_defaults.items()),
             tuple(map(reconstruction.recipe, self.cells)),
         )
+
+
+def documentation(code: CodeType) -> str | None:
+    """The docstring of a function: its first constant, where that is a text."""
+    first = code.co_consts[0] if code.co_consts else None
+    return first if isinstance(first, str) else None
 
 
 class MethodVariable(VariableTracker):

@@ -175,7 +175,10 @@ class SequenceVariable(ContainerVariable):
         for index in range(low, high):
             if tracer.equal(self.at(tracer, index), item):
                 return ConstantVariable(index)
-        tracer.raise_exception(ValueError, f"{self.cls.__name__}.index(x): x not in {self.cls.__name__}")
+        if issubclass(self.cls, tuple):
+            tracer.raise_exception(ValueError, "tuple.index(x): x not in tuple")
+        shown = repr(item.constant()) if item.is_constant() else item.describe()
+        tracer.raise_exception(ValueError, f"{shown} is not in {self.cls.__name__}")
 
     def method_count(self, tracer: Tracer, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(sum(tracer.equal(each, item) for each in self.unpack(tracer)))
