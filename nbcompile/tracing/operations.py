@@ -21,6 +21,7 @@ from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceVariable, TupleVariable, index_of
@@ -287,6 +288,8 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         )
     if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(right, (SetVariable, DictViewVariable)):
         return {item.hash_key() for item in left.unpack(tracer)} == {item.hash_key() for item in right.unpack(tracer)}
+    if isinstance(left, IdVariable) and isinstance(right, IdVariable):
+        return is_same(tracer, left.value, right.value)
     if left.is_constant() and right.is_constant():
         return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
     if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):

@@ -69,28 +69,11 @@ TRACED_TORCH = tuple(
         "amp/",
     )
 )
-TRACED_STDLIB = tuple(
+SKIPPED_STDLIB = tuple(
     os.path.join(STDLIB, part)
-    for part in (
-        "collections/",
-        "contextlib.py",
-        "functools.py",
-        "dataclasses.py",
-        "enum.py",
-        "types.py",
-        "operator.py",
-        "abc.py",
-        "_collections_abc.py",
-        "heapq.py",
-        "bisect.py",
-        "statistics.py",
-        "copy.py",
-        "inspect.py",
-        "numbers.py",
-        "fractions.py",
-        "weakref.py",
-    )
+    for part in ("abc.py", "importlib/", "linecache.py", "random.py", "re/", "re.py", "unittest/")
 )
+"""Of the standard library, what is not traced through, as in torch; all the rest is Python like any other."""
 SKIPPED_PACKAGES = (
     "IPython",
     "ipykernel",
@@ -204,7 +187,7 @@ def skip_reason(filename: str) -> str | None:
         package = path.partition("site-packages" + os.sep)[2].split(os.sep)[0]
         return f"the package {package} is not traced" if package.removesuffix(".py") in SKIPPED_PACKAGES else None
     if path.startswith(STDLIB):
-        return None if any(path.startswith(part) for part in TRACED_STDLIB) else "the standard library"
+        return "the standard library" if path.startswith(SKIPPED_STDLIB) else None
     return None
 
 

@@ -56,6 +56,7 @@ from nbcompile.tracing.variables.functions import (
     PolyfillVariable,
     SkippedVariable,
 )
+from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -69,6 +70,7 @@ from nbcompile.tracing.variables.sequences import (
     TupleVariable,
 )
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.type_forms import TypeFormVariable, is_type_form
 
 
 def wrap(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
@@ -224,6 +226,21 @@ def _set(tracer: Tracer, value: set[object] | frozenset[object], source: Source 
     members = [tracer.wrap(item, tracer.keep(item, "member") if _is_plain_object(item) else None) for item in value]
     tracker = SetVariable(members, source, type(value))
     return tracer.side_effects.remember(value, tracker) if isinstance(value, set) else tracker
+
+
+def _mapping_proxy(tracer: Tracer, value: types.MappingProxyType, source: Source | None) -> VariableTracker:
+    if source is not None:  # what is behind it has no address
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        return UnknownVariable(value, source)
+    return MappingProxyVariable(
+        DictVariable([(tracer.wrap(key, None), tracer.wrap(item, None)) for key, item in value.items()])
+    )
+
+
+def _type_form(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    if source is not None and not _is_trusted(tracer, source):
+        tracer.guard(source, GuardKind.ID_MATCH, value)
+    return TypeFormVariable(value, source)
 
 
 def _slice(tracer: Tracer, value: slice, source: Source | None) -> VariableTracker:
@@ -452,6 +469,8 @@ ROWS: list[Row] = [
     (_exactly(type(iter(())), type(iter(range(0)))), _iterator),  # type: ignore[list-item]
     (_exactly(collections.deque), _deque),  # type: ignore[list-item]
     (_exactly(set, frozenset), _set),  # type: ignore[list-item]
+    (_exactly(types.MappingProxyType), _mapping_proxy),  # type: ignore[list-item]
+    (is_type_form, _type_form),
     (_exactly(slice), _slice),  # type: ignore[list-item]
     (_exactly(range), _range),  # type: ignore[list-item]
     (_is(torch.nn.Module), _nn_module),  # type: ignore[list-item]

@@ -15,6 +15,12 @@ def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
 
 
 KNOWN: dict[tuple[str, str], str] = {
+    **_known(
+        "the_environment_decides",
+        "graphs details reasons",
+        "torch does not guard what it read in os.environ, and gives a wrong result; here it compiles again",
+    ),
+    **_known("a_copied_object_with_slots", "graphs details reasons", "torch copies no slots, and skips the frame"),
     **dict.fromkeys(
         [("mutation_seen_through_an_alias", each) for each in ("graphs", "details", "reasons")],
         "two list arguments that are one list compile again here; torch does not guard it and gives a wrong result",

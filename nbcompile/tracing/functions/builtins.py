@@ -41,6 +41,7 @@ from nbcompile.tracing.variables.functions import (
     PolyfillVariable,
     SkippedVariable,
 )
+from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import (
@@ -204,11 +205,11 @@ def _callable(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
 @handles(id)
 def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value = realise(tracer, arguments[0])
-    if value.source is not None and not isinstance(value, TensorVariable):
+    if value.source is not None and not isinstance(value, (TensorVariable, ConstantVariable)):
         real = tracer.real_value(value.source)
         tracer.guard(value.source, GuardKind.ID_MATCH, real)
         return ConstantVariable(id(real))
-    raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"id({value.describe()})", name="id of a value without a source")
+    return IdVariable(value)
 
 
 @handles(hash)

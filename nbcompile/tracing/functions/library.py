@@ -15,6 +15,7 @@ import functools
 import inspect
 import itertools
 import operator
+import os
 import sys
 import types
 import typing
@@ -24,12 +25,13 @@ import torch
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions.builtins import fold
 from nbcompile.tracing.functions.registry import add_polyfill, handles, handles_named
-from nbcompile.tracing.polyfills import builtins as twins
+from nbcompile.tracing.polyfills import builtins as twins, copying
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
@@ -139,6 +141,16 @@ def _method(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
     return MethodVariable(function, owner)
 
 
+@handles(types.MappingProxyType)
+def _mapping_proxy(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    mapping = realise(tracer, arguments[0])
+    if not isinstance(mapping, DictVariable):
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CALL, f"MappingProxyType({mapping.describe()})", name="a mapping proxy of no dict"
+        )
+    return MappingProxyVariable(mapping)
+
+
 @handles(object)
 def _object(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return tracer.new_object(object)
@@ -170,9 +182,18 @@ def _object_setattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
     return ConstantVariable(None)
 
 
-@handles(inspect.signature, inspect.isfunction, inspect.isclass, inspect.ismethod)
-def _inspect(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    raise breaks.unsupported(breaks.SKIPPED_FUNCTION, "module: inspect", name="inspect", file=inspect.__file__)
+@handles(inspect.signature)
+def _signature(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Of a function that exists outside: computed now. Others are looked at by the library's own code."""
+    function = realise(tracer, arguments[0])
+    bound = isinstance(function, MethodVariable)
+    inner = realise(tracer, function.function) if isinstance(function, MethodVariable) else function
+    if isinstance(inner, FunctionVariable) and len(arguments) == 1 and not keywords:
+        signature = inspect.signature(inner.function)
+        if bound:
+            signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        return tracer.wrap(signature, None)
+    return tracer.call(FunctionVariable(inspect.signature), arguments, keywords)  # type: ignore[arg-type]
 
 
 @handles(sys.exc_info)
@@ -181,6 +202,11 @@ def _exc_info(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
     if error is None:
         return TupleVariable([ConstantVariable(None)] * 3)
     return TupleVariable([tracer.wrap(error.python_type(), None), error, ConstantVariable(None)])
+
+
+@handles(sys.getrecursionlimit)
+def _recursion_limit(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return fold(tracer, sys.getrecursionlimit, arguments, keywords)
 
 
 @handles(typing.cast)
@@ -220,6 +246,9 @@ for _value, _twin in (
     (itertools.filterfalse, twins.filterfalse),
     (itertools.groupby, twins.groupby),
     (itertools.tee, twins.tee),
+    (os.fspath, twins.fspath),
+    (object.__reduce_ex__, copying.reduce_ex),
+    (object.__getstate__, copying.getstate),
     (operator.itemgetter, twins.itemgetter),
     (operator.attrgetter, twins.attrgetter),
     (operator.methodcaller, twins.methodcaller),

@@ -298,6 +298,16 @@ def methodcaller(name: str, /, *arguments: Any, **keywords: Any) -> Callable[[An
     return lambda owner: getattr(owner, name)(*arguments, **keywords)
 
 
+def fspath(path: Any) -> str | bytes:
+    """``os.fspath``."""
+    if isinstance(path, (str, bytes)):
+        return path
+    if not hasattr(type(path), "__fspath__"):
+        raise TypeError(f"expected str, bytes or os.PathLike object, not {type(path).__name__}")
+    text: str | bytes = type(path).__fspath__(path)
+    return text
+
+
 def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     """``iter(function, sentinel)``."""
     while True:

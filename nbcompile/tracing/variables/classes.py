@@ -19,8 +19,9 @@ from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.lookup import class_overlay
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup, class_overlay
 from nbcompile.tracing.variables.sequences import TupleVariable
+from nbcompile.tracing.variables.type_forms import subscripted
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
@@ -99,6 +100,12 @@ class ClassVariable(VariableTracker):
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         if isinstance(self.value, type) and key.is_constant() and hasattr(type(self.value), "__members__"):
             return tracer.constant_or_wrap(tracer.evaluate(lambda: self.value[key.constant()], ()))  # type: ignore[index]
+        getter = class_lookup(self.value, "__class_getitem__")
+        inner = getattr(getter, "__func__", getter)
+        if isinstance(inner, types.FunctionType) and inner.__module__ != "typing":
+            return tracer.call(self.get_attribute(tracer, "__class_getitem__"), [key], {})
+        if getter is not MISSING:
+            return subscripted(tracer, self.value, key)
         return super().get_item(tracer, key)
 
     def iterate(self, tracer: Tracer) -> VariableTracker:

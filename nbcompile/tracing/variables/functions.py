@@ -230,11 +230,15 @@ class NestedFunctionVariable(BaseFunctionVariable):
             "__doc__": documentation(self.code),
             "__module__": self.scope.get("__name__"),
             "__code__": self.code,
+            "__text_signature__": None,
         }
         if name in known:
             return ConstantVariable(known[name])
         if name == "__defaults__":
             return TupleVariable(self.defaults) if self.defaults else ConstantVariable(None)
+        if name == "__kwdefaults__":
+            named = [(ConstantVariable(key), value) for key, value in self.named_defaults.items()]
+            return DictVariable(named) if named else ConstantVariable(None)
         if name == "__get__":
             return BuiltinGetVariable(self)
         if name == "__annotations__":

@@ -25,7 +25,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.functions import MethodVariable, PolyfillVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.lookup import (
     MISSING,
@@ -265,6 +265,10 @@ class ObjectVariable(VariableTracker):
             return ConstantVariable(not tracer.equal(self, arguments[0]))
         if found is object.__hash__:
             return ConstantVariable(hash(self.value) if not self.is_new() else id(self) >> 4)
+        if isinstance(found, types.MethodDescriptorType) and found.__objclass__ is object:
+            method = tracer.wrap(found, None)
+            if isinstance(method, PolyfillVariable):
+                return method.call(tracer, [self, *arguments], keywords)
         if self.base_items is not None and isinstance(
             found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
         ):

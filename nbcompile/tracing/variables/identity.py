@@ -1,0 +1,40 @@
+"""``id(x)`` of a value that has no address outside: it tells objects apart, and its number is not known.
+
+    memo[id(x)] = y        found again under the same x
+    id(x) == id(y)         x is y
+    return id(x)           asked again after the graph
+
+In torch: torch/_dynamo/variables/constant.py (FakeIdVariable). Read next:
+nbcompile/tracing/polyfills/copying.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.tracing.variables.base import VariableTracker
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class IdVariable(VariableTracker):
+    """The identity of a value that is traced."""
+
+    def __init__(self, value: VariableTracker) -> None:
+        self.value = value
+
+    def python_type(self) -> type:
+        return int
+
+    def describe(self) -> str:
+        return f"FakeIdVariable({self.value.describe()})"
+
+    def hash_key(self) -> Hashable:
+        # A constant may have several trackers.
+        return ("id", id(self.value.constant() if self.value.is_constant() else self.value))
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Call(Constant(id, "id"), (reconstruction.recipe(self.value),))
