@@ -81,6 +81,11 @@ def python_dispatch() -> ModuleType:
     return importlib.import_module("torch._dispatch.python")
 
 
+def numpy_twins(namespace: str) -> ModuleType:
+    """NumPy's functions on tensors: ``torch._numpy``, or a part of it (``.linalg``). Imports NumPy."""
+    return importlib.import_module(f"torch._numpy{namespace}")
+
+
 def decompositions() -> ModuleType:
     """Operators written in terms of simpler operators, as torch registers them."""
     return importlib.import_module("torch._decomp")

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, assert_never
 
+from nbcompile.capture.arrays import from_array
+
 
 @dataclass(frozen=True, slots=True)
 class LocalSource:
@@ -149,6 +151,13 @@ class SizeSource:
     dim: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ArraySource:
+    """A NumPy array as a tensor, with the same memory: ``base`` is the array."""
+
+    base: Source
+
+
 Source = (
     LocalSource
     | GlobalSource
@@ -164,6 +173,7 @@ Source = (
     | ClassMemberSource
     | ConstantSource
     | SizeSource
+    | ArraySource
 )
 
 
@@ -200,6 +210,8 @@ def expression(source: Source) -> str:
             return f"{expression(base)}.storage_offset()"
         case SizeSource(base, property, dim):
             return f"{expression(base)}.{property}()[{dim}]"
+        case ArraySource(base):
+            return f"___from_numpy({expression(base)})"
         case _:
             assert_never(source)
 
@@ -264,6 +276,8 @@ def resolve(source: Source, scope: Scope) -> object:
         case SizeSource(base, property, dim):
             tensor = resolve(base, scope)
             return getattr(tensor, property)() if dim is None else getattr(tensor, property)(dim)
+        case ArraySource(base):
+            return from_array(resolve(base, scope))
         case _:
             assert_never(source)
 

@@ -21,8 +21,10 @@ from typing import Any, assert_never
 
 import torch
 
+from nbcompile.capture.arrays import from_array
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import (
+    ArraySource,
     AttrSource,
     BuiltinSource,
     CellSource,
@@ -143,6 +145,8 @@ class GuardTree:
                 return self._class_member(self.manager(base), owner, self._known.text(base), name, after, about)
             case SizeSource(base, property, dim):
                 return self.manager(base).lambda_manager(_size_reader(property, dim), *about)
+            case ArraySource(base):
+                return self.manager(base).lambda_manager(from_array, *about)
             case _:
                 assert_never(source)
 

@@ -19,6 +19,7 @@ import torch
 import torch.overrides
 import torch.utils._device
 
+from nbcompile.capture.arrays import from_array
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
 from nbcompile.capture.source import Scope, Source, expression, resolve
 from nbcompile.guarding.accessors import GuardTree
@@ -152,6 +153,7 @@ def _shape_env(guard: Guard, scope: Scope) -> Ambient:
     parts = guard.expected.expressions
     text = " and ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
     names = {**vars(math), **shape_guard_names(), "G": scope.globals, "__builtins__": vars(builtins)}
+    names["___from_numpy"] = from_array
     check: Callable[[Any], bool] = eval(f"lambda L: {text or 'True'}", names)
     single = [(part, eval(f"lambda L: {part}", names)) for part in parts]
 

@@ -31,9 +31,11 @@ from typing import Any, TypeVar
 
 from nbcompile import torch_internals
 from nbcompile.capture import recipe as recipes
+from nbcompile.capture.arrays import from_array
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.capture.source import (
+    ArraySource,
     AttrSource,
     BuiltinSource,
     CellSource,
@@ -327,6 +329,8 @@ class _Program:
             case SizeSource(base, property, dim):
                 arguments: list[ast.expr] = [] if dim is None else [ast.Constant(dim)]
                 return ast.Call(ast.Attribute(self.fetch(base), property, ast.Load()), arguments, [])
+            case ArraySource(base):
+                return ast.Call(self.constant(from_array, "from_array"), [self.fetch(base)], [])
         raise AssertionError(source)
 
     def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:

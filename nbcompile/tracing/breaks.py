@@ -334,6 +334,38 @@ DEEPCOPY = _kind(
     "Use `tensor.clone()`.",
 )
 
+NUMPY_FUNCTION = _kind(
+    "NB0060", "GB0294", "attempted to trace numpy function unsupported by PyTorch",
+    "`torch._numpy` has no twin of NumPy's `{name}`, so that it cannot be computed on tensors.",
+    "Use a function of torch, or one that `torch._numpy` has.", SUPPORTABLE,
+)  # fmt: skip
+NUMPY_METHOD = _kind(
+    "NB0066", "GB0295", "attempted to trace numpy.* function as a method",
+    "`{name}` of a function of NumPy (`np.add.reduce`) has no twin in `torch._numpy`.",
+    "Use the function itself (`np.sum`).",
+)  # fmt: skip
+NDARRAY_ATTRIBUTE = _kind(
+    "NB0061", "GB0157", "Unsupported ndarray attribute access",
+    "`ndarray.{name}` has no meaning for the tensor that stands for the array.",
+    "Read it outside of the compiled region.",
+)  # fmt: skip
+NDARRAY_METHOD = _kind(
+    "NB0062", "GB0158", "Unsupported ndarray method call", "`ndarray.{name}()` has no twin in `torch._numpy`.",
+    "Call it outside of the compiled region.",
+)  # fmt: skip
+NDARRAY_OBJECTS = _kind(
+    "NB0063", "GB0250", "ndarray.astype(object)", "A tensor cannot hold objects.", FUNDAMENTAL,
+)  # fmt: skip
+NDARRAY_CONVERSION = _kind(
+    "NB0064", "GB0185", "failed to convert numpy.ndarray to Tensor",
+    "An array of dtype {dtype} has no tensor that could stand for it.", "Use an array of numbers or of booleans.",
+)  # fmt: skip
+NDARRAY_IN_TORCH = _kind(
+    "NB0065", "", "NumPy array as an argument of an operator of torch",
+    "`{name}` takes tensors; eager mode may refuse the array, too.",
+    "Make a tensor of it with `torch.from_numpy`.", USER_ERROR,
+)  # fmt: skip
+
 
 @dataclass
 class Unsupported(Exception):

@@ -16,6 +16,8 @@ import types
 
 import torch
 
+from nbcompile import config
+from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
@@ -30,6 +32,7 @@ from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
@@ -51,6 +54,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return manager
     if issubclass(cls, enum.Enum) or cls in FOLDED:
         return fold(tracer, cls, arguments, keywords)
+    if arrays.is_scalar_class(cls) and config.trace_numpy:
+        return make_scalar(tracer, cls, arguments, keywords)
     if issubclass(cls, BaseException):
         return _exception(tracer, owner, arguments, keywords)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):

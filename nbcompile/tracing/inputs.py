@@ -30,7 +30,7 @@ import torch.fx
 from nbcompile import config, torch_internals
 from nbcompile.capture.guard import ShapeGuards, TensorFacts
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import SizeSource, Source, expression
+from nbcompile.capture.source import ArraySource, SizeSource, Source, expression
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine
@@ -247,5 +247,6 @@ def _constant(size: int | torch.SymInt) -> int | None:
 
 def input_name(source: Source) -> str:
     """``L['self']._modules['l']`` as an identifier: ``L_self_modules_l_``."""
-    name = re.sub(r"[^a-zA-Z0-9]+", "_", expression(source))
+    address = source.base if isinstance(source, ArraySource) else source
+    name = re.sub(r"[^a-zA-Z0-9]+", "_", expression(address))
     return name if not name[0].isdigit() else f"_{name}"

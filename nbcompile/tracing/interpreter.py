@@ -21,6 +21,7 @@ import torch
 import torch.fx
 
 from nbcompile.bytecode.instruction import Instruction, Label
+from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, Source, resolve
@@ -43,6 +44,7 @@ from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import (
     ListVariable,
@@ -309,6 +311,7 @@ class Interpreter:
         return self._node("call_method", name, arguments, keywords or {})
 
     def _node(self, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        self._refuse_arrays(target, (*arguments, *keywords.values()))
         plain = [self._deep(each).proxy() for each in arguments]
         named = {name: self._deep(each).proxy() for name, each in keywords.items()}
         try:
@@ -318,6 +321,12 @@ class Interpreter:
         result = self.result(node)
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
+
+    def _refuse_arrays(self, target: Any, arguments: Sequence[VariableTracker]) -> None:
+        if not isinstance(target, TAKE_ARRAYS) and target not in MAKE_TENSORS and has_array(arguments):
+            name = getattr(target, "__name__", str(target))
+            if getattr(target, "__module__", "") != "_operator" and target is not arrays.array_attribute:
+                raise breaks.unsupported(breaks.NDARRAY_IN_TORCH, name, name=name)
 
     def _deep(self, tracker: VariableTracker) -> VariableTracker:
         tracker = realise(self, tracker)
@@ -422,5 +431,7 @@ class Interpreter:
 
 
 _NOBODY = VariableTracker()
+TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
+MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)
 ANSWERS = frozenset((getattr, operator.eq, operator.ne))
 """Nodes that stay in the graph, as torch's do, although their result is known: ``x.is_leaf``, ``x == None``."""

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import ndarray
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
+from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceVariable, TupleVariable, index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
@@ -76,7 +78,7 @@ UNARY: dict[str, tuple[Callable[..., object], str]] = {
     "+": (operator.pos, "__pos__"),
     "~": (operator.invert, "__invert__"),
 }
-GRAPH_VALUES = (TensorVariable, SymbolicVariable)
+GRAPH_VALUES = (TensorVariable, SymbolicVariable, NdarrayVariable)
 
 
 def binary(
@@ -131,7 +133,10 @@ def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) ->
 def _in_graph(
     tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker
 ) -> VariableTracker:
-    return tracer.apply(function, (_as_number(left, right), _as_number(right, left)))
+    operands = (_as_number(left, right), _as_number(right, left))
+    if ndarray.has_array(operands) and not any(isinstance(each, TensorVariable) for each in operands):
+        return ndarray.operate(tracer, function, operands)
+    return tracer.apply(function, operands)
 
 
 def _as_number(value: VariableTracker, other: VariableTracker) -> VariableTracker:
@@ -157,9 +162,9 @@ def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Varia
 def _in_place(
     tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
 ) -> VariableTracker | None:
-    if isinstance(left, TensorVariable):
+    if isinstance(left, (TensorVariable, NdarrayVariable)):
         assert rule.in_place is not None
-        return tracer.apply(rule.in_place, (left, right))
+        return _in_graph(tracer, rule.in_place, left, right)
     if isinstance(left, ListVariable) and symbol == "+":
         left.call_method(tracer, "extend", [right], {})
         return left
@@ -215,6 +220,8 @@ def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTrac
     function, method = UNARY[symbol]
     if operand.is_constant():
         return ConstantVariable(tracer.evaluate(function, (operand.constant(),)))
+    if isinstance(operand, NdarrayVariable):
+        return ndarray.operate(tracer, function, [operand])
     if isinstance(operand, GRAPH_VALUES):
         return tracer.apply(function, (operand,))
     if isinstance(operand, ObjectVariable) and operand.has_special(method):

@@ -26,7 +26,7 @@ import torch
 from nbcompile import config, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
-from nbcompile.capture.source import LocalSource, Source
+from nbcompile.capture.source import ArraySource, LocalSource, Source
 from nbcompile.capture.trace import Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
@@ -323,7 +323,7 @@ class _FrameTracer:
         tensors = [
             (node.meta[EXAMPLE], source)
             for node, source in output.inputs.placeholders
-            if isinstance(node.meta[EXAMPLE], torch.Tensor)
+            if isinstance(node.meta[EXAMPLE], torch.Tensor) and not isinstance(source, ArraySource)
         ]
         inputs = [
             source

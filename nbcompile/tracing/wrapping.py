@@ -29,9 +29,11 @@ import torch
 from torch.nn import Parameter
 
 from nbcompile import config
+from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import (
     ROOTS,
+    ArraySource,
     AttrSource,
     ItemSource,
     IteratorItemSource,
@@ -58,6 +60,7 @@ from nbcompile.tracing.variables.functions import (
 )
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.ndarray import NdarrayVariable, NumpyFunctionVariable
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.partial import PartialVariable
@@ -143,6 +146,37 @@ def _tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> Varia
     node = tracer.output.inputs.tensor(value, source)
     tracer.guard(source, GuardKind.TENSOR_MATCH)  # its sizes are filled in when all is traced
     return tracer.side_effects.remember(value, TensorVariable(node, source, type(value)))
+
+
+def _array(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """A NumPy array or scalar: a tensor input, with the same memory."""
+    if not config.trace_numpy:
+        return UnknownVariable(value, source)
+    if source is None:
+        source = tracer.keep(value, "array")
+    try:
+        tensor = arrays.from_array(value)
+    except (TypeError, ValueError) as error:  # of strings; with negative strides
+        dtype = getattr(value, "dtype", None)
+        raise breaks.unsupported(breaks.NDARRAY_CONVERSION, str(value), dtype=dtype) from error
+    below = ArraySource(source)
+    node = tracer.output.inputs.tensor(tensor, below)
+    tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    tracer.guard(below, GuardKind.TENSOR_MATCH)
+    made = NdarrayVariable(TensorVariable(node, below), "scalar" if arrays.is_scalar(value) else "array", source)
+    return tracer.side_effects.remember(value, made)
+
+
+def _numpy_function(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:
+    if not _is_module_function(tracer, source):
+        _guard_function(tracer, value, source)
+    return NumpyFunctionVariable(value, source)
+
+
+def _is_module_function(tracer: Tracer, source: Source | None) -> bool:
+    """Whether it is a member of NumPy itself: np.random.rand is another object at each look-up."""
+    owner = tracer.real_value(source.base) if isinstance(source, AttrSource) else None
+    return isinstance(owner, types.ModuleType) and owner.__name__.partition(".")[0] == "numpy"
 
 
 class SkippedTensor(UnknownVariable):
@@ -463,6 +497,8 @@ CALLABLES = (
 ROWS: list[Row] = [
     (lambda value: is_constant_value(value) and not isinstance(value, (tuple, frozenset, slice)), _constant),
     (_is(torch.Tensor), _tensor),  # type: ignore[list-item]
+    (arrays.is_array, _array),
+    (lambda value: arrays.twin(value) is not None, _numpy_function),  # type: ignore[list-item]
     (_exactly(list, tuple, torch.Size), _sequence),  # type: ignore[list-item]
     (_is_namedtuple, _sequence),  # type: ignore[list-item]
     (_exactly(dict, collections.OrderedDict, collections.defaultdict, collections.Counter), _dict),  # type: ignore[list-item]

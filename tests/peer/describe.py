@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx.node import map_arg
 
@@ -88,6 +89,8 @@ class _Description:
             return f"{name} {sorted(map(repr, value))}"
         if isinstance(value, (list, tuple, dict)):
             return f"{name} of {len(value)}"
+        if isinstance(value, (np.ndarray, np.generic)):
+            return f"{name} {value.dtype} {value.shape} {value.tolist()}"
         return name
 
     def parts(self, value: object) -> list[tuple[str, object]]:
@@ -143,6 +146,9 @@ def operators(graph: torch.fx.Graph) -> tuple[str, ...]:
 
 
 def _operator(node: torch.fx.Node) -> str:
+    name = getattr(node.target, "__name__", "")
+    if name.startswith(("wrapped_", "numpy_attr_wrapper")):  # a function of NumPy on tensors: each has its own wrapper
+        return f"numpy.{name}"
     return "get_attr" if node.op == "get_attr" else target_name(node)
 
 

@@ -67,10 +67,6 @@ KNOWN: dict[tuple[str, str], str] = {
         "torch.cond is not traced as a higher-order operator yet: it breaks the graph",
     ),
     **dict.fromkeys(
-        [("numpy_and_back", each) for each in ("graphs", "details", "reasons")],
-        "NumPy arrays are not traced as tensors yet: they break the graph",
-    ),
-    **dict.fromkeys(
         [("nested_breaks_the_new_way", each) for each in ("graphs", "details", "reasons")],
         "config.nested_graph_breaks=True is not honoured yet: breaks bubble up to the top frame",
     ),
@@ -203,16 +199,12 @@ KNOWN: dict[tuple[str, str], str] = {
         "argument_is_resized_or_set", "graphs details reasons", "torch breaks at resize_ and set_; here they are traced"
     ),
     ("requires_grad_is_set", "reasons"): "requires_grad_ of an intermediate breaks at once; torch finds out at the end",
-    **{
-        (name, aspect): "numpy is left to Python: its functions break; torch traces them as tensors"
-        for name in (
-            "numpy_of_a_tensor",
-            "numpy_array_as_an_argument",
-            "numpy_functions",
-            "numpy_scalar_as_an_argument",
-        )
-        for aspect in ("graphs", "details", "reasons")
-    },
+    **_known(
+        "numpy_function_of_a_tensor", "graphs details", "NumPy gives a tensor for a tensor; torch goes on with an array"
+    ),
+    **_known(
+        "median_is_left_to_numpy", "graphs details reasons", "torch._numpy's median has a dim too many: left to NumPy"
+    ),
     **_known(
         "operator_module_on_tensors",
         "graphs details reasons",

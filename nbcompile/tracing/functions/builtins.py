@@ -43,6 +43,7 @@ from nbcompile.tracing.variables.functions import (
 )
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import (
     ContainerVariable,
@@ -349,6 +350,8 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
         )
     value = values[0]
     method = {int: "__int__", float: "__float__", complex: "__complex__", str: "__str__", bytes: "__bytes__"}[cls]
+    if isinstance(value, NdarrayVariable) and cls in (int, float, complex):
+        value = value.call_method(tracer, "item", [], {})
     if isinstance(value, TensorVariable) and cls in (int, float, complex):
         return value.call_method(tracer, method, [], {})
     if isinstance(value, SymbolicVariable):

@@ -33,6 +33,11 @@ def _log_usage(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     return tracer.apply(torch._C._log_api_usage_once, arguments)  # a node, as in torch's graphs
 
 
+@handles(torch.from_numpy)
+def _from_numpy(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.apply(torch.as_tensor, arguments)
+
+
 @handles(torch.is_tensor)
 def _is_tensor(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(isinstance(realise(tracer, arguments[0]), TensorVariable))

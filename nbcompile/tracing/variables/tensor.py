@@ -359,7 +359,6 @@ def _requires_grad(
     "data_ptr",
     "untyped_storage",
     "storage",
-    "numpy",
     "__array__",
     "__reduce_ex__",
     "__deepcopy__",

@@ -1,0 +1,191 @@
+"""NumPy in a graph: arrays are tensors there, and NumPy's functions their twins of ``torch._numpy``.
+
+    np.sin(a) + 1      wrapped_sin(a), wrapped_add(.., 1)     nodes on tensors
+    a.sum()            wrapped_sum(a)
+    the result         to_array(graph_out_0)                  in the residual program
+
+Each node's target is a small object that calls the twin on tensors and gives
+tensors back, so that the graph as a whole knows tensors alone.
+
+In torch: torch/_dynamo/utils.py (numpy_to_tensor_wrapper, numpy_method_wrapper,
+numpy_operator_wrapper). Read next: nbcompile/tracing/variables/ndarray.py
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from nbcompile import torch_internals
+
+NAMESPACES = ("", ".fft", ".linalg", ".random")
+
+
+def numpy() -> ModuleType | None:
+    """NumPy, where the program has imported it: an array cannot come from elsewhere."""
+    return sys.modules.get("numpy")
+
+
+def is_array(value: object) -> bool:
+    """Whether it is an array or one of NumPy's scalars."""
+    known = numpy()
+    return known is not None and isinstance(value, (known.ndarray, known.generic))
+
+
+def is_scalar(value: object) -> bool:
+    """Whether it is one of NumPy's scalars."""
+    return not isinstance(value, numpy().ndarray)  # type: ignore[union-attr]
+
+
+def is_scalar_class(cls: type) -> bool:
+    """Whether it makes NumPy's scalars: np.float32."""
+    known = numpy()
+    return (
+        known is not None and issubclass(cls, known.generic) and hasattr(torch_internals.numpy_twins(""), cls.__name__)
+    )
+
+
+def scalar_twin(cls: type) -> Callable[..., object]:
+    """What makes them of tensors."""
+    made: Callable[..., object] = getattr(torch_internals.numpy_twins(""), cls.__name__)
+    return made
+
+
+@functools.cache
+def _twins() -> dict[int, tuple[object, Callable[..., object]]]:
+    """The functions that ``torch._numpy`` has, by the identity of NumPy's own."""
+    found: dict[int, tuple[object, Callable[..., object]]] = {}
+    for namespace in NAMESPACES:
+        theirs: Any = sys.modules.get(f"numpy{namespace}")
+        ours = torch_internals.numpy_twins(namespace)
+        for name, twin in vars(ours).items():
+            original = getattr(theirs, name, None)
+            if callable(twin) and not isinstance(twin, type) and callable(original) and not isinstance(original, type):
+                found[id(original)] = (original, twin)  # of two names for one function, the last
+    return found
+
+
+def twin(function: object) -> Callable[..., object] | None:
+    """What computes a function of NumPy on tensors; None where nothing does."""
+    if numpy() is None:
+        return None
+    found = _twins().get(id(function))
+    # np.random.rand is a new object at each look-up: the bound method of one generator.
+    if found is None and getattr(function, "__self__", None) is not None and _is_of_numpy(function):
+        found = next((each for each in _twins().values() if each[0] == function), None)
+    return None if found is None else found[1]
+
+
+def _is_of_numpy(function: object) -> bool:
+    return type(getattr(function, "__self__", None)).__module__.partition(".")[0] == "numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFunction:
+    """A function of NumPy (or of ``operator``) as a node's target."""
+
+    function: Callable[..., Any]
+    name: str
+    operands_are_arrays: bool = False
+    """Whether tensors are to be arrays before the call: for operators, which dispatch on them."""
+    dtype: torch.dtype | None = None
+    """Of NumPy's result, where the twin's would be another one: ``int64 / int64`` is float64, not float32."""
+
+    __module__ = "numpy"
+
+    @property
+    def __name__(self) -> str:
+        return f"wrapped_{self.name}"
+
+    def __call__(self, *arguments: object, **keywords: object) -> object:
+        if self.dtype is not None and self.dtype.is_floating_point:
+            arguments = tuple(each.to(self.dtype) if isinstance(each, torch.Tensor) else each for each in arguments)
+        if self.operands_are_arrays:
+            arguments = tuple(_array(each) for each in arguments)
+        result: Any = _tensors(self.function(*arguments, **keywords))
+        return result if self.dtype is None else result.to(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMethod:
+    """A method of arrays as a node's target."""
+
+    name: str
+    __module__ = "numpy"
+
+    @property
+    def __name__(self) -> str:
+        return f"wrapped_{self.name}"
+
+    def __call__(self, array: object, *arguments: object, **keywords: object) -> object:
+        return _tensors(getattr(_array(array), self.name)(*arguments, **keywords))
+
+
+def array_attribute(array: object, name: str) -> object:
+    """An attribute of an array, as a node: ``a.T``."""
+    return _tensors(getattr(_array(array), name))
+
+
+array_attribute.__name__ = "numpy_attr_wrapper"  # as torch's graphs call it
+
+
+def _array(value: object) -> object:
+    return torch_internals.numpy_twins("").ndarray(value) if isinstance(value, torch.Tensor) else value
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, torch_internals.numpy_twins("").ndarray):
+        return value.tensor
+    if isinstance(value, (tuple, list)):
+        return type(value)(_tensors(each) for each in value)
+    return value
+
+
+def numpys_answer(function: Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]) -> Any:
+    """What NumPy itself gives for arrays of ones: an array of the right dtype and rank; None if it refuses them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*arguments, **keywords)
+        except Exception:  # noqa: BLE001 whatever it has against ones, other values may be right
+            return None
+
+
+def ones(sizes: Sequence[int], dtype: torch.dtype) -> object:
+    """An array to ask NumPy with."""
+    return torch.ones(tuple(sizes), dtype=dtype).numpy()
+
+
+def torch_dtype(array: Any) -> torch.dtype:
+    """The dtype of the tensor that stands for an array."""
+    return from_array(array.ravel()[:0].copy()).dtype
+
+
+def to_array(tensor: torch.Tensor) -> object:
+    """A graph's output as the array that the program expects."""
+    return tensor.numpy(force=True)
+
+
+def to_scalar(tensor: torch.Tensor) -> object:
+    """The same of what NumPy gives as a scalar: the sum of an array, one of its items."""
+    array: Any = to_array(tensor)
+    return array[()]
+
+
+def to_number(tensor: torch.Tensor) -> object:
+    """The same of what is a number of Python's: ``a.item()``."""
+    array: Any = to_array(tensor)
+    return array.item()
+
+
+def from_array(array: Any) -> torch.Tensor:
+    """An array as an input of a graph: the same memory, unless the array refuses to be written."""
+    flags = getattr(array, "flags", None)
+    return torch.as_tensor(array if flags is None or flags.writeable else array.copy())

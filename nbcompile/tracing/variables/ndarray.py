@@ -1,0 +1,346 @@
+"""A NumPy array, traced as a tensor: functions, methods and operators become nodes on tensors.
+
+    np.sin(a) + a.sum()      wrapped_sin, wrapped_sum, wrapped_add
+
+What leaves the graph is made an array again (a scalar, where NumPy gives one).
+
+In torch: torch/_dynamo/variables/tensor.py (NumpyNdarrayVariable) and misc.py
+(NumpyVariable). Read next: nbcompile/capture/arrays.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+import torch.fx
+
+from nbcompile import config
+from nbcompile.capture import arrays
+from nbcompile.capture.arrays import ArrayFunction, ArrayMethod
+from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
+from nbcompile.capture.source import AttrSource, Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import SkippedVariable
+from nbcompile.tracing.variables.sequences import BuiltinMethodVariable, ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.tensor import TENSOR_METHODS, TensorVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+GRAPH_ATTRIBUTES = ("T", "real", "imag", "flat")
+KNOWN_ATTRIBUTES = ("ndim", "itemsize")
+UNTRACED_METHODS = ("tostring", "tobytes", "__delattr__")
+KEYWORDS_OF_CLIP = {"a_min": "min", "a_max": "max"}
+KEEP_RANK = frozenset(
+    "array asarray asanyarray ascontiguousarray copy reshape zeros ones full empty zeros_like ones_like full_like "
+    "empty_like squeeze astype view ravel transpose expand_dims".split()
+)
+"""Functions whose result without dims is an array all the same; other ones give a scalar."""
+LISTS = frozenset(("split", "array_split", "hsplit", "vsplit", "dsplit"))
+"""Functions that give a list of arrays (their twins give a tuple)."""
+ASK_THE_ARGUMENT = frozenset(
+    "mean sum prod max min amax amin std var argmax argmin argsort sort cumsum cumprod reshape squeeze transpose clip "
+    "ravel swapaxes repeat take all any round around diagonal trace nonzero searchsorted ptp choose".split()
+)
+"""Functions that call the method of what they are given: of a tensor, whatever torch makes of it."""
+
+RANDOM = frozenset("seed random_sample random rand uniform randn normal shuffle randint choice".split())
+"""Functions that draw from torch's stream of random numbers, as torch.compile has it: NumPy's is not asked."""
+
+Kind = Literal["array", "scalar", "number"]
+BACK: dict[Kind, Callable[..., object]] = {
+    "array": arrays.to_array,
+    "scalar": arrays.to_scalar,
+    "number": arrays.to_number,
+}
+
+
+class NdarrayVariable(VariableTracker):
+    """An array of the traced program: a tensor in the graph."""
+
+    def __init__(self, tensor: TensorVariable, kind: Kind = "array", source: Source | None = None) -> None:
+        self.tensor = tensor
+        self.kind: Kind = kind if tensor.example.dim() == 0 else "array"
+        """What NumPy makes of it: an array (also one without dims), a scalar (np.float64), a number of Python's."""
+        self.source = source
+        """Of the array itself; the tensor has the address below it."""
+
+    def python_type(self) -> type:
+        return type(BACK[self.kind](torch.zeros((), dtype=self.dtype())))
+
+    def dtype(self) -> torch.dtype:
+        """Of the tensor that it is in the graph."""
+        return self.tensor.example.dtype
+
+    def describe(self) -> str:
+        return "NumpyNdarrayVariable()"
+
+    def proxy(self) -> object:
+        return self.tensor.node
+
+    def hash_key(self) -> Hashable:
+        raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"hash({self.describe()})", name="hash of an array")
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tracer.wrap(self.python_type(), None)
+        if name in GRAPH_ATTRIBUTES:
+            return as_array(tracer.apply(arrays.array_attribute, (self, ConstantVariable(name))), name)
+        if name in KNOWN_ATTRIBUTES:
+            return self.tensor.get_attribute(tracer, name)
+        if name == "shape":
+            return TupleVariable(tracer.sizes(self.tensor, "size").unpack(tracer))
+        if name == "size":
+            return self.tensor.call_method(tracer, "numel", [], {})
+        if callable(getattr(self.python_type(), name, None)):
+            return BuiltinMethodVariable(self, name)
+        raise breaks.unsupported(breaks.NDARRAY_ATTRIBUTE, f"var_getattr {self.describe()} {name}", name=name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        context = f"call_method {self.describe()} {name}"
+        if name == "astype" and _names_objects(arguments):
+            raise breaks.unsupported(breaks.NDARRAY_OBJECTS, context)
+        if name in UNTRACED_METHODS:
+            raise breaks.unsupported(breaks.NDARRAY_METHOD, context, name=name)
+        if name == "tolist":
+            return self.tensor.call_method(tracer, name, arguments, keywords)
+        if name == "__len__":
+            return self.length(tracer)
+        if name == "__iter__":
+            return self.iterate(tracer)
+        return apply(tracer, ArrayMethod(name), name, [self, *arguments], _renamed(name, keywords))
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        return operate(tracer, operator.getitem, [self, key])
+
+    def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self.call_method(tracer, "__setitem__", [key, value], {})
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        return self.call_method(tracer, "__contains__", [item], {}).truth(tracer)
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return tracer.iterator(self.unpack(tracer))
+
+    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        return [as_array(each, "getitem") for each in self.tensor.unpack(tracer)]
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        return self.tensor.length(tracer)
+
+    def truth(self, tracer: Tracer) -> bool:
+        return self.tensor.truth(tracer)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        back = Constant(BACK[self.kind], f"to_{self.kind}")
+        return reconstruction.shared(self, lambda: Call(back, (reconstruction.graph_output(self.tensor.node),)))
+
+
+class NumpyFunctionVariable(VariableTracker):
+    """A function of NumPy: a call is a node, if ``torch._numpy`` has its twin."""
+
+    def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return "NumpyVariable()"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        value = tracer.evaluate(getattr, (self.value, name))
+        if callable(value) and not isinstance(value, type):
+            reason = breaks.unsupported(breaks.NUMPY_METHOD, f"numpy function: {self.value}.{name}", name=name)
+            return SkippedVariable(value, reason, None if self.source is None else AttrSource(self.source, name))
+        return tracer.constant_or_wrap(value)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        twin = arrays.twin(self.value)
+        name = getattr(self.value, "__name__", str(self.value))
+        if twin is None:
+            raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {self.value}", name=name)
+        known = twin.__name__
+        if known in RANDOM:
+            return as_array(tracer.apply(ArrayFunction(twin, known), arguments, keywords), known)
+        if any(isinstance(realise(tracer, each), TensorVariable) for each in arguments):
+            return _of_tensors(tracer, self.value, twin, arguments, keywords)
+        target = ArrayFunction(twin, known)
+        return apply(tracer, target, known, arguments, _renamed(known, keywords), self.value, keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.value, getattr(self.value, "__name__", "function"))
+
+
+def apply(
+    tracer: Tracer, target: ArrayFunction | ArrayMethod, name: str, arguments: Arguments, keywords: Keywords,
+    original: Callable[..., object] | None = None, named_so: Keywords | None = None,
+) -> VariableTracker:  # fmt: skip
+    """A node of a function or method of NumPy, and its result as arrays.
+
+    Args:
+        tracer: the interpreter.
+        target: what the node calls.
+        name: of the function.
+        arguments: positional ones.
+        keywords: the others, as the twin names them.
+        original: NumPy's own, which says what dtype and rank the result has.
+        named_so: the keywords as the original names them.
+    """
+    values = [_plain(realise(tracer, each)) for each in arguments]
+    named = {key: _plain(realise(tracer, each)) for key, each in keywords.items()}
+    result = as_array(tracer.apply(target, values, named), name)
+    if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
+        asked = _asked(tracer, original, arguments, keywords if named_so is None else named_so)
+        result = _as_numpy_has_it(tracer, result, target, values, named, asked)
+    if isinstance(result, NdarrayVariable) and name in KEEP_RANK and values and isinstance(values[0], NdarrayVariable):
+        result.kind = values[0].kind
+    return ListVariable(result.items) if name in LISTS and isinstance(result, TupleVariable) else result
+
+
+def _as_numpy_has_it(
+    tracer: Tracer, result: NdarrayVariable, target: ArrayFunction, values: Arguments, named: Keywords, asked: Any
+) -> VariableTracker:
+    """The same with NumPy's dtype; a break where the twin's result has another rank."""
+    if asked is None or not hasattr(asked, "dtype"):
+        return result
+    if asked.ndim != result.tensor.example.dim():
+        raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {target.name}", name=target.name)
+    wanted = arrays.torch_dtype(asked)
+    if wanted is result.dtype():
+        return result
+    tracer.output.erase(result.tensor.node)
+    return as_array(tracer.apply(replace(target, dtype=wanted), values, named), target.name)
+
+
+def _asked(tracer: Tracer, original: Callable[..., object], arguments: Arguments, keywords: Keywords) -> object:
+    try:
+        values = [_ones_like(realise(tracer, each)) for each in arguments]
+        named = {key: _ones_like(realise(tracer, each)) for key, each in keywords.items()}
+    except _Unknown:
+        return None
+    return arrays.numpys_answer(original, values, named)
+
+
+class _Unknown(Exception):
+    """A value that NumPy cannot be asked with."""
+
+
+def _ones_like(value: VariableTracker) -> object:
+    match value:
+        case NdarrayVariable():
+            sizes = [int(size) if isinstance(size, int) else size.node.hint for size in value.tensor.example.shape]
+            made: Any = arrays.ones(sizes, value.dtype())
+            return made if value.kind == "array" else made[()]
+        case ListVariable():
+            return [_ones_like(each) for each in value.items]
+        case TupleVariable():
+            return tuple(_ones_like(each) for each in value.items)
+        case ClassVariable():
+            return value.value
+        case _ if value.is_constant():
+            return value.constant()
+    raise _Unknown
+
+
+def _of_tensors(
+    tracer: Tracer, function: object, twin: Callable[..., object], arguments: Arguments, keywords: Keywords
+) -> VariableTracker:
+    """A function of NumPy on tensors: a ufunc gives a tensor, in eager mode, too."""
+    name = twin.__name__
+    if name in ASK_THE_ARGUMENT:
+        raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {function} of a tensor", name=name)
+    result = apply(tracer, ArrayFunction(twin, name), name, arguments, _renamed(name, keywords))
+    is_ufunc = isinstance(function, arrays.numpy().ufunc)  # type: ignore[union-attr]
+    return result.tensor if is_ufunc and isinstance(result, NdarrayVariable) else result
+
+
+def make_scalar(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``np.float32(3)``."""
+    made = apply(tracer, ArrayFunction(arrays.scalar_twin(cls), cls.__name__), cls.__name__, arguments, keywords)
+    assert isinstance(made, NdarrayVariable)
+    return made
+
+
+def operate(tracer: Tracer, function: Callable[..., object], arguments: Arguments) -> VariableTracker:
+    """An operator of which an operand is an array: ``a + 1``, ``a[0]``."""
+    name = function.__name__
+    result = apply(tracer, ArrayFunction(function, name, True), name, arguments, {}, function)
+    if function is operator.getitem and isinstance(result, NdarrayVariable) and _has_dots(arguments[1]):
+        result.kind = "array"  # a[..., 0] is an array, a[0] an item
+    return result
+
+
+def _has_dots(key: VariableTracker) -> bool:
+    parts = key.items if isinstance(key, TupleVariable) else [key]
+    return any(each.is_constant() and each.constant() is ... for each in parts)
+
+
+def as_array(result: VariableTracker, name: str) -> VariableTracker:
+    """What a node gave, with arrays for its tensors."""
+    match result:
+        case TensorVariable():
+            return NdarrayVariable(result, "number" if name == "item" else "array" if name in KEEP_RANK else "scalar")
+        case TupleVariable():
+            return TupleVariable([as_array(each, name) for each in result.items])
+        case ListVariable():
+            return ListVariable([as_array(each, name) for each in result.items])
+    return result
+
+
+def has_array(values: Arguments) -> bool:
+    """Whether an array is among some values, or within one of them."""
+    return any(
+        isinstance(each, NdarrayVariable) or (isinstance(each, SequenceVariable) and has_array(each.items))
+        for each in values
+    )
+
+
+def _plain(value: VariableTracker) -> VariableTracker:
+    """A class of NumPy's (np.float32) or of Python's (float) is spelled by its name: graphs hold nothing of NumPy."""
+    cls = getattr(value, "value", None)
+    return ConstantVariable(cls.__name__) if isinstance(cls, type) else value
+
+
+def _renamed(name: str, keywords: Keywords) -> Keywords:
+    return {KEYWORDS_OF_CLIP.get(key, key): each for key, each in keywords.items()} if name == "clip" else keywords
+
+
+def _names_objects(arguments: Arguments) -> bool:
+    first = arguments[0] if arguments else None
+    return first is not None and (
+        getattr(first, "value", None) is object or (first.is_constant() and first.constant() == "O")
+    )
+
+
+def _to_numpy(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    """``tensor.numpy()``: a view of it, that is an array from now on."""
+    if not config.trace_numpy:
+        raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, "Tensor.numpy", name="numpy", type="Tensor")
+    given = arguments[0] if arguments else keywords.get("force")
+    if given is not None and given.constant():
+        detached = tensor.call_method(tracer, "detach", [], {})
+        return as_array(detached.call_method(tracer, "cpu", [], {}), "array")
+    if tensor.example.requires_grad:
+        told = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        tracer.raise_exception(RuntimeError, told)
+    return as_array(tracer.apply_method("view_as", [tensor, tensor]), "array")
+
+
+TENSOR_METHODS["numpy"] = _to_numpy
