@@ -29,7 +29,7 @@ test: $(STAMP)  ## Run the tests (TESTS=tests/record for some of them)
 	$(BIN)/python -m pytest -q $(TESTS)
 
 sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the whole standard library
-	$(BIN)/python -m pytest -q -m slow --timeout 7200 $(TESTS)
+	$(BIN)/python -m pytest -q -m slow --timeout 7200 --hypothesis-profile=default $(TESTS)
 
 docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees . build/docs

@@ -28,7 +28,7 @@ import torch
 
 from nbcompile.codegen.header import header_for
 from nbcompile.codegen.printers import C_TYPES, c_index
-from nbcompile.codegen.values import Names, Scope, Value, as_many, emit_value, type_name, wide_values
+from nbcompile.codegen.values import Names, Scope, Value, as_many, emit_place, emit_value, type_name, wide_values
 from nbcompile.codegen.wrapper import make_plan, write_wrapper
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
@@ -36,7 +36,7 @@ from nbcompile.ir.buffer import Extern
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.expr import Expr, IndexOf, cost, walk
 from nbcompile.ir.index import Symbol
-from nbcompile.ir.kernel import Accumulate, Kernel, Let, Loop, Nest, Schedule, Statement, Store, access
+from nbcompile.ir.kernel import Accumulate, Kernel, Let, Loop, Nest, Schedule, Statement, Store, Update, access
 from nbcompile.record import model
 
 SERIAL_WORK = 32768
@@ -219,7 +219,8 @@ def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:
             found |= statement.offset.free_symbols
         if isinstance(statement, Accumulate):
             found |= statement.place.free_symbols
-        for node in walk(statement.value):
+        places = walk(statement.place) if isinstance(statement, Update) else ()
+        for node in (*walk(statement.value), *places):
             for index in getattr(node, "index", ()) if not isinstance(node, IndexOf) else (node.index,):
                 found |= index.free_symbols
             for gather in getattr(node, "gathers", ()):
@@ -228,7 +229,7 @@ def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:
     return tuple(sorted(found - bound, key=lambda symbol: symbol.name))
 
 
-def _flat(body: Sequence[Statement]) -> Iterator[Let | Store | Accumulate | Nest]:
+def _flat(body: Sequence[Statement]) -> Iterator[Let | Store | Update | Accumulate | Nest]:
     for statement in body:
         yield statement
         if isinstance(statement, Nest):
@@ -265,7 +266,7 @@ def _half_width(kernel: Kernel) -> bool:
     outside = vector_is_outside(kernel)
     many: dict[str, Value] = {}
 
-    def wide(vector: Symbol, parts: Sequence[Let | Store | Accumulate]) -> bool:
+    def wide(vector: Symbol, parts: Sequence[Let | Store | Update | Accumulate]) -> bool:
         found = False
         for part in parts:
             scope = Scope(SourceWriter(), Names({}), vector, many)
@@ -368,7 +369,7 @@ def _scope(emitter: KernelEmitter, vector: Symbol | None, **more: object) -> Sco
 def _stored(parts: Sequence[Statement | Accumulate]) -> frozenset[str]:
     names = set()
     for part in parts:
-        if isinstance(part, Store):
+        if isinstance(part, (Store, Update)):
             names.add(part.buffer)
         elif isinstance(part, Nest):
             names |= _stored(part.body)
@@ -454,9 +455,9 @@ def _each_part(emitter: KernelEmitter) -> Iterator[Scope]:
     emitter.locals.update(before)
 
 
-def _column_value(emitter: KernelEmitter, statement: Let | Store) -> None:
+def _column_value(emitter: KernelEmitter, statement: Let | Store | Update) -> None:
     """A value of each column, kept for what follows, or its way into memory."""
-    if isinstance(statement, Store):
+    if isinstance(statement, (Store, Update)):
         with _each_part(emitter) as scope:
             _statement(emitter, scope, statement)
         return
@@ -547,6 +548,9 @@ def _open_loop(writer: SourceWriter, name: str, begin: str, end: str) -> None:
 def _nest(emitter: KernelEmitter, nest: Nest) -> None:
     """Loops of which the last takes W lanes; totals are combined across the lanes at the end."""
     writer = emitter.writer
+    if emitter.kernel.vector_variable is None:
+        _serial_nest(emitter, nest)
+        return
     *loops, last = nest.loops
     totals = [part for part in nest.body if isinstance(part, Accumulate)]
     parts = _unrolled(nest) if totals else 1
@@ -566,6 +570,18 @@ def _nest(emitter: KernelEmitter, nest: Nest) -> None:
     writer.depth -= 1
     writer.line("}")
     _finish(emitter, totals, parts)
+
+
+def _serial_nest(emitter: KernelEmitter, nest: Nest) -> None:
+    """Iterations one by one, in order: they may change the same element."""
+    for loop in nest.loops:
+        _open_loop(emitter.writer, loop.variable.name, "0", c_index(loop.size))
+    scope = _scope(emitter, None, stored=_stored(nest.body))
+    for part in nest.body:
+        assert not isinstance(part, Accumulate)
+        _statement(emitter, scope, part)
+    for _ in nest.loops:
+        _close(emitter.writer)
 
 
 def _vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, parts: int, count: int | None) -> None:
@@ -610,9 +626,12 @@ def _unrolled(nest: Nest) -> int:
 # --- statements ------------------------------------------------------------------------------------------------------
 
 
-def _statement(emitter: KernelEmitter, scope: Scope, statement: Let | Store) -> None:
+def _statement(emitter: KernelEmitter, scope: Scope, statement: Let | Store | Update) -> None:
     scope.origin = emitter.origins.get(statement.name if isinstance(statement, Let) else statement.buffer, ())
     value = emit_value(scope, statement.value)
+    if isinstance(statement, Update):
+        _update(emitter, scope, statement, value)
+        return
     if isinstance(statement, Let):
         name = emitter.label(statement.name)
         emitter.writer.line(f"const auto {name} = {value.text};  // {statement.name}", scope.origin)
@@ -620,6 +639,20 @@ def _statement(emitter: KernelEmitter, scope: Scope, statement: Let | Store) -> 
         scope.inner |= {statement.name} if scope.vector is not None else set()
         return
     _store(emitter, scope, statement, value)
+
+
+def _update(emitter: KernelEmitter, scope: Scope, update: Update, value: Value) -> None:
+    """``if (in range) buffer[place] = buffer[place] + value``; all lanes are neighbours of one place."""
+    width, lanes, text = "1", "All{}", value.text
+    if scope.vector is not None:
+        width, lanes, text = "W", "lanes", as_many(scope, value)
+    offset, conditions = emit_place(scope, update.place)
+    address = f"{emitter.names.pointers[update.buffer]} + {offset}"
+    if update.kind != "store":
+        text = f"{KINDS[update.kind]}::join(load<{C_TYPES[value.dtype]}, {width}>({address}, {lanes}), {text})"
+    condition = f"if ({' && '.join(conditions)}) " if conditions else ""
+    emitter.writer.line(f"{condition}store({address}, {lanes}, {text});", scope.origin)
+    scope.done.clear()
 
 
 def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> None:

@@ -37,7 +37,7 @@ from nbcompile.ir.buffer import Extern
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
 from nbcompile.ir.index import Index
-from nbcompile.ir.kernel import Accumulate, Kernel, Let, Loop, Nest, Schedule, Store
+from nbcompile.ir.kernel import Accumulate, Kernel, Let, Loop, Nest, Schedule, Store, Update
 
 BLOCK = 1024
 COLUMN_BLOCK = 128
@@ -375,9 +375,11 @@ def _origin(emitter: TritonEmitter, name: str) -> tuple[str, ...]:
 # --- statements and values -------------------------------------------------------------------------------------------
 
 
-def _statement(emitter: TritonEmitter, statement: Let | Store) -> None:
+def _statement(emitter: TritonEmitter, statement: Let | Store | Update) -> None:
     value = _value(emitter, statement.value)
-    if isinstance(statement, Let):
+    if isinstance(statement, Update):
+        _update(emitter, statement, value)
+    elif isinstance(statement, Let):
         emitter.writer.line(f"{statement.name} = {value}", _origin(emitter, statement.name))
         emitter.locals[statement.name] = statement.name
     elif any(scratch.name == statement.buffer for scratch in emitter.kernel.scratch):
@@ -389,6 +391,24 @@ def _statement(emitter: TritonEmitter, statement: Let | Store) -> None:
             f"tl.store({emitter.pointers[statement.buffer]} + ({_text(statement.offset)}), {value}{mask})",
             _origin(emitter, statement.buffer),
         )
+
+
+ATOMIC = {"sum": "add", "max": "max", "min": "min", "any": "or"}
+
+
+def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
+    """Lanes that meet at one element take turns: an atomic operation."""
+    # CUDA's maximum of floating-point numbers forgets nan.
+    forgets_nan = update.value.dtype.is_floating_point and update.kind in ("max", "min")
+    if update.kind not in ("store", *ATOMIC) or forgets_nan:
+        raise NoTriton(f"an element changed by {update.kind}, in turns")
+    before = emitter.mask
+    _gathers(emitter, update.place.gathers, update.place.index)
+    limits = [f"({g.symbol.name} >= 0) & ({g.symbol.name} < {_text(g.size)})" for g in update.place.gathers]
+    mask = " & ".join([*([before] if before else []), *(f"({each})" for each in limits)])
+    function = "tl.store" if update.kind == "store" else f"tl.atomic_{ATOMIC[update.kind]}"
+    address = f"{emitter.pointers[update.buffer]} + ({_text(update.place.index)})"
+    emitter.writer.line(f"{function}({address}, {value}{f', {mask}' if mask else ''})", _origin(emitter, update.buffer))
 
 
 def _value(emitter: TritonEmitter, body: Expr) -> str:

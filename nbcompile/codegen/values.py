@@ -329,6 +329,14 @@ def _gather(scope: Scope, gather: Gather) -> Gathered:
     return Gathered(name, f"{name}_good", value.many)
 
 
+def emit_place(scope: Scope, place: IndexOf) -> tuple[str, list[str]]:
+    """An offset that all lanes share or begin at, and the conditions under which it is in range."""
+    gathered = [_gather(scope, gather) for gather in place.gathers]
+    assert not any(each.many for each in gathered)
+    names = {gather.symbol: found.index for gather, found in zip(place.gathers, gathered, strict=True)}
+    return _place(c_index(place.index, names)), [each.good for each in gathered]
+
+
 def _index_of(scope: Scope, node: IndexOf) -> Value:
     gathered = [_gather(scope, gather) for gather in _bound(node, node.index)]
     vector = scope.vector

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from nbcompile.ir.expr import Expr
+from nbcompile.ir.expr import Expr, IndexOf
 from nbcompile.ir.index import Index, Ranges, Symbol, loop_variable, reduction_variable
 from nbcompile.ir.layout import Layout
 
@@ -83,7 +83,31 @@ class Reduction:
     """``sum prod max min any all argmax argmin``. max and min propagate nan, argmax and argmin
     take the first place (a nan wins) counted over ``reduced`` in row-major order; any and all are bool."""
     reduced: tuple[Index, ...]
+    """None of them is 1."""
     accumulate: torch.dtype
+    from_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A tensor with some elements changed: ``body`` goes to ``position``, for ``i0 < size[0], ...``.
+
+    Iterations that meet at one element follow each other in row-major order.
+    """
+
+    name: str
+    dtype: torch.dtype
+    device: torch.device
+    layout: Layout
+    """That of ``into``, whose memory it takes over."""
+    body: Expr
+    size: tuple[Index, ...]
+    position: tuple[IndexOf, ...]
+    """For each dimension of the result where to, over the loop variables and what is gathered."""
+    kind: str
+    """``store`` (the last one stays), or how the element and the newcomer are combined: ``sum prod max min any``."""
+    into: str
+    """A :class:`Pointwise` with the elements before, made for this alone."""
     from_nodes: tuple[str, ...] = ()
 
 
@@ -146,7 +170,7 @@ class ModuleReference:
 
 
 Computed = Pointwise | Reduction
-Tensor = GraphInput | GraphAttribute | Pointwise | Reduction | ExternOutput
+Tensor = GraphInput | GraphAttribute | Pointwise | Reduction | Scatter | ExternOutput
 """What has a layout and can be loaded from."""
 Buffer = Tensor | Extern
 
@@ -182,8 +206,10 @@ class Program:
         return {each.name: each for each in self.buffers if not isinstance(each, Extern)}
 
 
-def ranges(buffer: Computed) -> Ranges:
+def ranges(buffer: Computed | Scatter) -> Ranges:
     """The size of each loop variable of a body."""
+    if isinstance(buffer, Scatter):
+        return {loop_variable(at): size for at, size in enumerate(buffer.size)}
     outer: dict[Symbol, Index] = {loop_variable(at): size for at, size in enumerate(buffer.layout.size)}
     if isinstance(buffer, Reduction):
         outer |= {reduction_variable(at): size for at, size in enumerate(buffer.reduced)}

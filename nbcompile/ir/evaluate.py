@@ -33,11 +33,12 @@ from nbcompile.ir.buffer import (
     Pointwise,
     Program,
     Reduction,
+    Scatter,
     ranges,
 )
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
 from nbcompile.ir.index import FloorDiv, Index, Mod, Symbol, reduction_variable, value_of
-from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Store
+from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Store, Update
 from nbcompile.ir.layout import Layout
 
 Values = Mapping[Symbol, int]
@@ -111,6 +112,8 @@ class _Machine:
                     self._call(buffer)
                 case ExternOutput():
                     self._receive(buffer)
+                case Scatter():
+                    self._scatter(buffer)
                 case Pointwise() | Reduction():
                     value = self._compute(buffer)
                     if isinstance(buffer, Pointwise) and buffer.writes_to:
@@ -134,6 +137,14 @@ class _Machine:
             place = scope.full(IndexOf(_counted(buffer.reduced), torch.int64)) if buffer.kind[:3] == "arg" else None
             value = combine(buffer.kind, value, place, inner)
         return value.to(buffer.dtype)
+
+    def _scatter(self, buffer: Scatter) -> None:
+        scope = _Scope(self, list(ranges(buffer)), [value_of(n, self.sizes) for n in buffer.size], self._element)
+        places = [scope.full(each).flatten() for each in buffer.position]
+        self.memory[buffer.name] = self.memory[buffer.into].clone()
+        target, values = self._view(buffer.name), scope.full(buffer.body).flatten()
+        for at in range(values.numel()):
+            change_element(target, tuple(each[at] for each in places), buffer.kind, values[at])
 
     def _element(self, name: str, position: tuple[torch.Tensor, ...]) -> torch.Tensor:
         view = self._view(name)
@@ -355,7 +366,7 @@ class _Frame:
             return self.scratch[name][self._row(name, place)]
         return self.memory[name][place]
 
-    def execute(self, statement: Let | Store | Accumulate, scope: _Scope, outer: _Scope) -> None:
+    def execute(self, statement: Let | Store | Accumulate | Update, scope: _Scope, outer: _Scope) -> None:
         match statement:
             case Let(name, value):
                 scope.locals[name] = scope.full(value)
@@ -367,12 +378,21 @@ class _Frame:
                 else:
                     assert self.memory[name].dtype == result.dtype, f"{name} is not {result.dtype}"
                     self.memory[name][place] = result
+            case Update(name, position, value, kind):
+                changes = zip(scope.full(position).flatten(), scope.full(value).flatten(), strict=True)
+                for at, new in changes:
+                    change_element(self.memory[name], (at,), kind, new)
             case Accumulate(name, kind, value, where):
                 inner = len(scope.shape) - len(outer.shape)
                 places = scope.place(where, {}).expand(scope.shape) if kind[:3] == "arg" else None
                 outer.locals[name] = combine(kind, scope.full(value), places, inner)
             case _:
                 assert_never(statement)
+
+
+def change_element(target: torch.Tensor, place: tuple[torch.Tensor, ...], kind: str, value: torch.Tensor) -> None:
+    """Store, or combine with what is there."""
+    target[place] = value if kind == "store" else combine(kind, torch.stack((target[place], value)), None, 1)
 
 
 def combine(kind: str, value: torch.Tensor, place: torch.Tensor | None, inner: int) -> torch.Tensor:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import torch
 
 from nbcompile.ir.buffer import Extern, Program
-from nbcompile.ir.expr import Expr, Gather
+from nbcompile.ir.expr import Expr, Gather, IndexOf
 from nbcompile.ir.index import ONE, ZERO, Index, Symbol, stride_along
 from nbcompile.record.model import FusionDecision
 
@@ -76,17 +76,33 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """Change one element, found through what is read from memory: ``buffer[place] += value``.
+
+    A place that is out of range is an IndexError, and nothing is written there.
+    """
+
+    buffer: str
+    place: IndexOf
+    """The offset in memory, as for Store."""
+    value: Expr
+    kind: str
+    """As in :class:`nbcompile.ir.buffer.Scatter`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
     """Loops inside the outer loops, run to the end before what follows.
 
     Iterations are independent but for Accumulate: they can be vectorised.
+    With an Update in the body they run one by one, in row-major order.
     """
 
     loops: tuple[Loop, ...]
-    body: tuple[Let | Store | Accumulate, ...]
+    body: tuple[Let | Store | Accumulate | Update, ...]
 
 
-Statement = Let | Store | Nest
+Statement = Let | Store | Update | Nest
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,12 @@ from nbcompile.ir.buffer import (
     Pointwise,
     Program,
     Reduction,
+    Scatter,
     Tensor,
 )
 from nbcompile.ir.expr import OPERATIONS, Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
 from nbcompile.ir.index import FloorDiv, Index, Mod, reduction_variable
-from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Store
+from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Store, Update
 from nbcompile.ir.layout import Layout, contiguous, same_places
 
 # How tightly an operator binds, as in Python.
@@ -155,6 +156,10 @@ def print_body(buffer: Buffer) -> str:
             loops = ", ".join(f"{reduction_variable(at)} < {print_index(n)}" for at, n in enumerate(reduced))
             text = f"{kind} over {loops or 'nothing'} of {print_expr(body)}"
             return text if dtype == accumulate or kind[:3] == "arg" else f"{dtype_name(dtype)}({text})"
+        case Scatter(body=body, size=size, position=position, kind=kind, into=into):
+            place = f"{into}[{', '.join(map(print_expr, position))}]"
+            loops = ", ".join(f"i{at} < {print_index(n)}" for at, n in enumerate(size))
+            return f"{into} with {_changed(place, kind, body)} for {loops or 'one element'}"
         case Extern(target=target, args=args, kwargs=kwargs):
             named = [f"{key}={print_argument(each)}" for key, each in kwargs.items()]
             return f"{target}({', '.join([*map(print_argument, args), *named])})"
@@ -162,6 +167,13 @@ def print_body(buffer: Buffer) -> str:
             return extern + "".join(f"[{at}]" for at in path)
         case _:
             assert_never(buffer)
+
+
+def _changed(place: str, kind: str, value: Expr) -> str:
+    """``buf0[ids[i0]] += x[i0]``."""
+    if kind in ("max", "min"):
+        return f"{place} = {kind}({place}, {print_expr(value)})"
+    return f"{place} {_UPDATE.get(kind, '=')} {print_expr(value)}"
 
 
 def print_argument(value: Any) -> str:
@@ -235,13 +247,15 @@ def _loops(loops: tuple[Loop, ...]) -> str:
     return ", ".join(f"{loop.variable} < {print_index(loop.size)}" for loop in loops)
 
 
-def print_statement(statement: Let | Store | Accumulate) -> str:
+def print_statement(statement: Let | Store | Accumulate | Update) -> str:
     """One line of a kernel."""
     match statement:
         case Let(name, value):
             return f"{name} = {print_expr(value)}"
         case Store(buffer, offset, value):
             return f"{buffer}[{print_index(offset)}] = {print_expr(value)}"
+        case Update(buffer, place, value, kind):
+            return _changed(f"{buffer}[{print_index(place.index, place.gathers)}]", kind, value)
         case Accumulate(name, kind, value, place):
             if kind in _UPDATE:
                 return f"{name} {_UPDATE[kind]} {print_expr(value)}"

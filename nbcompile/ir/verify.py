@@ -20,14 +20,29 @@ from nbcompile.ir.buffer import (
     Pointwise,
     Program,
     Reduction,
+    Scatter,
     Tensor,
     ranges,
 )
 from nbcompile.ir.expr import OPERATIONS, Apply, Constant, Expr, IndexOf, Load, Local, Masked, children, walk
 from nbcompile.ir.index import Index, Symbol, is_one
-from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Statement, Store
+from nbcompile.ir.kernel import (
+    Accumulate,
+    Allocate,
+    Free,
+    Kernel,
+    Let,
+    Loop,
+    Nest,
+    Reuse,
+    Schedule,
+    Statement,
+    Store,
+    Update,
+)
 
 REDUCTIONS = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"}
+SCATTERS = {"store", "sum", "prod", "max", "min", "any"}
 _HALF = (torch.bfloat16, torch.float16)
 
 
@@ -63,6 +78,8 @@ def verify_program(program: Program) -> None:
                 require(extern in calls, f"{buffer.name} is a result of {extern}, which is not called before")
             case Pointwise() | Reduction():
                 _verify_computed(buffer, known, sizes)
+            case Scatter():
+                _verify_scatter(buffer, known, sizes)
             case GraphInput() | GraphAttribute():
                 pass
         known[buffer.name] = buffer
@@ -92,6 +109,20 @@ def _verify_computed(buffer: Computed, known: dict[str, Tensor], sizes: set[Symb
         require(buffer.body.dtype == buffer.dtype, f"{buffer.name}: its body is {buffer.body.dtype}")
         if buffer.writes_to:
             require(buffer.writes_to in known, f"{buffer.name} writes to {buffer.writes_to}, which is not there")
+
+
+def _verify_scatter(buffer: Scatter, known: dict[str, Tensor], sizes: set[Symbol]) -> None:
+    scope = set(ranges(buffer)) | sizes
+    for body in (buffer.body, *buffer.position):
+        verify_expr(body, buffer.name)
+        _verify_scope(body, scope, known, buffer.name)
+    require(buffer.kind in SCATTERS, f"{buffer.name}: unknown kind of scatter {buffer.kind}")
+    require(buffer.body.dtype == buffer.dtype, f"{buffer.name}: its body is {buffer.body.dtype}")
+    require(len(buffer.position) == len(buffer.layout.size), f"{buffer.name}: a place has too many or few dimensions")
+    target = known.get(buffer.into)
+    require(isinstance(target, Pointwise), f"{buffer.name} goes into {buffer.into}, which is not computed before")
+    assert target is not None
+    require((target.dtype, target.layout) == (buffer.dtype, buffer.layout), f"{buffer.name} is not as {buffer.into}")
 
 
 def _verify_scope(body: Expr, scope: set[Symbol], known: dict[str, Tensor], where: str) -> None:
@@ -230,7 +261,8 @@ class _KernelScope:
             self._nest(statement, variables)
             return
         verify_expr(statement.value, where)
-        for node in walk(statement.value):
+        places = walk(statement.place) if isinstance(statement, Update) else ()
+        for node in (*walk(statement.value), *places):
             match node:
                 case Local(name, dtype):
                     require(self.locals.get(name) == dtype, f"{where}: {name} is not defined as {dtype}")
@@ -243,6 +275,9 @@ class _KernelScope:
             case Store(buffer, offset, value):
                 require(self.types.get(buffer) == value.dtype, f"{where} writes {value.dtype} into {buffer}")
                 self._index(offset, variables)
+            case Update(buffer, place, value):
+                require(self.types.get(buffer) == value.dtype, f"{where} writes {value.dtype} into {buffer}")
+                self._index(place.index, variables | {each.symbol for each in place.gathers})
             case Let(name, value):
                 require(name not in self.locals, f"{where}: {name} is defined twice")
                 self.locals[name] = value.dtype

@@ -11,6 +11,7 @@ nbcompile/lowering/graph.py, which drives it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -19,7 +20,7 @@ from torch import fx
 
 from nbcompile import torch_internals
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import Gather, cast, cost, loads, substitute
+from nbcompile.ir.expr import Gather, IndexOf, cast, compute_dtype, constant, cost, loads, substitute
 from nbcompile.ir.index import (
     ONE,
     ZERO,
@@ -108,6 +109,8 @@ class Builder:
         layout = layout if layout is not None else self.default_layout(value)
         ones: dict[Symbol, Index] = {loop_variable(at): ZERO for at, extent in enumerate(layout.size) if is_one(extent)}
         body = cast(substitute(value.body, ones) if ones else value.body, value.dtype)
+        if ZERO in layout.size:  # no element: nothing may be read for it
+            body = constant(0, value.dtype)
         name = self.fresh("buf")
         self.add(
             ir.Pointwise(name, value.dtype, value.device, layout, body, value.from_nodes or self.here(), writes_to)
@@ -138,25 +141,44 @@ class Builder:
     def reduce(
         self, value: Value, dims: Sequence[int], keepdim: bool, kind: str, dtype: torch.dtype, accumulate: torch.dtype
     ) -> Value:
-        """Combine all elements along some dimensions into one; a new buffer."""
+        """Combine all elements along some dimensions into one: a new buffer, unless each is the only one."""
         kept = [at for at in range(value.ndim) if at not in dims]
-        reduced = tuple(value.size[at] for at in dims)
+        several = [at for at in dims if not is_one(value.size[at])]
         mapping: dict[Symbol, Index] = {loop_variable(at): loop_variable(to) for to, at in enumerate(kept)}
-        for to, at in enumerate(dims):
-            mapping[loop_variable(at)] = ZERO if is_one(value.size[at]) else reduction_variable(to)
-        for at in kept:
-            if is_one(value.size[at]):
-                mapping[loop_variable(at)] = ZERO
+        mapping |= {loop_variable(at): reduction_variable(to) for to, at in enumerate(several)}
+        mapping |= {loop_variable(at): ZERO for at, extent in enumerate(value.size) if is_one(extent)}
         body = cast(substitute(value.body, mapping), accumulate)
         size = tuple(value.size[at] for at in kept)
-        name = self.fresh("buf")
         nodes = joined_nodes(value.from_nodes, self.here())
-        self.add(ir.Reduction(name, dtype, value.device, contiguous(size), body, kind, reduced, accumulate, nodes))
-        result = self.whole(name)
+        if several:
+            name, reduced = self.fresh("buf"), tuple(value.size[at] for at in several)
+            self.add(ir.Reduction(name, dtype, value.device, contiguous(size), body, kind, reduced, accumulate, nodes))
+            result = self.whole(name)
+        else:
+            alone = constant(0, dtype) if kind.startswith("arg") else cast(body, compute_dtype(dtype))
+            result = Value(dtype, value.device, size, alone, nodes)
         if not keepdim:
             return result
         size = tuple(index(1) if at in dims else extent for at, extent in enumerate(value.size))
         return moved(result, size, [loop_variable(at) for at in kept])
+
+    def scatter(self, target: Value, source: Value, position: Sequence[IndexOf], kind: str) -> Value:
+        """``target`` with the elements at ``position`` (over the source's loops) changed: a new buffer."""
+        if kind != "store" and compute_dtype(target.dtype) != target.dtype:
+            # As the rounding of each addition would add up, elements are changed in the wider type.
+            wide = replace(target, dtype=compute_dtype(target.dtype))
+            return replace(self.scatter(wide, source, position, kind), dtype=target.dtype)
+        into = whole_load(self.realise(target, copy=True))
+        assert into is not None
+        layout = self.tensors[into.buffer].layout
+        ones: dict[Symbol, Index] = {loop_variable(at): ZERO for at, extent in enumerate(source.size) if is_one(extent)}
+        body = cast(substitute(source.body, ones), target.dtype)
+        places = tuple(substitute(each, ones) for each in position)
+        name, nodes = self.fresh("buf"), joined_nodes(target.from_nodes, source.from_nodes, self.here())
+        self.add(
+            ir.Scatter(name, target.dtype, target.device, layout, body, source.size, places, kind, into.buffer, nodes)  # type: ignore[arg-type]
+        )
+        return self.whole(name)
 
     def view_of(self, value: Value) -> ir.BufferView | None:
         """The value as strides over a buffer's memory, where it is a plain view of one."""

@@ -26,7 +26,7 @@ from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import cost, loads, walk
 from nbcompile.ir.index import Symbol, index, loop_variables
 from nbcompile.ir.layout import of_tensor
-from nbcompile.lowering import creation, indexing, normalisation, pointwise, reductions, views
+from nbcompile.lowering import creation, indexing, normalisation, pointwise, reductions, scatter, views
 from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder
 from nbcompile.lowering.extern import reason_for
 from nbcompile.lowering.pointwise import SUPPORTED, convert
@@ -34,7 +34,7 @@ from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
 from nbcompile.lowering.value import Value, expanded, is_free
 
 aten = torch.ops.aten
-_TABLES = (creation, indexing, normalisation, pointwise, reductions, views)
+_TABLES = (creation, indexing, normalisation, pointwise, reductions, scatter, views)
 """Importing them has filled LOWERINGS."""
 
 BODY_LIMIT = 96

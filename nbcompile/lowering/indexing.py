@@ -3,7 +3,7 @@
     embedding(w, ids)    w[g0, i2] with g0 = ids[i0, i1], checked against w's rows
 
 In torch: torch/_inductor/lowering.py (index, gather, embedding). Read next:
-nbcompile/lowering/creation.py
+nbcompile/lowering/scatter.py
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _source(build: Builder, x: Value) -> Value:
     return x if is_free(x) or (cost(x.body) <= _CHEAP and isinstance(x.body, Apply)) else build.realise(x)
 
 
-def _index_at(value: Value, first: int, ndim: int) -> Value:
+def index_at(value: Value, first: int, ndim: int) -> Value:
     """An index tensor as a value over a larger shape, its dimensions beginning at ``first``."""
     position = [ZERO if is_one(extent) else loop_variable(first + at) for at, extent in enumerate(value.size)]
     return moved(value, [loop_variable(0)] * ndim, position)
@@ -61,10 +61,10 @@ def index_select(build: Builder, x: Value, dim: int, ids: Value) -> Value:
 
 
 def _rows(build: Builder, x: Value, dim: int, ids: Value, wraps: bool) -> Value:
-    _same_device(x, ids)
+    require_same_device(x, ids)
     x = _source(build, x)
     size = [*x.size[:dim], *ids.size, *x.size[dim + 1 :]]
-    symbol, gather = build.gather(_index_at(ids, dim, len(size)), x.size[dim], wraps)
+    symbol, gather = build.gather(index_at(ids, dim, len(size)), x.size[dim], wraps)
     shift = ids.ndim - 1
     position = [symbol if at == dim else loop_variable(at if at < dim else at + shift) for at in range(x.ndim)]
     return _picked(build, x, size, position, [gather], ids)
@@ -73,7 +73,7 @@ def _rows(build: Builder, x: Value, dim: int, ids: Value, wraps: bool) -> Value:
 @lowering(aten.gather.default)
 def gather(build: Builder, x: Value, dim: int, ids: Value, *, sparse_grad: bool = False) -> Value:
     """Along one dimension, the index that ``ids`` holds at the same place."""
-    _same_device(x, ids)
+    require_same_device(x, ids)
     if x.ndim == 0 or ids.ndim == 0:
         raise NoLowering("gather with a scalar")
     dim = dimension(dim, x.ndim)
@@ -89,7 +89,7 @@ def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Val
     given = {at: each for at, each in enumerate(asked) if each is not None}
     if any(each.dtype in (torch.bool, torch.uint8) for each in given.values()):
         raise NoLowering("a mask as an index: the size of the result depends on data")
-    _same_device(x, *given.values())
+    require_same_device(x, *given.values())
     x = _source(build, x)
     common = broadcast_size(*(each.size for each in given.values()))
     adjacent = max(given) - min(given) + 1 == len(given)
@@ -105,13 +105,14 @@ def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Val
         position[old] = loop_variable(len(before) + len(common) + new)
     gathers: list[Gather] = []
     for at, each in given.items():
-        ids = _index_at(expanded(each, common), len(before), len(size))
+        ids = index_at(expanded(each, common), len(before), len(size))
         symbol, gathered = build.gather(ids, x.size[at], wraps=True)
         position[at] = symbol
         gathers.append(gathered)
     return _picked(build, x, size, position, gathers, *given.values())
 
 
-def _same_device(*values: Value) -> None:
+def require_same_device(*values: Value) -> None:
+    """Raise NoLowering where an index is on another device than what it is for."""
     if len({each.device for each in values}) > 1:
         raise NoLowering("indices on another device")

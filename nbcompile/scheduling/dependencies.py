@@ -25,6 +25,7 @@ from nbcompile.ir.buffer import (
     Pointwise,
     Program,
     Reduction,
+    Scatter,
 )
 from nbcompile.ir.expr import loads
 
@@ -47,6 +48,9 @@ def reads(buffer: Buffer) -> tuple[str, ...]:
     match buffer:
         case Pointwise(body=body) | Reduction(body=body):
             return tuple(dict.fromkeys(each.buffer for each in loads(body)))
+        case Scatter(body=body, position=position, into=into):
+            read = [each.buffer for part in (body, *position) for each in loads(part)]
+            return tuple(dict.fromkeys([into, *read]))
         case Extern(args=args, kwargs=kwargs):
             return tuple(dict.fromkeys(each.buffer for each in views_in((args, kwargs))))
         case ExternOutput(extern=extern):

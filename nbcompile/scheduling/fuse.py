@@ -96,10 +96,6 @@ def alone(buffer: Computed) -> Group:
         mine = loop_variable(len(loops))
         mapping[variable], loops[mine] = mine, size
     inner = frozenset(mapping[variable] for variable in reduced)
-    if isinstance(buffer, Reduction) and not inner:
-        # A reduction over dimensions of size 1 still has a loop, of one iteration.
-        mine = loop_variable(len(loops))
-        loops[mine], inner = sympy.Integer(1), frozenset({mine})
     return Group((Member(buffer, mapping),), loops, inner, len(loops))
 
 
@@ -117,8 +113,6 @@ def join(group: Group, buffer: Computed) -> Group:
     if group.members[0].buffer.device != buffer.device:
         raise Incompatible("another device")
     outer, reduced = own_loops(buffer)
-    if isinstance(buffer, Reduction) and not reduced:
-        raise Incompatible("it reduces dimensions of size 1 only")
     mapping = _matched(group, buffer, outer | reduced)
     group, mapping = _completed(group, outer, reduced, mapping)
     inner = _row_split(group, buffer, outer, reduced, mapping)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbcompile.ir.buffer import Buffer, Extern, Pointwise, Program, Reduction
+from nbcompile.ir.buffer import Buffer, Extern, Pointwise, Program, Reduction, Scatter
 from nbcompile.ir.expr import Expr, Load, cost, loads, rebuild, substitute
 from nbcompile.ir.index import Index, Symbol, constant, loop_variable, product, simplify
 from nbcompile.scheduling.dependencies import reads, views_in
@@ -27,7 +27,7 @@ CHEAP_LOADS = 3
 def inline_small(program: Program) -> Program:
     """Put cheap bodies of broadcast tensors into their readers."""
     needed = {each.buffer for each in views_in(program.outputs)}
-    needed |= {name for each in program.buffers if isinstance(each, Extern) for name in reads(each)}
+    needed |= {name for each in program.buffers if isinstance(each, (Extern, Scatter)) for name in reads(each)}
     inlined: dict[str, Pointwise] = {}
     from_reduction: set[str] = set()
     buffers: list[Buffer] = []

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 from nbcompile.ir.expr import Expr, IndexOf, Load, rebuild, walk
 from nbcompile.ir.index import ZERO, Index, Symbol, is_one, same, stride_along
-from nbcompile.ir.kernel import Accumulate, Kernel, Let, Loop, Nest, Store
+from nbcompile.ir.kernel import Accumulate, Kernel, Let, Loop, Nest, Store, Update
 
-__all__ = ["tidy_loops"]
-Inner = Let | Store | Accumulate
+__all__ = ["tidy_loops", "with_pointers"]
+Inner = Let | Store | Accumulate | Update
 
 
 def tidy_loops(kernel: Kernel) -> Kernel:
@@ -26,7 +26,7 @@ def tidy_loops(kernel: Kernel) -> Kernel:
     kernel = _sorted(kernel)
     kernel = _joined(kernel)
     kernel = replace(kernel, vector_variable=_vector_variable(kernel))
-    return _with_pointers(kernel)
+    return with_pointers(kernel)
 
 
 def statements(kernel: Kernel) -> Iterator[Inner]:
@@ -36,10 +36,6 @@ def statements(kernel: Kernel) -> Iterator[Inner]:
             yield from statement.body
         else:
             yield statement
-
-
-def _value_of(statement: Inner) -> Expr:
-    return statement.value
 
 
 def indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
@@ -173,14 +169,18 @@ def _places(body: Expr) -> Iterator[Index]:
             yield node.index
 
 
-def _with_pointers(kernel: Kernel) -> Kernel:
+def with_pointers(kernel: Kernel) -> Kernel:
+    """The kernel with the lists of what it reads and writes."""
     rows = {each.name for each in kernel.scratch}
     reads: dict[str, None] = {}
     writes: dict[str, None] = {}
     for statement in statements(kernel):
-        for node in walk(_value_of(statement)):
+        places = walk(statement.place) if isinstance(statement, Update) else ()
+        for node in (*walk(statement.value), *places):
             if isinstance(node, Load) and node.buffer not in rows:
                 reads[node.buffer] = None
-        if isinstance(statement, Store) and statement.buffer not in rows:
+        if isinstance(statement, Update):
+            reads[statement.buffer] = None
+        if isinstance(statement, (Store, Update)) and statement.buffer not in rows:
             writes[statement.buffer] = None
     return replace(kernel, reads=tuple(reads), writes=tuple(writes))

@@ -12,7 +12,7 @@ ReuseLine). Read next: nbcompile/scheduling/plan.py
 
 from __future__ import annotations
 
-from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Tensor
+from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scatter, Tensor
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Step
 from nbcompile.ir.layout import contiguous, same_places
 from nbcompile.scheduling.dependencies import reads, views_in
@@ -26,6 +26,7 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
         if isinstance(tensor, ExternOutput):
             outputs_of.setdefault(tensor.extern, []).append(tensor.name)
     kept = {each.buffer for each in views_in(program.outputs)} | _aliased(program, outputs_of)
+    taken_over = {each.into for each in tensors.values() if isinstance(each, Scatter)}
     last_use = _last_uses(launches, outputs_of)
     steps: list[Step] = []
     idle: list[str] = []
@@ -33,9 +34,11 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
         if isinstance(launch, Kernel):
             ours = [name for name in launch.writes if isinstance(tensors[name], (Pointwise, Reduction))]
             steps += [_memory_for(name, idle, tensors, reusable=name not in kept) for name in ours]
+            changed = [tensors[name] for name in launch.writes]
+            steps += [Reuse(each.name, each.into) for each in changed if isinstance(each, Scatter)]
         steps.append(launch)
         ended = [name for name, last in last_use.items() if last == at and name not in kept]
-        idle += [name for name in ended if _is_ours(tensors[name])]
+        idle += [name for name in ended if _is_ours(tensors[name]) and name not in taken_over]
     # What nobody took over is given back where it was used last.
     return _with_frees(steps, idle, last_use, launches)
 
@@ -67,7 +70,7 @@ def _last_uses(launches: list[Kernel | Extern], outputs_of: dict[str, list[str]]
 
 def _is_ours(tensor: Tensor) -> bool:
     """Whether its memory may be handed on: made for it, and of exactly its elements."""
-    if isinstance(tensor, (Pointwise, Reduction)):
+    if isinstance(tensor, (Pointwise, Reduction, Scatter)):
         return True
     return isinstance(tensor, ExternOutput) and same_places(tensor.layout, contiguous(tensor.layout.size))
 

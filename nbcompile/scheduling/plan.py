@@ -8,7 +8,7 @@ nbcompile/scheduling/dependencies.py
 
 from __future__ import annotations
 
-from nbcompile.ir.buffer import Extern, Program
+from nbcompile.ir.buffer import Extern, Program, Scatter
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling.build import build_kernel
 from nbcompile.scheduling.circles import open_circles
@@ -16,6 +16,7 @@ from nbcompile.scheduling.dependencies import reads, views_in, without_dead_code
 from nbcompile.scheduling.fuse import Unit, fuse
 from nbcompile.scheduling.inline import inline_small
 from nbcompile.scheduling.memory import plan_memory
+from nbcompile.scheduling.scatter import scatter_kernel
 
 
 def schedule(program: Program) -> Schedule:
@@ -28,7 +29,7 @@ def schedule(program: Program) -> Schedule:
 
 def _launches(program: Program, units: list[Unit]) -> list[Kernel | Extern]:
     tensors = program.tensors()
-    externs = {each.name: each for each in program.buffers if isinstance(each, Extern)}
+    alone = {each.name: each for each in program.buffers if isinstance(each, (Extern, Scatter))}
     readers: dict[str, set[str]] = {}
     for buffer in program.buffers:
         for name in reads(buffer):
@@ -38,7 +39,9 @@ def _launches(program: Program, units: list[Unit]) -> list[Kernel | Extern]:
     kernels = 0
     for unit in units:
         if unit.group is None:
-            launches += [externs[name] for name in unit.names if name in externs]
+            for each in (alone[name] for name in unit.names if name in alone):
+                launches.append(each if isinstance(each, Extern) else scatter_kernel(f"kernel{kernels}", each, tensors))
+                kernels += isinstance(each, Scatter)
             continue
         stored = {name for name in unit.names if name in returned or readers.get(name, set()) - unit.names}
         launches.append(build_kernel(f"kernel{kernels}", unit.group, stored, tensors))

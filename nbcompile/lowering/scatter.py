@@ -1,0 +1,208 @@
+"""Operators that write to places read from memory.
+
+    index_put(x, [ids], v, accumulate=True)    a copy of x with  x[ids[i0], i1] += v[i0, i1]
+    embedding_dense_backward(g, ids, n)        zeros with        z[ids[i0], i1] += g[i0, i1]
+
+In torch: torch/_inductor/lowering.py (index_put_, scatter_reduce_). Read next:
+nbcompile/lowering/creation.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from nbcompile.ir.expr import Constant, Expr, IndexOf, apply, cast, compute_dtype, constant
+from nbcompile.ir.index import ZERO, FloorDiv, Index, Mod, index, is_one, loop_variable, loop_variables
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.indexing import index_at, require_same_device
+from nbcompile.lowering.pointwise import convert, elementwise
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, broadcast_size, expanded, moved
+from nbcompile.lowering.views import dimension
+
+aten = torch.ops.aten
+
+
+def _everywhere(target: Value, number: Any, size: Sequence[Index]) -> Value:
+    """One number (or a value without dimensions) as a tensor."""
+    if isinstance(number, Value):
+        return expanded(number, size)
+    body = constant(number, compute_dtype(target.dtype))
+    return Value(target.dtype, target.device, tuple(size), body)
+
+
+def _sum_kind(target: Value) -> str:
+    return "any" if target.dtype == torch.bool else "sum"
+
+
+# -- index_put: x[ids, :, more] = values ----------------------------------------------------------
+
+
+@lowering(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(
+    build: Builder, x: Value, asked: Sequence[Value | None], values: Value, accumulate: bool = False
+) -> Value:
+    """Index tensors broadcast together say where; a mask with one value is a choice for each element."""
+    given = {at: each for at, each in enumerate(asked) if each is not None}
+    require_same_device(x, values, *given.values())
+    masks = [each for each in given.values() if each.dtype in (torch.bool, torch.uint8)]
+    if masks:
+        return _masked_put(build, x, asked, values, accumulate)
+    common = broadcast_size(*(each.size for each in given.values()))
+    adjacent = max(given) - min(given) + 1 == len(given)
+    first = min(given) if adjacent else 0
+    kept = [at for at in range(x.ndim) if at not in given]
+    before = [at for at in kept if adjacent and at < first]
+    after = [at for at in kept if at not in before]
+    size = [*(x.size[at] for at in before), *common, *(x.size[at] for at in after)]
+    position: list[IndexOf] = [IndexOf(loop_variable(0), torch.int64)] * x.ndim
+    for new, old in enumerate(before):
+        position[old] = IndexOf(loop_variable(new), torch.int64)
+    for new, old in enumerate(after):
+        position[old] = IndexOf(loop_variable(len(before) + len(common) + new), torch.int64)
+    for at, each in given.items():
+        ids = index_at(expanded(each, common), len(before), len(size))
+        symbol, gathered = build.gather(ids, x.size[at], wraps=True)
+        position[at] = IndexOf(symbol, torch.int64, (gathered,))
+    return build.scatter(x, expanded(values, size), position, _sum_kind(x) if accumulate else "store")
+
+
+def _masked_put(build: Builder, x: Value, asked: Sequence[Value | None], values: Value, accumulate: bool) -> Value:
+    """``x[mask] = 0``"""
+    mask = asked[0]
+    if len(asked) != 1 or mask is None or mask.dtype != torch.bool or any(not is_one(each) for each in values.size):
+        raise NoLowering("a mask as an index: how many values are taken depends on data")
+    while mask.ndim < x.ndim:
+        mask = build.call(aten.unsqueeze.default, mask, -1)
+    number = moved(values, (), [ZERO] * values.ndim)
+    changed = convert(build, number, x.dtype)
+    if accumulate:
+        changed = build.call(aten.add.Tensor, x, changed)
+    result: Value = build.call(aten.where.self, mask, changed, x)
+    return result
+
+
+# -- scatter: along one dimension ------------------------------------------------------------------
+
+_KINDS = {"add": "sum", "sum": "sum", "multiply": "prod", "prod": "prod", "amax": "max", "amin": "min"}
+
+
+@lowering(aten.scatter.src, aten.scatter.value)
+def scatter(build: Builder, x: Value, dim: int, ids: Value, source: Any) -> Value:
+    """``x[ids[i, j], j] = source[i, j]``"""
+    return _along(build, x, dim, ids, source, "store")
+
+
+@lowering(aten.scatter.reduce, aten.scatter.value_reduce)
+def scatter_with(build: Builder, x: Value, dim: int, ids: Value, source: Any, *, reduce: str) -> Value:
+    """The same, added or multiplied."""
+    return _along(build, x, dim, ids, source, _KINDS[reduce])
+
+
+@lowering(aten.scatter_add.default)
+def scatter_add(build: Builder, x: Value, dim: int, ids: Value, source: Value) -> Value:
+    """The same, added."""
+    return _along(build, x, dim, ids, source, _sum_kind(x))
+
+
+@lowering(aten.scatter_reduce.two)
+def scatter_reduce(
+    build: Builder, x: Value, dim: int, ids: Value, source: Value, reduce: str, *, include_self: bool = True
+) -> Value:
+    """Any of the reductions, with or without what was there before."""
+    if reduce not in _KINDS or x.dtype == torch.bool:
+        raise NoLowering(f"scatter_reduce with {reduce} of {x.dtype}")
+    kind = _KINDS[reduce]
+    if not include_self:
+        x = _along(build, x, dim, ids, _neutral(kind, x.dtype), "store")
+    return _along(build, x, dim, ids, source, kind)
+
+
+def _neutral(kind: str, dtype: torch.dtype) -> float | int:
+    if kind in ("sum", "prod"):
+        return int(kind == "prod")
+    if dtype.is_floating_point:
+        return float("-inf") if kind == "max" else float("inf")
+    limits = torch.iinfo(dtype)
+    return limits.min if kind == "max" else limits.max
+
+
+def _along(build: Builder, x: Value, dim: int, ids: Value, source: Any, kind: str) -> Value:
+    if x.ndim == 0 or ids.ndim == 0:
+        raise NoLowering("scatter with a scalar")
+    require_same_device(x, ids, *([source] if isinstance(source, Value) else []))
+    dim = dimension(dim, x.ndim)
+    # The source may be larger than the index: only as much of it as there are indices is read.
+    source = _everywhere(x, source, ids.size) if not isinstance(source, Value) or not source.ndim else source
+    symbol, gathered = build.gather(ids, x.size[dim], wraps=False)
+    position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim)]
+    position[dim] = IndexOf(symbol, torch.int64, (gathered,))
+    part = Value(source.dtype, source.device, ids.size, source.body, source.from_nodes)
+    return build.scatter(x, part, position, kind)
+
+
+@lowering(aten.index_add.default)
+def index_add(build: Builder, x: Value, dim: int, ids: Value, source: Value, *, alpha: Any = 1) -> Value:
+    """``x[:, ids] += alpha * source``"""
+    if alpha != 1:
+        source = build.call(aten.mul.Scalar, source, alpha)
+    return _slices(build, x, dim, ids, source, _sum_kind(x))
+
+
+@lowering(aten.index_copy.default)
+def index_copy(build: Builder, x: Value, dim: int, ids: Value, source: Value) -> Value:
+    """``x[:, ids] = source``"""
+    return _slices(build, x, dim, ids, source, "store")
+
+
+def _slices(build: Builder, x: Value, dim: int, ids: Value, source: Value, kind: str) -> Value:
+    if x.ndim == 0 or ids.ndim != 1 or source.ndim != x.ndim:
+        raise NoLowering("whole slices of a scalar")
+    require_same_device(x, ids, source)
+    dim = dimension(dim, x.ndim)
+    symbol, gathered = build.gather(index_at(ids, dim, x.ndim), x.size[dim], wraps=False)
+    position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim)]
+    position[dim] = IndexOf(symbol, torch.int64, (gathered,))
+    return build.scatter(x, source, position, kind)
+
+
+# -- gradients of gathers ---------------------------------------------------------------------------
+
+
+@lowering(aten.embedding_dense_backward.default)
+def embedding_dense_backward(
+    build: Builder, grad: Value, ids: Value, rows: Any, padding_idx: Any, scale_grad_by_freq: bool
+) -> Value:
+    """Each row of the weight collects the gradients of the places that looked it up."""
+    if scale_grad_by_freq:
+        raise NoLowering("gradients scaled by how often a row is used")
+    place = index_at(ids, 0, grad.ndim)
+    symbol, gathered = build.gather(place, index(rows), wraps=False)
+
+    def kept(at: Expr, g: Expr) -> Expr:
+        return apply("where", apply("eq", cast(at, torch.int64), Constant(padding_idx, torch.int64)), 0.0, g)
+
+    if padding_idx >= 0:
+        padding = Value(ids.dtype, ids.device, grad.size, place.body, ids.from_nodes)
+        grad = elementwise(build, kept, (padding, grad))
+    width = grad.size[-1]
+    zeros = _everywhere(grad, 0.0, (index(rows), width))
+    position = [IndexOf(symbol, torch.int64, (gathered,)), IndexOf(loop_variable(grad.ndim - 1), torch.int64)]
+    return build.scatter(zeros, grad, position, "sum")
+
+
+@lowering(aten.max_pool2d_with_indices_backward.default)
+def max_pool2d_backward(
+    build: Builder, grad: Value, x: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    ids: Value,
+) -> Value:  # fmt: skip
+    """Each gradient goes to the element that was the largest of its window."""
+    height, width = x.size[-2:]
+    symbol, gathered = build.gather(ids, height * width, wraps=False)
+    position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim - 2)]
+    position += [IndexOf(FloorDiv(symbol, width), torch.int64, (gathered,))]
+    position += [IndexOf(Mod(symbol, width), torch.int64, (gathered,))]
+    return build.scatter(_everywhere(grad, 0.0, x.size), grad, position, "sum")
