@@ -46,6 +46,7 @@ def compile(  # noqa: A001
     disable: bool = False,
     name: str | None = None,
     recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> Any:
     """Compile a function or an ``nn.Module``; takes the arguments of ``torch.compile``.
 
@@ -59,6 +60,7 @@ def compile(  # noqa: A001
         disable: return the function as it is.
         name: how the record calls it.
         recompile_limit: instead of ``config.recompile_limit``.
+        isolate_recompiles: share no compiled code, and no limit, with other ``compile`` calls of the function.
 
     Returns:
         A function that behaves as the given one. For a module: a module that shares its parameters.
@@ -69,7 +71,9 @@ def compile(  # noqa: A001
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    chosen = Options(fullgraph, dynamic, backend, mode, dict(options or {}), recompile_limit, name)
+    more: dict[str, Any] = dict(options or {})
+    guard_filter = more.pop("guard_filter_fn", None)
+    chosen = Options(fullgraph, dynamic, backend, mode, more, recompile_limit, name, isolate_recompiles, guard_filter)
     if model is None:
         return lambda function: _compile(function, chosen, disable)
     return _compile(model, chosen, disable)
@@ -90,7 +94,9 @@ def _compile(model: Any, options: Options, disable: bool) -> Any:
 def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Options) -> Callable[..., Any]:
     """A function that looks like ``original`` and calls ``entry`` with the hook on."""
     key = hook.backend_key(options.backend)
-    callback = hook.FrameCallback(lambda frame: driver.compile_frame(frame, options, key), key)
+    callback = hook.FrameCallback(
+        lambda frame: driver.compile_frame(frame, options, key), key, isolated=options.isolate_recompiles
+    )
     call = callback.call
 
     @functools.wraps(original)

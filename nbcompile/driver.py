@@ -34,13 +34,15 @@ from nbcompile.capture.source import expression, resolve
 from nbcompile.capture.trace import CapturedGraph, Continue, GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, RunOnly, SkipFrame, skip_code
-from nbcompile.guarding import check as guarding, explain
+from nbcompile.guarding import check as guarding, explain, filtering
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.dynamism import Dynamism
+
+GUARD_LATENCY = "one evaluation of the guards"
 
 
 def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
@@ -89,10 +91,11 @@ def user_modes() -> bool:
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
     trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
     with recorder.stage("guards"):
-        guards = trace.guards()
+        guards = filtering.kept(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame)
     if page is not None:
-        page.write(guards=explain.describe(check, page.compile_id))
+        page.write(guards=explain.describe(check, page.compile_id), symbols=trace.symbols())
+        page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
     with recorder.stage("residual program"):
         residual = rewriting.residual_program(frame, trace, compiled_graph)
     if isinstance(trace.exit, GraphBreak) and isinstance(trace.exit.action, Continue):

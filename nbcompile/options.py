@@ -6,7 +6,7 @@ names live in nbcompile/config.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,3 +26,7 @@ class Options:
     recompile_limit: int | None = None
     """None: ``config.recompile_limit``."""
     name: str | None = None
+    isolate_recompiles: bool = False
+    """Its cache entries are its own, and counted apart."""
+    guard_filter: Callable[[Sequence[Any]], Sequence[bool]] | None = None
+    """Given a description of each guard, says which are kept (``options={"guard_filter_fn": ...}``)."""

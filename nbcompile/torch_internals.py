@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any, Literal
@@ -96,14 +96,18 @@ def lazy_graph_module() -> ModuleType:
     return importlib.import_module("torch.fx._lazy_graph_module")
 
 
-def new_shape_env(scalar_outputs: bool, output_shapes: bool) -> Any:
+def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[[Any], None]) -> Any:
     """Where symbolic sizes of one frame are made and their guards are collected.
 
     Args:
         scalar_outputs: numbers that only the run knows (``item()``) are symbols, too.
         output_shapes: so are sizes that only the run knows (``nonzero()``).
+        on_guard: is told each condition that is assumed from now on, at the moment it is.
     """
-    return symbolic_shapes().ShapeEnv(allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes)
+    made = symbolic_shapes().ShapeEnv(allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes)
+    # ShapeEnv logs each guard here, with the user's line as torch.compile knows it; ours is known to the tracer.
+    made._log_guard = lambda prefix, condition, forcing_spec: on_guard(condition)
+    return made
 
 
 def new_fake_mode(shape_env: Any) -> Any:
@@ -181,7 +185,8 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
     """The fake twin of an input tensor; ``context`` None: all its sizes are static."""
     if context is None:
         return mode.from_tensor(tensor, static_shapes=True)
-    return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
+    with mode.shape_env.ignore_fresh_unbacked_symbols():  # an input brings its symbols along; no node makes them
+        return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
 
 
 def symbolic_int(shape_env: Any, value: int, expression: str) -> torch.SymInt:
@@ -258,8 +263,21 @@ def is_constraint_violation(error: BaseException) -> bool:
     return isinstance(error, symbolic_shapes().ConstraintViolationError)
 
 
-def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]]) -> list[str]:
+def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
+    """Of every symbol of a frame: the expressions that it is read from, its value ("" if unbacked), its range."""
+    facts = {}
+    for symbol, bounds in shape_env.var_to_range.items():
+        sources = tuple(each.name for each in shape_env.var_to_sources.get(symbol, ()))
+        hint = shape_env.backed_var_to_val.get(symbol)
+        upper = str(bounds.upper)
+        facts[str(symbol)] = sources, "" if hint is None else str(hint), f"[{bounds.lower}, {upper}]"
+    return facts
+
+
+def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]]) -> list[tuple[str, str]]:
     """The guards on symbolic sizes as Python texts over ``L['x'].size()[0]``; [] if nothing is symbolic.
+
+    Beside each stands torch's note why there is such a guard, where it is torch that wants it, else "".
 
     Args:
         shape_env: where they were collected.
@@ -272,9 +290,15 @@ def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]])
         [value for value, _, _ in inputs],
         [NamedSource(expression) for _, expression, _ in inputs],
         input_contexts=[context for _, _, context in inputs],
-        langs=("python",),
+        langs=("python", "verbose_python"),
     )
-    return [_BOUNDS.sub(r"\1 <= \2 <= \3", text) for text in helpers[0].exprs]
+    texts, told = (each.exprs for each in helpers)
+    return [(_BOUNDS.sub(r"\1 <= \2 <= \3", text), _note(more)) for text, more in zip(texts, told, strict=True)]
+
+
+def _note(told: str) -> str:
+    comment = told.rpartition("  # ")[2]
+    return comment if comment.startswith("duck sizing") else ""
 
 
 def is_data_dependent_guard(error: BaseException) -> bool:
@@ -291,11 +315,11 @@ get_region = getattr(eval_frame, "get_eval_frame_isolate_recompiles_id", lambda:
 
 
 def cache_entries(code: CodeType) -> list[Any]:
-    """The ``_CacheEntry`` objects of our region of one code object, last used first."""
+    """The ``_CacheEntry`` objects of one code object, last used first: those of the region that is active, or ours."""
     in_region = getattr(eval_frame, "_get_cache_entries_for_region", None)
     if in_region is None:
         return list(eval_frame._debug_get_cache_entry_list(code))
-    return list(in_region(code, OUR_REGION))
+    return list(in_region(code, max(get_region(), OUR_REGION)))
 
 
 def hide_from_hook(code: CodeType) -> None:

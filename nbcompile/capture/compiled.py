@@ -31,6 +31,9 @@ class Check(Protocol):
     def failure(self, scope: Scope, compile_id: str) -> FailedGuard | None:
         """The first guard that fails, with the value that differed; None if all hold."""
 
+    def failures(self, scope: Scope, compile_id: str) -> tuple[FailedGuard, ...]:
+        """Every guard that fails."""
+
 
 @dataclass(slots=True)
 class CompiledFrame:

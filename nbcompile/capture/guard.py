@@ -13,7 +13,7 @@ Read next: nbcompile/guarding/check.py
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nbcompile.capture.source import Source
 from nbcompile.record.model import StackLine
@@ -83,6 +83,10 @@ class ShapeGuards:
 
     expressions: tuple[str, ...]
     sources: tuple[Source, ...]
+    stacks: tuple[tuple[StackLine, ...], ...] = field(default=(), compare=False)
+    """For each expression the user's code that needed it; () where the framework did."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """For each expression why the framework needed it, "" where the user's code did."""
 
 
 @dataclass(frozen=True, slots=True)

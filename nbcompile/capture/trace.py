@@ -18,7 +18,7 @@ import torch.fx
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.capture.source import Source
-from nbcompile.record.model import Break
+from nbcompile.record.model import Break, Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +141,5 @@ class Trace:
     mutations: tuple[Mutation, ...]
     exit: Return | GraphBreak
     inlined: tuple[str, ...] = ()
+    symbols: Callable[[], tuple[Symbol, ...]] = tuple
+    """Asked for like the guards."""

@@ -19,6 +19,7 @@ torch/csrc/dynamo/eval_frame_cpp.cpp. Read next: nbcompile/dispatch/cache.py
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -100,13 +101,17 @@ def backend_key(backend: object) -> BackendKey:
         return key
 
 
+_own_regions = itertools.count(OUR_REGION + 1)
+
+
 class FrameCallback:
     """The hook of one ``compile`` wrapper."""
 
     # The C side finds the key of the cache under the first name (the second one before torch 2.12).
-    __slots__ = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable", "compile_frame", "key")
+    __slots__ = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable", "compile_frame", "key", "region")
 
-    def __init__(self, compile_frame: CompileFrame, backend: object) -> None:
+    def __init__(self, compile_frame: CompileFrame, backend: object, isolated: bool = False) -> None:
+        self.region = next(_own_regions) if isolated else OUR_REGION
         self.compile_frame = compile_frame
         self.key = backend if isinstance(backend, BackendKey) else backend_key(backend)
         self._torchdynamo_orig_backend = self._torchdynamo_orig_callable = self.key
@@ -118,7 +123,7 @@ class FrameCallback:
         # Read first: an interrupt between here and ``try`` has nothing to undo.
         prior, prior_region = _get_hook(), get_region()
         try:
-            set_region(OUR_REGION)
+            set_region(self.region)
             _set_hook(self)
             return function(*arguments, **keywords)
         finally:

@@ -24,6 +24,7 @@ from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
 from nbcompile.capture.source import Scope, Source, expression, resolve
 from nbcompile.guarding.accessors import GuardTree
 from nbcompile.guarding.leaves import Kept
+from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import guards, shape_guard_names
 
 
@@ -37,6 +38,8 @@ class Ambient:
     install: Callable[[GuardTree], None]
     reason: Callable[[Scope], str]
     """Why it does not hold, where that says more than its text."""
+    parts: tuple[tuple[str, tuple[StackLine, ...], str], ...] = ()
+    """Of a conjunction: each part with the user's code that needed it, or why the framework did."""
 
     def installed(self) -> Ambient:
         """The same without its installer, which may still hold what was traced."""
@@ -175,7 +178,9 @@ def _shape_env(guard: Guard, scope: Scope) -> Ambient:
     def install(tree: GuardTree) -> None:
         tree.root.add_epilogue_lambda_guard(quietly, [text], None)
 
-    return Ambient(guard, text, holds, install, reason)
+    shapes = guard.expected
+    told = tuple(zip(parts, shapes.stacks, shapes.notes, strict=True)) if shapes.stacks else ()
+    return Ambient(guard, text, holds, install, reason, told)
 
 
 _KINDS: dict[GuardKind, Callable[[Guard, Scope], Ambient]] = {

@@ -16,6 +16,7 @@ nbcompile/guarding/explain.py
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
@@ -63,13 +64,17 @@ class FrameCheck:
         """Evaluate what each guard means, in Python: the definition that the C++ tree is tested against."""
         return all(_holds(each, scope) for each in self.prepared)
 
-    def first_failing(self, scope: Scope) -> Leaf | Ambient | None:
-        """The first guard, in the order of checking, whose meaning does not hold."""
-        return next((each for each in self.prepared if not _holds(each, scope)), None)
+    def failing(self, scope: Scope) -> Iterator[Leaf | Ambient]:
+        """The guards whose meaning does not hold, in the order of checking."""
+        return (each for each in self.prepared if not _holds(each, scope))
 
     def failure(self, scope: Scope, compile_id: str) -> FailedGuard | None:
         """The guard that refuses this call, with the value that differed; None if all hold."""
         return explain.failure(self, scope, compile_id)
+
+    def failures(self, scope: Scope, compile_id: str) -> tuple[FailedGuard, ...]:
+        """Every guard that refuses this call."""
+        return explain.all_failures(self, scope, compile_id)
 
     def watch(self, callback: Callable[[FailedGuard], None]) -> None:
         """Be told when an object that a guard recognises by identity dies: the check can never hold again."""
@@ -105,6 +110,18 @@ def build_check(guards: tuple[Guard, ...], frame: Frame) -> FrameCheck:
     if not check.holds(known.scope):
         raise GuardsDoNotHold(check.failure(known.scope, ""))
     return check
+
+
+def latency(check: FrameCheck, frame: Frame) -> float:
+    """How long one evaluation takes, in seconds: the best of a few."""
+    scope = frame.scope()
+
+    def once() -> float:
+        began = time.perf_counter()
+        check.holds(scope)
+        return time.perf_counter() - began
+
+    return min(once() for _ in range(5))
 
 
 class GuardsDoNotHold(RuntimeError):

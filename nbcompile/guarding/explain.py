@@ -34,21 +34,40 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     if verdict.result:
         return None
     message = verdict.verbose_code_parts[0] if verdict.verbose_code_parts else ""
-    refusing = _named_by(message, check) or check.first_failing(scope)
+    refusing = _named_by(message, check) or next(check.failing(scope), None)
     if refusing is None:
         return model.FailedGuard(compile_id, shortened(message))
     reason = message
     if isinstance(refusing, Ambient) and (message in ("", refusing.text) or message.startswith(_DUPLICATE)):
         reason = refusing.reason(scope)
+    return _failed(check, refusing, reason, scope, compile_id)
+
+
+def all_failures(check: FrameCheck, scope: Scope, compile_id: str) -> tuple[model.FailedGuard, ...]:
+    """Every guard that does not hold, in the order of checking."""
+    return tuple(
+        _failed(check, each, each.reason(scope) if isinstance(each, Ambient) else each.text, scope, compile_id)
+        for each in check.failing(scope)
+    )
+
+
+def _failed(
+    check: FrameCheck, refusing: Leaf | Ambient, reason: str, scope: Scope, compile_id: str
+) -> model.FailedGuard:
     number = check.prepared.index(refusing)
     guard = refusing.guard
+    stack, note = guard.stack, ""
+    if isinstance(refusing, Ambient):
+        stack, note = next(((lines, why) for part, lines, why in refusing.parts if part == reason), (stack, note))
     return model.FailedGuard(
         compile_id,
         shortened(reason or refusing.text),
         f"{compile_id}.g{number}",
-        guard.stack,
+        stack,
         refusing.wanted() if isinstance(refusing, Leaf) else "",
         _found(guard.source, scope),
+        "" if guard.source is None else expression(guard.source),
+        note,
     )
 
 

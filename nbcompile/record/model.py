@@ -229,6 +229,46 @@ class CompiledGraph:
 
 
 @dataclass(frozen=True, slots=True)
+class Refinement:
+    """Something that tracing came to assume about a symbol."""
+
+    condition: str
+    """``s77 > 5``"""
+    stack: tuple[StackLine, ...] = ()
+    """The user's code that asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size or number that stays symbolic: the card of ``s77``."""
+
+    name: str
+    sources: tuple[str, ...]
+    """Where it can be read from; none for what only the run knows (``u0``)."""
+    hint: str
+    """The value of the traced call, by which branches were taken; "" if unbacked."""
+    range: str
+    """``[2, int_oo]``"""
+    origin: str
+    """Why it is one: ``mark_dynamic``, ``automatic dynamic``, ``the run``, ..."""
+    refinements: tuple[Refinement, ...] = ()
+
+    @property
+    def unbacked(self) -> bool:
+        """Only the run knows it."""
+        return not self.hint
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What would have prevented a recompilation."""
+
+    text: str
+    verified: bool = False
+    """It was tried: with it, the entry that was made for the earlier call accepts this one, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class FailedGuard:
     """The guard by which one existing cache entry refused a call."""
 
@@ -243,6 +283,13 @@ class FailedGuard:
     """The value that the guard wanted, as text; "" where ``reason`` says it all."""
     actual: str = ""
     """The value that came."""
+    source: str = ""
+    """The value that the guard is about, as an expression."""
+    note: str = ""
+    """Why there is such a guard, where no line of the user's needed it (sizes 0 and 1, sizes that were equal)."""
+    advice: Advice | None = None
+    others: tuple[FailedGuard, ...] = ()
+    """The other guards of the entry that fail, too (``config.recompiles_verbose``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +344,7 @@ class CompiledFrame:
     """The captured graph; None where no operator was met."""
     compiled_graph: CompiledGraph | None = None
     guards: tuple[Guard, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
     mutations: tuple[Mutation, ...] = ()
     breaks: tuple[Break, ...] = ()
     """At most one that ended the graph; more when a frame was skipped."""

@@ -89,6 +89,15 @@ DATA_DEPENDENT_JUMP = _kind(
     FUNDAMENTAL,
     "Use `torch.cond` to express dynamic control flow, or compute both sides and choose with `torch.where`.",
 )
+SYMBOLIC_JUMP = _kind(
+    "NB0084",
+    "GB0170",
+    "Data-dependent branching",
+    "Could not guard on data-dependent expression {expression}: which way the branch goes is only known when the "
+    "program runs.",
+    "Use `torch._check*()` to tell the compiler which way it always goes.",
+    "Use `torch.cond` to express dynamic control flow, or compute both sides and choose with `torch.where`.",
+)
 TENSOR_ITEM = _kind(
     "NB0006",
     "GB0124",

@@ -11,9 +11,10 @@ Read next: nbcompile/dispatch/cache.py, which remembers what differed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -37,6 +38,8 @@ class Dynamism:
     """Expressions of ints and floats seen to differ."""
     floats: bool = True
     """False: the backend can do nothing with symbolic floats."""
+    origins: dict[str, str] = field(default_factory=dict)
+    """Why a size or number is symbolic, by its expression; filled in while inputs are made."""
 
     def context(self, value: torch.Tensor, source: Source) -> Any:
         """The symbolic context of a tensor input; None: all its sizes are constants."""
@@ -56,36 +59,75 @@ class Dynamism:
         return torch_internals.symbolic_context(dims, name, of_base)
 
     def _dim(self, value: torch.Tensor, name: str, dim: int, fixed: bool) -> SymbolicDim:
-        """The user's marks come first, then the settings, then what was seen."""
-        if dim in _marks(value, "_dynamo_unbacked_indices") or dim in _marks(value, "_dynamo_strict_unbacked_indices"):
-            return SymbolicDim("unbacked", promised=dim in _marks(value, "_dynamo_strict_unbacked_indices"))
-        if dim in _marks(value, "_dynamo_dynamic_indices"):
-            return _promised(value, dim)
-        if dim in _marks(value, "_dynamo_weak_dynamic_indices"):
-            return SymbolicDim("dynamic")
-        if dim in _marks(value, "_dynamo_static_indices") or fixed:
-            return STATIC
-        if dim in self.dims.get(name, ()):
-            return SymbolicDim("dynamic")
+        """The first row that holds says what a dim is: the user's marks, then the settings, then what was seen."""
+
+        def is_marked(mark: str) -> bool:
+            return dim in _marks(value, f"_dynamo_{mark}_indices")
+
+        size, differed = value.size(dim), dim in self.dims.get(name, ())
+        for holds, origin, made in (
+            (is_marked("strict_unbacked"), "mark_unbacked", SymbolicDim("unbacked", promised=True)),
+            (is_marked("unbacked"), "mark_unbacked", SymbolicDim("unbacked")),
+            (is_marked("dynamic"), "mark_dynamic", _promised(value, dim)),
+            (is_marked("weak_dynamic"), "maybe_mark_dynamic", SymbolicDim("dynamic")),
+            (_is_listed(config.unbacked_sources, name, dim), "unbacked_sources", SymbolicDim("unbacked")),
+            (_is_listed(config.dynamic_sources, name, dim), "dynamic_sources", SymbolicDim("dynamic")),
+            (is_marked("static") or fixed, "", STATIC),
+            (str(size) in _listed(config.dynamic_values), "dynamic_values", SymbolicDim("dynamic")),
+            (differed, "automatic dynamic", SymbolicDim(_MARK_AS[config.automatic_dynamic_shapes_mark_as])),
+        ):
+            if holds:
+                self.origins[f"{name}.size()[{dim}]"] = origin
+                return made
+        if self._from_the_start():
+            self.origins[f"{name}.size()[{dim}]"] = "assume_static_by_default = False"
         varies = dim in self.strides.get(name, ())
         return SymbolicDim("duck" if self._from_the_start() else "static", stride_varies=varies)
 
-    def is_symbolic_int(self, source: Source) -> bool:
+    def is_symbolic_int(self, value: int, source: Source) -> bool:
         """Whether an int input stays symbolic. One that is no argument, or a default, stays a constant."""
         if config.specialize_int or not isinstance(root(source), LocalSource) or _is_default(source):
             return False
-        return self._from_the_start() or expression(source) in self.scalars
+        return self._is_symbolic(value, expression(source))
 
-    def is_symbolic_float(self, source: Source) -> bool:
+    def is_symbolic_float(self, value: float, source: Source) -> bool:
         """Whether a float input stays symbolic."""
-        return (
-            self.floats
-            and not config.specialize_float
-            and (self._from_the_start() or expression(source) in self.scalars)
-        )
+        return self.floats and not config.specialize_float and self._is_symbolic(value, expression(source))
+
+    def _is_symbolic(self, value: float, name: str) -> bool:
+        for holds, origin in (
+            (_is_listed(config.dynamic_sources, name) or _is_listed(config.unbacked_sources, name), "dynamic_sources"),
+            (type(value) is int and str(value) in _listed(config.dynamic_values), "dynamic_values"),
+            (name in self.scalars, "automatic dynamic"),
+            (self._from_the_start(), "assume_static_by_default = False"),
+        ):
+            if holds:
+                self.origins[name] = origin
+                return True
+        return False
 
     def _from_the_start(self) -> bool:
         return bool(self.dynamic) or (self.dynamic is None and not config.assume_static_by_default)
+
+
+_MARK_AS: dict[str, Literal["dynamic", "unbacked"]] = {"dynamic": "dynamic", "unbacked": "unbacked"}
+
+
+def _listed(setting: str) -> list[str]:
+    return [each.strip() for each in setting.split(",") if each.strip()]
+
+
+def _is_listed(setting: str, name: str, dim: int | None = None) -> bool:
+    """Whether a setting names an input: as it is, by a pattern, or with the dim behind a colon."""
+    for each in _listed(setting):
+        pattern, colon, only = each.rpartition(":")
+        if colon and only.isdecimal():
+            if dim is not None and int(only) != dim:
+                continue
+            each = pattern  # noqa: PLW2901
+        if each == name or re.match(each, name):
+            return True
+    return False
 
 
 def _promised(value: torch.Tensor, dim: int) -> SymbolicDim:

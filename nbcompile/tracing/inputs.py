@@ -27,13 +27,13 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import config, torch_internals
+from nbcompile import config, errors, torch_internals
 from nbcompile.capture.guard import ShapeGuards, TensorFacts
 from nbcompile.capture.node_meta import STACK
 from nbcompile.capture.source import ArraySource, SizeSource, Source, expression
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
-from nbcompile.record.model import StackLine
+from nbcompile.record.model import Refinement, StackLine, Symbol
 from nbcompile.tracing.dynamism import Dynamism
 
 EXAMPLE = "example_value"
@@ -62,14 +62,20 @@ class GraphInputs:
         self.shape_env = torch_internals.new_shape_env(
             config.capture_scalar_outputs or options.fullgraph,
             config.capture_dynamic_output_shape_ops or options.fullgraph,
+            self._assumed,
         )
         self.fake_mode = torch_internals.new_fake_mode(self.shape_env)
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
+        self.refinements: list[Refinement] = []
+        """What was assumed about symbols so far."""
         self.placeholders: list[tuple[torch.fx.Node, Source]] = []
         self.symbols: dict[object, torch.fx.Node] = {}
         self._sized: dict[Source, Sized] = {}
         self._last: torch.fx.Node | None = None
         self._numbers: dict[Source, torch.fx.Node] = {}
+
+    def _assumed(self, condition: object) -> None:
+        self.refinements.append(Refinement(str(condition), self.stack()))
 
     # -- new inputs ----------------------------------------------------------------------
 
@@ -155,8 +161,37 @@ class GraphInputs:
         if not self.is_symbolic():
             return None
         rows = [(self._before(each), expression(each.source), each.context) for each in self._sized.values()]
-        texts = torch_internals.shape_expressions(self.shape_env, rows)
-        return ShapeGuards(tuple(texts), tuple(self._sized)) if texts else None
+        try:
+            found = torch_internals.shape_expressions(self.shape_env, rows)
+        except Exception as error:
+            if not torch_internals.is_constraint_violation(error):
+                raise
+            told = [str(error), "", "from user code:", *errors.stack_lines(self._line_of(str(error)))]
+            raise type(error)("\n".join(told)) from None
+        if not found:
+            return None
+        texts, notes = zip(*found, strict=True)
+        lines = tuple(self._line_of(text) for text in texts)
+        return ShapeGuards(texts, tuple(self._sized), lines, tuple(map(_with_zero_one, texts, notes, lines)))
+
+    def _line_of(self, text: str) -> tuple[StackLine, ...]:
+        """The user's code that made a guard on sizes necessary: the last that asked about a symbol it mentions."""
+        names = {
+            name
+            for name, (sources, _, _) in torch_internals.symbol_facts(self.shape_env).items()
+            if any(each in text for each in sources)
+        }
+        asked = (each for each in reversed(self.refinements) if names & set(re.findall(r"\w+", each.condition)))
+        return next((each.stack for each in asked), ())
+
+    def symbol_cards(self) -> tuple[Symbol, ...]:
+        """Every symbol of the frame: where it comes from and what was assumed about it."""
+        cards = []
+        for name, (sources, hint, bounds) in torch_internals.symbol_facts(self.shape_env).items():
+            asked = tuple(each for each in self.refinements if name in re.findall(r"\w+", each.condition))
+            origins = (self.dynamism.origins[each] for each in sources if each in self.dynamism.origins)
+            cards.append(Symbol(name, sources, hint, bounds, next(origins, "" if sources else "the run"), asked))
+        return tuple(cards)
 
     def _before(self, sized: Sized) -> object:
         fake = sized.value
@@ -229,6 +264,16 @@ class GraphInputs:
     @functools.cached_property
     def _fresh_mode(self) -> Any:
         return torch_internals.new_fake_mode(self.shape_env)
+
+
+_ZERO_ONE = (
+    "sizes 0 and 1 are always constants: they broadcast and index in their own way (0/1 specialization). To avoid it, "
+    "try torch._dynamo.decorators.mark_unbacked(tensor, dim)"
+)
+
+
+def _with_zero_one(text: str, note: str, line: tuple[StackLine, ...]) -> str:
+    return _ZERO_ONE if not note and not line and text.startswith("2 <= ") else note
 
 
 def _same_sizes(left: Sequence[int | torch.SymInt], right: Sequence[int | torch.SymInt]) -> bool:

@@ -359,7 +359,7 @@ class Interpreter:
 
     def _symbolic(self, node: torch.fx.Node, example: torch.SymInt | torch.SymFloat | torch.SymBool) -> VariableTracker:
         expr = example.node.expr
-        if expr.is_number or expr.is_Boolean:
+        if not expr.free_symbols:
             kind: Any = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(example)]
             self.output.erase(node)
             return ConstantVariable(kind(example))

@@ -48,6 +48,7 @@ MARKS = (
     "_dynamo_dynamic_indices",
     "_dynamo_weak_dynamic_indices",
     "_dynamo_unbacked_indices",
+    "_dynamo_strict_unbacked_indices",
     "_dynamo_static_indices",
 )
 
@@ -284,7 +285,7 @@ class _FrameTracer:
 
         if self.interpreter.steps is not None and (page := recorder.draft()) is not None:
             page.write(steps=tuple(self.interpreter.steps))
-        return Trace(graph, settled, mutations, exit, tuple(self.interpreter.inlined))
+        return Trace(graph, settled, mutations, exit, tuple(self.interpreter.inlined), output.inputs.symbol_cards)
 
     def _guards(self) -> tuple[Guard, ...]:
         output = self.interpreter.output

@@ -100,9 +100,7 @@ def _constant(tracer: Tracer, value: object, source: Source | None) -> VariableT
             kind = GuardKind.NONE_MATCH
         elif isinstance(value, bool):
             kind = GuardKind.BOOL_MATCH
-        elif isinstance(
-            value, (enum.Enum, torch.dtype, torch.layout, torch.memory_format, types.CodeType)
-        ) or value in (..., NotImplemented):
+        elif isinstance(value, (enum.Enum, types.CodeType)) or value in (..., NotImplemented):
             kind = GuardKind.ID_MATCH
         elif isinstance(value, float) and math.isnan(value):
             kind = GuardKind.NAN_MATCH
@@ -114,8 +112,8 @@ def _is_symbolic(tracer: Tracer, value: float, source: Source) -> bool:
     dynamism = tracer.output.dynamism
     if isinstance(value, float):
         # SymPy's zero has neither sign nor type, and it has no infinities and no nan that compare as Python's.
-        return math.isfinite(value) and value != 0 and dynamism.is_symbolic_float(source)
-    return dynamism.is_symbolic_int(source) and not (
+        return math.isfinite(value) and value != 0 and dynamism.is_symbolic_float(value, source)
+    return dynamism.is_symbolic_int(value, source) and not (
         _is_fixed(tracer, source) and not config.allow_unspec_int_on_nn_module
     )
 

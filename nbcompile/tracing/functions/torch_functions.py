@@ -9,12 +9,15 @@ In torch: torch/_dynamo/variables/torch.py. Read next: library.py
 
 from __future__ import annotations
 
+import operator
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.overrides
 
+from nbcompile import torch_internals
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions.builtins import fold
 from nbcompile.tracing.functions.registry import handles, handles_named
@@ -143,7 +146,47 @@ for _symbolic_function in (torch.sym_int, torch.sym_float, torch.sym_max, torch.
     _symbolic(_symbolic_function)
 
 
-@handles(torch._check, torch._check_value, torch._check_index, torch._check_type, torch._check_is_size)
+def _joined(name: str, join: Callable[[Any, Any], Any]) -> None:
+    @handles_named("torch.fx.experimental.symbolic_shapes", name)
+    def _join(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """Joined in the graph: whether the whole holds is for the run to say."""
+        first, *others = (realise(tracer, each) for each in arguments)
+        for each in others:
+            known = first.is_constant() and each.is_constant()
+            first = fold(tracer, join, [first, each], {}) if known else tracer.apply(join, [first, each])
+        return first
+
+
+_joined("sym_and", operator.and_)
+_joined("sym_or", operator.or_)
+
+
+_SIZE_QUESTIONS = (
+    "statically_known_true", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_static_value",
+    "guard_scalar", "guard_int", "is_concrete_int", "is_concrete_bool", "is_concrete_float",
+)  # fmt: skip
+
+
+def _size_question(name: str) -> None:
+    @handles_named("torch.fx.experimental.symbolic_shapes", name)
+    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """Asked of the symbols themselves, now."""
+        (value,) = (realise(tracer, each) for each in arguments)
+        asked = value.example if isinstance(value, SymbolicVariable) else value.constant()
+        return ConstantVariable(getattr(torch_internals.symbolic_shapes(), name)(asked))
+
+
+for _name in _SIZE_QUESTIONS:
+    _size_question(_name)
+
+
+@handles(torch._check_is_size)
+def _check_is_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    size = realise(tracer, arguments[0])
+    return _check(tracer, [tracer.apply(operator.ge, [size, ConstantVariable(0)])], {})
+
+
+@handles(torch._check, torch._check_value, torch._check_index, torch._check_type)
 def _check(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition = realise(tracer, arguments[0])
     if isinstance(condition, SymbolicVariable):
@@ -249,7 +292,20 @@ for _name in ("error_on_graph_break", "patch_dynamo_config", "dont_skip_tracing"
     _setting(_name)
 
 
-@handles_named(DYNAMO, "mark_static", "maybe_mark_dynamic", "mark_static_address")
+@handles_named(DYNAMO, "mark_static")
+def _mark_static(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Inside of what is compiled: the sizes are constants from now on."""
+    tensor = realise(tracer, arguments[0])
+    if isinstance(tensor, TensorVariable):
+        dims = arguments[1:] or list(keywords.values())
+        sizes = tensor.call_method(tracer, "size", dims, {})
+        for each in [sizes] if dims else sizes.unpack(tracer):
+            if isinstance(each, SymbolicVariable):
+                each.specialise()
+    return ConstantVariable(None)
+
+
+@handles_named(DYNAMO, "maybe_mark_dynamic", "mark_static_address")
 def _mark(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(None)
 

@@ -246,7 +246,9 @@ class SymbolicVariable(VariableTracker):
         try:
             return bool(self.example)
         except Exception as error:
-            raise breaks.unsupported(breaks.DATA_DEPENDENT_JUMP, f"attempted to jump with {self.describe()}") from error
+            raise breaks.unsupported(
+                breaks.SYMBOLIC_JUMP, f"attempted to jump with {self.describe()}", expression=str(self.example)
+            ) from error
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         return ConstantVariable(self.specialise()).get_attribute(tracer, name)

@@ -1,0 +1,56 @@
+"""How often a function is compiled, call by call, and why: for the sections about guards and dynamic shapes."""
+
+import copy
+
+import torch
+
+import nbcompile
+from tests.behaviour.support import same, watch
+
+
+def counts(function, calls, **options):
+    """How many graphs there are after each call; every result is compared with eager's.
+
+    A call is a tuple of arguments, or one argument that is no tuple.
+    """
+    nbcompile.reset()
+    watched = watch(function, **options)
+    return counted(watched, calls)
+
+
+def counted(watched, calls):
+    """The same for a function that is watched already."""
+    found = []
+    for call in calls:
+        arguments = call if isinstance(call, tuple) else (call,)
+        same(watched(*arguments), plain(watched)(*copied(arguments)))
+        found.append(len(watched.backend))
+    return found
+
+
+def plain(watched):
+    return getattr(watched.function, nbcompile.api.ORIGINAL, None) or watched.function._orig_mod
+
+
+def copied(arguments):
+    memo = {}
+    return tuple(each if isinstance(each, torch.Tensor) else copy.deepcopy(each, memo) for each in arguments)
+
+
+def reasons(watched):
+    """For each recompilation the reasons of the entries that refused, newest entry first."""
+    return [[each.reason for each in frame.failed_guards] for frame in watched.record.frames if frame.failed_guards]
+
+
+def guards(watched, index=-1):
+    """The guards of one compiled frame as they are checked, without those on the state of the process."""
+    return [each.condition for each in watched.frames[index].guards if each.source or "L[" in each.condition]
+
+
+def kinds(watched, index=-1):
+    return [each.kind for each in watched.frames[index].guards]
+
+
+def ones(*sizes):
+    """One call for each size."""
+    return [torch.ones(each) for each in sizes]

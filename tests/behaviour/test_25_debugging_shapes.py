@@ -1,0 +1,60 @@
+"""Section 25: reading what was specialised (DT)."""
+
+import pytest
+import torch
+from torch._dynamo.decorators import mark_unbacked
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+import nbcompile
+from tests.behaviour.counting import guards
+from tests.behaviour.support import same, watch
+
+
+def marked(size):
+    tensor = torch.ones(size)
+    torch._dynamo.mark_dynamic(tensor, 0)
+    return tensor
+
+
+def test_DT_1_one_marked_one_static():
+    """x marked, y static, x * y: a constraint violation with the line that specialised."""
+    with pytest.raises(ConstraintViolationError, match=r"return x \* y"):
+        nbcompile.compile(product, backend="eager")(marked(5), torch.ones(5))
+
+
+def product(x, y):
+    return x * y
+
+
+def test_DT_2_two_marked_and_a_branch():
+    """Both marked and x.shape[0] < 10: that they are equal, and the range."""
+
+    def f(x, y):
+        z = x * y
+        return z + 1 if x.shape[0] < 10 else z
+
+    compiled = watch(f)
+    compiled(marked(5), marked(5))
+    found = " and ".join(guards(compiled))
+    assert "L['y'].size()[0] == L['x'].size()[0]" in found
+    assert "2 <= L['x'].size()[0] <= 9" in found
+
+
+def test_DT_3_unbacked_with_a_check():
+    """Unbacked, with torch._check(x.shape[0] < 10): 0 and 1 are allowed, 12 is refused."""
+
+    def f(x):
+        torch._check(x.shape[0] < 10)
+        return x + 1
+
+    def unbacked(size):
+        tensor = torch.ones(size)
+        mark_unbacked(tensor, 0)
+        return tensor
+
+    compiled = watch(f)
+    for size in (5, 0, 1):
+        same(compiled(unbacked(size)), torch.ones(size) + 1)
+    assert len(compiled.backend) == 1
+    with pytest.raises(Exception):
+        compiled(unbacked(12))
