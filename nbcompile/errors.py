@@ -104,6 +104,17 @@ class TorchRuntimeError(NbcompileError):
         self.inner_exception = inner
 
 
+class UncapturedHigherOrderOpError(NbcompileError):
+    """An operator over functions (torch.cond and its like) whose function cannot be traced whole."""
+
+    def __init__(self, text: str, stack: tuple[StackLine, ...]) -> None:
+        head = (
+            "This higher order operator doesn't work unless it is captured completely with torch.compile. "
+            "Got graph break/error:"
+        )
+        super().__init__("\n".join([head, "", text, "", "from user code:", *stack_lines(stack)]))
+
+
 class ForbiddenCallable(NbcompileError, AssertionError):
     """The traced code calls what the user (or torch) forbade with ``torch._dynamo.forbid_in_graph``."""
 

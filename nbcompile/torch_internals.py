@@ -238,6 +238,20 @@ def free_symbols(value: object) -> set[Any]:
     return set(symbolic_shapes().free_symbols(value))
 
 
+def symbols_in_order(value: object) -> list[Any]:
+    """The symbols of a tensor's sizes, strides and offset (or of a symbolic number), in the order of mention."""
+    if isinstance(value, torch.Tensor):
+        strided = (*value.stride(), value.storage_offset()) if value.layout is torch.strided else ()
+        numbers: tuple[object, ...] = (*value.shape, *strided)
+    else:
+        numbers = (value,)
+    found: dict[Any, None] = {}
+    for number in numbers:
+        if isinstance(number, torch.SymInt):
+            found.update(dict.fromkeys(sorted(number.node.expr.free_symbols, key=str)))
+    return list(found)
+
+
 def own_symbol(value: object) -> Any:
     """The symbol that a symbolic input was made as, also where it turned out to equal something else."""
     return value.node._expr if isinstance(value, (torch.SymInt, torch.SymFloat)) else None

@@ -335,6 +335,33 @@ TOLIST = _kind(
     "`tolist()` of a tensor that holds no integers is not traced.",
     "Call `tolist()` on tensors of int8, int16, int32 or int64.",
 )  # fmt: skip
+BODY_EFFECT = _kind(
+    "NB0050", "GB0170", "HOP: Unsafe side effect",
+    "A function that is given to {name} changes what exists outside of it ({changed}). It may run never, once or "
+    "several times, so that such a change has no place in the graph.",
+    "Return the value from the function instead, and change the object outside.",
+)  # fmt: skip
+BODY_LEAK = _kind(
+    "NB0051", "", "Value of a closed body",
+    "The value `{name}` was made inside of a function given to an operator, and is used outside of it.",
+    "Return the value from the function.",
+)  # fmt: skip
+BODY_WRITES = _kind(
+    "NB0052", "GB0239", "Encountered input mutation during higher order op tracing",
+    "The functions that are given to {name} must not write to their inputs.",
+    "Use an operator that makes a new tensor.",
+)  # fmt: skip
+BODY_ALIAS = _kind(
+    "NB0053", "GB0040", "Encountered aliasing during higher order op tracing",
+    "What the functions given to {name} take and return must not share memory.",
+    "Return `input.clone()` in place of `input`.",
+)  # fmt: skip
+BODY_MISUSE = _kind(
+    "NB0054", "", "Improper use of a higher order operator", "{name}: {problem}", USER_ERROR,
+)  # fmt: skip
+AUTOGRAD_FUNCTION = _kind(
+    "NB0055", "", "Unsupported torch.autograd.Function", "{problem}", SUPPORTABLE,
+)  # fmt: skip
 DEEPCOPY = _kind(
     "NB0035",
     "GB4198",

@@ -21,7 +21,14 @@ from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.functions import families, library, registry, torch_functions  # noqa: F401  (fills the tables)
+from nbcompile.tracing.functions import (  # noqa: F401  (fills the tables)
+    autograd,
+    families,
+    higher_order,
+    library,
+    registry,
+    torch_functions,
+)
 from nbcompile.tracing.functions.builtins import fold
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts

@@ -56,7 +56,9 @@ class Sized:
 class GraphInputs:
     """The placeholders of one graph, in order, and the symbols that they bind."""
 
-    def __init__(self, graph: torch.fx.Graph, options: Options, dynamism: Dynamism) -> None:
+    def __init__(
+        self, graph: torch.fx.Graph, symbols: dict[object, torch.fx.Node], options: Options, dynamism: Dynamism
+    ) -> None:
         self.graph = graph
         self.dynamism = dynamism
         self.shape_env = torch_internals.new_shape_env(
@@ -69,7 +71,7 @@ class GraphInputs:
         self.refinements: list[Refinement] = []
         """What was assumed about symbols so far."""
         self.placeholders: list[tuple[torch.fx.Node, Source]] = []
-        self.symbols: dict[object, torch.fx.Node] = {}
+        self.symbols = symbols
         self._sized: dict[Source, Sized] = {}
         self._last: torch.fx.Node | None = None
         self._numbers: dict[Source, torch.fx.Node] = {}

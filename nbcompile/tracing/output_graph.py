@@ -11,8 +11,10 @@ In torch: torch/_dynamo/output_graph.py. Read next: nbcompile/tracing/translator
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -27,8 +29,10 @@ from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine
 from nbcompile.tracing import breaks
+from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.dynamism import Dynamism
-from nbcompile.tracing.inputs import EXAMPLE, GraphInputs
+from nbcompile.tracing.inputs import GraphInputs
+from nbcompile.tracing.variables.base import VariableTracker
 
 
 class OutputGraph:
@@ -38,8 +42,11 @@ class OutputGraph:
         self.frame = frame
         self.options = options
         self.dynamism = dynamism
-        self.graph = torch.fx.Graph()
-        self.inputs = GraphInputs(self.graph, options, dynamism)
+        symbols: dict[object, torch.fx.Node] = {}
+        self.root = self.body = Body(None, symbols, may_change=True)
+        self.modules: dict[str, torch.fx.GraphModule] = {}
+        """The bodies that operators of the graph are given, by name."""
+        self.inputs = GraphInputs(self.root.graph, symbols, options, dynamism)
         self.shape_env = self.inputs.shape_env
         self.fake_mode = self.inputs.fake_mode
         self.errors_on_break = False
@@ -49,6 +56,44 @@ class OutputGraph:
         self.began_with_grad = torch.is_grad_enabled()
         self.modes: list[object] = []
         """Inference modes that are entered right now."""
+
+    @property
+    def graph(self) -> torch.fx.Graph:
+        """The graph that grows right now."""
+        return self.body.graph
+
+    # -- bodies --------------------------------------------------------------------------
+
+    @contextmanager
+    def inside(self, body: Body) -> Iterator[Body]:
+        """What is traced from here on belongs to a body."""
+        around, self.body = self.body, body
+        try:
+            yield body
+        finally:
+            self.body = around
+
+    def new_body(self, parent: Body | None = None, *, may_change: bool = False) -> Body:
+        """The body of a function that an operator is given."""
+        return Body(parent or self.body, self.inputs.symbols, may_change=may_change)
+
+    def may_change(self, owner: VariableTracker | None) -> None:
+        """Break if the body that is being traced changes what exists outside of it (None: a global)."""
+        body: Body | None = self.body
+        while body is not None and (owner is None or body.is_outside(owner)):
+            if not body.may_change:
+                changed = "a global" if owner is None else owner.describe()
+                raise breaks.unsupported(breaks.BODY_EFFECT, changed, name="an operator", changed=changed)
+            body = body.parent
+
+    def install(self, name: str, body: Body) -> torch.fx.Node:
+        """A finished body as an attribute of the graph, ``name_0``, and the node that reads it."""
+        name = next(each for number in itertools.count() if (each := f"{name}_{number}") not in self.modules)
+        self.modules[name] = torch.fx.GraphModule(self.modules, body.graph)
+        node = self.graph.get_attr(name)
+        node.meta[EXAMPLE] = self.modules[name]
+        node.meta[STACK] = self.stack()
+        return node
 
     # -- guards --------------------------------------------------------------------------
 
@@ -62,19 +107,31 @@ class OutputGraph:
     def number_of(self, tensor: torch.fx.Node) -> torch.fx.Node:
         """The node that reads the number of a float input: one for each."""
         known = next((user for user in tensor.users if user.target == "item"), None)
-        return known if known is not None else self.apply("call_method", "item", (tensor,), {})
+        if known is not None:
+            return known
+        with self.inside(self.root):
+            return self.apply("call_method", "item", (tensor,), {})
 
     # -- nodes ---------------------------------------------------------------------------
 
     def apply(
-        self, op: str, target: str | Callable[..., object], arguments: Sequence[Any], keywords: Mapping[str, Any]
+        self,
+        op: str,
+        target: str | Callable[..., object],
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        example: object = None,
     ) -> torch.fx.Node:
-        """Add an operator and run it on the fake values."""
+        """Add an operator and run it on the fake values (or take its result as known)."""
+        if self.body is not self.root:
+            arguments, keywords = torch.fx.map_arg((tuple(arguments), dict(keywords)), self.body.lift)
         node = self.graph.create_node(op, target, tuple(arguments), dict(keywords))
         node.meta[STACK] = self.stack()
         node.meta["stack_trace"] = stack_text(node.meta[STACK])
         try:
-            node.meta[EXAMPLE] = example = self._run(op, target, arguments, keywords)
+            if example is None:
+                example = self._run(op, target, arguments, keywords)
+            node.meta[EXAMPLE] = example
             torch_internals.note_unbacked_symbols(self.shape_env, node, example)
         except BaseException:
             self.graph.erase_node(node)
@@ -124,7 +181,7 @@ class OutputGraph:
 
     def erase(self, node: torch.fx.Node) -> None:
         """Drop a node whose result turned out to be a constant."""
-        self.graph.erase_node(node)
+        node.graph.erase_node(node)
 
     def has_operators(self) -> bool:
         """Whether there is anything to compile."""
@@ -193,11 +250,11 @@ class OutputGraph:
         self.graph.output(tuple(outputs))
         symbolic = self._is_symbolic()
         if symbolic:
-            draft = torch.fx.GraphModule(torch.nn.Module(), self.graph)
+            draft = torch.fx.GraphModule(self.modules, self.graph)
             torch_internals.insert_runtime_asserts(draft, self.shape_env, name)
         self._drop_unused_numbers()
         self.inputs.drop_unused()
-        module = torch.fx.GraphModule(torch.nn.Module(), self.graph)
+        module = torch.fx.GraphModule(self.modules, self.graph)
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 
     def _is_symbolic(self) -> bool:

@@ -19,6 +19,8 @@ from nbcompile.capture.source import Source
 from nbcompile.record.model import StackLine
 
 if TYPE_CHECKING:
+    import torch.fx
+
     from nbcompile.tracing.output_graph import OutputGraph
     from nbcompile.tracing.side_effects import SideEffects
     from nbcompile.tracing.variables.base import VariableTracker
@@ -83,6 +85,9 @@ class Tracer(Protocol):
         keywords: Mapping[str, VariableTracker] | None = None,
     ) -> VariableTracker:
         """A node ``call_function`` of the graph and the tracker of its result."""
+
+    def result(self, node: torch.fx.Node) -> VariableTracker:
+        """The tracker of what a node computes."""
 
     def apply_method(
         self, name: str, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker] | None = None

@@ -65,6 +65,7 @@ class Reconstruction:
 
     def graph_output(self, node: torch.fx.Node) -> Recipe:
         """The value of a node, as an output of the graph."""
+        self.tracer.output.root.lift(node)  # what was made inside of a body stays there
         if node not in self.outputs:
             self.outputs.append(node)
         return GraphOutput(self.outputs.index(node))

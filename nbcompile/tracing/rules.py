@@ -14,6 +14,8 @@ In torch: torch/_dynamo/trace_rules.py. Read next: nbcompile/tracing/wrapping.py
 from __future__ import annotations
 
 import functools
+import importlib
+import operator
 import os
 import sys
 import sysconfig
@@ -61,6 +63,12 @@ TRACED_TORCH = tuple(
         "return_types.py",
         "types.py",
         "_functorch/functional_call.py",
+        "_functorch/apis.py",
+        "_functorch/vmap.py",
+        "_functorch/eager_transforms.py",
+        "_functorch/utils.py",
+        "_functorch/batch_norm_replacement.py",
+        "autograd/forward_ad.py",
         "backends/mha/",
         "nn/utils/_named_member_accessor.py",
         "_higher_order_ops/",
@@ -129,8 +137,38 @@ _NOT_OPERATORS = frozenset(
 )
 
 
+# Steps of torch.func's transforms. They change the state of the process, so that they stay in the graph whatever
+# they return.
+TRANSFORM_STEPS: dict[str, tuple[str, ...]] = {
+    "torch._functorch.predispatch": (
+        "_add_batch_dim", "_remove_batch_dim", "_vmap_increment_nesting", "_vmap_decrement_nesting", "_unwrap_for_grad",
+        "_make_dual", "_unpack_dual", "_enter_dual_level", "_exit_dual_level", "_jvp_increment_nesting",
+        "_jvp_decrement_nesting", "lazy_load_decompositions",
+    ),
+    "torch._functorch.eager_transforms": ("_autograd_grad", "_set_tensor_requires_grad"),
+    "torch._C._functorch": (
+        "_wrap_for_grad", "_grad_increment_nesting", "_grad_decrement_nesting", "set_inplace_requires_grad_allowed",
+        "_unwrap_batched",
+    ),
+    "torch._C._autograd": ("_saved_tensors_hooks_disable", "_saved_tensors_hooks_enable"),
+    "torch._C": ("_set_fwd_grad_enabled",),
+}  # fmt: skip
+
+
+@functools.cache
+def transform_steps() -> frozenset[object]:
+    """The functions themselves."""
+    modules = {name: importlib.import_module(name) for name in TRANSFORM_STEPS if not name.startswith("torch._C.")}
+    found = []
+    for name, steps in TRANSFORM_STEPS.items():
+        owner = modules.get(name) or operator.attrgetter(name.removeprefix("torch."))(torch)
+        found += [getattr(owner, step) for step in steps if hasattr(owner, step)]
+    return frozenset(found)
+
+
 def operators() -> Iterator[Callable[..., object]]:
     """Torch's own functions that become nodes."""
+    yield from transform_steps()  # type: ignore[misc]
     namespaces: tuple[Any, ...] = (
         torch,
         torch.nn.functional,
@@ -149,6 +187,8 @@ def operators() -> Iterator[Callable[..., object]]:
             if name in _NOT_OPERATORS or not callable(value) or isinstance(value, (type, types.ModuleType)):
                 continue
             if name.startswith("_") and isinstance(value, types.FunctionType):  # helpers of the public functions
+                continue
+            if str(getattr(value, "__module__", "")).startswith("torch._higher_order_ops"):
                 continue
             yield value
 

@@ -132,6 +132,7 @@ class SideEffects:
         self._change(tracer, owner).items = True
 
     def _change(self, tracer: Tracer, owner: VariableTracker) -> Change:
+        tracer.output.may_change(owner)
         self.noted += 1
         change = self.changes_by_tracker.get(id(owner.identity()))
         if change is None:
@@ -142,6 +143,7 @@ class SideEffects:
 
     def store_global(self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None) -> None:
         """``global name; name = value``."""
+        tracer.output.may_change(None)
         self.noted += 1
         key = (id(scope), name)
         if key in self.globals:

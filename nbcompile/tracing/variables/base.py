@@ -14,7 +14,7 @@ In torch: torch/_dynamo/variables/base.py. Read next: constant.py, tensor.py
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import Source
@@ -32,6 +32,15 @@ class VariableTracker:
     """Stands for one value; the base class answers "this is not traced" to everything."""
 
     source: Source | None = None
+    births = 0
+    """How many trackers were made so far."""
+    born: int
+
+    def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
+        made = super().__new__(cls)
+        made.born = VariableTracker.births
+        VariableTracker.births += 1
+        return made
 
     def python_type(self) -> type:
         """The class of the value."""
@@ -130,6 +139,10 @@ class VariableTracker:
     def truth(self, tracer: Tracer) -> bool:
         """``bool(value)``."""
         return True
+
+    def is_made_here(self) -> bool:
+        """Whether the traced code made the value: nothing outside knows it."""
+        return self.source is None and self.identity() is self
 
     def identity(self) -> object:
         """What it is the same as: changes are noted under it. Several trackers may stand for one class."""

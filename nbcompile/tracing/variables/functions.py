@@ -54,6 +54,9 @@ class CellVariable(VariableTracker):
     def describe(self) -> str:
         return f"CellVariable({self.name})"
 
+    def is_made_here(self) -> bool:
+        return self.cell is None
+
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "cell_contents":
             if self.content is None:

@@ -65,6 +65,9 @@ class ObjectVariable(VariableTracker):
         """Whether the traced code made it."""
         return self.value is MISSING
 
+    def is_made_here(self) -> bool:
+        return self.is_new()
+
     def hash_key(self) -> Hashable:
         if getattr(self.cls, "__hash__", None) in (object.__hash__, torch.nn.Module.__hash__):
             return ("object", id(self.value) if not self.is_new() else id(self))

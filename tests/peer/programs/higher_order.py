@@ -1,0 +1,389 @@
+"""Operators over functions: torch.cond and its like, torch.func, pytrees."""
+
+import torch
+import torch.utils._pytree as pytree
+from torch import nn
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
+
+from tests.peer.program import program
+
+ones, arange = torch.ones, torch.arange
+
+
+@program()
+def cond_on_a_tensor():
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,)) * 2
+
+    return f, [(ones(3),), (-ones(3),)]
+
+
+@program()
+def cond_with_closures():
+    weight = torch.full((3,), 2.0)
+
+    def f(x, y):
+        z = x + 1
+
+        def true_fn(a):
+            return a * z + y, a - weight
+
+        def false_fn(a):
+            return a - z, a * y
+
+        one, two = torch.cond(x.sum() > 0, true_fn, false_fn, (x,))
+        return one + two
+
+    return f, [(ones(3), ones(3)), (-ones(3), ones(3))]
+
+
+@program()
+def cond_on_a_constant():
+    def f(x, flag):
+        return torch.cond(flag, lambda a: a.sin(), lambda a: a.cos(), (x,))
+
+    return f, [(ones(3), True), (ones(3), False)]
+
+
+@program()
+def cond_on_a_size():
+    def f(x):
+        return torch.cond(x.shape[0] > 4, lambda a: a.sin(), lambda a: a.cos(), (x,))
+
+    return f, [(ones(3),), (ones(6),), (ones(2),)]
+
+
+@program()
+def cond_with_modules():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(3, 3)
+            self.b = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, self.a, self.b, (x,))
+
+    return Net(), [(ones(2, 3),), (-ones(2, 3),)]
+
+
+@program()
+def cond_with_a_pytree():
+    def f(x):
+        out = torch.cond(x.sum() > 0, lambda a: {"p": a.sin(), "q": (a, 1)[0] + 1}, lambda a: {"p": a.cos(), "q": a - 1}, (x,))
+        return out["p"] + out["q"]
+
+    return f, [(ones(3),), (-ones(3),)]
+
+
+@program()
+def nested_cond():
+    def f(x):
+        def inner(a):
+            return torch.cond(a[0] > 1, lambda b: b + 1, lambda b: b - x, (a,))
+
+        return torch.cond(x.sum() > 0, inner, lambda a: a.cos(), (x,))
+
+    return f, [(ones(3),), (ones(3) * 2,), (-ones(3),)]
+
+
+@program()
+def cond_with_a_side_effect():
+    seen = []
+
+    def f(x):
+        def true_fn(a):
+            seen.append(1)
+            return a.sin()
+
+        return torch.cond(x.sum() > 0, true_fn, lambda a: a.cos(), (x,))
+
+    return f, [(ones(3),)]
+
+
+@program()
+def cond_with_mismatched_branches():
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda a: (a.sin(), a), lambda a: a.cos(), (x,))
+
+    return f, [(ones(3),)]
+
+
+@program()
+def while_loop():
+    def f(x):
+        def test(i, a):
+            return i < 3
+
+        def body(i, a):
+            return i + 1, a * 2
+
+        return torch.while_loop(test, body, (torch.tensor(0), x))
+
+    return f, [(ones(3),)]
+
+
+@program()
+def while_loop_with_a_free_variable():
+    weight = torch.full((3,), 1.5)
+
+    def f(x, limit):
+        return torch._higher_order_ops.while_loop(lambda a: a.sum() < limit, lambda a: (a * weight,), (x,))
+
+    return f, [(ones(3), torch.tensor(9.0))]
+
+
+@program()
+def map_operator():
+    def f(xs, y):
+        return torch._higher_order_ops.map(lambda a, b: a.sin() + b, xs, y)
+
+    return f, [(arange(6.0).reshape(2, 3), ones(3))]
+
+
+@program()
+def scan_operator():
+    def f(init, xs):
+        def step(carry, x):
+            new = carry * 0.5 + x
+            return new, new.clone()
+
+        return torch._higher_order_ops.scan(step, init, xs, dim=0)
+
+    return f, [(torch.zeros(3), arange(6.0).reshape(2, 3))]
+
+
+@program()
+def associative_scan_operator():
+    def f(xs):
+        return torch._higher_order_ops.associative_scan(lambda a, b: a + b, xs, dim=0, combine_mode="generic")
+
+    return f, [(arange(6.0).reshape(2, 3),)]
+
+
+# -- torch.func ------------------------------------------------------------------------------
+
+
+@program()
+def vmap_of_a_function():
+    def f(x, y):
+        return vmap(lambda a, b: a.sin() @ b)(x, y)
+
+    return f, [(arange(6.0).reshape(2, 3), ones(2, 3))]
+
+
+@program()
+def vmap_with_dims():
+    def f(x, y):
+        return vmap(lambda a, b: a + b, in_dims=(1, None), out_dims=1)(x, y)
+
+    return f, [(arange(6.0).reshape(2, 3), ones(2))]
+
+
+@program()
+def vmap_nested():
+    def f(x, y):
+        return vmap(lambda a: vmap(lambda b: (a * b).sum())(y))(x)
+
+    return f, [(arange(6.0).reshape(2, 3), ones(4, 3))]
+
+
+@program()
+def grad_of_a_function():
+    def f(x):
+        return grad(lambda a: (a.sin() ** 2).sum())(x)
+
+    return f, [(arange(3.0),)]
+
+
+@program()
+def grad_with_aux_and_argnums():
+    def loss(w, x):
+        y = (w * x).sum()
+        return y, y.detach()
+
+    def f(w, x):
+        g, aux = grad(loss, argnums=(0, 1), has_aux=True)(w, x)
+        return g, aux
+
+    return f, [(arange(3.0), ones(3))]
+
+
+@program()
+def grad_and_value_of_a_function():
+    def f(x):
+        return grad_and_value(lambda a: a.pow(3).sum())(x)
+
+    return f, [(arange(3.0),)]
+
+
+@program()
+def per_sample_gradients():
+    net = nn.Linear(3, 1)
+    params = {k: v.detach() for k, v in net.named_parameters()}
+
+    def loss(p, x, y):
+        return ((functional_call(net, p, (x.unsqueeze(0),)) - y) ** 2).sum()
+
+    def f(p, xs, ys):
+        return vmap(grad(loss), in_dims=(None, 0, 0))(p, xs, ys)
+
+    return f, [(params, ones(4, 3), ones(4, 1))]
+
+
+@program()
+def functional_call_of_a_module():
+    net = nn.Linear(3, 2)
+
+    def f(params, x):
+        return functional_call(net, params, (x,)) * 2
+
+    return f, [({"weight": ones(2, 3), "bias": ones(2)}, ones(1, 3))]
+
+
+@program()
+def functional_call_with_keywords():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(3, 2)
+            self.register_buffer("shift", ones(2))
+
+        def forward(self, x, *, k=1):
+            return self.inner(x) * k + self.shift
+
+    net = Net()
+
+    def f(params, x):
+        return functional_call(net, params, x, {"k": 2}) + net(x)
+
+    return f, [({"inner.weight": ones(2, 3), "shift": ones(2) * 3}, ones(1, 3))]
+
+
+@program()
+def ensemble_of_modules():
+    nets = [nn.Linear(3, 2) for _ in range(3)]
+    params, buffers = stack_module_state(nets)
+    params = {k: v.detach() for k, v in params.items()}
+    base = nets[0]
+
+    def f(params, x):
+        return vmap(lambda p, a: functional_call(base, p, (a,)), in_dims=(0, None))(params, x)
+
+    return f, [(params, ones(1, 3))]
+
+
+@program()
+def vjp_of_a_function():
+    def f(x, v):
+        out, pull = vjp(lambda a: a.sin() * 2, x)
+        return out, pull(v)[0]
+
+    return f, [(arange(3.0), ones(3))]
+
+
+@program()
+def jvp_of_a_function():
+    def f(x, v):
+        return jvp(lambda a: a.sin() * 2, (x,), (v,))
+
+    return f, [(arange(3.0), ones(3))]
+
+
+@program()
+def jacobians():
+    def g(a):
+        return a.sin() * a.sum()
+
+    def f(x):
+        return jacrev(g)(x), jacfwd(g)(x)
+
+    return f, [(arange(3.0),)]
+
+
+@program()
+def hessian_of_a_function():
+    def f(x):
+        return hessian(lambda a: (a**3).sum())(x)
+
+    return f, [(arange(3.0),)]
+
+
+@program()
+def vmap_breaks():
+    def f(x):
+        def g(a):
+            torch._dynamo.graph_break()
+            return a.sin()
+
+        return vmap(g)(x) + 1
+
+    return f, [(ones(2, 3),)]
+
+
+@program()
+def grad_with_a_closure():
+    def f(x, y):
+        return grad(lambda a: (a * y).sum())(x) + y
+
+    return f, [(arange(3.0), ones(3).requires_grad_())]
+
+
+@program()
+def vmap_with_randomness():
+    def f(x):
+        return vmap(lambda a: a + torch.rand(3), randomness="different")(x)
+
+    return f, [(ones(2, 3),)]
+
+
+# -- pytrees ---------------------------------------------------------------------------------
+
+
+@program()
+def tree_map_over_containers():
+    def f(tree):
+        return pytree.tree_map(lambda t: t * 2, tree)
+
+    return f, [({"a": ones(2), "b": [ones(3), (ones(1), 3)]},)]
+
+
+@program()
+def tree_flatten_and_unflatten():
+    def f(tree):
+        leaves, spec = pytree.tree_flatten(tree)
+        return pytree.tree_unflatten([leaf + 1 for leaf in leaves], spec), len(leaves)
+
+    return f, [([ones(2), {"k": ones(3)}],)]
+
+
+@program()
+def tree_leaves_and_map_only():
+    def f(tree):
+        total = sum(leaf.sum() for leaf in pytree.tree_leaves(tree))
+        return pytree.tree_map_only(torch.Tensor, lambda t: t + total, tree)
+
+    return f, [([ones(2), {"k": ones(3), "n": "text"}],)]
+
+
+@program()
+def registered_pytree_node():
+    class Pair:
+        def __init__(self, left, right):
+            self.left, self.right = left, right
+
+    pytree.register_pytree_node(Pair, lambda p: ([p.left, p.right], None), lambda children, _: Pair(*children))
+
+    def f(x, y):
+        doubled = pytree.tree_map(lambda t: t * 2, Pair(x, [y]))
+        return doubled.left + doubled.right[0]
+
+    return f, [(ones(2), ones(2))]
+
+
+@program()
+def tree_map_with_several_trees():
+    def f(a, b):
+        return pytree.tree_map(lambda x, y: x * y, a, b), pytree.tree_any(lambda t: t is None, a)
+
+    return f, [([ones(2), ones(3)], [ones(2) * 2, ones(3)])]
