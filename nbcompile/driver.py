@@ -54,6 +54,8 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     """
     if user_modes():
         return SkipFrame("a torch function mode is active", code_wide=False)
+    if torch_internals.in_transform():
+        return SkipFrame("a transform of torch.func is active", code_wide=False)
     failed = cache.failures(frame.code, frame.scope(), key)
     limit = cache.limit_reached(frame, options.recompile_limit)
     if limit is not None:

@@ -9,6 +9,7 @@ In torch: nothing; each name's own file says what it is.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import traceback
@@ -360,3 +361,44 @@ def shape_guard_names() -> dict[str, Any]:
 def function_modes() -> list[object]:
     """The torch function modes that are active, outermost first (there is no public way to ask)."""
     return list(torch.overrides._get_current_function_mode_stack())
+
+
+# torch.func's transforms are a stack of levels in C++; what steps of them were traced before a trace was given up
+# must not stay.
+
+
+def in_transform() -> bool:
+    """Whether the process is inside of vmap, grad or another transform of torch.func."""
+    return bool(torch._C._functorch.get_dynamic_layer_stack_depth())
+
+
+def transform_state() -> tuple[Any, ...]:
+    """How deep the process is inside of torch.func's transforms, and what they switched off."""
+    return (
+        torch._C._functorch.get_dynamic_layer_stack_depth(),
+        torch._C._functorch.get_inplace_requires_grad_allowed(),
+        torch._C._autograd._saved_tensors_hooks_get_disabled_error_message(),
+        torch._C._is_fwd_grad_enabled(),
+        torch.autograd.forward_ad._current_level,
+    )
+
+
+def restore_transforms(state: tuple[Any, ...]) -> None:
+    """Leave the transforms that were entered since."""
+    depth, in_place, hooks_error, forward_mode, level = state
+    if level < 0:
+        _leave_dual_level()
+    if state == transform_state():
+        return
+    torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+    torch._C._functorch.set_inplace_requires_grad_allowed(in_place)
+    if hooks_error is None:
+        torch._C._autograd._saved_tensors_hooks_enable()
+    torch._C._set_fwd_grad_enabled(forward_mode)
+
+
+def _leave_dual_level() -> None:
+    """There is at most one level of forward-mode AD; whether it is entered, only entering it tells."""
+    with contextlib.suppress(RuntimeError):
+        torch._C._enter_dual_level()
+    torch._C._exit_dual_level(level=0)

@@ -212,6 +212,8 @@ class _Lowering:
             return self._number(node, predicted)
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
         args, kwargs = _plain(args), _plain(kwargs)
+        if predicted is None and isinstance(node.target, torch._ops.HigherOrderOperator):
+            raise UnsupportedGraph(f"what {node.target} gives is only known when it runs")
         if node.target is operator.getitem:
             return args[0][args[1]]
         if node.target in _NOTHING_TO_DO:

@@ -353,7 +353,7 @@ class Interpreter:
                 return ConstantVariable(None)
             case tuple() | list():
                 return self._items(node, example)
-        if node.target not in ANSWERS:
+        if node.target not in ANSWERS and node.target not in rules.transform_steps():
             self.output.erase(node)
         return self.constant_or_wrap(example)
 

@@ -28,7 +28,7 @@ from nbcompile.capture.source import Source
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine
-from nbcompile.tracing import breaks
+from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.inputs import GraphInputs
@@ -258,7 +258,8 @@ class OutputGraph:
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 
     def _is_symbolic(self) -> bool:
-        return bool(self.inputs.is_symbolic() or self.shape_env.deferred_runtime_asserts) or any(
+        # A loop's results get symbols below the captured graph, too.
+        return bool(self.inputs.is_symbolic() or self.shape_env.deferred_runtime_asserts or self.modules) or any(
             "unbacked_bindings" in node.meta for node in self.graph.nodes
         )
 
@@ -286,6 +287,8 @@ class OutputGraph:
 
 
 def _only_computes_a_number(node: torch.fx.Node) -> bool:
+    if node.target in rules.transform_steps():
+        return False
     if node.target is operator.getitem or torch_internals.is_size_accessor(node):
         return True
     numbers = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)

@@ -69,6 +69,7 @@ TRACED_TORCH = tuple(
         "_functorch/utils.py",
         "_functorch/batch_norm_replacement.py",
         "autograd/forward_ad.py",
+        "autograd/graph.py",
         "backends/mha/",
         "nn/utils/_named_member_accessor.py",
         "_higher_order_ops/",
@@ -146,6 +147,7 @@ TRANSFORM_STEPS: dict[str, tuple[str, ...]] = {
         "_jvp_decrement_nesting", "lazy_load_decompositions",
     ),
     "torch._functorch.eager_transforms": ("_autograd_grad", "_set_tensor_requires_grad"),
+    "torch.autograd.forward_ad": ("_maybe_load_decompositions",),
     "torch._C._functorch": (
         "_wrap_for_grad", "_grad_increment_nesting", "_grad_decrement_nesting", "set_inplace_requires_grad_allowed",
         "_unwrap_batched",

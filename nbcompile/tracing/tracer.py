@@ -100,6 +100,7 @@ def _state_of_torch_kept() -> Iterator[None]:
     enabled = {kind: torch.is_autocast_enabled(kind) for kind in kinds}
     dtypes = {kind: torch.get_autocast_dtype(kind) for kind in kinds}
     cache = torch.is_autocast_cache_enabled()
+    transforms = torch_internals.transform_state()
     try:
         with config.patch({name: getattr(config, name) for name in config.__annotations__}):
             yield
@@ -109,6 +110,7 @@ def _state_of_torch_kept() -> Iterator[None]:
             torch.set_autocast_enabled(kind, enabled[kind])
             torch.set_autocast_dtype(kind, dtypes[kind])
         torch.set_autocast_cache_enabled(cache)
+        torch_internals.restore_transforms(transforms)
 
 
 class _FrameTracer:
@@ -190,8 +192,10 @@ class _FrameTracer:
     def _obstacle(self, error: breaks.Unsupported) -> breaks.Unsupported | None:
         """Why nothing can resume after the current instruction."""
         top = self.top
-        if self.interpreter.generic_contexts:
-            active = ", ".join(each.describe() for each in self.interpreter.generic_contexts)
+        entered = [each.manager for each in top.contexts]
+        generic = [each for each in self.interpreter.generic_contexts if each in entered]
+        if generic:  # those of a callee are entered again when Python calls it
+            active = ", ".join(each.describe() for each in generic)
             return self._after(
                 error, breaks.unsupported(breaks.CONTEXT, f"Active generic context managers: [{active}]")
             )

@@ -227,4 +227,28 @@ KNOWN: dict[tuple[str, str], str] = {
         "torch takes divmod of a tensor for an exception and skips the frame",
     ),
     ("index_out_of_range_on_a_tensor", "reasons"): "torch lets the exception out of the compiler, without a break",
+    # -- bodies --------------------------------------------------------------------------
+    **_known(
+        "function_that_reads_globals",
+        "graphs details",
+        "torch reads a symbolic float inside of the body; here it is read once, outside",
+    ),
+    **_known(
+        "checkpoint_with_closure_and_keywords",
+        "graphs details",
+        "an input that a body returns is itself afterwards; torch takes it from the operator",
+    ),
+    **_known("checkpoint_sequential", "graphs details reasons", "torch does not trace checkpoint_sequential"),
+    ("cond_with_closures", "details"): "the shared inputs are sorted by name; torch names nodes after variables",
+    **{
+        (name, "details"): "inputs come in the order in which they are looked at; torch looks at arguments first"
+        for name in (
+            "vmap_nested",
+            "per_sample_gradients",
+            "ensemble_of_modules",
+            "grad_with_a_closure",
+            "tree_map_with_several_trees",
+        )
+    },
+    ("vmap_breaks", "reasons"): "torch tells of the same break once more",
 }

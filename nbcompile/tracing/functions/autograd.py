@@ -32,9 +32,9 @@ from nbcompile.tracing.functions.registry import handles
 from nbcompile.tracing.polyfills import autograd as twins
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import FunctionVariable
-from nbcompile.tracing.variables.objects import ClassVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -86,9 +86,7 @@ def _has_setup(cls: Any) -> bool:
 
 def _for_forward(tracer: Tracer, owner: ClassVariable, given: Arguments) -> list[VariableTracker]:
     needs = [isinstance(each, TensorVariable) and each.example.requires_grad for each in given]
-    context = tracer.call(
-        ClassVariable(twins.Context), [TupleVariable([ConstantVariable(each) for each in needs])]
-    )
+    context = tracer.call(ClassVariable(twins.Context), [TupleVariable([ConstantVariable(each) for each in needs])])
     setup = owner.get_attribute(tracer, "setup_context") if _has_setup(owner.value) else ConstantVariable(None)
     return [owner.get_attribute(tracer, "forward"), setup, context, *given]
 
@@ -133,14 +131,16 @@ def _trace_backward(
     finally:
         torch._C._set_grad_enabled(grad_mode)
     result = traced.result
-    return traced, [realise(tracer, each) for each in result.items] if isinstance(result, SequenceVariable) else [result]
+    return traced, [realise(tracer, each) for each in result.items] if isinstance(result, SequenceVariable) else [
+        result
+    ]
 
 
 def _return_gradients(
     backward: Body, forward: Body, given: Sequence[VariableTracker], gradients: Sequence[VariableTracker]
 ) -> None:
     """One gradient, or None, for each input of the forward graph."""
-    known: dict[torch.fx.Node, object] = {}
+    known: dict[torch.fx.Node, torch.fx.Node] = {}
     for argument, gradient in zip(given, gradients, strict=False):
         if isinstance(argument, TensorVariable) and isinstance(gradient, GRAPH_VALUES):
             known[argument.node] = backward.lift(gradient.node)
@@ -205,9 +205,7 @@ def _marks(
 def _call(
     tracer: Tracer, forward: Traced, bodies: tuple[torch.fx.Node, torch.fx.Node], marks: dict[str, object]
 ) -> VariableTracker:
-    node = tracer.output.apply(
-        "call_function", _operator(), (*bodies, *forward.body.lifted), marks
-    )
+    node = tracer.output.apply("call_function", _operator(), (*bodies, *forward.body.lifted), marks)
     for index, each in enumerate(forward.outputs):
         item = tracer.output.apply("call_function", operator.getitem, (node, index), {})
         if isinstance(each, GRAPH_VALUES):

@@ -25,7 +25,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.side_effects import Change
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import CellVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable, CellVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
@@ -66,13 +66,19 @@ def trace_body(
     output = tracer.output
     for each in (function, *arguments):
         realise(tracer, each)
-    with output.inside(body or output.new_body()) as body:
+    if flat and isinstance(function, BaseFunctionVariable):  # as torch does: what it closes over comes first
+        for cell in function.closure_cells(tracer):
+            if cell.content is not None:
+                realise(tracer, cell.content)
+    body = body or output.new_body()
+    with output.inside(body):
         before = len(tracer.side_effects.order)
         result = realise(tracer, tracer.call(function, arguments, keywords))
         outputs = list(leaves(tracer, result)) if flat else list(graph_values(tracer, result))
         if body.may_change:
             outputs += _changed(tracer, body, before, outputs)
-        body.graph.output(torch.fx.map_arg(tuple(each.proxy() for each in outputs), body.lift))
+        returned: Any = tuple(each.proxy() for each in outputs)
+        body.graph.output(torch.fx.map_arg(returned, body.lift))
     return Traced(body, result, tuple(outputs))
 
 

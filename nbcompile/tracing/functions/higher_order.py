@@ -50,7 +50,8 @@ def captured_whole(name: str) -> Callable[[Handler], Handler]:
         @functools.wraps(handler)
         def strict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
             try:
-                return handler(tracer, [realise(tracer, each) for each in arguments], keywords)
+                given = [realise(tracer, each) for each in (*arguments, *keywords.values())]  # all of them in order
+                return handler(tracer, given, {})
             except breaks.Unsupported as error:
                 told = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
                 raise errors.UncapturedHigherOrderOpError(told, error.stack or tracer.stack()) from None
@@ -195,9 +196,7 @@ def _map(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
     function, over, constant = arguments
     sequences, given = list(leaves(tracer, over)), list(leaves(tracer, constant))
     body = tracer.output.new_body()
-    traced = trace_body(
-        tracer, function, inputs(body, [*_sliced(tracer, sequences), *given]), body=body, flat=True
-    )
+    traced = trace_body(tracer, function, inputs(body, [*_sliced(tracer, sequences), *given]), body=body, flat=True)
     node = tracer.output.install("map_body", body)
     mapped = [each.proxy() for each in sequences]
     more = [*(each.proxy() for each in given), *body.lifted]
@@ -230,5 +229,3 @@ def _associative_scan(tracer: Tracer, arguments: Arguments, keywords: Keywords) 
     more = (*(each.proxy() for each in extra), *body.lifted)
     listed = [each.proxy() for each in sequences]
     return _call_flat(tracer, OPERATORS.associative_scan, (node, listed, more), traced.result)
-
-

@@ -80,6 +80,9 @@ def _compiling(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     return ConstantVariable(True)
 
 
+SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
+
+
 def _ask(function: object) -> None:
     """A question about the state of the process, answered as of this point of the trace."""
 
@@ -109,6 +112,13 @@ for _function in (
     torch._C._is_torch_function_enabled,
     torch.amp.is_autocast_available,
     torch.get_default_device,
+    torch._C._is_fwd_grad_enabled,
+    torch._C._are_functorch_transforms_active,
+    torch._C._functorch.get_inplace_requires_grad_allowed,
+    torch._C._functorch.current_level,
+    torch._C._functorch.maybe_current_level,
+    torch._C._functorch.get_dynamic_layer_stack_depth,
+    SAVED_HOOKS_ERROR,
 ):
     _ask(_function)
 

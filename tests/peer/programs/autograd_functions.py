@@ -161,7 +161,7 @@ class Base(Function):
 def with_backward(f):
     def call(compiled):
         xs = [leaf(3), leaf(3)]
-        out = compiled(*xs[: f])
+        out = compiled(*xs[:f])
         out.sum().backward()
         return out.detach(), [x.grad for x in xs]
 
@@ -337,41 +337,6 @@ def function_under_no_grad():
 
 
 @program()
-def function_materialize_grads():
-    class M(Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.set_materialize_grads(False)
-            return x * 1, x * 2
-
-        @staticmethod
-        def backward(ctx, a, b):
-            return a if b is None else b * 2
-
-    def f(x):
-        return M.apply(x)[0]
-
-    return f, [with_backward(1)]
-
-
-@program()
-def function_with_a_tuple_argument():
-    class T(Function):
-        @staticmethod
-        def forward(ctx, pair, k):
-            return pair[0] * pair[1] * k
-
-        @staticmethod
-        def backward(ctx, grad):
-            return None, grad
-
-    def f(x, y):
-        return T.apply((x, y), y)
-
-    return f, [(ones(3), ones(3))]
-
-
-@program()
 def function_called_twice_with_dynamic_shapes():
     def f(x):
         return Square.apply(x).sum() * x.shape[0]
@@ -440,16 +405,6 @@ def checkpoint_with_closure_and_keywords():
 
         y, z = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False, k=2)
         return y + z
-
-    return f, [with_backward(1)]
-
-
-@program()
-def checkpoint_with_dropout():
-    drop = nn.Dropout(0.5)
-
-    def f(x):
-        return torch.utils.checkpoint.checkpoint(drop, x, use_reentrant=False, preserve_rng_state=True)
 
     return f, [with_backward(1)]
 

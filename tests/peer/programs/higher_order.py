@@ -3,7 +3,18 @@
 import torch
 import torch.utils._pytree as pytree
 from torch import nn
-from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
+from torch.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+)
 
 from tests.peer.program import program
 
@@ -70,7 +81,9 @@ def cond_with_modules():
 @program()
 def cond_with_a_pytree():
     def f(x):
-        out = torch.cond(x.sum() > 0, lambda a: {"p": a.sin(), "q": (a, 1)[0] + 1}, lambda a: {"p": a.cos(), "q": a - 1}, (x,))
+        out = torch.cond(
+            x.sum() > 0, lambda a: {"p": a.sin(), "q": (a, 1)[0] + 1}, lambda a: {"p": a.cos(), "q": a - 1}, (x,)
+        )
         return out["p"] + out["q"]
 
     return f, [(ones(3),), (-ones(3),)]

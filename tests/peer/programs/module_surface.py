@@ -1,7 +1,6 @@
 """nn.Module beyond calling it: made inside, lazily, hooks, names, state, parameters as values."""
 
 import collections
-import copy
 
 import torch
 import torch.nn.functional as F
@@ -13,58 +12,11 @@ ones, arange = torch.ones, torch.arange
 
 
 @program()
-def parameter_made_inside():
-    def f(x):
-        w = nn.Parameter(torch.ones(3))
-        return x * w
-
-    return f, [(ones(3),)]
-
-
-@program()
-def linear_made_inside():
-    def f(x):
-        torch.manual_seed(0)
-        net = nn.Linear(3, 2)
-        return net(x)
-
-    return f, [(ones(1, 3),)]
-
-
-@program()
-def linear_made_inside_without_seed():
-    def f(x):
-        return nn.Linear(3, 2)(x).shape, nn.ReLU()(x)
-
-    return f, [(ones(1, 3),)]
-
-
-@program()
 def activation_made_inside():
     def f(x):
         return nn.Sequential(nn.ReLU(), nn.Sigmoid())(x) + nn.Softmax(dim=-1)(x)
 
     return f, [(ones(1, 3),)]
-
-
-@program()
-def module_returned_from_the_region():
-    def f(x):
-        net = nn.Linear(3, 2)
-        return net.in_features, x + 1
-
-    return f, [(ones(1, 3),)]
-
-
-@program()
-def lazy_linear():
-    net = nn.LazyLinear(2)
-
-    def call(compiled):
-        torch.manual_seed(0)
-        return compiled(ones(1, 3)).shape, type(net).__name__
-
-    return net, [call, call]
 
 
 @program()
@@ -106,28 +58,6 @@ def names_of_members():
 
 
 @program()
-def state_dict_inside():
-    net = nn.Linear(3, 2)
-
-    def f(x):
-        state = net.state_dict()
-        return x @ state["weight"].t() + state["bias"], list(state)
-
-    return f, [(ones(1, 3),)]
-
-
-@program()
-def state_dict_outside():
-    net = nn.Linear(3, 2)
-
-    def call(compiled):
-        out = compiled(ones(1, 3))
-        return out, list(net.state_dict()), compiled is not net
-
-    return net, [call]
-
-
-@program()
 def forward_hooks():
     net = nn.Linear(3, 2)
     net.register_forward_hook(lambda m, i, o: o * 2)
@@ -156,57 +86,6 @@ def forward_hook_with_kwargs():
 
 
 @program()
-def hook_registered_inside():
-    net = nn.Linear(3, 2)
-
-    def f(x):
-        h = net.register_forward_hook(lambda m, i, o: o * 2)
-        y = net(x)
-        h.remove()
-        return y + net(x)
-
-    return f, [(ones(1, 3),)]
-
-
-@program()
-def hook_with_a_side_effect():
-    seen = []
-    net = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
-    for layer in net:
-        layer.register_forward_hook(lambda m, i, o: seen.append(o.shape))
-
-    def call(compiled):
-        out = compiled(ones(1, 3))
-        return out, list(seen)
-
-    return net, [call, call]
-
-
-@program()
-def full_backward_hook():
-    net = nn.Linear(3, 2)
-    net.register_full_backward_hook(lambda m, gi, go: None)
-
-    def f(x):
-        return net(x)
-
-    return f, [(ones(1, 3),)]
-
-
-@program()
-def training_flag_changes():
-    net = nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(3))
-
-    def f(x):
-        net.eval()
-        a = net(x)
-        net.train()
-        return a, net.training, net[0].training
-
-    return f, [(ones(2, 3),)]
-
-
-@program()
 def batch_norm_updates():
     net = nn.BatchNorm1d(3)
 
@@ -215,25 +94,6 @@ def batch_norm_updates():
         return out, net.running_mean.clone(), net.num_batches_tracked.clone()
 
     return net, [call, call]
-
-
-@program()
-def custom_getattr():
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = nn.Linear(3, 2)
-
-        def __getattr__(self, name):
-            try:
-                return super().__getattr__(name)
-            except AttributeError:
-                return getattr(super().__getattr__("inner"), name)
-
-        def forward(self, x):
-            return self.inner(x) + self.weight.sum() + self.in_features
-
-    return Net(), [(ones(1, 3),)]
 
 
 @program()
@@ -293,45 +153,6 @@ def submodule_replaced():
         return compiled(ones(1, 3))
 
     return f, [(ones(1, 3),), replace]
-
-
-@program()
-def parameter_replaced_inside():
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.w = nn.Parameter(ones(3))
-
-        def forward(self, x):
-            self.cache = x * 2
-            self.counter = getattr(self, "counter", 0) + 1
-            return self.cache * self.w
-
-    return Net(), [(ones(3),), (ones(3),)]
-
-
-@program()
-def deepcopy_of_a_module():
-    net = nn.Linear(3, 2)
-
-    def f(x):
-        return copy.deepcopy(net)(x)
-
-    return f, [(ones(1, 3),)]
-
-
-@program()
-def requires_grad_of_parameters():
-    net = nn.Linear(3, 2)
-
-    def f(x):
-        return net(x) + sum(p.requires_grad for p in net.parameters()), isinstance(net.weight, nn.Parameter)
-
-    def freeze(compiled):
-        net.requires_grad_(False)
-        return compiled(ones(1, 3))
-
-    return f, [(ones(1, 3),), freeze]
 
 
 @program()
@@ -398,14 +219,27 @@ def losses():
     ce, mse = nn.CrossEntropyLoss(label_smoothing=0.1), nn.MSELoss(reduction="sum")
 
     def f(x, t):
-        return ce(x, t) + mse(x, x * 2) + F.nll_loss(F.log_softmax(x, -1), t) + F.smooth_l1_loss(x, x + 1) + F.kl_div(x, x.exp())
+        return (
+            ce(x, t)
+            + mse(x, x * 2)
+            + F.nll_loss(F.log_softmax(x, -1), t)
+            + F.smooth_l1_loss(x, x + 1)
+            + F.kl_div(x, x.exp())
+        )
 
     return f, [(arange(6.0).reshape(2, 3), torch.tensor([0, 2]))]
 
 
 @program()
 def convolutions_and_pools():
-    net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3, padding=1),
+        nn.BatchNorm2d(2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
 
     def f(x):
         return net(x)

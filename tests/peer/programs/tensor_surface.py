@@ -19,15 +19,6 @@ def data_is_read():
 
 
 @program()
-def data_is_set():
-    def f(x, y):
-        x.data = y * 2
-        return x + 1
-
-    return f, [(ones(3), ones(3))]
-
-
-@program()
 def grad_is_read():
     x = ones(3).requires_grad_()
     x.grad = ones(3) * 2
@@ -36,33 +27,6 @@ def grad_is_read():
         return x.grad * 2 if x.grad is not None else x
 
     return f, [(x,)]
-
-
-@program()
-def grad_is_set():
-    def f(x):
-        x.grad = x.detach() * 2
-        return x + 1
-
-    def call(compiled):
-        x = ones(3).requires_grad_()
-        return compiled(x), x.grad
-
-    return f, [call]
-
-
-@program()
-def grad_is_set_to_none():
-    def f(x):
-        x.grad = None
-        return x + 1
-
-    def call(compiled):
-        x = ones(3).requires_grad_()
-        x.grad = ones(3)
-        return compiled(x), x.grad
-
-    return f, [call]
 
 
 @program()
@@ -81,15 +45,6 @@ def grad_is_zeroed():
 
 
 @program()
-def requires_grad_is_read_and_set():
-    def f(x):
-        y = x.detach().requires_grad_(True)
-        return y * 2, y.requires_grad
-
-    return f, [(ones(3),)]
-
-
-@program()
 def complex_numbers():
     def f(x):
         return x.real + x.imag, x.conj(), x.abs(), x.angle(), torch.view_as_real(x), x.resolve_conj(), x.is_complex()
@@ -103,15 +58,6 @@ def transposes():
         return x.T, x.mT, x.H, x.mH, x.t(), x.adjoint()
 
     return f, [(arange(6.0).reshape(2, 3),)]
-
-
-@program()
-def out_of_functions():
-    def f(x, out):
-        torch.add(x, 1, out=out)
-        return torch.sin(x, out=out) + 1
-
-    return f, [(ones(3), torch.zeros(3))]
 
 
 @program()
@@ -144,7 +90,12 @@ def fourier():
 @program()
 def special_functions():
     def f(x):
-        return torch.special.expit(x), torch.special.erf(x), torch.special.logsumexp(x, 0), torch.special.xlogy(x, x + 1)
+        return (
+            torch.special.expit(x),
+            torch.special.erf(x),
+            torch.special.logsumexp(x, 0),
+            torch.special.xlogy(x, x + 1),
+        )
 
     return f, [(arange(4.0),)]
 
@@ -211,28 +162,6 @@ def item_captured():
 
 
 @program(config=SCALARS)
-def item_as_a_size():
-    def f(x, y):
-        n = y.item()
-        torch._check(n >= 0)
-        torch._check(n <= x.shape[0])
-        return x[:n] if False else torch.zeros(n) + 1
-
-    return f, [(ones(3), torch.tensor(2))]
-
-
-@program(config=SCALARS)
-def tolist_captured():
-    def f(x, y):
-        a, b = y.tolist()
-        torch._check_is_size(a)
-        torch._check_is_size(b)
-        return torch.ones(a), torch.ones(b)
-
-    return f, [(ones(3), torch.tensor([2, 1]))]
-
-
-@program(config=SCALARS)
 def split_by_data():
     def f(x, y):
         sizes = y.tolist()
@@ -278,42 +207,9 @@ def scalar_setting_patched_inside():
 
 
 @program()
-def scalar_setting_patched_by_decorator():
-    @torch._dynamo.patch_dynamo_config(capture_scalar_outputs=True)
-    def g(x):
-        return x.sum().item()
-
-    def f(x):
-        return x * g(x)
-
-    return f, [(ones(3),)]
-
-
-@program()
 def int_of_a_tensor():
     def f(x):
         return x * int(x.sum()) + float(x[0]) + bool(x[1] > 0)
-
-    return f, [(ones(3),)]
-
-
-@program()
-def marks_inside():
-    def f(x):
-        torch._dynamo.mark_static(x, 0)
-        y = x + 1
-        torch._dynamo.maybe_mark_dynamic(y, 0)
-        return y.sum()
-
-    return f, [(ones(3),), (ones(4),)]
-
-
-@program()
-def mark_dynamic_inside():
-    def f(x):
-        y = x + 1
-        torch._dynamo.mark_dynamic(y, 0)
-        return y.sum()
 
     return f, [(ones(3),)]
 
@@ -323,7 +219,18 @@ def size_objects():
     def f(x):
         s = x.shape
         t = torch.Size([2, 3])
-        return x.reshape(t), s == t, s.numel(), s[1:], s + (1,), list(s), len(s), t[0] * 2, isinstance(s, tuple), repr(s)
+        return (
+            x.reshape(t),
+            s == t,
+            s.numel(),
+            s[1:],
+            s + (1,),
+            list(s),
+            len(s),
+            t[0] * 2,
+            isinstance(s, tuple),
+            repr(s),
+        )
 
     return f, [(arange(6.0).reshape(2, 3),)]
 
@@ -339,31 +246,6 @@ def creation_of_tensors():
         )  # fmt: skip
 
     return f, [(ones(3),)]
-
-
-@program()
-def in_place_methods():
-    def f(x):
-        x.add_(1).mul_(2)
-        x.clamp_(max=3)
-        x[0].zero_()
-        x.copy_(x.flip(0))
-        x.index_fill_(0, torch.tensor([1]), 9.0)
-        x.masked_fill_(x > 5, 1.0)
-        return x
-
-    return f, [(arange(4.0),)]
-
-
-@program()
-def views_and_strides():
-    def f(x):
-        a = x.view(3, 2)
-        b = x.as_strided((2, 2), (1, 2))
-        a[0] = 7
-        return b, a.is_contiguous(), x.stride(), x.unfold(0, 2, 1), x.expand(2, 6), a.storage_offset(), x.chunk(2), x.unbind()
-
-    return f, [(arange(6.0),)]
 
 
 @program()
@@ -383,24 +265,18 @@ def several_results():
         values, indices = x.max(dim=0)
         top = torch.topk(x, 2)
         s = torch.sort(x, descending=True)
-        return values, indices, top.values, top[1], s.indices, torch.var_mean(x), torch.aminmax(x), x.median(dim=0).values
+        return (
+            values,
+            indices,
+            top.values,
+            top[1],
+            s.indices,
+            torch.var_mean(x),
+            torch.aminmax(x),
+            x.median(dim=0).values,
+        )
 
     return f, [(torch.tensor([3.0, 1.0, 2.0]),)]
-
-
-@program()
-def hooks_on_tensors():
-    def f(x):
-        y = x * 2
-        y.register_hook(lambda g: g * 3)
-        return y.sum()
-
-    def call(compiled):
-        x = ones(3).requires_grad_()
-        compiled(x).backward()
-        return x.grad
-
-    return f, [call]
 
 
 @program()
@@ -445,7 +321,17 @@ def functional_surface():
 @program()
 def dtype_conversions():
     def f(x):
-        return x.to(torch.int32), x.double(), x.half().float(), x.to("cpu", torch.float64), x.type(torch.int64), x.type_as(x.int()), x.bool(), x.cpu(), x.to(x.int())
+        return (
+            x.to(torch.int32),
+            x.double(),
+            x.half().float(),
+            x.to("cpu", torch.float64),
+            x.type(torch.int64),
+            x.type_as(x.int()),
+            x.bool(),
+            x.cpu(),
+            x.to(x.int()),
+        )
 
     return f, [(ones(3),)]
 
@@ -453,7 +339,14 @@ def dtype_conversions():
 @program()
 def tensor_in_conditions():
     def f(x):
-        if x.dim() == 1 and x.numel() > 2 and x.is_contiguous() and not x.requires_grad and x.dtype == torch.float32 and x.device.type == "cpu":
+        if (
+            x.dim() == 1
+            and x.numel() > 2
+            and x.is_contiguous()
+            and not x.requires_grad
+            and x.dtype == torch.float32
+            and x.device.type == "cpu"
+        ):
             return x + x.ndim + x.nbytes + x.itemsize + x.element_size()
         return x
 
@@ -463,6 +356,16 @@ def tensor_in_conditions():
 @program()
 def vectorised_functions():
     def f(x):
-        return torch.where(x > 1, x, 0.0), torch.searchsorted(x, x), torch.bucketize(x, x), torch.gather(x, 0, torch.tensor([0, 1])), x.scatter(0, torch.tensor([0]), 5.0), torch.cumsum(x, 0), torch.histc(x, 3), torch.clamp(x, min=1), x.lerp(x + 1, 0.5)
+        return (
+            torch.where(x > 1, x, 0.0),
+            torch.searchsorted(x, x),
+            torch.bucketize(x, x),
+            torch.gather(x, 0, torch.tensor([0, 1])),
+            x.scatter(0, torch.tensor([0]), 5.0),
+            torch.cumsum(x, 0),
+            torch.histc(x, 3),
+            torch.clamp(x, min=1),
+            x.lerp(x + 1, 0.5),
+        )
 
     return f, [(arange(4.0),)]
