@@ -28,6 +28,7 @@ from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceVariable, TupleVariable, index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.type_forms import TypeFormVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ UNARY: dict[str, tuple[Callable[..., object], str]] = {
     "+": (operator.pos, "__pos__"),
     "~": (operator.invert, "__invert__"),
 }
+TYPES = (ClassVariable, TypeFormVariable, ConstantVariable)
 GRAPH_VALUES = (TensorVariable, SymbolicVariable, NdarrayVariable)
 
 
@@ -103,8 +105,8 @@ def binary(
     combined = _containers(tracer, symbol, left, right)
     if combined is not None:
         return combined
-    if isinstance(left, ClassVariable) and isinstance(right, (ClassVariable, ConstantVariable)) and symbol == "|":
-        return ConstantVariable(left.value | (right.value))
+    if symbol == "|" and isinstance(left, TYPES) and isinstance(right, TYPES):
+        return tracer.wrap(tracer.evaluate(operator.or_, (left.value, right.value)), None)
     return _unsupported(tracer, symbol, left, right)
 
 

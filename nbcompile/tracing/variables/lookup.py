@@ -10,10 +10,19 @@ its like). Read next: objects.py
 
 from __future__ import annotations
 
+import torch
+import torch.distributions
+
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
 
 MISSING = object()
+WHILE_TRACED: dict[tuple[type, str], VariableTracker] = {
+    (torch.distributions.Distribution, "_validate_args"): ConstantVariable(False),
+}
+"""What certain attributes of classes are while code is traced. To validate the parameters of a distribution is to
+branch on data; torch.compile switches it off, too, for the whole process."""
 
 
 def class_lookup(cls: type, name: str) -> object:
@@ -39,9 +48,9 @@ def instance_dict(value: object) -> dict[str, object]:
 
 
 def class_overlay(tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
-    """What the traced code stored on a class or one of its bases."""
+    """What the traced code stored on a class or one of its bases, or what counts while it is traced."""
     for base in cls.__mro__:
-        stored = tracer.side_effects.attribute_of(base, name)
+        stored = tracer.side_effects.attribute_of(base, name) or WHILE_TRACED.get((base, name))
         if stored is not None or name in base.__dict__:
             return stored
     return None

@@ -9,6 +9,15 @@ ones, arange = torch.ones, torch.arange
 
 
 @program()
+def normal_log_prob():
+    def f(mu, sigma, x):
+        d = D.Normal(mu, sigma)
+        return d.log_prob(x), d.entropy(), d.mean, d.variance
+
+    return f, [(torch.zeros(3), ones(3), arange(3.0))]
+
+
+@program()
 def normal_rsample():
     def f(mu, sigma):
         return D.Normal(mu, sigma).rsample((2,))
@@ -59,6 +68,14 @@ def independent_normal():
         return D.Independent(D.Normal(mu, torch.ones_like(mu)), 1).log_prob(x)
 
     return f, [(torch.zeros(2, 3), ones(2, 3))]
+
+
+@program()
+def multivariate_normal():
+    def f(mu, x):
+        return D.MultivariateNormal(mu, torch.eye(3)).log_prob(x)
+
+    return f, [(torch.zeros(3), ones(3))]
 
 
 @program()
@@ -122,6 +139,27 @@ def rng_state_is_kept():
         return x + a - torch.rand(3)
 
     return f, [(ones(3),)]
+
+
+@program()
+def fork_rng():
+    def f(x):
+        with torch.random.fork_rng(devices=[]):
+            a = torch.rand(3)
+        return x + a + torch.rand(3)
+
+    return f, [(ones(3),)]
+
+
+@program()
+def random_generator_as_an_argument():
+    def f(x, g):
+        return x + torch.rand(3, generator=g)
+
+    def call(compiled):
+        return compiled(ones(3), torch.Generator().manual_seed(1))
+
+    return f, [call, call]
 
 
 @program()
