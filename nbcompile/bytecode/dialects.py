@@ -32,6 +32,8 @@ class Dialect:
     """Whether the stack before CALL is ``NULL f`` (or ``method self``) rather than ``f NULL`` (``f self``)."""
     loop_exit_skips: int
     """Instructions (END_FOR, POP_TOP) at FOR_ITER's target that an exhausted loop jumps over."""
+    send_pops_iterator: bool
+    """Whether SEND drops an exhausted iterator itself, as opposed to END_SEND at its target."""
     compare_shift: int
     """COMPARE_OP's operator is ``dis.cmp_op[arg >> compare_shift]``."""
     compare_to_bool: int
@@ -60,6 +62,7 @@ _DIALECTS = (
         },
         null_below_callable=True,
         loop_exit_skips=0,
+        send_pops_iterator=True,
         compare_shift=0,
         compare_to_bool=0,
         flag_bits={"LOAD_GLOBAL": 1},
@@ -82,6 +85,7 @@ _DIALECTS = (
         },
         null_below_callable=True,
         loop_exit_skips=1,
+        send_pops_iterator=False,
         compare_shift=4,
         compare_to_bool=0,
         flag_bits={"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2},
@@ -111,6 +115,7 @@ _DIALECTS = (
         },
         null_below_callable=False,
         loop_exit_skips=2,
+        send_pops_iterator=False,
         compare_shift=5,
         compare_to_bool=16,
         flag_bits={"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2},
@@ -159,6 +164,38 @@ SUPERINSTRUCTIONS: dict[str, tuple[str, str]] = {
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
 """Two instructions in one; each of the two indices has four bits (3.13)."""
+
+LONGHAND: dict[str, tuple[str, str]] = {
+    **SUPERINSTRUCTIONS,
+    "RETURN_CONST": ("LOAD_CONST", "RETURN_VALUE"),
+    "BINARY_SLICE": ("BUILD_SLICE", "BINARY_SUBSCR"),
+    "STORE_SLICE": ("BUILD_SLICE", "STORE_SUBSCR"),
+}
+"""What 3.12 and 3.13 say in one instruction, and every version can say in two (longhand.py)."""
+
+INTRINSICS: dict[str, dict[int, str]] = {
+    "CALL_INTRINSIC_1": {
+        1: "PRINT_EXPR",
+        2: "IMPORT_STAR",
+        3: "STOPITERATION_ERROR",
+        4: "ASYNC_GEN_WRAP",
+        5: "UNARY_POSITIVE",
+        6: "LIST_TO_TUPLE",
+        7: "TYPEVAR",
+        8: "PARAMSPEC",
+        9: "TYPEVARTUPLE",
+        10: "SUBSCRIPT_GENERIC",
+        11: "TYPEALIAS",
+    },
+    "CALL_INTRINSIC_2": {
+        1: "PREP_RERAISE_STAR",
+        2: "TYPEVAR_WITH_BOUND",
+        3: "TYPEVAR_WITH_CONSTRAINTS",
+        4: "SET_FUNCTION_TYPE_PARAMS",
+        5: "SET_TYPEPARAM_DEFAULT",
+    },
+}
+"""What the numbers of these two mean: opcodes that 3.11 has of their own, and a few that are new."""
 
 # -- jumps -------------------------------------------------------------------------------------------
 

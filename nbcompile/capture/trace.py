@@ -100,6 +100,8 @@ class BrokenOperation:
     operands: tuple[Recipe, ...]
     symbol: str = ""
     """``<``, ``+`` ..., or the attribute's name."""
+    as_bool: bool = False
+    """What is pushed is the truth of the result (3.13: a jump behind it takes nothing else)."""
 
 
 @dataclass(frozen=True, slots=True)

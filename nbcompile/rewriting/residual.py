@@ -504,8 +504,11 @@ class _Program:
                 if double_star is not None:
                     named.append(ast.keyword(None, self.settled(double_star)))
                 return lambda: ast.Call(callee, positional, named)
-            case BrokenOperation(operation, operands, symbol):
+            case BrokenOperation(operation, operands, symbol, as_bool):
                 values = [self.settled(each) for each in operands]
+                if as_bool:
+                    truth = self.constant(bool, "bool")
+                    return lambda: ast.Call(truth, [_given(self.operation(operation, values, symbol))], [])
                 return lambda: self.operation(operation, values, symbol)
             case BrokenJump(condition, test):
                 value = self.settled(condition)
@@ -652,6 +655,11 @@ def _arguments(names: list[str]) -> ast.arguments:
     return ast.arguments(
         posonlyargs=[], args=[ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[]
     )
+
+
+def _given(value: ast.expr | None) -> ast.expr:
+    assert value is not None
+    return value
 
 
 def _assign(name: str, value: ast.expr) -> ast.stmt:

@@ -33,6 +33,7 @@ from nbcompile.bytecode.dialects import CELL_ACCESS, LOCAL_ACCESS
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import reachable, stack_depth, variable_accesses
 from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
+from nbcompile.bytecode.longhand import longhand
 
 
 class CannotResume(Exception):
@@ -180,7 +181,7 @@ _MOVED = "___slot_"
 def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
     original = place.original
     _refuse_unresumable(original)
-    everything = disassemble(original)
+    everything = longhand(disassemble(original))
     start = _first_instruction(everything, place)
     line = place.line if place.line is not None else _line(everything, start, original)
     kept = reachable(everything, start)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS, jump_condition
+from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS, converts_to_bool, jump_condition
 from nbcompile.bytecode.flow import live_locals
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.recipe import Recipe
@@ -172,7 +172,8 @@ def _operation(
         symbol = str(instruction.argval or "")
 
         def action(reconstruction: Reconstruction) -> Action:
-            return BrokenOperation(name, tuple(map(reconstruction.recipe, trackers)), symbol)  # type: ignore[arg-type]
+            recipes = tuple(map(reconstruction.recipe, trackers))
+            return BrokenOperation(name, recipes, symbol, converts_to_bool(instruction))  # type: ignore[arg-type]
 
         return Pending(instruction, operands, pushes, action, ((frame.pc + 1, False),))
 

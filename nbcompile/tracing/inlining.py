@@ -17,8 +17,10 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.handlers.control import end_yield_from
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.translator import Translator
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -26,12 +28,15 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable
 from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import BuiltinMethodVariable, IteratorVariable, TupleVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.interpreter import Interpreter
 
 DEEPEST = 200
+RESUMED_IN_YIELD_FROM = 2
+"""The argument of a RESUME, its low two bits, where a frame goes on inside of ``yield from``."""
 
 
 def inline(
@@ -152,6 +157,13 @@ def _missing(function: BaseFunctionVariable, names: Sequence[str], kind: str) ->
     )
 
 
+def _stopped(error: VariableTracker) -> VariableTracker:
+    """A generator's own StopIteration would look like its end to whoever iterates (PEP 479)."""
+    made = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
+    made.cause = made.context = error
+    return made
+
+
 class GeneratorVariable(IteratorVariable):
     """A generator that the traced code made: a frame that is run piece by piece."""
 
@@ -185,12 +197,34 @@ class GeneratorVariable(IteratorVariable):
         if self.finished or not self.started:
             self.finished = True
             raise ObservedException(error)
-        try:
-            self.frame._raise_to_handler(ObservedException(error))
-        except ObservedException:
-            self.finished = True
-            raise
-        return self._go_on()
+        if (iterator := self._waits_for()) is not None:
+            try:
+                item = iterator.throw(error)
+            except ObservedException as raised:
+                error = raised.value
+            else:
+                if item is None:
+                    end_yield_from(self.frame, self._send(), iterator.result)
+                    item = self._go_on()
+                return item
+        return self._go_on(ObservedException(error))
+
+    def _waits_for(self) -> GeneratorVariable | None:
+        """The generator that a ``yield from`` of this one is inside of."""
+        following = self.frame.view.instructions[self.frame.pc]
+        if following.opcode != "RESUME" or (following.arg or 0) & 3 != RESUMED_IN_YIELD_FROM:
+            return None
+        iterator = self.frame.stack[-1]
+        if isinstance(iterator, ObjectVariable) and self.interpreter.has_attribute(iterator, "throw"):
+            raise breaks.unsupported(breaks.GENERATOR, f"throw() of {iterator.describe()}")
+        return iterator if isinstance(iterator, GeneratorVariable) else None
+
+    def _send(self) -> Instruction:
+        """The SEND that it goes back to while it waits there."""
+        view = self.frame.view
+        back = next(each for each in view.instructions[self.frame.pc :] if each.target is not None)
+        assert back.target is not None
+        return view.instructions[view.labels[back.target]]
 
     def close(self, tracer: Tracer) -> VariableTracker:
         """Raise GeneratorExit where it waits: what its ``finally`` and ``with`` do, happens now."""
@@ -212,11 +246,15 @@ class GeneratorVariable(IteratorVariable):
         handler = self.frame.view.instructions[self.frame.view.labels[protection.target]]
         return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration
 
-    def _go_on(self) -> VariableTracker | None:
+    def _go_on(self, raised: ObservedException | None = None) -> VariableTracker | None:
         try:
+            if raised is not None:
+                self.frame._raise_to_handler(raised)
             outcome = self.interpreter.run_frame(self.frame)
-        except ObservedException:
+        except ObservedException as error:
             self.finished = True
+            if issubclass(error.value.python_type(), StopIteration):
+                raise ObservedException(_stopped(error.value)) from None
             raise
         except breaks.Unsupported as error:
             error.forbids_resume = True  # a generator's frame cannot be left half way

@@ -318,6 +318,9 @@ class Interpreter:
             node = self.output.apply(op, target, plain, named)
         except IndexError as error:  # an index or a dimension out of range: as in eager, for the program to catch
             self.raise_exception(IndexError, *error.args)
+        except ZeroDivisionError as error:  # of symbolic numbers: the divisor is zero, which is guarded
+            realise(self, arguments[-1]).truth(self)
+            self.raise_exception(ZeroDivisionError, *error.args)
         result = self.result(node)
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result

@@ -8,6 +8,8 @@ test fails until the entry is deleted.
 In torch: nothing. Read next: tests/peer/test_programs.py
 """
 
+import sys
+
 
 def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
     """Several aspects of one program, for one reason."""
@@ -253,3 +255,24 @@ KNOWN: dict[tuple[str, str], str] = {
     ("fork_rng", "reasons"): "torch.random.fork_rng breaks in both, at another step of its implementation",
     ("random_generator_as_an_argument", "reasons"): "a Generator breaks in both; the titles differ",
 }
+
+_AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {
+    "dataclass_with_inheritance_and_post_init": ((3, 13),),
+}
+"""Versions of Python where a program that is known to disagree agrees all the same."""
+
+_ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
+    (3, 11): {},
+    (3, 12): {
+        **_known("generator_throws", "graphs details", "torch fails with an IndexError of its own from 3.12 on"),
+    },
+    (3, 13): {
+        **_known("generator_throws", "graphs details", "torch fails with an IndexError of its own from 3.12 on"),
+    },
+}
+
+KNOWN_HERE: dict[tuple[str, str], str] = {
+    **{key: reason for key, reason in KNOWN.items() if sys.version_info[:2] not in _AGREE_ON.get(key[0], ())},
+    **_ONLY_ON[sys.version_info[:2]],
+}
+"""What holds for the Python that runs."""

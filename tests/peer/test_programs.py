@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.peer.harness import ASPECTS, differences, observed, same_results, table
-from tests.peer.known import KNOWN
+from tests.peer.known import KNOWN_HERE
 from tests.peer.program import programs
 
 pytestmark = pytest.mark.peer
@@ -27,7 +27,7 @@ def test_torch_compile_gives_eagers_results(name: str) -> None:
 @pytest.mark.parametrize("name", programs())
 def test_nbcompile_agrees(name: str, aspect: str, request: pytest.FixtureRequest) -> None:
     """nbcompile agrees with eager on results, and with torch.compile on graphs, their details and the reasons given."""
-    if reason := KNOWN.get((name, aspect)):
+    if reason := KNOWN_HERE.get((name, aspect)):
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     found = differences(name, aspect)
     assert not found, f"\n{table(found)}\n\nsee: python -m tests.peer.harness {name}"
@@ -35,5 +35,5 @@ def test_nbcompile_agrees(name: str, aspect: str, request: pytest.FixtureRequest
 
 def test_known_disagreements_are_about_programs_that_exist() -> None:
     """The table of known disagreements names real programs and aspects only."""
-    assert {name for name, _ in KNOWN} <= set(programs())
-    assert {aspect for _, aspect in KNOWN} <= set(ASPECTS)
+    assert {name for name, _ in KNOWN_HERE} <= set(programs())
+    assert {aspect for _, aspect in KNOWN_HERE} <= set(ASPECTS)

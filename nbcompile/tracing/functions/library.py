@@ -209,6 +209,11 @@ def _recursion_limit(tracer: Tracer, arguments: Arguments, keywords: Keywords) -
     return fold(tracer, sys.getrecursionlimit, arguments, keywords)
 
 
+@handles(sys.exception)
+def _exception(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.handled_exception() or ConstantVariable(None)
+
+
 @handles(typing.cast)
 def _cast(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return realise(tracer, arguments[1])

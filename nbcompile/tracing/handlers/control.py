@@ -10,12 +10,12 @@ import inspect
 import types
 from typing import TYPE_CHECKING
 
-from nbcompile.bytecode.dialects import HERE
+from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.source import LocalSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
-from nbcompile.tracing.handlers.table import instruction
+from nbcompile.tracing.handlers.table import HANDLERS, instruction
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -94,11 +94,6 @@ def _return(frame: Translator, each: Instruction) -> Finished:
     return frame.interpreter.finished(frame.pop_raw())
 
 
-@instruction("RETURN_CONST")
-def _return_const(frame: Translator, each: Instruction) -> Finished:
-    return frame.interpreter.finished(frame.interpreter.constant_or_wrap(each.argval))
-
-
 # -- generators ------------------------------------------------------------------------------
 
 
@@ -125,27 +120,40 @@ def _send(frame: Translator, each: Instruction) -> None:
     if item is not None:
         frame.push(item)
         return
-    result = frame.interpreter.returned_by(iterator)
-    if HERE.version < (3, 12):
-        frame.pop_raw()  # 3.12 leaves the iterator to END_SEND
+    end_yield_from(frame, each, frame.interpreter.returned_by(iterator))
+
+
+def end_yield_from(frame: Translator, send: Instruction, result: VariableTracker) -> None:
+    """Go on behind a ``yield from`` whose iterator, on top of the stack, is exhausted."""
+    if HERE.send_pops_iterator:
+        frame.pop_raw()
     frame.push(result)
-    frame.jump(each.target)
+    frame.jump(send.target)
 
 
-@instruction("CALL_INTRINSIC_1")
-def _intrinsic(frame: Translator, each: Instruction) -> None:
-    names = {3: "stopiteration", 5: "positive", 6: "to_tuple"}
-    match names.get(each.arg or 0):
-        case "stopiteration":
-            return  # a StopIteration inside of a generator becomes a RuntimeError: passed on as it is
-        case "positive":
-            frame.push(frame.pop().call_method(frame.interpreter, "__pos__", [], {}))
-        case "to_tuple":
-            frame.push(frame.interpreter.call(frame.interpreter.wrap(tuple, None), [frame.pop()]))
-        case _:
-            raise breaks.unsupported(
-                breaks.UNSUPPORTED_INSTRUCTION, f"CALL_INTRINSIC_1 {each.arg}", name="CALL_INTRINSIC_1"
-            )
+@instruction("CLEANUP_THROW")
+def _cleanup_throw(frame: Translator, each: Instruction) -> None:
+    """A StopIteration thrown into a ``yield from`` ends it, with its value as the result."""
+    error = frame.pop()
+    if not issubclass(error.python_type(), StopIteration):
+        raise ObservedException(error)
+    frame.pop_many(2)
+    frame.push(ConstantVariable(None))
+    frame.push(error.get_attribute(frame.interpreter, "value"))
+
+
+@instruction("CALL_INTRINSIC_1", "CALL_INTRINSIC_2")
+def _intrinsic(frame: Translator, each: Instruction) -> Finished | None:
+    """What 3.11 has an opcode for has a handler under that name."""
+    name = INTRINSICS[each.opcode][each.arg or 0]
+    if name not in HANDLERS:
+        raise breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, f"{each.opcode} {each.arg}", name=name)
+    return HANDLERS[name](frame, each)
+
+
+@instruction("STOPITERATION_ERROR")
+def _stop_iteration_error(frame: Translator, each: Instruction) -> None:
+    """From 3.12 on a generator's code turns its StopIteration into a RuntimeError; here its tracker does."""
 
 
 # -- exceptions ------------------------------------------------------------------------------

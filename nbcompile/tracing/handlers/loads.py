@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import importlib
 import types
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from nbcompile.bytecode.dialects import HERE, loads_method, pushes_null
+from nbcompile.bytecode.dialects import HERE, is_two_argument_super, loads_method, pushes_null
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers.table import instruction
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
-from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
+from nbcompile.tracing.variables.classes import ModuleVariable
 from nbcompile.tracing.variables.functions import CellVariable
-from nbcompile.tracing.variables.supers import SuperVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.translator import Translator
 
 
-@instruction("NOP", "RESUME", "CACHE", "PRECALL", "MAKE_CELL_DONE", "EXTENDED_ARG", "COPY_FREE_VARS")
+@instruction("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
 def _nothing(frame: Translator, each: Instruction) -> None:
     return
 
@@ -34,46 +33,33 @@ def _load_const(frame: Translator, each: Instruction) -> None:
     frame.push(frame.interpreter.constant_or_wrap(each.argval))
 
 
-@instruction("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW")
+@instruction("LOAD_FAST", "LOAD_FAST_CHECK")
 def _load_fast(frame: Translator, each: Instruction) -> None:
     frame.push(frame.load_local(str(each.argval)))
 
 
-@instruction("LOAD_FAST_LOAD_FAST")
-def _load_two(frame: Translator, each: Instruction) -> None:
-    for name in cast("tuple[str, str]", each.argval):
-        frame.push(frame.load_local(name))
-
-
 @instruction("LOAD_FAST_AND_CLEAR")
 def _load_and_clear(frame: Translator, each: Instruction) -> None:
-    frame.push(frame.locals.pop(str(each.argval), NullVariable()))
+    """An inlined comprehension is about to use the slot, be it a local's, a cell's, or unused."""
+    name = str(each.argval)
+    saved = frame.cells.pop(name, None) if name in frame.code.co_cellvars else None
+    frame.push(saved or frame.locals.pop(name, None) or NullVariable())
 
 
 @instruction("STORE_FAST")
 def _store_fast(frame: Translator, each: Instruction) -> None:
-    _store(frame, str(each.argval))
+    restore(frame, str(each.argval), frame.pop_raw())
 
 
-def _store(frame: Translator, name: str) -> None:
-    value = frame.pop_raw()
+def restore(frame: Translator, name: str, value: VariableTracker) -> None:
+    """Fill a slot; after an inlined comprehension it may get a cell back, or become unbound again."""
     if isinstance(value, NullVariable):
         frame.locals.pop(name, None)
+    elif isinstance(value, CellVariable) and name in frame.code.co_cellvars:
+        frame.locals.pop(name, None)
+        frame.cells[name] = value
     else:
         frame.locals[name] = value
-
-
-@instruction("STORE_FAST_STORE_FAST")
-def _store_two(frame: Translator, each: Instruction) -> None:
-    for name in cast("tuple[str, str]", each.argval):
-        _store(frame, name)
-
-
-@instruction("STORE_FAST_LOAD_FAST")
-def _store_load(frame: Translator, each: Instruction) -> None:
-    stored, loaded = cast("tuple[str, str]", each.argval)
-    _store(frame, stored)
-    frame.push(frame.load_local(loaded))
 
 
 @instruction("DELETE_FAST")
@@ -213,12 +199,10 @@ def _load_method(frame: Translator, each: Instruction) -> None:
 
 @instruction("LOAD_SUPER_ATTR")
 def _load_super_attr(frame: Translator, each: Instruction) -> None:
-    owner = frame.pop()
-    cls = frame.pop()
-    frame.pop_raw()  # the global ``super``
-    assert isinstance(cls, ClassVariable)
-    value = SuperVariable(cls.value, owner).get_attribute(frame.interpreter, str(each.argval))
-    _push_callable(frame, value, null=bool((each.arg or 0) & 1))
+    found, cls, owner = frame.pop_many(3)  # ``super`` may be a global of the user's: it is called as it was written
+    made = frame.interpreter.call(found, [cls, owner] if is_two_argument_super(each) else [])
+    value = realise(frame.interpreter, made).get_attribute(frame.interpreter, str(each.argval))
+    _push_callable(frame, value, null=loads_method(each))
 
 
 @instruction("STORE_ATTR")

@@ -110,19 +110,6 @@ def _slice(frame: Translator, each: Instruction) -> None:
     frame.push(SliceVariable([realise(frame.interpreter, part) for part in parts]))
 
 
-@instruction("BINARY_SLICE")
-def _binary_slice(frame: Translator, each: Instruction) -> None:
-    stop, start = frame.pop(), frame.pop()
-    frame.push(frame.pop().get_item(frame.interpreter, SliceVariable([start, stop])))
-
-
-@instruction("STORE_SLICE")
-def _store_slice(frame: Translator, each: Instruction) -> None:
-    stop, start = frame.pop(), frame.pop()
-    owner, value = frame.pop(), frame.pop()
-    owner.set_item(frame.interpreter, SliceVariable([start, stop]), value)
-
-
 @instruction("LIST_APPEND")
 def _append(frame: Translator, each: Instruction) -> None:
     item = frame.pop()

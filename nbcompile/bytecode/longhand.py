@@ -1,0 +1,52 @@
+"""Instructions that newer versions fold into one, as the two that every version has.
+
+    3.11                    3.12              3.13
+    LOAD_FAST x             LOAD_FAST x       LOAD_FAST_LOAD_FAST x, k
+    LOAD_FAST k             LOAD_FAST k
+    LOAD_CONST None         RETURN_CONST      RETURN_CONST
+    RETURN_VALUE
+
+What reads the code after this sees one vocabulary. The second half stands at
+the odd offset behind the first, where no instruction of the code object does,
+so that an offset still names one place: code may be left between the halves.
+
+In torch: torch/_dynamo/bytecode_transformation.py (remove_fused_load_store,
+remove_binary_store_slice). Read next: nbcompile/tracing/translator.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from nbcompile.bytecode.dialects import LONGHAND
+from nbcompile.bytecode.instruction import Instruction
+
+
+def longhand(instructions: Sequence[Instruction]) -> list[Instruction]:
+    """The same code, with what is folded (dialects.LONGHAND) unfolded."""
+    return [half for each in instructions for half in _halves(each)]
+
+
+def _halves(folded: Instruction) -> Iterator[Instruction]:
+    opcodes = LONGHAND.get(folded.opcode)
+    if opcodes is None:
+        yield folded
+        return
+    for number, opcode in enumerate(opcodes):
+        arg, argval = _argument(folded, number, opcode)
+        label = folded.label if number == 0 else None
+        yield replace(folded, opcode=opcode, arg=arg, argval=argval, label=label, offset=folded.offset + number)
+
+
+def _argument(folded: Instruction, number: int, opcode: str) -> tuple[int | None, object]:
+    match opcode:
+        case "LOAD_FAST" | "STORE_FAST":
+            assert isinstance(folded.argval, tuple)
+            return None, folded.argval[number]
+        case "LOAD_CONST":
+            return folded.arg, folded.argval
+        case "BUILD_SLICE":
+            return 2, 2
+        case _:
+            return None, None
