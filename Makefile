@@ -7,12 +7,15 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 EXTRAS := notebook,docs,models,dev
 TESTS  ?= tests
+# test-all: what reads bytecode, with the other versions of Python that it is written for.
+VERSIONS  := 3.12 3.13
+FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test sweep docs lint bench format clean
+.PHONY: help setup tour test test-all sweep docs lint bench format clean
 
 help:  ## Say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 16
 
 setup: $(STAMP)  ## Make .venv and install everything into it (the other targets do so themselves)
 
@@ -30,6 +33,17 @@ test: $(STAMP)  ## Run the tests (TESTS=tests/record for some of them)
 
 sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the whole standard library
 	$(BIN)/python -m pytest -q -m slow --timeout 7200 --hypothesis-profile=default $(TESTS)
+
+test-all: test $(VERSIONS:%=test-%)  ## Run the tests, then the front end's with each other Python that is here
+
+# python3.12 on PATH (which may be a shim that leads nowhere), or pyenv's newest.
+find = $(or $(shell python$(1) -c 'import sys; print(sys.executable)' 2>/dev/null), \
+            $(lastword $(sort $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/$(1).*/bin/python$(1)))))
+
+test-3.%:
+	@$(if $(call find,3.$*), \
+	  $(MAKE) --no-print-directory test PYTHON=$(call find,3.$*) VENV=.venv-3.$* EXTRAS=dev TESTS='$(FRONT_END)', \
+	  echo "there is no python3.$* here: its tests are left out")
 
 docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees . build/docs
