@@ -31,7 +31,7 @@ from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import expression, resolve
-from nbcompile.capture.trace import CapturedGraph, Continue, GraphBreak, Trace
+from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, RunOnly, SkipFrame, skip_code
 from nbcompile.guarding import check as guarding, explain, filtering
@@ -100,9 +100,8 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
         page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
     with recorder.stage("residual program"):
         residual = rewriting.residual_program(frame, trace, compiled_graph)
-    if isinstance(trace.exit, GraphBreak) and isinstance(trace.exit.action, Continue):
-        for code in residual.resume_codes:
-            skip_code(code)
+    for code in residual.python_codes:
+        skip_code(code)
     cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
     if page is not None:
         _write_residual(page, trace, residual)

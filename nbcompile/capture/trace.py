@@ -114,6 +114,16 @@ class BrokenJump:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenComprehension:
+    """An inlined comprehension is left to Python, as a function; what it builds is pushed."""
+
+    begin: ResumePoint
+    """Where the function begins, with the iterator alone on its stack."""
+    end: int
+    """The offset where it ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Continue:
     """Nothing is left to Python: the rest of the frame simply runs uncompiled."""
 
@@ -122,7 +132,7 @@ class Continue:
 class GraphBreak:
     """The graph ended here; Python does one thing and a resume function goes on."""
 
-    action: BrokenCall | BrokenOperation | BrokenJump | Continue
+    action: BrokenCall | BrokenOperation | BrokenJump | BrokenComprehension | Continue
     resume: tuple[ResumePoint, ...]
     """One; for a jump two: where the test is true, where it is false."""
     contexts: tuple[Recipe, ...]

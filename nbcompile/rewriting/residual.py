@@ -57,6 +57,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.capture.trace import (
     BrokenCall,
+    BrokenComprehension,
     BrokenJump,
     BrokenOperation,
     Continue,
@@ -79,6 +80,8 @@ class Residual:
     source: str
     resume_codes: tuple[CodeType, ...] = ()
     """In the order of the resume points of the break."""
+    python_codes: tuple[CodeType, ...] = ()
+    """Functions of ours that run as they are: what they call may be compiled, they are not."""
     effects: tuple[tuple[str, str], ...] = ()
     """For each side effect: the changed object, and the statement(s) that replay it."""
     carried: tuple[tuple[tuple[str, str, str], ...], ...] = ()
@@ -111,6 +114,7 @@ class _Program:
         self.made: dict[int, str] = {}
         self.taken = {*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars}
         self.resume_codes: list[CodeType] = []
+        self.python_codes: list[CodeType] = []
         self.effects: list[tuple[str, str]] = []
         self.carried: list[tuple[tuple[str, str, str], ...]] = []
 
@@ -461,20 +465,27 @@ class _Program:
 
     def carry(self, point: ResumePoint) -> tuple[ast.expr, list[ast.expr], list[ast.expr]]:
         """The resume function, what it gets from the stack, and its locals; all settled before the break."""
-        slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([resume.Slot.VALUE] * point.pushes)]
-        stack = [self.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
-        live = [self.settled(recipe) for _, recipe in point.live]
-        cells = {name: self.settled(recipe) for name, recipe in point.cells}
-        code = resume.resume_function_code(
-            self.code, point.offset, tuple(slots), tuple(name for name, _ in point.live), tuple(cells), point.line
-        )
+        code, function, stack, live = self.continuation(point)
         self.resume_codes.append(code)
         passed = [slot.recipe for slot in point.stack if slot.recipe is not None]
         names = [*(f"___stack{number}" for number in range(len(passed))), *(name for name, _ in point.live)]
         kinds = map(_kind, (*passed, *(recipe for _, recipe in point.live)))
         texts = (ast.unparse(each) for each in (*stack, *live))
         self.carried.append(tuple(zip(names, texts, kinds, strict=True)))
-        return self.resume_function(code, cells), stack, live
+        return function, stack, live
+
+    def continuation(
+        self, point: ResumePoint, end: int | None = None
+    ) -> tuple[CodeType, ast.expr, list[ast.expr], list[ast.expr]]:
+        """The code of the function that goes on, the function, what it gets from the stack, and its locals."""
+        slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([resume.Slot.VALUE] * point.pushes)]
+        stack = [self.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
+        live = [self.settled(recipe) for _, recipe in point.live]
+        cells = {name: self.settled(recipe) for name, recipe in point.cells}
+        code = resume.resume_function_code(
+            self.code, point.offset, tuple(slots), tuple(name for name, _ in point.live), tuple(cells), point.line, end
+        )
+        return code, self.resume_function(code, cells), stack, live
 
     def resume_function(self, code: CodeType, cells: dict[str, ast.expr]) -> ast.expr:
         """The function object: kept where it has no closure, else made with the cells at hand."""
@@ -515,7 +526,12 @@ class _Program:
                 if test == "none":
                     return lambda: ast.Compare(value, [ast.Is()], [ast.Constant(None)])
                 return lambda: value
+            case BrokenComprehension(begin, until):
+                code, whole, stack, live = self.continuation(begin, until)
+                self.python_codes.append(code)
+                return lambda: ast.Call(whole, [*stack, *live], [])
             case Continue():
+                self.python_codes += self.resume_codes
                 return lambda: None
         raise AssertionError(end.action)
 
@@ -585,7 +601,14 @@ class _Program:
             co_name=self.code.co_name, co_qualname=self.code.co_qualname, co_firstlineno=self.code.co_firstlineno
         )
         assert code.co_freevars == self.code.co_freevars, (code.co_freevars, self.code.co_freevars)
-        return Residual(code, shown, tuple(self.resume_codes), tuple(self.effects), tuple(self.carried))
+        return Residual(
+            code,
+            shown,
+            tuple(self.resume_codes),
+            tuple(self.python_codes),
+            tuple(self.effects),
+            tuple(self.carried),
+        )
 
 
 _PLACEHOLDER = 0x6E62_6370_0000_0000_0000

@@ -29,6 +29,7 @@ from enum import Enum
 from types import CodeType
 
 from nbcompile.bytecode.assemble import assemble_with_offsets
+from nbcompile.bytecode.comprehensions import comprehension_at
 from nbcompile.bytecode.dialects import CELL_ACCESS, LOCAL_ACCESS
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import reachable, stack_depth, variable_accesses
@@ -92,6 +93,7 @@ def resume_function_code(
     live: tuple[str, ...],
     cells: tuple[str, ...] = (),
     line: int | None = None,
+    end: int | None = None,
 ) -> CodeType:
     """The code of a function that goes on at ``offset``.
 
@@ -109,11 +111,13 @@ def resume_function_code(
         cells: names of the frame's cell variables whose cells are passed on.
             A cell variable that is not named begins as a new, empty cell.
         line: for the name: the line of the break. Default: of the instruction.
+        end: of an inlined comprehension that begins at ``offset``: return what
+            it built. ``stack`` is then only its iterator.
 
     Raises:
         CannotResume: generators, class bodies, a stack of another depth.
     """
-    place = _place(code, offset, stack, live, cells, line)
+    place = _place(code, offset, stack, live, cells, line, end)
     with _LOCK:
         known = _CODES.get(place.key())
         # A dead code object's id may be given to a new one.
@@ -145,9 +149,11 @@ class _Place:
     line: int | None
     function: str
     parent: CodeType | None
+    end: int | None
+    """Where it ends; None: where the function does."""
 
     def key(self) -> tuple[object, ...]:
-        return (id(self.original), self.offset, self.stack, self.live, self.cells, self.line)
+        return (id(self.original), self.offset, self.stack, self.live, self.cells, self.line, self.end)
 
 
 def _place(
@@ -157,19 +163,21 @@ def _place(
     live: tuple[str, ...],
     cells: tuple[str, ...],
     line: int | None,
+    end: int | None,
 ) -> _Place:
     """Undo resume functions: the same place in the code that the user wrote."""
     info = resume_info(code)
     if info is None:
-        return _Place(code, offset, stack, live, cells, line, code.co_name, None)
+        return _Place(code, offset, stack, live, cells, line, code.co_name, None, end)
     original = info.original()
     if original is None or offset not in info.original_offsets:
         # Inside the prologue, or the user's function is gone: go on from the resume function itself.
-        return _Place(code, offset, stack, live, cells, line or info.line, info.function, code)
+        return _Place(code, offset, stack, live, cells, line or info.line, info.function, code, end)
     live, cells = (tuple(name.removeprefix(_MOVED) for name in names) for names in (live, cells))
     # What came in as a free variable is one in the next resume function too, if it was a cell of the original.
     cells = (*cells, *(name for name in info.cells if name not in cells and name not in live))
-    return _Place(original, info.original_offsets[offset], stack, live, cells, line, info.function, code)
+    offset, end = info.original_offsets[offset], None if end is None else info.original_offsets[end]
+    return _Place(original, offset, stack, live, cells, line, info.function, code, end)
 
 
 # -- building ----------------------------------------------------------------------------------------
@@ -183,6 +191,8 @@ def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
     _refuse_unresumable(original)
     everything = longhand(disassemble(original))
     start = _first_instruction(everything, place)
+    if place.end is not None:
+        everything, start = _piece(everything, start, place.end), 0
     line = place.line if place.line is not None else _line(everything, start, original)
     kept = reachable(everything, start)
     target = everything[start].label or Label()
@@ -194,7 +204,7 @@ def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
     prologue = list(_prologue(place, layout, protections, Position(line, line)))
     if body[0].label is not target:
         prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
-    name = f"torch_dynamo_resume_in_{place.function}_at_{line}"
+    name = f"{'torch_dynamo_resume' if place.end is None else 'comprehension'}_in_{place.function}_at_{line}"
     code, offsets = assemble_with_offsets(
         [*prologue, *body],
         original,
@@ -226,6 +236,21 @@ def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
     return code, info
 
 
+def _piece(everything: Sequence[Instruction], start: int, end: int) -> list[Instruction]:
+    """The instructions of an inlined comprehension as a body of their own, which returns what was built."""
+    stop = next(number for number, each in enumerate(everything) if each.offset == end)
+    found = comprehension_at(everything, start)
+    assert found is not None and found.end == stop
+    position = everything[stop].position
+    return [
+        # What protects them puts variables back, which die here with the frame.
+        *(replace(each, protection=None) for each in everything[start:stop]),
+        Instruction("SWAP", len(found.saved) + 1, label=everything[stop].label, position=position),
+        *(Instruction("STORE_FAST", argval=name, position=position) for name in reversed(found.saved)),
+        Instruction("RETURN_VALUE", position=position),
+    ]
+
+
 def _refuse_unresumable(code: CodeType) -> None:
     suspends = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
     if code.co_flags & suspends:
@@ -244,7 +269,7 @@ def _first_instruction(instructions: Sequence[Instruction], place: _Place) -> in
     while index and instructions[index].opcode in ("CALL", "PRECALL") and _prepares_call(instructions[index - 1]):
         index -= 1
     depth = stack_depth(list(instructions))[index]
-    if depth != len(place.stack):
+    if depth != len(place.stack) and place.end is None:
         raise CannotResume(f"the stack before {instructions[index]} has depth {depth}, not {len(place.stack)}")
     return index
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from nbcompile.bytecode.comprehensions import comprehension_at
 from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS, converts_to_bool, jump_condition
 from nbcompile.bytecode.flow import live_locals
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.recipe import Recipe
 from nbcompile.capture.trace import (
     BrokenCall,
+    BrokenComprehension,
     BrokenJump,
     BrokenOperation,
     Continue,
@@ -26,6 +28,7 @@ from nbcompile.capture.trace import (
     StackSlot,
 )
 from nbcompile.tracing.handlers.calls import pending_call, pending_call_ex
+from nbcompile.tracing.handlers.loads import save_and_clear
 from nbcompile.tracing.reconstruction import Reconstruction
 from nbcompile.tracing.translator import Translator, code_view
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker
@@ -46,7 +49,7 @@ REASONS = {
     "then skipping the rest of the function.",
 }
 
-Action = BrokenCall | BrokenOperation | BrokenJump | Continue
+Action = BrokenCall | BrokenOperation | BrokenJump | BrokenComprehension | Continue
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +200,30 @@ def _jump(frame: Translator, instruction: Instruction) -> Pending:
     return Pending(instruction, 1, 0, action, places)
 
 
+def _comprehension(frame: Translator, instruction: Instruction) -> Pending:
+    """The whole loop is left to Python; the frame goes on where the saved variables are put back."""
+    instructions = frame.view.instructions
+    found = comprehension_at(instructions, frame.pc)
+    assert found is not None
+
+    def action(reconstruction: Reconstruction) -> Action:
+        iterator = frame.stack[-1]
+        begin = _resume_point(frame, found.start, (_slot(iterator, reconstruction),), 0, reconstruction)
+        for name in found.saved:
+            save_and_clear(frame, name)
+        frame.stack[-1 - len(found.saved)], frame.stack[-1] = frame.stack[-1], iterator
+        return BrokenComprehension(begin, instructions[found.end].offset)
+
+    return Pending(instruction, 1, 1, action, ((found.end, False),))
+
+
 BREAKABLE: dict[str, Callable[[Translator, Instruction], Pending]] = {
     "CALL": _call,
     "CALL_KW": _call,
     "CALL_FUNCTION_EX": _call_ex,
     "COMPARE_OP": _operation("compare", 2, 1, (-2, -1)),
     "BINARY_SUBSCR": _operation("getitem", 2, 1, (-2, -1)),
+    "LOAD_FAST_AND_CLEAR": _comprehension,
     "STORE_ATTR": _operation("setattr", 2, 0, (-1, -2)),
     "STORE_SUBSCR": _operation("setitem", 3, 0, (-2, -1, -3)),
     **{name: _jump for name, condition in CONDITIONAL_JUMPS.items() if "none" not in condition},

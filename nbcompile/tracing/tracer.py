@@ -24,6 +24,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from nbcompile import config, torch_internals
+from nbcompile.bytecode.comprehensions import Comprehension, comprehension_at
+from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
 from nbcompile.capture.source import ArraySource, LocalSource, Source
@@ -124,6 +126,8 @@ class _FrameTracer:
         self.top = self._top_frame()
         self.interpreter.frames.append(self.top)
         self.checkpoint: int | None = None
+        self.comprehension: tuple[int, Comprehension] | None = None
+        """The outermost inlined one that was entered last, and at which step."""
 
     def _top_frame(self) -> Translator:
         code = self.frame.code
@@ -145,6 +149,9 @@ class _FrameTracer:
                 return self._end_at_break(self.plan)
             if self._can_stop_here():
                 self.checkpoint = step
+            if not self._in_comprehension():
+                begun = comprehension_at(self.top.view.instructions, self.top.pc)
+                self.comprehension = None if begun is None else (step, begun)
             try:
                 finished = self.top.step()
             except breaks.Unsupported as error:
@@ -156,6 +163,12 @@ class _FrameTracer:
         raise AssertionError("a frame ends")
 
     # -- where the graph may end ---------------------------------------------------------
+
+    def _in_comprehension(self) -> bool:
+        """Whether the next instruction is inside of an inlined comprehension."""
+        return self.comprehension is not None and (
+            self.comprehension[1].start <= self.top.pc < self.comprehension[1].end
+        )
 
     def _can_stop_here(self) -> bool:
         """Whether the rest of the frame could run uncompiled from here on, and what came before is worth it."""
@@ -176,8 +189,9 @@ class _FrameTracer:
         if error.is_final or error.forbids_resume:
             raise error
         obstacle = error
-        if self.top.current.opcode in ending.BREAKABLE and error.kind is not breaks.STEP_UNSUPPORTED:
-            found = self._obstacle(error)
+        step, broken = self._broken(step)
+        if broken.opcode in ending.BREAKABLE and error.kind is not breaks.STEP_UNSUPPORTED:
+            found = self._obstacle(error, broken)
             if found is None:
                 return Plan(step, error, resumes=True)
             obstacle = found
@@ -185,12 +199,22 @@ class _FrameTracer:
             raise obstacle
         return Plan(self.checkpoint, obstacle, resumes=False)
 
+    def _broken(self, step: int) -> tuple[int, Instruction]:
+        """The step and the instruction to leave to Python: the current one, or the whole comprehension around it."""
+        current = self.top.current
+        if self.comprehension is None:
+            return step, current
+        began, around = self.comprehension
+        instructions = self.top.view.instructions
+        inside = current in instructions[around.start : around.end]
+        return (began, instructions[around.start]) if inside else (step, current)
+
     def _note_stack(self, error: breaks.Unsupported) -> None:
         if not error.stack:
             error.stack = self.interpreter.stack()
 
-    def _obstacle(self, error: breaks.Unsupported) -> breaks.Unsupported | None:
-        """Why nothing can resume after the current instruction."""
+    def _obstacle(self, error: breaks.Unsupported, broken: Instruction) -> breaks.Unsupported | None:
+        """Why nothing can resume after an instruction."""
         top = self.top
         entered = [each.manager for each in top.contexts]
         generic = [each for each in self.interpreter.generic_contexts if each in entered]
@@ -199,11 +223,11 @@ class _FrameTracer:
             return self._after(
                 error, breaks.unsupported(breaks.CONTEXT, f"Active generic context managers: [{active}]")
             )
-        protection = top.current.protection
+        protection = broken.protection
         innermost = top.contexts[-1].handler if top.contexts else None
         if (protection is not None and protection.target != innermost) or top.handled:
             return error  # inside of try: the handlers would be lost
-        if self._in_loop():
+        if broken is top.current and self._in_loop(broken):  # a comprehension as a whole may stand in one, as in torch
             code = self.frame.code
             where = f"frame skipped: {code.co_name} ({code.co_filename} line {code.co_firstlineno})"
             return self._after(error, breaks.unsupported(breaks.LOOP, where))
@@ -214,13 +238,11 @@ class _FrameTracer:
         second.cause = first
         return second
 
-    def _in_loop(self) -> bool:
-        """Whether a later jump, before the next return, goes back to before the current instruction (torch's rule)."""
+    def _in_loop(self, broken: Instruction) -> bool:
+        """Whether a later jump, before the next return, goes back to before an instruction (torch's rule)."""
         instructions, labels = self.top.view.instructions, self.top.view.labels
-        here = instructions.index(self.top.current)
-        rest = itertools.takewhile(
-            lambda each: each.opcode not in ("RETURN_VALUE", "RETURN_CONST"), instructions[here + 1 :]
-        )
+        here = instructions.index(broken)
+        rest = itertools.takewhile(lambda each: each.opcode != "RETURN_VALUE", instructions[here + 1 :])
         return any(each.target is not None and labels[each.target] < here for each in rest)
 
     def _uncaught(self, error: ObservedException) -> breaks.Unsupported:

@@ -40,8 +40,11 @@ def _load_fast(frame: Translator, each: Instruction) -> None:
 
 @instruction("LOAD_FAST_AND_CLEAR")
 def _load_and_clear(frame: Translator, each: Instruction) -> None:
-    """An inlined comprehension is about to use the slot, be it a local's, a cell's, or unused."""
-    name = str(each.argval)
+    save_and_clear(frame, str(each.argval))
+
+
+def save_and_clear(frame: Translator, name: str) -> None:
+    """An inlined comprehension is about to use a slot: what is in it, local or cell or nothing, goes on the stack."""
     saved = frame.cells.pop(name, None) if name in frame.code.co_cellvars else None
     frame.push(saved or frame.locals.pop(name, None) or NullVariable())
 
