@@ -65,6 +65,7 @@ from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import (
+    BuiltinMethodVariable,
     DequeVariable,
     ListVariable,
     RangeVariable,
@@ -367,6 +368,21 @@ def _guard_function(tracer: Tracer, value: Callable[..., object], source: Source
     tracer.guard(source, kind, value)
 
 
+def _is_method_of_container(value: object) -> bool:
+    return isinstance(value, types.BuiltinMethodType) and type(value.__self__) in (list, dict, set, collections.deque)
+
+
+def _method_of_container(
+    tracer: Tracer, value: types.BuiltinMethodType, source: Source | None
+) -> BuiltinMethodVariable:
+    """``xs.append`` as a value: a resume function is given it where the arguments of the call broke the graph."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, types.BuiltinMethodType)
+        tracer.guard(AttrSource(source, "__name__"), GuardKind.EQUALS_MATCH, value.__name__)
+    owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
+    return BuiltinMethodVariable(owner, value.__name__)
+
+
 def _method(tracer: Tracer, value: types.MethodType, source: Source | None) -> VariableTracker:
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, types.MethodType)
@@ -510,6 +526,7 @@ ROWS: list[Row] = [
     (_is(torch.nn.Module), _nn_module),  # type: ignore[list-item]
     (lambda value: contexts.from_object(value, None) is not None, _context),
     (lambda value: isinstance(value, types.MethodType), _method),  # type: ignore[list-item]
+    (_is_method_of_container, _method_of_container),  # type: ignore[list-item]
     (_exactly(functools.partial), _partial),  # type: ignore[list-item]
     (
         lambda value: (

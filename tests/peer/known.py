@@ -261,14 +261,28 @@ _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {
 }
 """Versions of Python where a program that is known to disagree agrees all the same."""
 
+_INLINED_COMPREHENSIONS: dict[tuple[str, str], str] = {
+    **_known("generator_throws", "graphs details", "torch fails with an IndexError of its own from 3.12 on"),
+    ("break_in_two_comprehensions", "details"): "torch stores the list before the frame goes on, here the frame does",
+    (
+        "break_in_a_comprehension_in_a_loop",
+        "reasons",
+    ): "the iterator of a range is carried as one of a tuple here, and guarded as such",
+    **_known(
+        "break_in_a_comprehension_of_shared_names",
+        "graphs details",
+        "torch skips the frame where a variable of a comprehension is a cell",
+    ),
+    **_known(
+        "break_in_a_comprehension_that_binds",
+        "graphs details",
+        "a comprehension that binds a variable of the function does not stand alone here: the frame is skipped",
+    ),
+}
 _ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
-    (3, 11): {},
-    (3, 12): {
-        **_known("generator_throws", "graphs details", "torch fails with an IndexError of its own from 3.12 on"),
-    },
-    (3, 13): {
-        **_known("generator_throws", "graphs details", "torch fails with an IndexError of its own from 3.12 on"),
-    },
+    (3, 11): {("break_in_a_comprehension_that_binds", "reasons"): "torch meets the unbound cell first"},
+    (3, 12): _INLINED_COMPREHENSIONS,
+    (3, 13): _INLINED_COMPREHENSIONS,
 }
 
 KNOWN_HERE: dict[tuple[str, str], str] = {
