@@ -348,6 +348,11 @@ def statically_true(shape_env: Any, condition: Any) -> bool:
     return bool(shape_env._maybe_evaluate_static(condition) == True)  # noqa: E712 - a SymPy truth value
 
 
+def waits_for_collectives(metadata: Any) -> bool:
+    """Whether some input of a graph is the result of a collective that is still on its way (from torch 2.13 on)."""
+    return bool(getattr(metadata, "act_input_indices", ()))
+
+
 def dispatch_modes() -> ModuleType:
     """_disable_current_modes: compilers are called inside a trace, where real tensors must stay real."""
     return importlib.import_module("torch.utils._python_dispatch")

@@ -158,7 +158,7 @@ def _needs_no_wrapper(metadata: Any, example_inputs: Sequence[Any]) -> bool:
         and not metadata.dynamic_outputs
         and not metadata.tokens
         and not metadata.mutated_graph_handled_indices
-        and not metadata.act_input_indices
+        and not torch_internals.waits_for_collectives(metadata)
         and not any(is_subclass(each) for each in example_inputs)
         and not (torch.is_grad_enabled() and any(pure.requires_grad(each) for each in example_inputs))
         and not torch._C._is_any_autocast_enabled()

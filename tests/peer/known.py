@@ -263,6 +263,7 @@ _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {
 
 _INLINED_COMPREHENSIONS: dict[tuple[str, str], str] = {
     **_known("generator_throws", "graphs details", "torch fails with an IndexError of its own from 3.12 on"),
+    ("iterators_by_hand", "details"): "what next() gives is looked at once it is given, torch waits until it is used",
     ("break_in_two_comprehensions", "details"): "torch stores the list before the frame goes on, here the frame does",
     (
         "break_in_a_comprehension_in_a_loop",
