@@ -216,12 +216,20 @@ def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
     return fake
 
 
-def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) -> None:
-    """Write on a node which symbols its result is the first to have: sizes and numbers that only the run knows."""
+def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) -> bool:
+    """Write on a node which symbols its result is the first to have: sizes and numbers that only the run knows.
+
+    False: there are new symbols that the result does not show, so that nothing could say what they are.
+    """
     if shape_env.pending_fresh_unbacked_symbols:
-        bindings = symbolic_shapes().compute_unbacked_bindings(shape_env, example)
+        try:
+            bindings = symbolic_shapes().compute_unbacked_bindings(shape_env, example)
+        except symbolic_shapes().PendingUnbackedSymbolNotFound:
+            shape_env.pending_fresh_unbacked_symbols.clear()
+            return False
         if bindings:
             node.meta["unbacked_bindings"] = bindings
+    return True
 
 
 def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: str) -> None:
@@ -319,6 +327,11 @@ def _note(told: str) -> str:
 def is_data_dependent_guard(error: BaseException) -> bool:
     """Whether a size that only the run knows had to be compared."""
     return isinstance(error, symbolic_shapes().GuardOnDataDependentSymNode)
+
+
+def needs_data(error: BaseException) -> bool:
+    """Whether an operator of C++ looked for the elements of a fake tensor, which has none."""
+    return isinstance(error, RuntimeError) and "its data is not allocated yet" in str(error)
 
 
 # Cache entries live in regions of a code object's list. In one of our own they are out of sight of a real

@@ -120,6 +120,20 @@ DYNAMIC_SHAPE_OPERATOR = _kind(
     "Operator `{name}`'s output shape depends on input Tensor data.",
     "Set `config.capture_dynamic_output_shape_ops = True` to capture it in the graph.",
 )
+SPARSE_INPUT = _kind(
+    "NB0095",
+    "GB0015",
+    "Attempted to wrap sparse Tensor",
+    "Sparse tensors are not traced.",
+    "Move the making and the use of sparse tensors out of the compiled function.",
+)
+SPARSE_RESULT = _kind(
+    "NB0096",
+    "GB0277",
+    "Attempted to wrap sparse Tensor with VariableTracker",
+    "Sparse tensors are not traced: `{name}` makes one.",
+    "Move the making and the use of sparse tensors out of the compiled function.",
+)
 DISABLED_FUNCTION = _kind(
     "NB0009",
     "GB0098",

@@ -347,6 +347,9 @@ class Interpreter:
         example = node.meta[EXAMPLE]
         match example:
             case torch.Tensor():
+                if example.is_sparse or example.layout in rules.SPARSE_COMPRESSED:
+                    self.output.erase(node)
+                    raise breaks.unsupported(breaks.SPARSE_RESULT, str(node.target), name=node.target)
                 return TensorVariable(
                     node, cls=type(example) if isinstance(example, torch.nn.Parameter) else torch.Tensor
                 )

@@ -132,7 +132,9 @@ class OutputGraph:
             if example is None:
                 example = self._run(op, target, arguments, keywords)
             node.meta[EXAMPLE] = example
-            torch_internals.note_unbacked_symbols(self.shape_env, node, example)
+            if not torch_internals.note_unbacked_symbols(self.shape_env, node, example):
+                # The operator read a number from a tensor on the way, and no result says which.
+                raise breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(target), name=target)
         except BaseException:
             self.graph.erase_node(node)
             raise
@@ -175,6 +177,8 @@ class OutputGraph:
             return breaks.unsupported(
                 breaks.DATA_DEPENDENT_EXPRESSION, str(error), expression=str(error).partition("\n")[0]
             )
+        if torch_internals.needs_data(error):
+            return breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, name, name=name)
         if isinstance(error, (RuntimeError, ValueError, NotImplementedError, AssertionError)):
             return errors.TorchRuntimeError(name, error, self.stack())
         return error

@@ -26,7 +26,10 @@ from typing import Any
 import torch
 import torch.fft
 import torch.linalg
+import torch.masked
 import torch.nn.functional
+import torch.nn.grad
+import torch.signal
 import torch.special
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -120,6 +123,8 @@ SKIPPED_PACKAGES = (
     "platformdirs",
 )
 
+SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+
 # Functions of the namespaces below that are no operators on tensors.
 _NOT_OPERATORS = frozenset(
     "compile save load manual_seed seed initial_seed get_rng_state set_rng_state is_tensor is_storage "
@@ -181,7 +186,11 @@ def operators() -> Iterator[Callable[..., object]]:
         torch._C._VariableFunctions,
         torch.functional,
         torch._VF,
-        *(getattr(torch._C, name) for name in ("_special", "_linalg", "_fft")),
+        torch.masked._ops,
+        torch.signal.windows.windows,
+        torch.nn.grad,
+        torch._linalg_utils,
+        *(getattr(torch._C, name) for name in ("_special", "_linalg", "_fft", "_sparse")),
     )
     for namespace in namespaces:
         for name in dir(namespace):

@@ -140,6 +140,8 @@ def symbolic_number(tracer: Tracer, value: float, source: Source) -> VariableTra
 def _tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> VariableTracker:
     if type(value) not in (torch.Tensor, Parameter, torch.nn.Buffer):
         return SkippedTensor(value, source)
+    if value.is_sparse or value.layout in rules.SPARSE_COMPRESSED:
+        raise breaks.unsupported(breaks.SPARSE_INPUT, str(value.layout))
     if source is None:
         source = tracer.keep(value, "tensor")
     node = tracer.output.inputs.tensor(value, source)
@@ -402,6 +404,7 @@ def _class(tracer: Tracer, value: type, source: Source | None) -> VariableTracke
 
 
 def _module(tracer: Tracer, value: types.ModuleType, source: Source | None) -> VariableTracker:
+    """A module, or what is used as one: ``torch._C._VariableFunctions``."""
     if source is not None and not isinstance(source, ModuleSource) and not _is_trusted(tracer, source):
         tracer.guard(source, GuardKind.ID_MATCH, value)
     return ModuleVariable(value, source)
@@ -536,6 +539,6 @@ ROWS: list[Row] = [
     ),  # type: ignore[list-item]
     (_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), _getter),
     (_is(type), _class),  # type: ignore[list-item]
-    (_is(types.ModuleType), _module),  # type: ignore[list-item]
+    (lambda value: isinstance(value, types.ModuleType) or value is torch._C._VariableFunctions, _module),  # type: ignore[list-item]
     (_is_user_object, _object),
 ]

@@ -70,6 +70,8 @@ class _Description:
             self.add(path + step, part)
 
     def tensor(self, path: str, value: torch.Tensor) -> str:
+        if value.layout != torch.strided:
+            return f"{value.layout} {self.tensor(path, value.to_dense())}"
         facts = [
             type(value).__name__, str(value.dtype).removeprefix("torch."), str(tuple(value.shape)),
             f"strides {value.stride()}", f"offset {value.storage_offset()}" if value.storage_offset() else "",

@@ -333,6 +333,19 @@ def _pad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
     return tracer.call(FunctionVariable(PAD), arguments, keywords)  # traced: its operator is inside
 
 
+@handles(torch.narrow)
+def _narrow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """A start that is a tensor is read first: the slice then begins at a number that only the run knows."""
+    plain, named = list(arguments), dict(keywords)
+    start = realise(tracer, plain[2] if len(plain) > 2 else named["start"])
+    if isinstance(start, TensorVariable):
+        number = start.call_method(tracer, "item", [], {})
+        plain, named = (
+            ([*plain[:2], number, *plain[3:]], named) if len(plain) > 2 else (plain, {**named, "start": number})
+        )
+    return tracer.apply(torch.narrow, plain, named)
+
+
 @handles(torch.autograd.grad)
 def _autograd_grad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     raise breaks.unsupported(breaks.AUTOGRAD_GRAD, "trace_autograd_ops=False")

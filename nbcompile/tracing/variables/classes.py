@@ -38,7 +38,7 @@ class ModuleVariable(VariableTracker):
         return types.ModuleType
 
     def describe(self) -> str:
-        return f"PythonModuleVariable({self.value.__name__})"
+        return f"PythonModuleVariable({getattr(self.value, '__name__', self.value)})"
 
     def hash_key(self) -> Hashable:
         return self.value

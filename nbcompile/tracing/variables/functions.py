@@ -427,6 +427,11 @@ class PolyfillVariable(VariableTracker):
         return Constant(self.value, getattr(self.value, "__name__", "function"))
 
 
+def _fit_a_node(tracer: Tracer, values: Sequence[VariableTracker]) -> bool:
+    """Whether values can be arguments of a node; a module or another object of the user cannot."""
+    return all(type(realise(tracer, each)).proxy is not VariableTracker.proxy for each in values)
+
+
 METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
@@ -457,6 +462,8 @@ class OperatorVariable(VariableTracker):
             owner = realise(tracer, arguments[0])
             if owner.python_type().__name__ in ("Tensor", "Parameter"):
                 return owner.call_method(tracer, self.value.__name__, arguments[1:], keywords)
+        if isinstance(self.value, FunctionType) and not _fit_a_node(tracer, (*arguments, *keywords.values())):
+            return FunctionVariable(self.value).call(tracer, arguments, keywords)  # Python of torch: traced through
         return tracer.apply(self.value, arguments, keywords)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:

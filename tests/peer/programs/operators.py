@@ -1,0 +1,69 @@
+"""Corners of torch's namespaces that its operator database visits."""
+
+import torch
+import torch.nn.functional as F
+
+from tests.peer.program import program
+
+arange = torch.arange
+SPARSE = arange(4.0).to_sparse()
+
+
+@program()
+def windows_of_signals():
+    def f(x):
+        return x * torch.signal.windows.hann(4) + torch.signal.windows.kaiser(4, beta=2.0)
+
+    return f, [(arange(4.0),)]
+
+
+@program()
+def masked_reductions():
+    def f(x):
+        mask = x > 1
+        return torch.masked.sum(x, 0, mask=mask), torch.masked.softmax(x, 0, mask=mask)
+
+    return f, [(arange(4.0),)]
+
+
+@program()
+def operator_with_a_module_as_argument():
+    distance = torch.nn.PairwiseDistance()
+
+    def f(x):
+        return F.triplet_margin_with_distance_loss(x, x + 1, x - 1, distance_function=distance)
+
+    return f, [(arange(8.0).view(2, 4),)]
+
+
+@program()
+def operators_by_their_inner_name():
+    def f(x):
+        return torch._C._VariableFunctions.rsub(x, 2)
+
+    return f, [(arange(4.0),)]
+
+
+@program()
+def sparse_tensor_on_the_way():
+    def f(x):
+        return (x + 1).to_sparse().to_dense() * 2
+
+    return f, [(arange(4.0),)]
+
+
+@program()
+def sparse_tensor_from_outside():
+    def f(x):
+        return SPARSE.to_dense() * 2 + x
+
+    return f, [(arange(4.0),)]
+
+
+@program()
+def split_at_places_that_are_data():
+    def f(x, places):
+        first, *rest = torch.tensor_split(x + 1, places)
+        return first * 2, rest
+
+    return f, [(arange(8.0), torch.tensor([2, 5]))]
