@@ -139,13 +139,21 @@ def _no_attribute(path: str) -> torch.Tensor:
 
 
 def expect(
-    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, written: bool = False
-) -> torch.Tensor:
+    tensor: torch.Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    dtype: torch.dtype,
+    written: bool = False,
+) -> torch.Tensor | None:
     """The input, which must be what the graph was compiled for; a copy where only its strides are not.
+
+    None is a token: it says in which order operators with effects run, and holds nothing.
 
     Raises:
         ValueError: another shape or dtype, or other strides where the graph writes to it.
     """
+    if tensor is None:
+        return None
     if tensor.dtype != dtype or tensor.shape != size:
         raise ValueError(f"a graph compiled for {dtype}{list(size)} was given {tensor.dtype}{list(tensor.shape)}")
     if _strides_agree(tensor, stride):

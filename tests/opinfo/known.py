@@ -1,0 +1,26 @@
+"""Operators of torch's database that do not pass, and why: the table of the documentation.
+
+In torch: test/inductor/test_torchinductor_opinfo.py (inductor_expected_failures).
+Read next: tests/opinfo/harness.py
+"""
+
+SEEDED = "the database wraps it in `freeze_rng_state`, a guard in C++ that neither torch.compile nor nbcompile traces"
+DATA = "its result (or its shape) is read from data: a graph break, an error under `fullgraph=True`; the same in torch.compile"
+
+KNOWN = {
+    **dict.fromkeys(
+        "item cauchy exponential geometric log_normal normal.in_place uniform svd_lowrank pca_lowrank randn randn_like "
+        "rand_like randint randint_like empty_strided multinomial normal normal.number_mean bernoulli "
+        "nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d nn.functional.rrelu "
+        "nn.functional.scaled_dot_product_attention nn.functional.dropout nn.functional.dropout2d "
+        "nn.functional.dropout3d nn.functional.alpha_dropout nn.functional.feature_alpha_dropout.with_train "
+        "nn.functional.feature_alpha_dropout.without_train nn.functional.multi_head_attention_forward".split(),
+        SEEDED,
+    ),
+    **dict.fromkeys(
+        "allclose corrcoef cov equal tensor_split nn.functional.ctc_loss nn.functional.gaussian_nll_loss linalg.lstsq "
+        "linalg.lstsq.grad_oriented".split(),
+        DATA,
+    ),
+    "to_sparse": "sparse tensors break the graph; the same in torch.compile",
+}
