@@ -54,6 +54,8 @@ reorderable_logging_functions: set[Callable[..., object]] = set()
 ignore_logging_functions: set[Callable[..., object]] = set()
 trace_numpy: bool = True
 allow_rnn: bool = False
+skip_nnmodule_hook_guards: bool = True
+"""A hook that a module without hooks gets after it was compiled is not noticed (two guards less a module)."""
 
 _OLD_NAMES = {
     "cache_size_limit": "recompile_limit",

@@ -13,13 +13,15 @@ In torch: torch/_dynamo/convert_frame.py. Read next: nbcompile/backends.py
 
 from __future__ import annotations
 
+import gc
 import inspect
 import linecache
 import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType
 
@@ -92,13 +94,13 @@ def user_modes() -> bool:
 
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
     trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
-    with recorder.stage("guards"):
+    with recorder.stage("guards"), _collector_paused():
         guards = filtering.kept(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame)
     if page is not None:
         page.write(guards=explain.describe(check, page.compile_id), symbols=trace.symbols())
         page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
-    with recorder.stage("residual program"):
+    with recorder.stage("residual program"), _collector_paused():
         residual = rewriting.residual_program(frame, trace, compiled_graph)
     for code in residual.python_codes:
         skip_code(code)
@@ -111,7 +113,7 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
 def _trace_and_compile(
     frame: Frame, options: Options, dynamism: Dynamism, page: recorder.FrameDraft | None
 ) -> tuple[Trace, Callable[..., object] | None]:
-    with recorder.stage("tracing"):
+    with recorder.stage("tracing"), _collector_paused():
         trace = tracer.trace(frame, options, dynamism, recording=page is not None)
     if page is not None:
         _write_trace(page, trace)
@@ -122,6 +124,18 @@ def _trace_and_compile(
         if not torch_internals.wants_constant_floats(error.inner_exception):
             raise
     return _trace_and_compile(frame, options, replace(dynamism, floats=False), page)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    # A stage makes many objects that stay: collections meanwhile would look through the user's whole heap for nothing.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _dynamism(frame: Frame, options: Options) -> Dynamism:

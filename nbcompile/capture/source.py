@@ -23,75 +23,108 @@ from typing import Any, assert_never
 from nbcompile.capture.arrays import from_array
 
 
+class Address:
+    """What all sources share: they are keys of many tables, so each computes its hash once."""
+
+    __slots__ = ("_hash",)
+    __match_args__: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        try:
+            known: int = self._hash  # type: ignore[attr-defined]
+        except AttributeError:
+            known = hash((type(self), *(getattr(self, name) for name in self.__match_args__)))
+            object.__setattr__(self, "_hash", known)
+        return known
+
+
 @dataclass(frozen=True, slots=True)
-class LocalSource:
+class LocalSource(Address):
     """A local of the frame: an argument, or a free variable (its content)."""
 
     name: str
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class GlobalSource:
+class GlobalSource(Address):
     """A global of the frame's own module."""
 
     name: str
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class BuiltinSource:
+class BuiltinSource(Address):
     """A name found in ``builtins``."""
 
     name: str
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class ModuleSource:
+class ModuleSource(Address):
     """An imported module, ``sys.modules[name]``; it cannot change, so it is not guarded."""
 
     name: str
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class AttrSource:
+class AttrSource(Address):
     """An attribute of a value that has a source itself."""
 
     base: Source
     attribute: str
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class ItemSource:
+class ItemSource(Address):
     """An item: ``key`` is a constant (str, int, ... or any hashable of a dict)."""
 
     base: Source
     key: object
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class KeySource:
+class KeySource(Address):
     """The key at a position of a dict, for keys that are no constants."""
 
     base: Source
     index: int
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class IteratorItemSource:
+class IteratorItemSource(Address):
     """What a tuple's iterator yields next (``index`` 0), after that (1), and so on; it does not move."""
 
     base: Source
     index: int
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class TypeSource:
+class TypeSource(Address):
     """The class of a value, ``type(value)``."""
 
     base: Source
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class CellSource:
+class CellSource(Address):
     """The content of a cell of a function's closure, by the variable's name.
 
     ``base`` is the function. Reads ``base.__closure__[i].cell_contents`` where
@@ -102,9 +135,11 @@ class CellSource:
     name: str
     index: int
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class MethodFunctionSource:
+class MethodFunctionSource(Address):
     """The function below a bound method or a class attribute: looked up on the type.
 
     ``type(base).__mro__[...].__dict__[name]``: what attribute look-up finds on
@@ -114,9 +149,11 @@ class MethodFunctionSource:
     base: Source
     name: str
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class ClassMemberSource:
+class ClassMemberSource(Address):
     """What a class, or one after it in its method order, holds under a name, before it is bound.
 
     ``base`` is the class; ``after`` skips the first classes of the order, as ``super()`` does.
@@ -126,9 +163,11 @@ class ClassMemberSource:
     name: str
     after: int = 0
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class ConstantSource:
+class ConstantSource(Address):
     """A value that the compiled program itself keeps (no address in user code)."""
 
     name: str
@@ -142,7 +181,7 @@ class ConstantSource:
 
 
 @dataclass(frozen=True, slots=True)
-class SizeSource:
+class SizeSource(Address):
     """One size, stride or the storage offset of a tensor: a symbol's origin."""
 
     base: Source
@@ -150,12 +189,16 @@ class SizeSource:
     """``size``, ``stride`` or ``storage_offset``."""
     dim: int | None = None
 
+    __hash__ = Address.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class ArraySource:
+class ArraySource(Address):
     """A NumPy array as a tensor, with the same memory: ``base`` is the array."""
 
     base: Source
+
+    __hash__ = Address.__hash__
 
 
 Source = (

@@ -17,6 +17,7 @@ import copy
 import math
 import operator
 import re
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -54,7 +55,9 @@ class Kept:
     def on_death(self, callback: Callable[[], None]) -> None:
         """Call back when the object dies (an object that is held strongly never does)."""
         if self._weak is not None and (value := self._weak()) is not None:
-            self._weak = weakref.ref(value, lambda _: callback())
+            # When Python ends, objects die in any order, the modules behind the callback among them.
+            ending = sys.is_finalizing
+            self._weak = weakref.ref(value, lambda _: None if ending() else callback())
 
 
 @dataclass(frozen=True, slots=True)

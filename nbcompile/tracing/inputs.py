@@ -73,6 +73,7 @@ class GraphInputs:
         self.placeholders: list[tuple[torch.fx.Node, Source]] = []
         self.symbols = symbols
         self._sized: dict[Source, Sized] = {}
+        self._names: set[str] = set()
         self._last: torch.fx.Node | None = None
         self._numbers: dict[Source, torch.fx.Node] = {}
 
@@ -125,6 +126,7 @@ class GraphInputs:
     def _add(self, source: Source, example: object, name: str = "") -> torch.fx.Node:
         """A placeholder, behind those that are there already."""
         target = self._unused_name(name or input_name(source))
+        self._names.add(target)
         first = next(iter(self.graph.nodes), self.graph._root)
         place = self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first)
         with place:
@@ -138,9 +140,8 @@ class GraphInputs:
 
     def _unused_name(self, name: str) -> str:
         # L['a_b'] and L['a'].b would both be L_a_b_.
-        taken = {node.target for node, _ in self.placeholders}
         names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
-        return next(each for each in names if each not in taken)
+        return next(each for each in names if each not in self._names)
 
     # -- what was promised ---------------------------------------------------------------
 

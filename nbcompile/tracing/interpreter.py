@@ -77,6 +77,7 @@ class Interpreter:
 
     def run_frame(self, frame: Translator) -> Finished:
         """Run a callee to its end (a generator: to its next yield)."""
+        frame.callers = self.stack()
         self.frames.append(frame)
         try:
             return frame.run()
@@ -85,7 +86,10 @@ class Interpreter:
 
     def stack(self) -> tuple[StackLine, ...]:
         """The user's stack, outermost first; our own polyfills are left out."""
-        return tuple(each.stack_line() for each in self.frames if not each.code.co_filename.startswith(rules.POLYFILLS))
+        if not self.frames:
+            return ()
+        top = self.frames[-1]
+        return top.callers if top.is_polyfill else (*top.callers, top.stack_line())
 
     def note_step(self, frame: Translator) -> None:
         """For the record: one instruction is about to be traced."""

@@ -98,10 +98,14 @@ class Translator:
     contexts: list[ActiveContext] = field(default_factory=list)
     handled: list[VariableTracker] = field(default_factory=list)
     """Exceptions that an ``except`` block is handling right now."""
+    callers: tuple[StackLine, ...] = ()
+    """Where the frames below this one are, while it runs."""
     view: CodeView = field(init=False)
+    is_polyfill: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.view = code_view(self.code)
+        self.is_polyfill = self.code.co_filename.startswith(rules.POLYFILLS)
 
     # -- the loop ------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+import torch
+
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Tracer
@@ -25,6 +27,10 @@ from nbcompile.tracing.variables.type_forms import subscripted
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
+
+
+DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""What a built-in class means as an argument of an operator: ``torch.zeros(3, dtype=int)``."""
 
 
 class ModuleVariable(VariableTracker):
@@ -75,6 +81,10 @@ class ClassVariable(VariableTracker):
 
     def is_constant(self) -> bool:
         return False
+
+    def proxy(self) -> object:
+        dtype = DTYPES.get(self.value)
+        return super().proxy() if dtype is None else dtype
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):

@@ -13,6 +13,7 @@ import types
 
 import torch
 
+from nbcompile import config
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ItemSource, ModuleSource, Source
 from nbcompile.tracing.protocol import Tracer
@@ -106,12 +107,13 @@ class NNModuleVariable(ObjectVariable):
         return tracer.call(self.get_attribute(tracer, "forward"), arguments, keywords)
 
     def _guard_hooks(self, tracer: Tracer) -> None:
-        """A module without hooks is called as its forward; a hook that comes later is seen."""
+        """A module without hooks is called as its forward; a hook that comes later is seen, if the settings say so."""
         every = torch.nn.modules.module
         for name in ("_global_forward_hooks", "_global_forward_pre_hooks"):
             source: Source = AttrSource(ModuleSource(every.__name__), name)
             tracer.guard(source, GuardKind.DICT_LENGTH, len(getattr(every, name)))
-        if self.source is not None and not self.is_new():
+        watched = has_hooks(self.value) if not self.is_new() else False
+        if self.source is not None and not self.is_new() and (watched or not config.skip_nnmodule_hook_guards):
             for name in ("_forward_hooks", "_forward_pre_hooks"):
                 tracer.guard(AttrSource(self.source, name), GuardKind.DICT_LENGTH, len(getattr(self.value, name)))
 

@@ -285,6 +285,22 @@ def forward_hook():
     return f, [(ones(2),)]
 
 
+@program(oracle="torch.compile")
+def hook_is_added_between_calls():
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+    def f(x):
+        return net(x) + 1
+
+    def with_a_hook(compiled):
+        handle = net[0].register_forward_hook(lambda module, arguments, output: output * 2)
+        result = compiled(ones(2))
+        handle.remove()
+        return result
+
+    return f, [(ones(2),), with_a_hook, (ones(2),)]
+
+
 @program()
 def functional_call():
     net = nn.Linear(2, 2)

@@ -10,6 +10,14 @@ SCALE = torch.full((3,), 2.0)
 
 
 @program()
+def classes_as_dtypes():
+    def f(x):
+        return x + torch.zeros(3, dtype=int), x.to(float), torch.ones(2, dtype=bool)
+
+    return f, [(ones(3),)]
+
+
+@program()
 def functions_in_a_row():
     def f(x):
         return torch.relu(torch.sin(x) + torch.cos(x))
