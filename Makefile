@@ -12,10 +12,10 @@ VERSIONS  := 3.12 3.13
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-all sweep docs lint bench format clean
+.PHONY: help setup tour test test-all sweep docs lint bench bench-capture format clean
 
 help:  ## Say what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
 
 setup: $(STAMP)  ## Make .venv and install everything into it (the other targets do so themselves)
 
@@ -57,6 +57,9 @@ lint: $(STAMP)  ## Style, types, and the storeys of the house
 
 bench: $(STAMP)  ## Measure against eager and torch.compile
 	$(BIN)/python -m benchmarks
+
+bench-capture: $(STAMP)  ## What capturing models of transformers costs, beside torch.compile
+	$(BIN)/python -m benchmarks capture
 
 format: $(STAMP)  ## Let ruff write the style it asks for
 	$(BIN)/ruff check --fix-only .

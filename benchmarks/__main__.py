@@ -37,7 +37,10 @@ from benchmarks.tasks import MARK
 
 ROOT = Path(__file__).parent.parent
 COMPILERS = [EAGER, TORCH, OURS]
-GROUPS = ("start", "per_call", "guards", "nested", "training", "kernels")
+GROUPS = ("start", "per_call", "guards", "nested", "training", "kernels", "capture")
+CAPTURED = (
+    "bert", "gpt2", "llama", "mixtral", "t5", "vit", "swin", "resnet", "whisper", "clip", "deberta-v2", "mamba",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -197,9 +200,22 @@ def kernels(bench: Bench) -> None:
         bench.run({"task": "kernel", "compilers": COMPILERS, "plan": [each for each in plan if each[0] == workload]})
 
 
+def capture(bench: Bench) -> None:
+    """What capturing models of transformers costs, and what comes out. Each compiler has a process of its own."""
+    for _ in range(1 if bench.quick else 3):
+        for compiler in COMPILERS[1:]:
+            bench.run({"task": "capture", "compiler": compiler, "compilers": [compiler], "models": list(CAPTURED)})
+    bench.rows = _least(bench.rows)
+    bench.rows += [
+        report.means(bench.rows, group, compiler)
+        for group in ("capture: to the graph", "capture: with guards and program")
+        for compiler in COMPILERS[1:]
+    ]
+
+
 GROUP_OF = {
     "kernel": "kernels", "per_call": "per call", "guards": "guards",
-    "nested": "nested break", "training": "training step",
+    "nested": "nested break", "training": "training step", "capture": "capture: to the graph",
 }  # fmt: skip
 RUNNERS = {
     "start": starts,
@@ -208,6 +224,7 @@ RUNNERS = {
     "nested": nested,
     "training": training,
     "kernels": kernels,
+    "capture": capture,
 }
 
 

@@ -5,7 +5,8 @@ Read next: nothing; this is the last page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 EAGER, TORCH, OURS = "eager", "torch.compile", "nbcompile"
@@ -16,6 +17,9 @@ def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
     parts = ["# nbcompile: measured", "", *(f"- {name}: {value}" for name, value in facts.items())]
     for group in dict.fromkeys(row["group"] for row in rows):
         parts += ["", f"## {group}", "", *_table([row for row in rows if row["group"] == group])]
+    differences = list(_differences(rows))
+    if any("detail" in row for row in rows):
+        parts += ["", "## Call nodes that one has and the other has not", "", *(differences or ["None."])]
     failures = [row for row in rows if row["failure"]]
     if failures:
         parts += ["", "## What failed", ""]
@@ -67,6 +71,26 @@ def _ratio(ours: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
     if not ours or not other or ours["value"] is None or not other["value"]:
         return "-"
     return f"{ours['value'] / other['value']:.3f}"
+
+
+def means(rows: Iterable[dict[str, Any]], group: str, compiler: str) -> dict[str, Any]:
+    """The geometric mean of a group: the ratio of two means is the mean of the ratios."""
+    values = [row["value"] for row in rows if (row["group"], row["compiler"]) == (group, compiler) and row["value"]]
+    mean = math.exp(sum(map(math.log, values)) / len(values)) if values else None
+    return {
+        "group": group, "name": "geometric mean", "compiler": compiler, "value": mean, "unit": "s", "failure": "",
+    }  # fmt: skip
+
+
+def _differences(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Operators whose counts differ, model by model (rows with a ``detail``: how many of each)."""
+    counted = {(row["name"], row["compiler"]): row["detail"] for row in rows if "detail" in row}
+    for name in dict.fromkeys(name for name, _ in counted):
+        ours, theirs = counted.get((name, OURS), {}), counted.get((name, TORCH), {})
+        for operator in sorted({*ours, *theirs}):
+            here, there = ours.get(operator, 0), theirs.get(operator, 0)
+            if here != there:
+                yield f"- {name}: {operator}: nbcompile {here}, torch.compile {there}"
 
 
 def slope(points: Iterable[tuple[float, float]]) -> float:

@@ -29,11 +29,13 @@ from benchmarks import timing, workloads
 MARK = "RESULT "
 TORCH = "torch.compile"
 OURS = "nbcompile"
+MODULES = {TORCH: "torch", OURS: "nbcompile"}
+"""Where the ``compile`` of each is."""
 
 
-def tell(group: str, name: str, compiler: str, value: float | None, unit: str, failure: str = "") -> None:
+def tell(group: str, name: str, compiler: str, value: float | None, unit: str, failure: str = "", **more: Any) -> None:
     """One result, as one line that the parent process reads."""
-    row = {"group": group, "name": name, "compiler": compiler, "value": value, "unit": unit, "failure": failure}
+    row = {"group": group, "name": name, "compiler": compiler, "value": value, "unit": unit, "failure": failure, **more}
     print(MARK + json.dumps(row), flush=True)
 
 
@@ -41,7 +43,7 @@ def compiled(compiler: str, function: Any, **options: Any) -> Any:
     """The function as a compiler runs it. Importing the compiler is part of its first use."""
     if compiler == "eager":
         return function
-    module = importlib.import_module("nbcompile" if compiler == OURS else "torch")
+    module = importlib.import_module(MODULES[compiler])
     return module.compile(function, **options)
 
 
@@ -177,6 +179,30 @@ def training(job: dict[str, Any]) -> None:
         _race("training step", f"3-layer MLP, width {width}, batch {batch}", job, step_of)
 
 
+def capture(job: dict[str, Any]) -> None:
+    """Graphs, call nodes and seconds of capturing real models, and the error against eager."""
+    models = importlib.import_module("benchmarks.models")  # and with it transformers, which the other tasks do without
+    capturing = importlib.import_module("benchmarks.capture")
+    compiler = job["compiler"]
+    module = MODULES[compiler]
+    capturing.warm_up(module)
+    for name in job["models"]:
+        for learning in (False, True) if name in models.LEARNING else (False,):
+            label = f"{name}, forward and backward" if learning else name
+            found = tried(
+                "capture: to the graph", label, compiler, "s",
+                lambda: capturing.capture(module, models.MODELS[name], learning=learning),  # noqa: B023
+            )  # fmt: skip
+            capturing.forget(module)
+            if found is not None:
+                nodes = found["nodes"]
+                tell("capture: to the graph", label, compiler, found["to graph"], "s")
+                tell("capture: with guards and program", label, compiler, found["in all"], "s")
+                tell("capture: graphs", label, compiler, found["graphs"], "")
+                tell("capture: call nodes", label, compiler, nodes.total(), "", detail=nodes)
+                tell("capture: greatest relative error", label, compiler, found["error"], "")
+
+
 def _race(group: str, name: str, job: dict[str, Any], prepare: Callable[[str], Callable[[], Any]]) -> None:
     ready = {}
     for compiler in job["compilers"]:
@@ -209,6 +235,7 @@ TASKS = {
     "guards": guards,
     "nested": nested,
     "training": training,
+    "capture": capture,
 }
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 
-from benchmarks import __main__ as bench, report, timing, workloads
+from benchmarks import __main__ as bench, capture, models, report, timing, workloads
 
 
 def row(compiler, value, failure=""):
@@ -63,6 +63,27 @@ def test_a_task_tells_its_results_line_by_line():
     told = bench._told(done.stdout)
     assert [each["name"] for each in told] == ["3 operators, 4 elements", "the same, requires_grad"]
     assert all(0 < each["value"] < 0.1 for each in told)
+
+
+def test_a_mean_of_ratios_is_the_ratio_of_means():
+    """The geometric mean of a group, where a failure does not count."""
+    rows = [row("nbcompile", 1.0), row("nbcompile", 4.0), row("nbcompile", None, "x"), row("torch.compile", 9.0)]
+    assert report.means(rows, "g", "nbcompile")["value"] == pytest.approx(2.0)
+
+
+def test_other_call_nodes_are_listed():
+    """An operator that one graph has and the other has not is named, with both counts."""
+    rows = [{**row("nbcompile", 2), "detail": {"add": 2}}, {**row("torch.compile", 3), "detail": {"add": 2, "mul": 1}}]
+    assert "- w: mul: nbcompile 0, torch.compile 1" in report.markdown(rows, {})
+    assert "None." in report.markdown([{**rows[0]}, {**rows[0], "compiler": "torch.compile"}], {})
+
+
+def test_a_captured_model_is_counted_and_checked():
+    """Graphs, call nodes, seconds and the error of one model, with gradients."""
+    found = capture.capture("nbcompile", models.MODELS["vit"], learning=True)
+    assert (found["graphs"], found["error"]) == (1, 0.0)
+    assert found["nodes"]["linear"] > 0
+    assert 0 < found["to graph"] < found["in all"]
 
 
 def test_slower_code_is_measured_as_slower():

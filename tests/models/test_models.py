@@ -1,0 +1,81 @@
+"""Real models: each becomes one graph, which computes what eager computes."""
+
+from __future__ import annotations
+
+import cProfile
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+import nbcompile
+from benchmarks import models
+from tests.models.architectures import MORE
+
+FEW = ("gpt2", "llama", "t5", "vit", "resnet", "clip")
+TOLERANCE = 2e-3
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Every model begins without entries, and leaves none behind."""
+    nbcompile.reset()
+    yield
+    nbcompile.reset()
+
+
+def error(model: models.Model) -> float:
+    """The error of the compiled model against eager; an exception where it is not one graph."""
+    module, inputs = models.make(model)
+    with torch.no_grad():
+        expected = module(**inputs)
+        torch.manual_seed(0)
+        result = nbcompile.compile(module, backend="eager", fullgraph=True)(**inputs)
+    assert type(result) is type(expected)
+    return models.relative_error(result, expected)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_model_is_one_graph(name: str) -> None:
+    """Encoders, decoders, both, pictures: no break, and eager's values."""
+    assert error(models.MODELS[name]) <= TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in {**models.MODELS, **MORE} if name not in FEW])
+def test_more_models_are_one_graph(name: str) -> None:
+    """The others that torch.compile takes as one graph are one here too."""
+    assert error({**models.MODELS, **MORE}[name]) <= TOLERANCE
+
+
+def test_a_model_learns() -> None:
+    """The captured graph of BERT has eager's gradients."""
+    module, inputs = models.make(models.MODELS["bert"])
+    expected = models.gradients(module, module(**inputs))
+    found = models.gradients(module, nbcompile.compile(module, backend="eager", fullgraph=True)(**inputs))
+    assert models.relative_error(found, expected) <= TOLERANCE
+
+
+def calls_to_capture(layers: int) -> int:
+    """How many functions run until a model of so many layers is captured."""
+    config = {**models.MODELS["llama"].config, "num_hidden_layers": layers}
+    module, inputs = models.make(models.Model("llama", models.words, config))
+    profile = cProfile.Profile()
+
+    def stop(graph: torch.fx.GraphModule, examples: list[object]) -> Callable[..., object]:
+        profile.disable()
+        return graph.forward
+
+    profile.enable()
+    try:
+        nbcompile.compile(module, backend=stop)(**inputs)
+    finally:
+        profile.disable()
+    return sum(each.callcount for each in profile.getstats())
+
+
+def test_capture_grows_as_the_model_does() -> None:
+    """Each layer costs what the one before it cost: nothing is looked at again for each that follows."""
+    calls_to_capture(1)
+    two, four, six = (calls_to_capture(layers) for layers in (2, 4, 6))
+    assert (six - four) < 1.1 * (four - two)
