@@ -34,15 +34,15 @@ def waves() -> Inputs:
 
 
 ENCODERS = (
-    "roberta albert electra mpnet camembert xlm-roberta deberta convbert squeezebert ernie nystromformer roformer "
+    "roberta albert electra mpnet camembert xlm-roberta deberta convbert ernie nystromformer roformer "
     "rembert megatron-bert layoutlm modernbert big_bird mra yoso fnet data2vec-text canine luke splinter"
 )
 DECODERS = (
     "gpt_neox bloom falcon mistral phi phi3 qwen2 qwen3 gemma gemma2 gemma3_text stablelm olmo olmo2 persimmon "
-    "starcoder2 cohere cohere2 granite glm smollm3 helium bitnet llama4_text biogpt rwkv"
+    "starcoder2 cohere cohere2 granite glm smollm3 bitnet llama4_text biogpt rwkv"
 )
-PAIRS = "bart mbart pegasus marian blenderbot plbart m2m_100 pegasus_x prophetnet"
-PICTURES = "deit beit dinov2 vit_mae ijepa dpt yolos siglip_vision_model"
+PAIRS = "bart mbart pegasus marian blenderbot plbart m2m_100 pegasus_x"
+PICTURES = "deit beit dinov2 vit_mae ijepa dpt siglip_vision_model"
 MORE = {
     **{kind: Model(kind, masked_words, TINY) for kind in ENCODERS.split()},
     **{kind: Model(kind, words, DECODER) for kind in DECODERS.split()},
@@ -55,6 +55,9 @@ MORE = {
     "openai-gpt": Model("openai-gpt", words, SMALL_GPT),
     "gpt_bigcode": Model("gpt_bigcode", words, SMALL_GPT),
     "ctrl": Model("ctrl", words, {**SMALL_GPT, "dff": 64}),
+    "squeezebert": Model("squeezebert", masked_words, {**TINY, "embedding_size": 32}),
+    "helium": Model("helium", words, {**DECODER, "head_dim": 8}),
+    "yolos": Model("yolos", pictures, {**IMAGES, "image_size": [32, 32]}),
     "opt": Model("opt", words, {**TINY, "ffn_dim": 64, "word_embed_proj_dim": 32}),
     "xlnet": Model("xlnet", words, {"vocab_size": WORDS, "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64}),
     "gpt_neo": Model("gpt_neo", words, {**TINY, "num_layers": 2, "num_heads": 4, "window_size": 8,
