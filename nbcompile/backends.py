@@ -293,10 +293,8 @@ def generate(
     Raises:
         UnsupportedGraph: this graph cannot be lowered (a sparse tensor, a device without a code generator).
     """
-    if stage == "inference" and _results_share_memory(graph_module):
-        raise UnsupportedGraph("two results are views of one intermediate value")
     with recorder.stage("lowering"):
-        program = lower(graph_module, example_inputs)
+        program = lower(graph_module, example_inputs, keep_sharing=stage == "inference")
     with recorder.stage("scheduling"):
         planned = schedule(program)
     for kernel in planned.kernels():
@@ -307,22 +305,6 @@ def generate(
     _tell_generated(graph_module, stage, emitted)
     with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
         return load(emitted, compiler, functools.partial(_attribute, graph_module), opaque_values(planned))
-
-
-def _results_share_memory(graph_module: torch.fx.GraphModule) -> bool:
-    """Whether writing to one result would show in another one (of values made in the graph itself)."""
-    (output,) = graph_module.graph.find_nodes(op="output")
-    inputs = {_storage(node) for node in graph_module.graph.find_nodes(op="placeholder")}
-    nodes = {each for each in output.args[0] if isinstance(each, torch.fx.Node)}
-    owned = [storage for storage in map(_storage, nodes) if storage is not None and storage not in inputs]
-    return len(set(owned)) < len(owned)
-
-
-def _storage(node: torch.fx.Node) -> int | None:
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    return int(value.untyped_storage()._cdata)
 
 
 def _tell_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:

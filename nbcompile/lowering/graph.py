@@ -15,6 +15,7 @@ nbcompile/lowering/pointwise.py
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,13 +48,16 @@ _COPIES = {aten.clone.default, aten._to_copy.default, aten.contiguous.default, a
 _RANDOM = torch.Tag.nondeterministic_seeded
 
 
-def lower(graph_module: fx.GraphModule, example_inputs: Sequence[object] = ()) -> ir.Program:
+def lower(graph_module: fx.GraphModule, example_inputs: Sequence[object] = (), keep_sharing: bool = True) -> ir.Program:
     """Make a program of a functional ATen graph whose nodes' ``meta["val"]`` hold fake tensors.
+
+    ``keep_sharing``: results that share memory according to FakeTensor do so. (What a forward graph
+    saves for the backward need not.)
 
     Raises:
         UnsupportedGraph: a tensor is not strided, or a size depends on data.
     """
-    return _Lowering(graph_module).run()
+    return _Lowering(graph_module, keep_sharing).run()
 
 
 def wants_memory(value: Value, node: fx.Node) -> bool:
@@ -139,13 +143,14 @@ def _grows(small: torch.Tensor, large: torch.Tensor) -> bool:
 
 
 class _Lowering:
-    def __init__(self, graph_module: fx.GraphModule) -> None:
+    def __init__(self, graph_module: fx.GraphModule, keep_sharing: bool) -> None:
         self.module = graph_module
         self.build = Builder()
         self.values: dict[fx.Node, Any] = {}
         self.symbols: dict[Symbol, ir.SymbolSource] = {}
         self.arguments = 0
         self.single_output = False
+        self.shared = _shared_by_results(graph_module.graph) if keep_sharing else frozenset()
 
     def run(self) -> ir.Program:
         outputs: list[Any] = []
@@ -256,7 +261,12 @@ class _Lowering:
             # Equal, written in another way; or not to be shown equal, and FakeTensor has the last word.
             result = Value(result.dtype, result.device, size, result.body, result.from_nodes)
         same = node.target in _COPIES or self._is_an_argument(node, result)
-        if wants_memory(result, node) or (same and _reaches_output(node)):
+        is_view = self.build.view_of(result) is not None
+        shared = _storage(node) in self.shared and not is_view
+        wanted = shared or wants_memory(result, node) or (same and _reaches_output(node))
+        if result.dtype not in SUPPORTED and (wanted or not is_view):
+            raise NoLowering(f"{result.dtype} is not computed with")
+        if wanted:
             return self.build.realise(result, copy=same)
         return result
 
@@ -307,7 +317,13 @@ class _Lowering:
         if not isinstance(returned, (tuple, list)):
             self.single_output = True
             returned = (returned,)
-        return [self._output(each) for each in returned]
+        outputs = [self._output(each) for each in returned]
+        memory: dict[int, str] = {}
+        for each, output in zip(returned, outputs, strict=True):
+            storage = _storage(each) if isinstance(each, fx.Node) else None
+            if storage in self.shared and memory.setdefault(storage, output.buffer) != output.buffer:
+                raise UnsupportedGraph("two results that share memory are no views of one buffer")
+        return outputs
 
     def _output(self, node: Any) -> Any:
         if not isinstance(node, fx.Node):
@@ -323,6 +339,22 @@ class _Lowering:
             # Later outputs that are views of this one share its memory.
             self.values[node] = value if self.build.view_of(value) else whole
         return view
+
+
+def _shared_by_results(graph: fx.Graph) -> frozenset[int]:
+    """The memory, by FakeTensor's storage, that several results are views of: one buffer, as writing to one shows."""
+    (output,) = graph.find_nodes(op="output")
+    returned = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
+    owned = Counter(_storage(each) for each in dict.fromkeys(returned) if isinstance(each, fx.Node))
+    given = {_storage(node) for node in graph.find_nodes(op="placeholder")}
+    return frozenset(each for each, count in owned.items() if count > 1 and each is not None and each not in given)
+
+
+def _storage(node: fx.Node) -> int | None:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return int(value.untyped_storage()._cdata)
 
 
 def _require_strided(node: fx.Node, tensor: torch.Tensor) -> None:

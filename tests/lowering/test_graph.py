@@ -150,3 +150,13 @@ def test_indices_out_of_range_raise():
     for stage in (program, schedule(program)):
         with pytest.raises(IndexError):
             evaluate.run(stage, [torch.randn(4), torch.tensor([0, 4])])
+
+
+def test_complex_tensors_are_left_to_aten():
+    """Copies, views and joins of complex numbers compute what eager computes, and no kernel is tried."""
+    z = torch.complex(torch.randn(3, 4), torch.randn(3, 4))
+    check(
+        lambda z: [z.clone(), z.t(), torch.cat([z, z]), z.t() + 1, torch.zeros_like(z), z.real * 2],
+        z,
+        allow_extern=True,
+    )
