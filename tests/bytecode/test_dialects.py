@@ -45,6 +45,14 @@ def test_binary_operators() -> None:
     assert [symbol for _, symbol in cpython._nb_ops] == list(dialects.BINARY_OPERATORS)  # type: ignore[attr-defined]
 
 
+def test_intrinsics() -> None:
+    """The numbers of CALL_INTRINSIC_1 and _2 mean what the interpreter says."""
+    ours = {"PRINT_EXPR": "PRINT", "CALL_INTRINSIC_1": "_intrinsic_1_descs", "CALL_INTRINSIC_2": "_intrinsic_2_descs"}
+    for opcode, names in dialects.INTRINSICS.items():
+        for number, own in list(enumerate(getattr(cpython, ours[opcode], ())))[1:]:
+            assert own == f"INTRINSIC_{ours.get(names[number], names[number])}"
+
+
 def test_flags() -> None:
     """A called global pushes NULL, a called attribute is a method, whatever the version says it with."""
 

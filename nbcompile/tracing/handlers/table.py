@@ -17,6 +17,25 @@ if TYPE_CHECKING:
 HANDLERS: dict[str, Handler] = {}
 
 
+UNTRACED: dict[str, str] = {
+    **dict.fromkeys(("CACHE", "EXTENDED_ARG", "RESERVED"), "folded into the instruction it belongs to"),
+    **dict.fromkeys(
+        ("INTERPRETER_EXIT", "EXIT_INIT_CHECK", "ENTER_EXECUTOR"), "the interpreter's own: it stands in no code object"
+    ),
+    **dict.fromkeys(
+        "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH END_ASYNC_FOR GET_AITER GET_ANEXT GET_AWAITABLE".split(),
+        "coroutines belong to an event loop, which is not traced",
+    ),
+    **dict.fromkeys(("CHECK_EG_MATCH", "PREP_RERAISE_STAR"), "exception groups are not traced"),
+    **dict.fromkeys(
+        "DELETE_NAME IMPORT_STAR LOAD_FROM_DICT_OR_DEREF LOAD_FROM_DICT_OR_GLOBALS LOAD_LOCALS PRINT_EXPR "
+        "SETUP_ANNOTATIONS".split(),
+        "in the body of a class or of a module, which is not traced",
+    ),
+}
+"""Opcodes without a handler, of any version: a frame that meets one breaks."""
+
+
 def instruction(*opcodes: str) -> Callable[[Handler], Handler]:
     """Register the handler of one or several opcodes."""
 

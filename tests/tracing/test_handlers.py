@@ -1,0 +1,19 @@
+"""Tests for nbcompile.tracing.handlers: every opcode of this Python is traced, or known not to be."""
+
+from __future__ import annotations
+
+import dis
+
+from nbcompile.bytecode.dialects import LONGHAND, REAL_OPCODES
+from nbcompile.tracing import interpreter
+from nbcompile.tracing.handlers.table import HANDLERS, UNTRACED
+
+assert interpreter.control, "which fills the table"
+
+
+def test_every_opcode_has_a_handler_or_a_reason() -> None:
+    """What has neither is a mistake of ours; what has both is a mistake, too."""
+    real = {name for name, number in dis.opmap.items() if number < REAL_OPCODES}
+    assert real <= set(HANDLERS) | set(UNTRACED) | set(LONGHAND)
+    assert not set(UNTRACED) & set(HANDLERS)
+    assert not set(LONGHAND) & set(HANDLERS)
