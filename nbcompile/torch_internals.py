@@ -362,7 +362,7 @@ def statically_true(shape_env: Any, condition: Any) -> bool:
 
 
 def waits_for_collectives(metadata: Any) -> bool:
-    """Whether some input of a graph is the result of a collective that is still on its way (from torch 2.13 on)."""
+    """Whether some input of a graph is the result of a collective that is still on its way (from torch 2.12 on)."""
     return bool(getattr(metadata, "act_input_indices", ()))
 
 

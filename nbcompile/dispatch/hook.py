@@ -107,14 +107,14 @@ _own_regions = itertools.count(OUR_REGION + 1)
 class FrameCallback:
     """The hook of one ``compile`` wrapper."""
 
-    # The C side finds the key of the cache under the first name (the second one before torch 2.12).
-    __slots__ = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable", "compile_frame", "key", "region")
+    # The C side finds the key of the cache under the first name.
+    __slots__ = ("_torchdynamo_orig_backend", "compile_frame", "key", "region")
 
     def __init__(self, compile_frame: CompileFrame, backend: object, isolated: bool = False) -> None:
         self.region = next(_own_regions) if isolated else OUR_REGION
         self.compile_frame = compile_frame
         self.key = backend if isinstance(backend, BackendKey) else backend_key(backend)
-        self._torchdynamo_orig_backend = self._torchdynamo_orig_callable = self.key
+        self._torchdynamo_orig_backend = self.key
 
     def call(
         self, function: Callable[..., Result], arguments: tuple[object, ...], keywords: Mapping[str, object]
