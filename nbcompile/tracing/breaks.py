@@ -384,6 +384,23 @@ DEEPCOPY = _kind(
     "Use `tensor.clone()`.",
 )
 
+IMPORT = _kind(
+    "NB0068", "GB0069", "Import failure", "`import {name}` failed while tracing: {error}", USER_ERROR,
+)  # fmt: skip
+EXCEPTION_ATTRIBUTE = _kind(
+    "NB0069", "GB0135", "Unsupported attribute assignment on Exception object",
+    "The attribute `{attribute}` of an exception is stored by Python, not traced.",
+    "Pass what is to be known to the exception's constructor.", SUPPORTABLE,
+)  # fmt: skip
+SORT_KEYS = _kind(
+    "NB0070", "GB0207", "sort with non-constant keys",
+    "A list is sorted by keys that are not known while tracing: {types}.", "Sort by numbers or texts.", SUPPORTABLE,
+)  # fmt: skip
+BUILD_CLASS = _kind(
+    "NB0067", "GB8977", "Invalid call to __build_class__",
+    "A `class` statement makes a new class each time it runs: it is left to Python.",
+    "Move the class out of the compiled function.",
+)  # fmt: skip
 NUMPY_FUNCTION = _kind(
     "NB0060", "GB0294", "attempted to trace numpy function unsupported by PyTorch",
     "`torch._numpy` has no twin of NumPy's `{name}`, so that it cannot be computed on tensors.",

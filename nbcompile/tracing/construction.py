@@ -37,7 +37,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
-from nbcompile.tracing.variables.lookup import MISSING, class_lookup
+from nbcompile.tracing.variables.lookup import HEAP_TYPE, MISSING, class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
@@ -71,10 +71,16 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
 
 
 def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    made = ExceptionVariable(owner.value, [realise(tracer, each) for each in arguments])
+    given = [realise(tracer, each) for each in arguments]
+    cls = owner.value
+    if issubclass(cls, OSError) and all(each.is_constant() for each in given):
+        cls = type(cls(*(each.constant() for each in given)))  # OSError(2, ...) is a FileNotFoundError
+    made = ExceptionVariable(cls, given)
     init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):
         tracer.call(tracer.wrap(init, None), [made, *arguments], keywords)
+    elif keywords:
+        made.builtin_method(tracer, owner.value, "__init__", arguments, keywords)
     return made
 
 
@@ -123,7 +129,7 @@ def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
 def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> VariableTracker:
     """``object.__new__(cls)``; a subclass of a container gets the container as its built-in part."""
     builtin = builtin_base(cls)
-    known = builtin in (object, tuple, *CONTAINERS)
+    known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
     if not known or (not cls.__flags__ & HEAP_TYPE and cls is not object):
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
@@ -137,10 +143,16 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
         made.base_items = DictVariable([], cls=builtin)
     elif builtin is set:
         made.base_items = SetVariable([])
+    elif builtin in SCALARS:
+        made.base_items = realise(tracer, tracer.call(tracer.wrap(builtin, None), arguments))
+        if not isinstance(made.base_items, ConstantVariable):
+            raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{cls.__qualname__}(...)", name=cls.__qualname__)
     return made
 
 
-HEAP_TYPE = 1 << 9
+SCALARS = (int, float, complex, str, bytes)
+
+
 CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, set)
 
 
@@ -172,8 +184,10 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
     """``cls.name``."""
     source: Source | None = None if owner.source is None else AttrSource(owner.source, name)
     found = class_lookup(cls, name)
+    found_on_meta = class_lookup(type(cls), name)
+    if isinstance(found_on_meta, property) and found_on_meta.fget is not None:
+        return tracer.call(tracer.wrap(found_on_meta.fget, None), [owner])
     if found is MISSING:
-        found_on_meta = class_lookup(type(cls), name)
         if isinstance(found_on_meta, types.FunctionType):
             return MethodVariable(tracer.wrap(found_on_meta, None), owner)
         if owner.source is not None and not hasattr(cls, name):

@@ -26,7 +26,14 @@ from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceVariable, TupleVariable, index_of
+from nbcompile.tracing.variables.sequences import (
+    DequeVariable,
+    ListVariable,
+    SequenceVariable,
+    SliceVariable,
+    TupleVariable,
+    index_of,
+)
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
 
@@ -80,6 +87,8 @@ UNARY: dict[str, tuple[Callable[..., object], str]] = {
     "~": (operator.invert, "__invert__"),
 }
 TYPES = (ClassVariable, TypeFormVariable, ConstantVariable)
+WHOLE = (ConstantVariable, ObjectVariable, SequenceVariable, DictVariable, SetVariable, SliceVariable)
+"""Values whose operators are all known here: what none of them takes, Python refuses as well."""
 GRAPH_VALUES = (TensorVariable, SymbolicVariable, NdarrayVariable)
 
 
@@ -98,6 +107,8 @@ def binary(
         found = _special(tracer, rule, left, right)
         if found is not None:
             return found
+        if (parts := (built_in_part(left), built_in_part(right))) != (left, right):
+            return binary(tracer, symbol, *parts)
     if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
         return _text(tracer, left, right)
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
@@ -111,6 +122,12 @@ def binary(
 
 
 def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    if isinstance(left, WHOLE) and isinstance(right, WHOLE):
+        names = f"'{left.type_name()}' and '{right.type_name()}'"
+        if symbol in COMPARISONS:
+            tracer.raise_exception(TypeError, f"'{symbol}' not supported between instances of {names}")
+        shown = "** or pow()" if symbol == "**" else symbol
+        tracer.raise_exception(TypeError, f"unsupported operand type(s) for {shown}: {names}")
     types = f"{left.type_name()}, {right.type_name()}"
     raise breaks.unsupported(
         breaks.UNSUPPORTED_OPERATOR, f"{left.describe()} {symbol} {right.describe()}", symbol=symbol, types=types
@@ -154,7 +171,7 @@ def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Varia
     if left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type()):
         attempts.reverse()
     for owner, name, other in attempts:
-        if isinstance(owner, ObjectVariable) and owner.has_special(name):
+        if isinstance(owner, ObjectVariable) and owner.has_special(name) and not owner.is_built_in(name):
             result = realise(tracer, tracer.call_special(owner, name, [other]))
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
@@ -182,12 +199,19 @@ def _in_place(
         left.call_method(tracer, updates[symbol], [right], {})
         return left
     if isinstance(left, ObjectVariable) and left.has_special(rule.in_place_method):
+        # Also where it is the built-in part's own: the object changes, and stays what it is.
         result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
         return None if result.is_constant() and result.constant() is NotImplemented else result
     return None
 
 
+def built_in_part(value: VariableTracker) -> VariableTracker:
+    """Of an object of a subclass of list, dict...: the tracker of its items."""
+    return value.base_items if isinstance(value, ObjectVariable) and value.base_items is not None else value
+
+
 def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    left, right = built_in_part(left), built_in_part(right)
     match symbol, left, right:
         case "+", SequenceVariable(), SequenceVariable() if _same_kind(left, right):
             return left.like([*left.items, *right.items])
@@ -226,6 +250,8 @@ def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTrac
         return ndarray.operate(tracer, function, [operand])
     if isinstance(operand, GRAPH_VALUES):
         return tracer.apply(function, (operand,))
+    if built_in_part(operand) is not operand and operand.is_built_in(method):  # type: ignore[attr-defined]
+        return unary(tracer, symbol, built_in_part(operand))
     if isinstance(operand, ObjectVariable) and operand.has_special(method):
         return tracer.call_special(operand, method, [])
     raise breaks.unsupported(breaks.UNSUPPORTED_OPERATOR, operand.describe(), symbol=symbol, types=operand.type_name())
@@ -238,6 +264,8 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
         found = _special(tracer, rule, left, right)
         if found is not None:
             return found
+        if (parts := (built_in_part(left), built_in_part(right))) != (left, right):
+            return compare(tracer, symbol, *parts)
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
         if _comparable_in_graph(left, right):
             if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
@@ -306,6 +334,8 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
             return True
         if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
             found = _special(tracer, COMPARISONS["=="], left, right)
+            if found is None and (parts := (built_in_part(left), built_in_part(right))) != (left, right):
+                return equal(tracer, *parts)
             return False if found is None else found.truth(tracer)
         return compare(tracer, "==", left, right).truth(tracer)
     if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
@@ -339,6 +369,8 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
         return left.value is right.value
     if isinstance(left, MethodVariable) or isinstance(right, MethodVariable):
         return False
+    if isinstance(left, TupleVariable) and isinstance(right, TupleVariable) and left.cls is right.cls is tuple:
+        return not left.items and not right.items  # there is one empty tuple
     if any(isinstance(each, ObjectVariable) and each.is_new() for each in (left, right)):
         return False
     real = [

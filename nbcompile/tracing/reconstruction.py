@@ -11,6 +11,7 @@ next: nbcompile/rewriting/residual.py
 from __future__ import annotations
 
 import collections
+import inspect
 import types
 from collections.abc import Callable, Iterator
 
@@ -25,6 +26,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.side_effects import Change, GlobalChange
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable
+from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceIteratorVariable
@@ -191,6 +193,7 @@ class Reconstruction:
             if value is None
             else recipes.SetAttribute(target, name, self.recipe(value), plain, change.stack)
             for name, value in change.attributes.items()
+            if value is not None or _was_there(tracker, name)
         ]
         if change.items:
             changed.append(self._items(tracker, target, change))
@@ -235,6 +238,17 @@ class Reconstruction:
             or not (key.is_constant() and value.source == ItemSource(tracker.source, key.constant()))
         ]
         return recipes.StoreItems(target, tuple(pairs), change.stack, plain)
+
+
+def _was_there(tracker: VariableTracker, name: str) -> bool:
+    """Whether an attribute that is deleted in the end was there before, or only for a while."""
+    real = tracker.value if isinstance(tracker, ObjectVariable) else tracker.identity()
+    try:
+        return inspect.getattr_static(real, name, MISSING) is not MISSING and (
+            not isinstance(real, type) or name in real.__dict__
+        )
+    except TypeError:  # no object with attributes of its own
+        return True
 
 
 def plain_class(cls: type, builtin: type) -> type | None:

@@ -44,6 +44,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.functions import annotations as known_annotations, registry
+from nbcompile.tracing.functions.builtins import fold
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
@@ -57,6 +58,7 @@ from nbcompile.tracing.variables.functions import (
     OperatorVariable,
     PolyfillVariable,
     SkippedVariable,
+    UnboundMethodVariable,
 )
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
@@ -316,6 +318,11 @@ def _callable(tracer: Tracer, value: Callable[..., object], source: Source | Non
         _guard_function(tracer, value, source)
         inner = None if source is None else AttrSource(source, "__wrapped__")
         return CachedFunctionVariable(wrap(tracer, value.__wrapped__, inner), value, source)
+    if isinstance(value, types.BuiltinFunctionType) and value.__self__ in (int, float, str, bytes):
+        return BuiltinVariable(value, lambda tracer, *given: fold(tracer, value, *given), source)  # int.from_bytes
+    if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        _guard_function(tracer, value, source)
+        return UnboundMethodVariable(value, source)
     name = getattr(value, "__qualname__", getattr(value, "__name__", str(value)))
     module = getattr(value, "__module__", None)
     context = (
@@ -443,12 +450,25 @@ def _object(tracer: Tracer, value: object, source: Source | None) -> VariableTra
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     tracker = ObjectVariable(type(value), value, source)
-    kinds: tuple[tuple[type, Any], ...] = ((list, _sequence), (tuple, _sequence), (dict, _dict))
+    kinds: tuple[tuple[type, Any], ...] = (
+        (list, _sequence), (tuple, _sequence), (dict, _dict), (set, _set), (collections.deque, _deque),
+    )  # fmt: skip
     for base, make in kinds:
         if isinstance(value, base):
             tracker.base_items = make(tracer, value, source)
             tracer.side_effects.trackers.pop(id(value), None)
+    scalars: tuple[Any, ...] = (int, float, complex, str, bytes)
+    for scalar in scalars:
+        if isinstance(value, scalar):
+            if source is not None:
+                tracer.guard(source, GuardKind.EQUALS_MATCH, value)
+            tracker.base_items = ConstantVariable(_plain(scalar, value))
     return tracer.side_effects.remember(value, tracker)
+
+
+def _plain(scalar: Any, value: Any) -> Any:
+    """The number or text in an object of a subclass, whatever its own methods make of it."""
+    return scalar.__getnewargs__(value)[0] if hasattr(scalar, "__getnewargs__") else scalar(value)
 
 
 def _is_plain_object(value: object) -> bool:
@@ -518,7 +538,7 @@ ROWS: list[Row] = [
     (lambda value: arrays.twin(value) is not None, _numpy_function),  # type: ignore[list-item]
     (_exactly(list, tuple, torch.Size), _sequence),  # type: ignore[list-item]
     (_is_namedtuple, _sequence),  # type: ignore[list-item]
-    (_exactly(dict, collections.OrderedDict, collections.defaultdict, collections.Counter), _dict),  # type: ignore[list-item]
+    (_exactly(dict, collections.OrderedDict, collections.defaultdict), _dict),  # type: ignore[list-item]
     (_exactly(type(iter(())), type(iter(range(0)))), _iterator),  # type: ignore[list-item]
     (_exactly(collections.deque), _deque),  # type: ignore[list-item]
     (_exactly(set, frozenset), _set),  # type: ignore[list-item]

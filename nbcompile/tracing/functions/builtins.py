@@ -8,9 +8,11 @@ In torch: torch/_dynamo/variables/builtin.py. Read next: torch_functions.py
 
 from __future__ import annotations
 
+import collections
 import operator
 import types
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -31,7 +33,6 @@ from nbcompile.tracing.variables.base import (
 )
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import (
     BaseFunctionVariable,
     BuiltinVariable,
@@ -42,11 +43,12 @@ from nbcompile.tracing.variables.functions import (
     SkippedVariable,
 )
 from nbcompile.tracing.variables.identity import IdVariable
-from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import (
     ContainerVariable,
+    DequeVariable,
     ListVariable,
     SequenceIteratorVariable,
     SliceVariable,
@@ -375,11 +377,6 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
 
 def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:
     """``str(value)`` or ``repr(value)`` (conversion ``"r"``) of what is no constant."""
-    from_text = getattr(value, "text", None)
-    if from_text is not None and conversion == "":
-        text = from_text(tracer)
-        if text is not None:
-            return ConstantVariable(text)
     if isinstance(value, ObjectVariable):
         for name in ("__repr__",) if conversion == "r" else ("__str__", "__repr__"):
             if value.has_special(name):
@@ -388,8 +385,6 @@ def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
         return ConstantVariable(repr(value.value))
     if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
         return ConstantVariable(repr(known[0]))
-    if isinstance(value, ExceptionVariable) and all(each.is_constant() for each in value.arguments):
-        return ConstantVariable(repr(value.cls(*(each.constant() for each in value.arguments))))
     if isinstance(value, TensorVariable):
         return TextVariable("{!r}" if conversion == "r" else "{!s}", [value])
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"str({value.describe()})", name="str", types=value.type_name())
@@ -405,10 +400,16 @@ def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
         items = [part[0] for part in parts if part is not None]
         made = value.cls(*items) if hasattr(value.cls, "_fields") else value.cls(items)
         return (made,) if len(items) == len(parts) else None
-    if isinstance(value, DictVariable) and value.cls is dict:
+    if isinstance(value, DequeVariable):
+        listed: Any = whole(tracer, ListVariable(value.items))
+        return None if listed is None else (collections.deque(listed[0], value.maxlen),)
+    if isinstance(value, DictVariable) and value.cls in (dict, collections.OrderedDict):
         pairs = [(key, whole(tracer, value.get_item(tracer, key))) for key in value.keys(tracer)]
         known = {key.constant(): part[0] for key, part in pairs if part is not None and key.is_constant()}
-        return (known,) if len(known) == len(pairs) else None
+        return (value.cls(known),) if len(known) == len(pairs) else None
+    if isinstance(value, DictViewVariable):
+        owner = whole(tracer, value.owner)
+        return None if owner is None else (getattr(owner[0], value.which)(),)
     if isinstance(value, SetVariable) and value.cls is set and all(each.is_constant() for each in value.unpack(tracer)):
         return ({each.constant() for each in value.unpack(tracer)},)
     return None
@@ -424,12 +425,11 @@ def fold(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywo
     """A pure function of constants, computed now."""
     values = [realise(tracer, each) for each in arguments]
     named = {name: realise(tracer, each) for name, each in keywords.items()}
-    if all(each.is_constant() for each in (*values, *named.values())):
-        return tracer.constant_or_wrap(
-            tracer.evaluate(
-                function, [each.constant() for each in values], {name: each.constant() for name, each in named.items()}
-            )
-        )
+    known = [whole(tracer, each) for each in (*values, *named.values())]
+    plain = [each[0] for each in known if each is not None]
+    if len(plain) == len(known):
+        keyed = dict(zip(named, plain[len(values) :], strict=True))
+        return tracer.constant_or_wrap(tracer.evaluate(function, plain[: len(values)], keyed))
     name = getattr(function, "__name__", str(function))
     types = ", ".join(each.type_name() for each in values)
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({types})", name=name, types=types)

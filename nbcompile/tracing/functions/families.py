@@ -140,4 +140,6 @@ def _truth(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 @handles(operator.index)
 def _index(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value = realise(tracer, arguments[0])
-    return value if isinstance(value, SymbolicVariable) else builtins.convert(tracer, int, [value], {})
+    if value.is_constant():
+        return builtins.fold(tracer, operator.index, [value], {})
+    return value if isinstance(value, SymbolicVariable) else tracer.call_special(value, "__index__", [])

@@ -25,14 +25,14 @@ import torch
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions.builtins import fold
 from nbcompile.tracing.functions.registry import add_polyfill, handles, handles_named
-from nbcompile.tracing.polyfills import builtins as twins, copying, itertools as iteration
+from nbcompile.tracing.polyfills import builtins as twins, copying, itertools as iteration, operators
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
-from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
+from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, pairs_of
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, RangeVariable, TupleVariable, index_of
@@ -120,10 +120,15 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 @handles(functools.partial)
 def _partial(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    named = DictVariable([(ConstantVariable(name), realise(tracer, value)) for name, value in keywords.items()])
-    return PartialVariable(
-        realise(tracer, arguments[0]), TupleVariable([realise(tracer, each) for each in arguments[1:]]), named
-    )
+    named: dict[str, Entry] = {
+        name: (ConstantVariable(name), realise(tracer, value)) for name, value in keywords.items()
+    }
+    function, given = realise(tracer, arguments[0]), [realise(tracer, each) for each in arguments[1:]]
+    if isinstance(function, PartialVariable) and isinstance(function.keywords, DictVariable):  # flattened, as in C
+        named = {**function.named(tracer), **named}
+        given = [*function.arguments.unpack(tracer), *given]
+        function = function.function
+    return PartialVariable(function, TupleVariable(given), DictVariable(named.values()))
 
 
 @handles(functools.update_wrapper)
@@ -255,6 +260,12 @@ for _value, _twin in (
     (os.fspath, twins.fspath),
     (object.__reduce_ex__, copying.reduce_ex),
     (object.__getstate__, copying.getstate),
+    (operator.delitem, operators.delitem),
+    (operator.concat, operators.concat),
+    (operator.iconcat, operators.iconcat),
+    (operator.countOf, operators.count_of),
+    (operator.indexOf, operators.index_of),
+    (operator.call, operators.call),
     (operator.itemgetter, twins.itemgetter),
     (operator.attrgetter, twins.attrgetter),
     (operator.methodcaller, twins.methodcaller),

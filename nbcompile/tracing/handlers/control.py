@@ -173,7 +173,7 @@ def _raise(frame: Translator, each: Instruction) -> None:
     cause = frame.pop() if each.arg == 2 else None
     error = _instance(frame, frame.pop())
     if cause is not None and isinstance(error, ExceptionVariable):
-        error.cause = _instance(frame, cause)
+        error.set_cause(_instance(frame, cause))
     raise ObservedException(error)
 
 

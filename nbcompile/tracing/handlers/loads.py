@@ -6,6 +6,7 @@ next: operators.py
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import types
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers.table import instruction
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ModuleVariable
-from nbcompile.tracing.variables.functions import CellVariable
+from nbcompile.tracing.variables.functions import CellVariable, SkippedVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.translator import Translator
@@ -151,9 +152,8 @@ def _delete_global(frame: Translator, each: Instruction) -> None:
 
 @instruction("LOAD_BUILD_CLASS")
 def _build_class(frame: Translator, each: Instruction) -> None:
-    raise breaks.unsupported(
-        breaks.UNSUPPORTED_INSTRUCTION, "LOAD_BUILD_CLASS", name="LOAD_BUILD_CLASS (a class statement)"
-    )
+    reason = breaks.unsupported(breaks.BUILD_CLASS, f"__build_class__ in {frame.code.co_name}")
+    _push_callable(frame, SkippedVariable(builtins.__build_class__, reason), null=False)
 
 
 @instruction("IMPORT_NAME")
@@ -166,7 +166,10 @@ def _import(frame: Translator, each: Instruction) -> None:
         "__spec__": frame.scope.get("__spec__"),
     }
     wanted = names.constant()
-    module = frame.interpreter.evaluate(__import__, (str(each.argval), package, None, wanted or (), level))
+    try:
+        module: object = __import__(str(each.argval), package, None, wanted or (), level)  # type: ignore[arg-type]
+    except ImportError as error:
+        raise breaks.unsupported(breaks.IMPORT, f"import {each.argval}", name=each.argval, error=error) from error
     assert isinstance(module, types.ModuleType)
     frame.push(frame.interpreter.wrap(module, frame.interpreter.module_source(module)))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import operations
 from nbcompile.tracing.handlers.table import instruction
-from nbcompile.tracing.variables.base import realise
+from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, SliceVariable, TupleVariable
@@ -110,34 +110,39 @@ def _slice(frame: Translator, each: Instruction) -> None:
     frame.push(SliceVariable([realise(frame.interpreter, part) for part in parts]))
 
 
+def _target(frame: Translator, each: Instruction) -> VariableTracker:
+    """The container that a display builds, below on the stack; after a break it comes from outside."""
+    return realise(frame.interpreter, frame.stack[-(each.arg or 1)])
+
+
 @instruction("LIST_APPEND")
 def _append(frame: Translator, each: Instruction) -> None:
     item = frame.pop()
-    frame.stack[-(each.arg or 1)].call_method(frame.interpreter, "append", [item], {})
+    _target(frame, each).call_method(frame.interpreter, "append", [item], {})
 
 
 @instruction("SET_ADD")
 def _add(frame: Translator, each: Instruction) -> None:
     item = frame.pop()
-    frame.stack[-(each.arg or 1)].call_method(frame.interpreter, "add", [item], {})
+    _target(frame, each).call_method(frame.interpreter, "add", [item], {})
 
 
 @instruction("MAP_ADD")
 def _map_add(frame: Translator, each: Instruction) -> None:
     value, key = frame.pop(), frame.pop()
-    frame.stack[-(each.arg or 1)].set_item(frame.interpreter, key, value)
+    _target(frame, each).set_item(frame.interpreter, key, value)
 
 
 @instruction("LIST_EXTEND")
 def _extend(frame: Translator, each: Instruction) -> None:
     items = frame.pop()
-    frame.stack[-(each.arg or 1)].call_method(frame.interpreter, "extend", [items], {})
+    _target(frame, each).call_method(frame.interpreter, "extend", [items], {})
 
 
 @instruction("SET_UPDATE")
 def _set_update(frame: Translator, each: Instruction) -> None:
     items = frame.pop()
-    frame.stack[-(each.arg or 1)].call_method(frame.interpreter, "update", [items], {})
+    _target(frame, each).call_method(frame.interpreter, "update", [items], {})
 
 
 @instruction("DICT_UPDATE", "DICT_MERGE")
@@ -155,10 +160,16 @@ def _to_tuple(frame: Translator, each: Instruction) -> None:
     frame.push(TupleVariable(frame.pop().unpack(frame.interpreter)))
 
 
+def _unpacked(frame: Translator, owner: VariableTracker) -> list[VariableTracker]:
+    if owner.is_constant() and not hasattr(owner.python_type(), "__iter__"):
+        frame.interpreter.raise_exception(TypeError, f"cannot unpack non-iterable {owner.type_name()} object")
+    return owner.unpack(frame.interpreter)
+
+
 @instruction("UNPACK_SEQUENCE")
 def _unpack(frame: Translator, each: Instruction) -> None:
     owner = frame.pop()
-    items = owner.items if isinstance(owner, SequenceVariable) else owner.unpack(frame.interpreter)
+    items = owner.items if isinstance(owner, SequenceVariable) else _unpacked(frame, owner)
     wanted = each.arg or 0
     if len(items) != wanted:
         few = f"not enough values to unpack (expected {wanted}, got {len(items)})"
@@ -172,7 +183,7 @@ def _unpack(frame: Translator, each: Instruction) -> None:
 @instruction("UNPACK_EX")
 def _unpack_star(frame: Translator, each: Instruction) -> None:
     before, after = (each.arg or 0) & 0xFF, (each.arg or 0) >> 8
-    items = frame.pop().unpack(frame.interpreter)
+    items = _unpacked(frame, frame.pop())
     if len(items) < before + after:
         frame.interpreter.raise_exception(
             ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})"

@@ -14,6 +14,7 @@ In torch: torch/_dynamo/variables/base.py. Read next: constant.py, tensor.py
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from types import BuiltinMethodType, MethodDescriptorType, WrapperDescriptorType
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from nbcompile.capture.recipe import FromSource, Recipe
@@ -68,6 +69,10 @@ class VariableTracker:
             name=f"an operator with a {self.type_name()}",
         )
 
+    def fits_a_node(self) -> bool:
+        """Whether :meth:`proxy` may answer."""
+        return type(self).proxy is not VariableTracker.proxy
+
     def hash_key(self) -> Hashable:
         """What finds the value in a dict or set: equal keys, equal values."""
         raise breaks.unsupported(
@@ -80,6 +85,8 @@ class VariableTracker:
         """``value.name``."""
         if name == "__class__":
             return tracer.wrap(self.python_type(), None)
+        if _is_method_in_c(self.python_type(), name):
+            return UntracedMethodVariable(self, name)
         raise breaks.unsupported(
             breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
         )
@@ -99,6 +106,12 @@ class VariableTracker:
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """``value.name(...)``."""
         return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
+
+    def builtin_method(
+        self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker:
+        """A method in C of the class (or a base of it): ``dict.get(value, ...)``."""
+        return self.call_method(tracer, name, arguments, keywords)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         """``value[key]``."""
@@ -170,6 +183,31 @@ class VariableTracker:
         raise breaks.unsupported(
             breaks.UNSUPPORTED_METHOD, f"call_method {self.describe()} {name}", name=name, type=self.type_name()
         )
+
+
+def _is_method_in_c(cls: type, name: str) -> bool:
+    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return isinstance(found, (MethodDescriptorType, WrapperDescriptorType))
+
+
+class UntracedMethodVariable(VariableTracker):
+    """A method in C that nothing here knows, before it is called: the call breaks, and Python makes it."""
+
+    def __init__(self, owner: VariableTracker, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return BuiltinMethodType
+
+    def describe(self) -> str:
+        return f"GetAttrVariable({self.owner.describe()}, {self.name})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        self.owner.no_method(self.name)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return reconstruction.attribute(reconstruction.recipe(self.owner), self.name)
 
 
 class LazyVariable(VariableTracker):

@@ -10,6 +10,7 @@ misc.py (PythonModuleVariable). Read next: objects.py
 
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import MethodFunctionSource, Source
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -104,12 +105,18 @@ class ClassVariable(VariableTracker):
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         tracer.side_effects.store_attribute(tracer, self, name, value)
 
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if class_overlay(tracer, self.value, name) is None and name not in self.value.__dict__:
+            tracer.raise_exception(AttributeError, f"type object '{self.value.__name__}' has no attribute '{name}'")
+        tracer.side_effects.delete_attribute(tracer, self, name)
+
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.instantiate(self, arguments, keywords)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        if isinstance(self.value, type) and key.is_constant() and hasattr(type(self.value), "__members__"):
-            return tracer.constant_or_wrap(tracer.evaluate(lambda: self.value[key.constant()], ()))  # type: ignore[index]
+        found = self.of_metaclass(tracer, "__getitem__", key)
+        if found is not None:
+            return found
         getter = class_lookup(self.value, "__class_getitem__")
         inner = getattr(getter, "__func__", getter)
         if isinstance(inner, types.FunctionType) and inner.__module__ != "typing":
@@ -118,10 +125,35 @@ class ClassVariable(VariableTracker):
             return subscripted(tracer, self.value, key)
         return super().get_item(tracer, key)
 
+    # -- what its metaclass says ---------------------------------------------------------
+
+    def of_metaclass(self, tracer: Tracer, name: str, *arguments: VariableTracker) -> VariableTracker | None:
+        """The result of a special method of the metaclass; None where it has none in Python."""
+        found = class_lookup(type(self.value), name)
+        if not isinstance(found, types.FunctionType):
+            return None
+        if isinstance(self.value, enum.EnumMeta) and all(each.is_constant() for each in arguments):
+            plain = (self.value, *(each.constant() for each in arguments))
+            return tracer.constant_or_wrap(tracer.evaluate(found, plain))  # pure; members do not change
+        source = None if self.source is None else MethodFunctionSource(self.source, name)
+        return tracer.call(tracer.wrap(found, source), [self, *arguments])
+
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        if hasattr(type(self.value), "__members__"):  # an Enum class
-            return tracer.iterator([ConstantVariable(each) for each in self.value])  # type: ignore[attr-defined]
-        return super().iterate(tracer)
+        if isinstance(self.value, enum.EnumMeta):
+            members: list[object] = list(self.value)
+            return tracer.iterator([ConstantVariable(each) for each in members])
+        return self.of_metaclass(tracer, "__iter__") or super().iterate(tracer)
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        return self.of_metaclass(tracer, "__len__") or super().length(tracer)
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        found = self.of_metaclass(tracer, "__contains__", item)
+        return super().contains(tracer, item) if found is None else found.truth(tracer)
+
+    def truth(self, tracer: Tracer) -> bool:
+        found = self.of_metaclass(tracer, "__bool__")
+        return True if found is None else found.truth(tracer)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)

@@ -83,6 +83,11 @@ class ConstantVariable(VariableTracker):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
 
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if callable(self.value):
+            return super().call(tracer, arguments, keywords)
+        tracer.raise_exception(TypeError, f"'{self.type_name()}' object is not callable")
+
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         if not key.is_constant():
             self.no_method("__getitem__")

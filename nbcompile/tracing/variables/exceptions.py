@@ -1,4 +1,8 @@
-"""An exception object of the traced program.
+"""An exception object of the traced program: an object like any other, with what C code keeps in it.
+
+    e.args, e.__cause__     kept here
+    e.code                  an attribute, as of every object
+    str(e)                  of the built-in class below it
 
 In torch: torch/_dynamo/variables/misc.py (ExceptionVariable). Read next:
 nbcompile/tracing/handlers/control.py
@@ -6,68 +10,140 @@ nbcompile/tracing/handlers/control.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import types
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.capture.recipe import Call, Constant, Mutation, Recipe, SetAttribute
+from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lookup import HEAP_TYPE, class_lookup
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
 
+IN_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
-class ExceptionVariable(VariableTracker):
+
+class ExceptionVariable(ObjectVariable):
     """An exception, by its class and arguments."""
 
     def __init__(self, cls: type[BaseException], arguments: Sequence[VariableTracker]) -> None:
-        self.cls = cls
+        super().__init__(cls)
         self.arguments = list(arguments)
         self.cause: VariableTracker | None = None
         self.context: VariableTracker | None = None
-
-    def python_type(self) -> type:
-        return self.cls
+        self.suppresses_context = False
 
     def describe(self) -> str:
         return f"ExceptionVariable({self.cls})"
 
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+    def hash_key(self) -> Hashable:
+        return ("object", id(self))
+
+    # -- attributes ----------------------------------------------------------------------
+
+    def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        known: dict[str, VariableTracker | None] = {
+            "__cause__": self.cause,
+            "__context__": self.context,
+            "__traceback__": None,
+        }
+        if name in known:
+            return known[name] or ConstantVariable(None)
         if name == "args":
             return TupleVariable(self.arguments)
-        if name == "__cause__":
-            return self.cause or ConstantVariable(None)
-        if name == "__context__":
-            return self.context or ConstantVariable(None)
-        if name == "__traceback__":
-            return ConstantVariable(None)
-        if name == "__class__":
-            return tracer.wrap(self.cls, None)
+        if name == "__suppress_context__":
+            return ConstantVariable(self.suppresses_context)
+        found = class_lookup(self.cls, name)
+        if isinstance(found, IN_C) and not found.__objclass__.__flags__ & HEAP_TYPE and name != "__dict__":
+            return self._kept_in_c(tracer, name)
+        return super().generic_attribute(tracer, name)
+
+    def _kept_in_c(self, tracer: Tracer, name: str) -> VariableTracker:
+        """What a built-in class makes of its arguments: ``errno``, ``name``, ``value``."""
+        stored = tracer.side_effects.attribute(self, name)
+        if stored is not None:
+            return stored
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.arguments[0] if self.arguments else ConstantVariable(None)
-        overlay = tracer.side_effects.attribute(self, name)
-        if overlay is not None:
-            return overlay
-        return super().get_attribute(tracer, name)
+        return tracer.constant_or_wrap(getattr(self._real(), name, None))
+
+    def _real(self) -> BaseException:
+        """An exception of the built-in class below, with the arguments."""
+        builtin: Any = next(base for base in self.cls.__mro__ if not base.__flags__ & HEAP_TYPE)
+        if not all(each.is_constant() for each in self.arguments):
+            self.no_method("__str__")
+        made: BaseException = builtin(*(each.constant() for each in self.arguments))
+        return made
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        if name == "__cause__":
-            self.cause = value
-        elif name in ("__traceback__", "__suppress_context__", "__context__"):
-            return
+        if isinstance(class_lookup(self.cls, "__setattr__"), types.FunctionType):
+            super().set_attribute(tracer, name, value)
         else:
-            tracer.side_effects.store_attribute(tracer, self, name, value)
+            self.plain_set_attribute(tracer, name, value)
 
-    def text(self, tracer: Tracer) -> str | None:
-        """``str(exception)``, where its arguments are known."""
-        if not all(each.is_constant() for each in self.arguments):
-            return None
-        return str(self.cls(*(each.constant() for each in self.arguments)))
+    def plain_set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        match name:
+            case "__cause__":
+                self.set_cause(value)
+            case "__context__":
+                self.context = None if value.is_constant() else value
+            case "__suppress_context__":
+                self.suppresses_context = value.truth(tracer)
+            case "args":
+                self.arguments = value.unpack(tracer)
+            case "__traceback__":
+                return
+            case _:  # as in torch
+                raise breaks.unsupported(breaks.EXCEPTION_ATTRIBUTE, f"{self.describe()}.{name} = ...", attribute=name)
+
+    def set_cause(self, cause: VariableTracker) -> None:
+        """``raise ... from cause``."""
+        self.cause = None if cause.is_constant() else cause
+        self.suppresses_context = True
+
+    # -- methods in C --------------------------------------------------------------------
+
+    def builtin_method(
+        self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker:
+        match name:
+            case "__init__" if cls is not object:
+                self.arguments = [realise(tracer, each) for each in arguments]
+                for key, value in keywords.items():  # ImportError(text, name="os")
+                    tracer.side_effects.store_attribute(tracer, self, key, realise(tracer, value))
+                return ConstantVariable(None)
+            case "with_traceback":
+                return self
+            case "__str__":
+                return ConstantVariable(str(self._real()))
+            case "__repr__":
+                args = self._real().args
+                return ConstantVariable(f"{self.cls.__name__}{args if len(args) != 1 else f'({args[0]!r})'}")
+        return super().builtin_method(tracer, cls, name, arguments, keywords)
+
+    # -- afterwards ----------------------------------------------------------------------
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return reconstruction.shared(
-            self,
-            lambda: Call(Constant(self.cls, self.cls.__name__), tuple(map(reconstruction.recipe, self.arguments))),
+            self, lambda: self._make(reconstruction), fill=lambda: self._completed(reconstruction)
         )
+
+    def _make(self, reconstruction: Reconstruction) -> Recipe:
+        cls, arguments = Constant(self.cls, self.cls.__name__), tuple(map(reconstruction.recipe, self.arguments))
+        if not self.cls.__flags__ & HEAP_TYPE:
+            return Call(cls, arguments)
+        return Call(Constant(BaseException.__new__, "new"), (cls, *arguments))  # its __init__ was traced through
+
+    def _completed(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+        target = self.recipe(reconstruction)
+        links = {"__cause__": self.cause, "__context__": self.context}
+        known = {name: value for name, value in links.items() if value is not None}
+        linked = tuple(SetAttribute(target, name, reconstruction.recipe(value)) for name, value in known.items())
+        suppressed = SetAttribute(target, "__suppress_context__", Constant(self.suppresses_context))
+        return (*reconstruction.attributes(self), *linked, *((suppressed,) if self.suppresses_context else ()))

@@ -242,6 +242,11 @@ class NestedFunctionVariable(BaseFunctionVariable):
         if name == "__kwdefaults__":
             named = [(ConstantVariable(key), value) for key, value in self.named_defaults.items()]
             return DictVariable(named) if named else ConstantVariable(None)
+        if name == "__kwdefaults__":
+            pairs = [(ConstantVariable(key), value) for key, value in self.named_defaults.items()]
+            return DictVariable(pairs) if pairs else ConstantVariable(None)
+        if name == "__closure__":
+            return TupleVariable(self.cells) if self.cells else ConstantVariable(None)
         if name == "__get__":
             return BuiltinGetVariable(self)
         if name == "__annotations__":
@@ -429,7 +434,47 @@ class PolyfillVariable(VariableTracker):
 
 def _fit_a_node(tracer: Tracer, values: Sequence[VariableTracker]) -> bool:
     """Whether values can be arguments of a node; a module or another object of the user cannot."""
-    return all(type(realise(tracer, each)).proxy is not VariableTracker.proxy for each in values)
+    return all(realise(tracer, each).fits_a_node() for each in values)
+
+
+class UnboundMethodVariable(VariableTracker):
+    """A method in C as a function of its class: ``dict.get``, ``str.upper``, ``object.__getattribute__``."""
+
+    def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"BuiltinVariable({self.value.__qualname__})"
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        values = [realise(tracer, each) for each in arguments]
+        named = {name: realise(tracer, each) for name, each in keywords.items()}
+        if values and all(each.is_constant() for each in (*values, *named.values())):
+            plain = [each.constant() for each in values]
+            return tracer.constant_or_wrap(
+                tracer.evaluate(self.value, plain, {name: each.constant() for name, each in named.items()})
+            )
+        cls: type = self.value.__objclass__  # type: ignore[attr-defined]
+        if not values or not issubclass(values[0].python_type(), cls):
+            given = f"'{values[0].type_name()}' object" if values else "no argument"
+            name = self.value.__name__
+            tracer.raise_exception(
+                TypeError, f"descriptor '{name}' for '{cls.__name__}' objects doesn't apply to a {given}"
+            )
+        return values[0].builtin_method(tracer, cls, self.value.__name__, values[1:], named)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.value, self.value.__name__)
 
 
 METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)

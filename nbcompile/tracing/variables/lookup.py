@@ -23,6 +23,8 @@ WHILE_TRACED: dict[tuple[type, str], VariableTracker] = {
 }
 """What certain attributes of classes are while code is traced. To validate the parameters of a distribution is to
 branch on data; torch.compile switches it off, too, for the whole process."""
+HEAP_TYPE = 1 << 9
+"""The flag of classes that a ``class`` statement made."""
 
 
 def class_lookup(cls: type, name: str) -> object:

@@ -10,7 +10,7 @@ In torch: torch/_dynamo/variables/dicts.py. Read next: functions.py
 from __future__ import annotations
 
 import collections
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Sized
 from typing import TYPE_CHECKING
 
 from nbcompile.capture.guard import GuardKind
@@ -29,6 +29,21 @@ if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
 
 Entry = tuple[VariableTracker, VariableTracker]
+
+
+class WatchingIteratorVariable(SequenceIteratorVariable):
+    """An iterator over a dict or set, which refuses to go on once that has changed its size."""
+
+    def __init__(self, items: Sequence[VariableTracker], watched: Sized, name: str) -> None:
+        super().__init__(TupleVariable(items))
+        self.watched = watched
+        self.length_before = len(watched)
+        self.name = name
+
+    def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        if len(self.watched) != self.length_before:
+            tracer.raise_exception(RuntimeError, f"{self.name} changed size during iteration")
+        return super().next_item(tracer)
 
 
 class DictVariable(ContainerVariable):
@@ -54,6 +69,11 @@ class DictVariable(ContainerVariable):
 
     def proxy(self) -> object:
         return {key.constant(): value.proxy() for key, value in self.entries.values()}
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "default_factory" and self.cls is collections.defaultdict:
+            return self.default or ConstantVariable(None)
+        return super().get_attribute(tracer, name)
 
     def _know_all(self, tracer: Tracer) -> None:
         if self.source is not None and not self.changed:
@@ -114,7 +134,7 @@ class DictVariable(ContainerVariable):
         return self.keys(tracer)
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return SequenceIteratorVariable(TupleVariable(self.keys(tracer)))
+        return WatchingIteratorVariable(self.keys(tracer), self.entries, "dictionary")
 
     def length(self, tracer: Tracer) -> VariableTracker:
         self._know_length(tracer)
@@ -243,7 +263,7 @@ class DictViewVariable(ContainerVariable):
         return [TupleVariable(pair) for pair in zip(self.owner.keys(tracer), self.owner.values(tracer), strict=True)]
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return SequenceIteratorVariable(TupleVariable(self.unpack(tracer)))
+        return WatchingIteratorVariable(self.unpack(tracer), self.owner.entries, "dictionary")
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return self.owner.length(tracer)
@@ -296,7 +316,7 @@ class SetVariable(ContainerVariable):
         return items
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return SequenceIteratorVariable(TupleVariable(self.unpack(tracer)))
+        return WatchingIteratorVariable(self.unpack(tracer), self.members, "Set")
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         return item.hash_key() in self.members
@@ -306,6 +326,10 @@ class SetVariable(ContainerVariable):
 
     def truth(self, tracer: Tracer) -> bool:
         return bool(self.members)
+
+    def method___init__(self, tracer: Tracer, items: VariableTracker | None = None) -> None:
+        if items is not None:
+            self.method_update(tracer, items)
 
     def method_add(self, tracer: Tracer, item: VariableTracker) -> None:
         self.changes(tracer)

@@ -13,7 +13,7 @@ In torch: torch/_dynamo/variables/user_defined.py. Read next: nn_module.py
 from __future__ import annotations
 
 import types
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
@@ -39,6 +39,9 @@ from nbcompile.tracing.variables.sequences import BuiltinMethodVariable, TupleVa
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
+
+
+METHODS_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 
 
 class ObjectVariable(VariableTracker):
@@ -145,7 +148,7 @@ class ObjectVariable(VariableTracker):
                 return MethodVariable(
                     tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__")), owner
                 )
-            case types.WrapperDescriptorType() | types.MethodDescriptorType() | types.BuiltinFunctionType():
+            case _ if isinstance(found, METHODS_IN_C):
                 return BuiltinMethodVariable(self, name)
         getter = class_lookup(type(found), "__get__")
         if isinstance(getter, types.FunctionType):
@@ -237,7 +240,28 @@ class ObjectVariable(VariableTracker):
         tracer.side_effects.store_attribute(tracer, self, name, value)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        deleter = class_lookup(self.cls, "__delattr__")
+        if isinstance(deleter, types.FunctionType):
+            tracer.call(tracer.wrap(deleter, self._class_source("__delattr__")), [self, ConstantVariable(name)])
+            return
+        self.plain_delete_attribute(tracer, name)
+
+    def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
+        """``object.__delattr__``."""
         found = class_lookup(self.cls, name)
+        source = self._class_source(name)
+        if isinstance(found, property):
+            if found.fdel is None:
+                tracer.raise_exception(
+                    AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no deleter"
+                )
+            tracer.call(tracer.wrap(found.fdel, None if source is None else AttrSource(source, "fdel")), [self])
+            return
+        deleter = MISSING if found is MISSING else class_lookup(type(found), "__delete__")
+        if isinstance(deleter, types.FunctionType):
+            below = None if source is None else MethodFunctionSource(source, "__delete__")
+            tracer.call(tracer.wrap(deleter, below), [tracer.wrap(found, source), self])
+            return
         present = (
             self._slot(tracer, name, found)
             if isinstance(found, types.MemberDescriptorType)
@@ -254,35 +278,25 @@ class ObjectVariable(VariableTracker):
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         found = class_lookup(self.cls, name)
-        if found is object.__setattr__:
-            target, value = (realise(tracer, each) for each in arguments)
-            self.plain_set_attribute(tracer, str(target.constant()), value)
+        if isinstance(found, METHODS_IN_C):
+            return self.builtin_method(tracer, getattr(found, "__objclass__", object), name, arguments, keywords)
+        if name == "__init__" and found is MISSING:
             return ConstantVariable(None)
-        if found is object.__init__ or (name == "__init__" and found is MISSING):
-            return ConstantVariable(None)
-        if found is object.__getattribute__:
-            return self.generic_attribute(tracer, str(realise(tracer, arguments[0]).constant()))
-        if found is object.__eq__:
-            return ConstantVariable(True if arguments[0] is self else NotImplemented)
-        if found is object.__ne__:
-            return ConstantVariable(not tracer.equal(self, arguments[0]))
-        if found is object.__hash__:
-            return ConstantVariable(hash(self.value) if not self.is_new() else id(self) >> 4)
-        if isinstance(found, types.MethodDescriptorType) and found.__objclass__ is object:
-            method = tracer.wrap(found, None)
+        return super().call_method(tracer, name, arguments, keywords)
+
+    def builtin_method(
+        self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker:
+        """A method in C: ``object``'s own, or one of the built-in part."""
+        if cls is object and name in OBJECT_METHODS:
+            return OBJECT_METHODS[name](tracer, self, *(realise(tracer, each) for each in arguments))
+        if cls is object:
+            method = tracer.wrap(getattr(object, name), None)
             if isinstance(method, PolyfillVariable):
                 return method.call(tracer, [self, *arguments], keywords)
-        if self.base_items is not None and isinstance(
-            found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
-        ):
+        if self.base_items is not None:
             return self.base_items.call_method(tracer, name, arguments, keywords)
-        if (
-            found is object.__repr__
-            or found is object.__str__
-            or isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType))
-        ):
-            self.no_method(name)
-        return super().call_method(tracer, name, arguments, keywords)
+        self.no_method(name)
 
     def _special(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """A special method: looked up on the class, never on the instance."""
@@ -295,6 +309,17 @@ class ObjectVariable(VariableTracker):
         """Whether the class (beyond ``object``) defines a special method."""
         found = class_lookup(self.cls, name)
         return found is not MISSING and found is not None and found is not getattr(object, name, MISSING)
+
+    def is_built_in(self, name: str) -> bool:
+        """Whether a special method is that of the built-in part."""
+        found = class_lookup(self.cls, name)
+        return self.base_items is not None and (found is MISSING or isinstance(found, METHODS_IN_C))
+
+    def fits_a_node(self) -> bool:
+        return self.base_items is not None and self.base_items.fits_a_node()
+
+    def proxy(self) -> object:
+        return self.base_items.proxy() if self.base_items is not None else super().proxy()
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         items = self.base_items
@@ -350,7 +375,8 @@ class ObjectVariable(VariableTracker):
             items = tuple(reconstruction.recipe(item) for item in self.base_items.items)
             return Call(Constant(tuple.__new__, "new"), (cls, Build("tuple", items)))
         base = object if self.base_items is None else self.base_items.python_type()
-        return Call(Constant(base.__new__, "new"), (cls,))
+        given = (reconstruction.recipe(self.base_items),) if isinstance(self.base_items, ConstantVariable) else ()
+        return Call(Constant(base.__new__, "new"), (cls, *given))
 
 
 def made_by(cls: ClassVariable, made: VariableTracker) -> VariableTracker:
@@ -358,3 +384,61 @@ def made_by(cls: ClassVariable, made: VariableTracker) -> VariableTracker:
     if isinstance(made, ObjectVariable) and made.is_new() and made.cls is cls.value:
         made.class_source = cls.source
     return made
+
+
+# -- the methods of object ---------------------------------------------------------------------
+
+
+def _set(tracer: Tracer, owner: ObjectVariable, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+    owner.plain_set_attribute(tracer, str(name.constant()), value)
+    return ConstantVariable(None)
+
+
+def _delete(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> VariableTracker:
+    owner.plain_delete_attribute(tracer, str(name.constant()))
+    return ConstantVariable(None)
+
+
+def _get(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> VariableTracker:
+    return owner.generic_attribute(tracer, str(name.constant()))
+
+
+def _initialise(tracer: Tracer, owner: ObjectVariable, *arguments: VariableTracker) -> VariableTracker:
+    return ConstantVariable(None)
+
+
+def _equal(tracer: Tracer, owner: ObjectVariable, other: VariableTracker) -> VariableTracker:
+    return ConstantVariable(True if other is owner else NotImplemented)
+
+
+def _unequal(tracer: Tracer, owner: ObjectVariable, other: VariableTracker) -> VariableTracker:
+    return ConstantVariable(not tracer.equal(owner, other))
+
+
+def _hash(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:
+    return ConstantVariable(hash(owner.value) if not owner.is_new() else id(owner) >> 4)
+
+
+def _text(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:
+    if not owner.has_special("__repr__"):
+        owner.no_method("__repr__")  # it tells the address
+    return tracer.call_special(owner, "__repr__", [])
+
+
+def _format(tracer: Tracer, owner: ObjectVariable, specification: VariableTracker) -> VariableTracker:
+    if specification.constant():
+        tracer.raise_exception(TypeError, f"unsupported format string passed to {owner.cls.__name__}.__format__")
+    return tracer.call(tracer.wrap(str, None), [owner])
+
+
+OBJECT_METHODS: dict[str, Callable[..., VariableTracker]] = {
+    "__setattr__": _set,
+    "__delattr__": _delete,
+    "__getattribute__": _get,
+    "__init__": _initialise,
+    "__eq__": _equal,
+    "__ne__": _unequal,
+    "__hash__": _hash,
+    "__str__": _text,
+    "__format__": _format,
+}

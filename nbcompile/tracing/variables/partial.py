@@ -13,7 +13,7 @@ from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
-from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.mappings import DictVariable, Entry
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
@@ -41,9 +41,14 @@ class PartialVariable(VariableTracker):
         known = {"func": self.function, "args": self.arguments, "keywords": self.keywords}
         return known[name] if name in known else super().get_attribute(tracer, name)
 
-    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    def named(self, tracer: Tracer) -> dict[str, Entry]:
+        """Its keywords, by name."""
         assert isinstance(self.keywords, DictVariable)
-        kept = {str(key.constant()): self.keywords.get_item(tracer, key) for key in self.keywords.keys(tracer)}
+        keys = self.keywords.keys(tracer)
+        return {str(key.constant()): (key, self.keywords.get_item(tracer, key)) for key in keys}
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        kept = {name: value for name, (_, value) in self.named(tracer).items()}
         return tracer.call(self.function, [*self.arguments.unpack(tracer), *arguments], {**kept, **keywords})
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:

@@ -12,6 +12,7 @@ In torch: torch/_dynamo/variables/lists.py. Read next: mappings.py
 from __future__ import annotations
 
 import collections
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -50,6 +51,16 @@ class BuiltinMethodVariable(VariableTracker):
         return reconstruction.attribute(from_owner, self.name)
 
 
+OPERATOR_METHODS: dict[str, Callable[..., object]] = {
+    f"__{name.strip('_')}__": getattr(operator, name)
+    for name in (
+        "add", "mul", "iadd", "imul", "and_", "or_", "xor", "sub", "iand", "ior", "ixor", "isub",
+        "eq", "ne", "lt", "le", "gt", "ge",
+    )
+}  # fmt: skip
+"""The operators that containers have, spelled as methods."""
+
+
 class ContainerVariable(VariableTracker):
     """What lists, dicts and sets share: methods are found by name, ``method_append``."""
 
@@ -62,7 +73,7 @@ class ContainerVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "__class__":
             return tracer.wrap(self.cls, None)
-        if hasattr(self, f"method_{name}"):
+        if hasattr(self, f"method_{name}") or name in OPERATOR_METHODS:
             return BuiltinMethodVariable(self, name)
         if not hasattr(self.cls, name):
             tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
@@ -70,6 +81,8 @@ class ContainerVariable(VariableTracker):
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
+        if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):
+            return tracer.call(tracer.wrap(OPERATOR_METHODS[name], None), [self, *arguments])
         if method is None:
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
         result = method(
@@ -303,6 +316,9 @@ class DequeVariable(ListVariable):
     ) -> None:
         super().__init__(items if maxlen is None else items[max(0, len(items) - maxlen) :], source)
         self.maxlen = maxlen
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return ConstantVariable(self.maxlen) if name == "maxlen" else super().get_attribute(tracer, name)
 
     def like(self, items: Sequence[VariableTracker]) -> SequenceVariable:
         return DequeVariable(items, maxlen=self.maxlen)
@@ -556,6 +572,8 @@ def index_of(tracer: Tracer, key: VariableTracker) -> Any:
         number = key.specialise()
         assert isinstance(number, int)
         return number
+    if not key.is_constant() and issubclass(key.python_type(), int):  # an object of a subclass
+        key = tracer.call_special(key, "__index__", [])
     if key.is_constant():
         value = cast(Any, key.constant())
         if value is None or isinstance(value, (int, slice)):
@@ -577,9 +595,8 @@ def sort_items(
         each.constant() if isinstance(each, VariableTracker) and each.is_constant() else each for each in values
     ]
     if any(isinstance(each, VariableTracker) for each in plain):
-        raise breaks.unsupported(
-            breaks.UNSUPPORTED_METHOD, "sort of values that are no constants", name="sort", type="list"
-        )
+        names = ", ".join(each.type_name() for each in plain if isinstance(each, VariableTracker))
+        raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
     backwards = reverse is not None and reverse.truth(tracer)
     order = tracer.evaluate(lambda: sorted(range(len(items)), key=plain.__getitem__, reverse=backwards), ())
     return [items[index] for index in order]  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ import types
 from nbcompile.capture.source import AttrSource, ClassMemberSource, Source, TypeSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
@@ -90,25 +90,11 @@ class SuperMethodVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         owner = self.owner
-        if self.base is object and isinstance(owner, ObjectVariable):
-            plain = [realise(tracer, each) for each in arguments]
-            if self.name == "__init__":
-                return ConstantVariable(None)
-            if self.name == "__setattr__":
-                owner.plain_set_attribute(tracer, str(plain[0].constant()), plain[1])
-                return ConstantVariable(None)
-            if self.name == "__getattribute__":
-                return owner.generic_attribute(tracer, str(plain[0].constant()))
-            if self.name == "__delattr__":
-                owner.delete_attribute(tracer, str(plain[0].constant()))
-                return ConstantVariable(None)
-            if self.name in ("__eq__", "__ne__", "__hash__"):
-                return ObjectVariable.call_method(owner, tracer, self.name, plain, keywords)
         if self.name == "__new__" and isinstance(arguments[0], ClassVariable):
             return made_by(arguments[0], tracer.new_object(arguments[0].value, arguments[1:]))
-        if isinstance(owner, ObjectVariable) and owner.base_items is not None:
-            return owner.base_items.call_method(tracer, self.name, arguments, keywords)
-        if isinstance(owner, ObjectVariable) and self.name == "__init__" and issubclass(self.base, BaseException):
+        if isinstance(owner, ObjectVariable) and not issubclass(self.base, BaseException):  # those break in torch
+            return owner.builtin_method(tracer, self.base, self.name, arguments, keywords)
+        if isinstance(owner, ClassVariable) and self.name == "__init_subclass__":
             return ConstantVariable(None)
         context = f"super().{self.name} of {self.base.__name__}"
         raise breaks.unsupported(breaks.SUPER_ATTRIBUTE, context, name=self.name, type=self.base.__name__)

@@ -1,0 +1,51 @@
+"""Functions of ``operator`` that are no operators of the language, said in Python.
+
+In torch: torch/_dynamo/polyfills/operator.py. Read next:
+nbcompile/tracing/functions/library.py
+"""
+
+# Nothing here runs by itself: the tracer reads the bytecode.
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nbcompile.tracing.polyfills.builtins import enumerate_
+
+
+def delitem(container: Any, key: Any) -> None:
+    """``operator.delitem``."""
+    del container[key]
+
+
+def concat(left: Any, right: Any) -> Any:
+    """``operator.concat``."""
+    return left + right
+
+
+def iconcat(left: Any, right: Any) -> Any:
+    """``operator.iconcat``."""
+    left += right
+    return left
+
+
+def count_of(items: Iterable[Any], wanted: Any) -> int:
+    """``operator.countOf``."""
+    count = 0
+    for item in items:
+        if item is wanted or item == wanted:
+            count += 1
+    return count
+
+
+def index_of(items: Iterable[Any], wanted: Any) -> int:
+    """``operator.indexOf``."""
+    for index, item in enumerate_(items):
+        if item is wanted or item == wanted:
+            return index
+    raise ValueError("sequence.index(x): x not in sequence")
+
+
+def call(function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
+    """``operator.call``."""
+    return function(*arguments, **keywords)
