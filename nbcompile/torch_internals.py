@@ -21,6 +21,7 @@ from typing import Any, Literal
 import torch
 import torch._guards
 import torch.fx
+import torch.nn.attention
 import torch.overrides
 
 # The frame hook (PEP 523) and the guard tree live in torch's C extension.
@@ -420,3 +421,15 @@ def _leave_dual_level() -> None:
     with contextlib.suppress(RuntimeError):
         torch._C._enter_dual_level()
     torch._C._exit_dual_level(level=0)
+
+
+def attention_backends() -> tuple[list[Any], list[int]]:
+    """Which implementations of attention are allowed, and which is preferred."""
+    return torch.nn.attention._cur_sdpa_kernel_backends(), torch._C._get_sdp_priority_order()
+
+
+def set_attention_backends(state: tuple[list[Any], list[int]]) -> None:
+    """Allow just these."""
+    if state != attention_backends():
+        torch.nn.attention._sdpa_kernel(state[0])
+        torch._C._set_sdp_priority_order(state[1])

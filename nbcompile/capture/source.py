@@ -105,6 +105,16 @@ class KeySource(Address):
 
 
 @dataclass(frozen=True, slots=True)
+class ValueSource(Address):
+    """The value at a position of a dict, for keys whose ``==`` is no yes or no: tensors."""
+
+    base: Source
+    index: int
+
+    __hash__ = Address.__hash__
+
+
+@dataclass(frozen=True, slots=True)
 class IteratorItemSource(Address):
     """What a tuple's iterator yields next (``index`` 0), after that (1), and so on; it does not move."""
 
@@ -209,6 +219,7 @@ Source = (
     | AttrSource
     | ItemSource
     | KeySource
+    | ValueSource
     | IteratorItemSource
     | TypeSource
     | CellSource
@@ -237,6 +248,8 @@ def expression(source: Source) -> str:
             return f"{expression(base)}[{key!r}]"
         case KeySource(base, index):
             return f"list({expression(base)}.keys())[{index}]"
+        case ValueSource(base, index):
+            return f"list({expression(base)}.values())[{index}]"
         case IteratorItemSource(base, index):
             return f"___tuple_iterator_getitem({expression(base)}, {index})"
         case TypeSource(base):
@@ -300,6 +313,8 @@ def resolve(source: Source, scope: Scope) -> object:
             return _item(resolve(base, scope), key)
         case KeySource(base, index):
             return list(resolve(base, scope))[index]  # type: ignore[call-overload]
+        case ValueSource(base, index):
+            return value_at(resolve(base, scope), index)
         case IteratorItemSource(base, index):
             return iterator_item(resolve(base, scope), index)
         case TypeSource(base):
@@ -323,6 +338,11 @@ def resolve(source: Source, scope: Scope) -> object:
             return from_array(resolve(base, scope))
         case _:
             assert_never(source)
+
+
+def value_at(mapping: Any, index: int) -> object:
+    """The value at a position of a dict."""
+    return list(dict.values(mapping))[index]
 
 
 def remaining(iterator: object) -> Sequence[object]:

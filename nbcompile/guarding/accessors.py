@@ -41,9 +41,11 @@ from nbcompile.capture.source import (
     SizeSource,
     Source,
     TypeSource,
+    ValueSource,
     class_attribute,
     expression,
     resolve,
+    value_at,
 )
 from nbcompile.torch_internals import eval_frame, guards
 
@@ -129,6 +131,8 @@ class GuardTree:
                 return self._item(base, key, about)
             case KeySource(base, index):
                 return self.manager(base).lambda_manager(lambda value: list(value)[index], *about)
+            case ValueSource(base, index):
+                return self.manager(base).lambda_manager(lambda value: value_at(value, index), *about)
             case IteratorItemSource(base, index):
                 return self.manager(base).tuple_iterator_getitem_manager(index, *about)
             case TypeSource(base):

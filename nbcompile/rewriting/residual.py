@@ -51,9 +51,11 @@ from nbcompile.capture.source import (
     SizeSource,
     Source,
     TypeSource,
+    ValueSource,
     class_attribute,
     iterator_item,
     resolve,
+    value_at,
 )
 from nbcompile.capture.trace import (
     BrokenCall,
@@ -313,6 +315,8 @@ class _Program:
             case KeySource(base, index):
                 keys = ast.Call(self.constant(list, "list"), [self.fetch(base)], [])
                 return ast.Subscript(keys, ast.Constant(index), ast.Load())
+            case ValueSource(base, index):
+                return ast.Call(self.constant(value_at, "value_at"), [self.fetch(base), ast.Constant(index)], [])
             case IteratorItemSource(base, index):
                 return ast.Call(
                     self.constant(iterator_item, "iterator_item"), [self.fetch(base), ast.Constant(index)], []

@@ -26,6 +26,8 @@ from nbcompile.tracing.functions import (  # noqa: F401  (fills the tables)
     families,
     higher_order,
     library,
+    optimisers,
+    process_state,
     registry,
     torch_functions,
 )

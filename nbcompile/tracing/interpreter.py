@@ -176,7 +176,10 @@ class Interpreter:
     def guard_keys(self, mapping: VariableTracker) -> None:
         assert isinstance(mapping, DictVariable) and mapping.source is not None
         keys: tuple[object, ...] = tuple(self.real_value(mapping.source))  # type: ignore[arg-type]
-        self.guard(mapping.source, GuardKind.DICT_KEYS, keys)
+        if any(isinstance(each, torch.Tensor) for each in keys):  # they are guarded one by one
+            self.guard(mapping.source, GuardKind.DICT_LENGTH, len(keys))
+        else:
+            self.guard(mapping.source, GuardKind.DICT_KEYS, keys)
 
     def iterator(self, items: Sequence[VariableTracker]) -> VariableTracker:
         return SequenceIteratorVariable(TupleVariable(items))

@@ -197,12 +197,14 @@ class OutputGraph:
 
     # -- state of the process ------------------------------------------------------------
 
-    def state_call(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    def state_call(
+        self, function: Callable[..., object], arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None
+    ) -> None:
         """Change a mode: now, and in every run of the graph."""
-        node = self.graph.create_node("call_function", function, arguments, {})
+        node = self.graph.create_node("call_function", function, arguments, dict(keywords or {}))
         node.meta[EXAMPLE] = None
         node.meta[STACK] = self.stack()
-        function(*arguments)
+        function(*arguments, **(keywords or {}))
 
     def enter_autocast(self, settings: tuple[Any, ...]) -> tuple[object, torch.fx.Node]:
         """Enter autocast, now and in the graph."""

@@ -20,7 +20,7 @@ import torch.fx
 
 from nbcompile.capture import recipe as recipes
 from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, Shared
-from nbcompile.capture.source import ItemSource, LocalSource
+from nbcompile.capture.source import ItemSource, KeySource, LocalSource, ValueSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.side_effects import Change, GlobalChange
@@ -30,6 +30,7 @@ from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceIteratorVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 Fill = Callable[[], tuple[Mutation, ...]]
 
@@ -229,13 +230,18 @@ class Reconstruction:
         plain = plain_class(tracker.cls, dict)
         before = list(self.tracer.real_value(tracker.source))  # type: ignore[call-overload]
         now = [key.constant() if key.is_constant() else key for key, _ in tracker.entries.values()]
-        if now[: len(before)] != before:
+        by_position = [each.source for each in now if isinstance(each, TensorVariable)]
+        kept = by_position[: len(before)] == [KeySource(tracker.source, index) for index in range(len(before))]
+        if not (kept if any(isinstance(each, torch.Tensor) for each in before) else now[: len(before)] == before):
             return recipes.ReplaceItems(target, "dict", tuple(tracker.entry_recipes(self)), change.stack, plain)
         pairs = [
             (self.recipe(key), self.recipe(value))
             for key, value in tracker.entries.values()
             if value.source is None
-            or not (key.is_constant() and value.source == ItemSource(tracker.source, key.constant()))
+            or (
+                not (key.is_constant() and value.source == ItemSource(tracker.source, key.constant()))
+                and not isinstance(value.source, ValueSource)
+            )
         ]
         return recipes.StoreItems(target, tuple(pairs), change.stack, plain)
 

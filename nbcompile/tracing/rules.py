@@ -44,6 +44,7 @@ TRACED_TORCH = tuple(
         "_dynamo/external_utils.py",
         "nn/",
         "distributions/",
+        "utils/_foreach_utils.py",
         "optim/",
         "_refs/",
         "_prims_common/",

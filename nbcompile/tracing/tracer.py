@@ -17,13 +17,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import types
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 
-from nbcompile import config, torch_internals
+from nbcompile import torch_internals
 from nbcompile.bytecode.comprehensions import Comprehension, comprehension_at
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
@@ -33,7 +32,7 @@ from nbcompile.capture.trace import Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import Break
-from nbcompile.tracing import breaks, ending
+from nbcompile.tracing import breaks, ending, process_state
 from nbcompile.tracing.dynamism import Dynamism, is_module_state
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.inputs import EXAMPLE
@@ -84,7 +83,7 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
     plan: Plan | None = None
     while True:
         try:
-            with _state_of_torch_kept():
+            with process_state.kept():
                 attempt = _FrameTracer(frame, options, dynamism, recording, plan)
                 try:
                     return attempt.run()
@@ -92,27 +91,6 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
                     attempt.interpreter.output.leave_modes()
         except _Again as again:
             plan = again.plan
-
-
-@contextmanager
-def _state_of_torch_kept() -> Iterator[None]:
-    # Modes that the program enters are entered for real while it is traced.
-    grad = torch.is_grad_enabled()
-    kinds = ("cpu", "cuda")
-    enabled = {kind: torch.is_autocast_enabled(kind) for kind in kinds}
-    dtypes = {kind: torch.get_autocast_dtype(kind) for kind in kinds}
-    cache = torch.is_autocast_cache_enabled()
-    transforms = torch_internals.transform_state()
-    try:
-        with config.patch({name: getattr(config, name) for name in config.__annotations__}):
-            yield
-    finally:
-        torch._C._set_grad_enabled(grad)
-        for kind in kinds:
-            torch.set_autocast_enabled(kind, enabled[kind])
-            torch.set_autocast_dtype(kind, dtypes[kind])
-        torch.set_autocast_cache_enabled(cache)
-        torch_internals.restore_transforms(transforms)
 
 
 class _FrameTracer:

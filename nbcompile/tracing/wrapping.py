@@ -40,6 +40,7 @@ from nbcompile.capture.source import (
     KeySource,
     ModuleSource,
     Source,
+    ValueSource,
     remaining,
 )
 from nbcompile.tracing import breaks, rules
@@ -243,8 +244,8 @@ def _dict(tracer: Tracer, value: dict[object, object], source: Source | None) ->
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     entries = [
         (
-            tracer.wrap(key, KeySource(source, index) if source is not None and _is_plain_object(key) else None),
-            _lazy(tracer, item, None if source is None else ItemSource(source, key)),
+            tracer.wrap(key, KeySource(source, index) if source is not None and _is_by_position(key) else None),
+            _lazy(tracer, item, None if source is None else _value_source(source, key, index)),
         )
         for index, (key, item) in enumerate(value.items())
     ]
@@ -252,6 +253,14 @@ def _dict(tracer: Tracer, value: dict[object, object], source: Source | None) ->
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         default = tracer.wrap(value.default_factory, None if source is None else AttrSource(source, "default_factory"))
     return tracer.side_effects.remember(value, DictVariable(entries, source, type(value), default))
+
+
+def _is_by_position(key: object) -> bool:
+    return _is_plain_object(key) or isinstance(key, torch.Tensor)
+
+
+def _value_source(mapping: Source, key: object, index: int) -> Source:
+    return ValueSource(mapping, index) if isinstance(key, torch.Tensor) else ItemSource(mapping, key)
 
 
 def _set(tracer: Tracer, value: set[object] | frozenset[object], source: Source | None) -> VariableTracker:

@@ -254,6 +254,49 @@ KNOWN: dict[tuple[str, str], str] = {
     ),
     ("fork_rng", "reasons"): "torch.random.fork_rng breaks in both, at another step of its implementation",
     ("random_generator_as_an_argument", "reasons"): "a Generator breaks in both; the titles differ",
+    # -- optimisers ----------------------------------------------------------------------
+    **{
+        (name, aspect): "parameters and state of an optimiser are inputs here; torch keeps them as attributes"
+        for name in (
+            "sgd_step",
+            "sgd_with_momentum",
+            "adam_step",
+            "adamw_step",
+            "adam_capturable_foreach_off",
+            "rmsprop_step",
+            "adagrad_step",
+            "optimiser_step_compiled_directly",
+            "training_step_without_backward",
+            "learning_rate_scheduler",
+        )
+        for aspect in ("graphs", "details")
+    },
+    **{
+        (name, "results"): "as torch, the compiled step takes the capturable formula, which rounds differently"
+        for name in ("adam_step", "adamw_step", "adam_capturable_foreach_off")
+    },
+    **{
+        (name, "reasons"): "the same break or guard in other words"
+        for name in (
+            "sgd_with_momentum",
+            "optimiser_step_compiled_directly",
+            "zero_grad_inside",
+            "training_step_without_backward",
+            "learning_rate_scheduler",
+            "float32_matmul_precision",
+            "saved_tensors_hooks_inside",
+            "anomaly_mode",
+            "default_device_outside",
+        )
+    },
+    ("float32_matmul_precision", "details"): "torch breaks at a function of torch that returns no tensor",
+    ("exponential_moving_average", "details"): "inputs come in the order in which they are looked at",
+    ("old_weight_norm", "details"): "inputs come in the order in which they are looked at",
+    **_known(
+        "default_dtype_is_set",
+        "graphs details reasons",
+        "torch makes it an operator of the graph, which AOTAutograd then runs with a wrong result",
+    ),
 }
 
 _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {

@@ -269,5 +269,6 @@ for _value, _twin in (
     (operator.itemgetter, twins.itemgetter),
     (operator.attrgetter, twins.attrgetter),
     (operator.methodcaller, twins.methodcaller),
+    (torch._C._group_tensors_by_device_and_dtype, twins.group_tensors),
 ):
     add_polyfill(_value, _twin)

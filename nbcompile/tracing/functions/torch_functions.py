@@ -119,6 +119,7 @@ for _function in (
     torch._C._functorch.maybe_current_level,
     torch._C._functorch.get_dynamic_layer_stack_depth,
     SAVED_HOOKS_ERROR,
+    torch._C._get_privateuse1_backend_name,
 ):
     _ask(_function)
 

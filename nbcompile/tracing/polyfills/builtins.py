@@ -144,3 +144,19 @@ def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
         if value == sentinel:
             return
         yield value
+
+
+def group_tensors(lists: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
+    """``torch._C._group_tensors_by_device_and_dtype``: the lists, cut into groups of one device and dtype."""
+    groups: dict[Any, Any] = {}
+    for index, first in enumerate(lists[0]):
+        key = (first.device, first.dtype)
+        if key not in groups:
+            groups[key] = ([[] for _ in lists], [])
+        members, indices = groups[key]
+        for kept, each in zip(members, lists, strict=True):
+            if each:
+                kept.append(each[index])
+        if with_indices:
+            indices.append(index)
+    return groups

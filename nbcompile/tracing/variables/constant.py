@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.attention
 
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import Source
@@ -38,7 +39,7 @@ TORCH_CONSTANTS = (
 def is_constant_value(value: object) -> bool:
     """Whether a real value is of a kind that is kept whole."""
     if type(value) in SCALARS or isinstance(
-        value, (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format)
+        value, (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.nn.attention.SDPBackend)
     ):
         return True
     if isinstance(value, (torch.finfo, torch.iinfo, types.CodeType)):

@@ -152,6 +152,7 @@ class AutocastVariable(ContextVariable):
     """``torch.autocast(...)``."""
 
     cls = torch.autocast
+    keeps_state = False  # what it found is only looked at by its own exit
 
     def __init__(
         self, arguments: tuple[object, ...], keywords: dict[str, object], source: Source | None = None
@@ -400,6 +401,11 @@ def _autocast(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str,
     return AutocastVariable(arguments, keywords)
 
 
+def _without_effect(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
+    """A profiler's range: of no meaning for what is compiled, as in torch."""
+    return NullContextVariable(ConstantVariable(None))
+
+
 def _autocast_on(device: str) -> Maker:
     def make(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
         names = ("enabled", "dtype", "cache_enabled")
@@ -416,4 +422,6 @@ MANAGERS: dict[type, Maker] = {
     torch.autocast: _autocast,
     torch.cpu.amp.autocast_mode.autocast: _autocast_on("cpu"),
     torch.cuda.amp.autocast: _autocast_on("cuda"),
+    torch.autograd.profiler.record_function: _without_effect,
+    torch.autograd.profiler.profile: _without_effect,
 }

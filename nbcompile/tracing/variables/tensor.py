@@ -24,7 +24,7 @@ from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, SizeSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -316,6 +316,29 @@ def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywor
     if tensor.source is not None and isinstance(offset, int):
         tracer.guard(SizeSource(tensor.source, "storage_offset"), GuardKind.EQUALS_MATCH, offset)
     return ConstantVariable(offset) if isinstance(offset, int) else tracer.apply_method("storage_offset", (tensor,))
+
+
+SCALED: dict[str, tuple[str, Callable[..., object] | None]] = {
+    "add_": ("alpha", None), "addcmul_": ("value", torch.mul), "addcdiv_": ("value", torch.div),
+}  # fmt: skip
+"""Methods that take a number to multiply with, and what they do with the tensors before."""
+
+
+def _scaled(keyword: str, combine: Callable[..., object] | None) -> Special:
+    def method(
+        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker | None:
+        scale = keywords.get(keyword)
+        if scale is None or not isinstance(realise(tracer, scale), TensorVariable):
+            return None
+        added = arguments[0] if combine is None else tracer.apply(combine, arguments)
+        return tracer.apply_method("add_", (tensor, tracer.apply(torch.mul, (added, scale))))
+
+    return method
+
+
+for _name, (_keyword, _combine) in SCALED.items():  # a step size that is computed: its data is not read
+    TENSOR_METHODS[_name] = _scaled(_keyword, _combine)
 
 
 @_method("is_inference")

@@ -1,6 +1,8 @@
 """The state of the process that torch keeps: modes, defaults, devices, flags."""
 
 import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.peer.program import program
 
@@ -13,6 +15,15 @@ def autocast_inside():
         with torch.autocast("cpu", dtype=torch.bfloat16):
             z = x @ y
         return z, z.dtype
+
+    return f, [(ones(2, 2), ones(2, 2))]
+
+
+@program()
+def autocast_as_a_decorator():
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def f(x, y):
+        return x @ y
 
     return f, [(ones(2, 2), ones(2, 2))]
 
@@ -42,6 +53,17 @@ def autocast_outside():
 
 
 @program()
+def default_dtype_is_set():
+    def f(x):
+        torch.set_default_dtype(torch.float64)
+        y = torch.ones(3)
+        torch.set_default_dtype(torch.float32)
+        return x + y
+
+    return f, [(ones(3),)]
+
+
+@program()
 def device_context():
     def f(x):
         with torch.device("cpu"):
@@ -56,6 +78,14 @@ def device_context_meta():
         with torch.device("meta"):
             y = torch.ones(3)
         return x + 1, y.device.type
+
+    return f, [(ones(3),)]
+
+
+@program()
+def default_device_outside():
+    def f(x):
+        return x + torch.ones(3, device="cpu"), torch.get_default_device().type
 
     return f, [(ones(3),)]
 
@@ -98,6 +128,24 @@ def no_grad_decorated_inner():
 
 
 @program()
+def sdpa_kernels():
+    def f(q):
+        with sdpa_kernel(SDPBackend.MATH):
+            return nn.functional.scaled_dot_product_attention(q, q, q)
+
+    return f, [(ones(1, 2, 4, 8),)]
+
+
+@program()
+def sdpa_kernels_list():
+    def f(q):
+        with sdpa_kernel([SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION]):
+            return nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+
+    return f, [(ones(1, 2, 4, 8),)]
+
+
+@program()
 def deterministic_flags():
     def f(x):
         if torch.are_deterministic_algorithms_enabled():
@@ -115,12 +163,40 @@ def deterministic_flags():
 
 
 @program()
+def deterministic_set_inside():
+    def f(x):
+        torch.use_deterministic_algorithms(True)
+        y = x + 1
+        torch.use_deterministic_algorithms(False)
+        return y
+
+    return f, [(ones(3),)]
+
+
+@program()
 def numeric_limits():
     def f(x):
         info = torch.finfo(x.dtype)
         return x * info.eps + info.max * 0 + torch.iinfo(torch.int32).max, torch.finfo(torch.float16).min, info.bits
 
     return f, [(ones(3),)]
+
+
+@program()
+def dtypes_and_devices_as_values():
+    def f(x, dtype, device):
+        y = x.to(dtype)
+        d = torch.device(device)
+        return (
+            y.to(d),
+            y.dtype.is_floating_point,
+            d.type,
+            str(dtype),
+            dtype.itemsize,
+            torch.promote_types(dtype, torch.int8),
+        )
+
+    return f, [(ones(3), torch.float64, "cpu"), (ones(3), torch.int32, "cpu")]
 
 
 @program()
@@ -149,5 +225,41 @@ def cuda_is_asked():
         if torch.cuda.is_available() and torch.cuda.device_count() > 0:
             return x.cuda()
         return x + 2
+
+    return f, [(ones(3),)]
+
+
+@program()
+def float32_matmul_precision():
+    def f(x):
+        return x + (1 if torch.get_float32_matmul_precision() == "highest" else 2)
+
+    return f, [(ones(3),)]
+
+
+@program()
+def saved_tensors_hooks_inside():
+    def f(x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            y = x * x
+        return y
+
+    return f, [(ones(3).requires_grad_(),)]
+
+
+@program()
+def profiler_records():
+    def f(x):
+        with torch.profiler.record_function("name"):
+            return x + 1
+
+    return f, [(ones(3),)]
+
+
+@program()
+def anomaly_mode():
+    def f(x):
+        with torch.autograd.detect_anomaly(check_nan=False):
+            return x + 1
 
     return f, [(ones(3),)]

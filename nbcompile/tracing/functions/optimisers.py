@@ -1,0 +1,62 @@
+"""Optimisers: their state is made before it is traced.
+
+    for group in self.param_groups:
+        self._init_group(group, params, grads, ...)     run for real once: makes exp_avg, exp_avg_sq, step;
+                                                        then traced, and finds them made
+
+The first step is thus traced as all later ones, and not compiled twice. As torch
+does, a compiled optimiser is traced as ``capturable``: its step count stays a tensor.
+
+In torch: torch/_dynamo/variables/optimizer.py. Read next: nbcompile/tracing/side_effects.py
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from nbcompile.tracing.functions.registry import handles_named
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import FunctionVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+
+
+def _traced_when_made(cls: type, function: types.FunctionType) -> None:
+    @handles_named(cls.__module__, f"{cls.__qualname__}._init_group")  # a real torch.compile wraps it
+    def _init_group(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        owner, group = (realise(tracer, each) for each in arguments[:2])
+        if _is_as_before(tracer, owner, group):
+            assert isinstance(owner, ObjectVariable) and group.source is not None
+            empty: list[list[object]] = [[] for _ in (*arguments[2:], *keywords.values())]
+            with torch.no_grad():
+                function(owner.value, tracer.real_value(group.source), *empty)
+        if isinstance(group, DictVariable):
+            _be_capturable(group)
+        return tracer.call(FunctionVariable(function), arguments, keywords)
+
+
+def _is_as_before(tracer: Tracer, owner: VariableTracker, group: VariableTracker) -> bool:
+    """Whether nothing changed since the frame was called: the real optimiser stands where the traced one does."""
+    return (
+        isinstance(owner, ObjectVariable)
+        and not owner.is_new()
+        and group.source is not None
+        and not tracer.side_effects.any()
+    )
+
+
+def _be_capturable(group: DictVariable) -> None:
+    name = ConstantVariable("capturable")
+    if name.hash_key() in group.entries:
+        group.entries[name.hash_key()] = (name, ConstantVariable(True))
+
+
+for _class in vars(torch.optim).values():
+    _function: Any = vars(_class).get("_init_group") if isinstance(_class, type) else None
+    if isinstance(_function, types.FunctionType):
+        _traced_when_made(_class, getattr(_function, "_torchdynamo_orig_callable", _function))
