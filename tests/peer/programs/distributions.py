@@ -55,14 +55,6 @@ def bernoulli():
 
 
 @program()
-def kl_divergence():
-    def f(mu, sigma):
-        return D.kl_divergence(D.Normal(mu, sigma), D.Normal(torch.zeros(3), torch.ones(3)))
-
-    return f, [(ones(3), ones(3) * 2)]
-
-
-@program()
 def independent_normal():
     def f(mu, x):
         return D.Independent(D.Normal(mu, torch.ones_like(mu)), 1).log_prob(x)
