@@ -32,6 +32,7 @@ from nbcompile import backends, config, errors, narrate, torch_internals
 from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard
 from nbcompile.capture.source import expression, resolve
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.dispatch import cache
@@ -41,6 +42,7 @@ from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
+from nbcompile.runtime import memo
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.dynamism import Dynamism
 
@@ -96,7 +98,7 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
     trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
     with recorder.stage("guards"), _collector_paused():
         guards = filtering.kept(trace.guards(), frame, options.guard_filter)
-        check = guarding.build_check(guards, frame)
+        check = guarding.build_check(guards, frame, _remember(guards))
     if page is not None:
         page.write(guards=explain.describe(check, page.compile_id), symbols=trace.symbols())
         page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
@@ -108,6 +110,14 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
     if page is not None:
         _write_residual(page, trace, residual)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
+
+
+MANY_GUARDS = 16
+"""From so many on a memo of them may pay for what it costs to build once: a C file of ours is compiled."""
+
+
+def _remember(guards: tuple[Guard, ...]) -> memo.Remember | None:
+    return memo.maker() if len(guards) >= MANY_GUARDS else None
 
 
 def _trace_and_compile(

@@ -93,12 +93,15 @@ class Known:
 class GuardTree:
     """A root manager and the managers made below it, one per address."""
 
-    def __init__(self, frame: Frame, known: Known, fetched_always: frozenset[Source] = frozenset()) -> None:
+    def __init__(
+        self, frame: Frame, known: Known, fetched_always: frozenset[Source] = frozenset(), top: Source | None = None
+    ) -> None:
         self.root: Any = guards.RootGuardManager()
         self._known = known
         self._scope = known.scope
         self._positions = {name: index for index, name in enumerate(eval_frame.code_framelocals_names(frame.code))}
-        self._managers: dict[Source, Any] = {}
+        # A tree about one value (``top``) is given that value in place of the frame's locals.
+        self._managers: dict[Source, Any] = {} if top is None else {top: self.root}
         self._fetched_always = fetched_always
 
     def manager(self, source: Source) -> Any:
@@ -165,18 +168,14 @@ class GuardTree:
 
     def _attribute(self, base: Source, attribute: str, about: tuple[str, object, None]) -> Any:
         owner, manager = self._known.value(base), self.manager(base)
-        if isinstance(owner, torch.nn.Module) and _plain_lookup(type(owner), attribute):
+        if isinstance(owner, torch.nn.Module) and (tables := module_table(owner, attribute)) is not None:
             below = manager.get_generic_dict_manager(f"{self._known.text(base)}.__dict__", _OPAQUE, None)
-            if attribute in vars(owner):
-                return below.dict_getitem_manager(attribute, *about)
-            for table in _MODULE_TABLES:
-                held = vars(owner).get(table)
-                if type(held) is dict and attribute in held and _plain_getattr(type(owner)):
-                    # Module.__getattr__ is asked only for what the instance does not have itself.
-                    absent = f"not ___dict_contains({attribute!r}, {self._known.text(base)}.__dict__)"
-                    below.add_dict_contains_guard(False, attribute, [absent], None)
-                    tables = below.dict_getitem_manager(table, f"{self._known.text(base)}.{table}", _OPAQUE, None)
-                    return tables.dict_getitem_manager(attribute, *about)
+            for table in tables:
+                # Module.__getattr__ is asked only for what the instance does not have itself.
+                absent = f"not ___dict_contains({attribute!r}, {self._known.text(base)}.__dict__)"
+                below.add_dict_contains_guard(False, attribute, [absent], None)
+                below = below.dict_getitem_manager(table, f"{self._known.text(base)}.{table}", _OPAQUE, None)
+            return below.dict_getitem_manager(attribute, *about)
         if attribute == "grad" and isinstance(owner, torch.Tensor):
             return manager.grad_manager(*about)
         if attribute == "__code__" and isinstance(owner, FunctionType):
@@ -224,6 +223,19 @@ class GuardTree:
                 absent = f"not ___dict_contains({name!r}, {where}.__dict__)"
                 table.add_dict_contains_guard(False, name, [absent], None)
         return table.dict_getitem_manager(name, *about)
+
+
+def module_table(owner: torch.nn.Module, attribute: str) -> tuple[str, ...] | None:
+    """Where below its __dict__ a module holds an attribute: (), or the table's name; None if it comes another way."""
+    if not _plain_lookup(type(owner), attribute):
+        return None
+    if attribute in vars(owner):
+        return ()
+    for table in _MODULE_TABLES:
+        held = vars(owner).get(table)
+        if type(held) is dict and attribute in held:
+            return (table,) if _plain_getattr(type(owner)) else None
+    return None
 
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement; others have no dict to look into

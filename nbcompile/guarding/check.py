@@ -38,13 +38,18 @@ from nbcompile.guarding import explain
 from nbcompile.guarding.accessors import GuardTree, Known, Rooted
 from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, ambient
 from nbcompile.guarding.leaves import Kept, Leaf, leaf, meaning
+from nbcompile.guarding.regions import Region, Remember, regions
 from nbcompile.record.model import FailedGuard
 
 
 class FrameCheck:
     """All guards of one cache entry, executable (``capture.compiled.Check``)."""
 
-    def __init__(self, prepared: tuple[Leaf | Ambient, ...], tree: GuardTree) -> None:
+    def __init__(
+        self, prepared: tuple[Leaf | Ambient, ...], tree: GuardTree, regions: tuple[Region, ...] = ()
+    ) -> None:
+        self.regions = regions
+        """Guards that the tree asks through a memo."""
         self.prepared = prepared
         """In the order of checking."""
         self.root: object = tree.root
@@ -88,25 +93,38 @@ class FrameCheck:
                 kept.on_death(_announcer(expired, each.text, each.guard))
 
 
-def build_check(guards: tuple[Guard, ...], frame: Frame) -> FrameCheck:
+def build_check(guards: tuple[Guard, ...], frame: Frame, remember: Remember | None = None) -> FrameCheck:
     """Compile guards into torch's guard tree. ``frame`` holds the values that were traced.
+
+    ``remember`` makes memos for the regions of guards about modules; None: every guard is asked at every call.
 
     Raises:
         GuardsDoNotHold: a guard is false of the very values that were traced.
     """
     known = Known(frame.scope())
     complete = (*guards, *_implied(guards, known))
-    unique = {guard.key(): guard for guard in reversed(complete)}  # the first of equal ones stays
+    unique = {_promise(guard, known): guard for guard in reversed(complete)}  # the first of equal ones stays
     ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
-    tree = GuardTree(frame, known, frozenset(_compared(ordered)))
+    compared = frozenset(_compared(ordered))
+    tree = GuardTree(frame, known, compared)
+    found = () if remember is None else tuple(regions(ordered, known))
+    trees = dict.fromkeys(map(id, ordered), tree)
+    for region in found:
+        below = GuardTree(frame, known, compared, region.source)
+        region.root = below.root
+        trees |= dict.fromkeys(map(id, region.guards), below)
     prepared = tuple(_prepare(guard, known) for guard in ordered)
-    for each in prepared:
+    for guard, each in zip(ordered, prepared, strict=True):
         if isinstance(each, Ambient):
             each.install(tree)
         else:
-            assert each.guard.source is not None
-            each.install(tree.manager(each.guard.source))
-    check = FrameCheck(tuple(each.installed() for each in prepared), tree)
+            assert guard.source is not None
+            each.install(trees[id(guard)].manager(guard.source))
+    for region in found:
+        assert remember is not None
+        memo = remember(region.watched, region.root.check)
+        tree.manager(region.source).add_lambda_guard(memo, [region.text], None)
+    check = FrameCheck(tuple(each.installed() for each in prepared), tree, found)
     if not check.holds(known.scope):
         raise GuardsDoNotHold(check.failure(known.scope, ""))
     return check
@@ -130,6 +148,13 @@ class GuardsDoNotHold(RuntimeError):
     def __init__(self, failed: FailedGuard | None) -> None:
         super().__init__(f"a guard refuses the values that were traced: {failed.reason if failed else 'unknown'}")
         self.failed = failed
+
+
+def _promise(guard: Guard, known: Known) -> tuple[object, ...]:
+    """What equal guards have in common: about what a class holds, the class, whichever of its instances leads there."""
+    if isinstance(guard.source, MethodFunctionSource):
+        return (type(known.value(guard.source.base)), guard.source.name, *guard.key()[1:])
+    return guard.key()
 
 
 def _prepare(guard: Guard, known: Known) -> Leaf | Ambient:

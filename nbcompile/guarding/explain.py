@@ -30,10 +30,12 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     The C++ tree itself is asked. Where its message names the guard by its own
     text or by the tensor, that guard is meant; else the first whose meaning fails.
     """
-    verdict = check.root.check_verbose(scope.locals)  # type: ignore[attr-defined]
-    if verdict.result:
+    message = _message(check.root.check_verbose(scope.locals))  # type: ignore[attr-defined]
+    if message is None:
         return None
-    message = verdict.verbose_code_parts[0] if verdict.verbose_code_parts else ""
+    for region in check.regions:
+        if message == region.text:
+            message = _message(region.root.check_verbose(resolve(region.source, scope))) or message
     refusing = _named_by(message, check) or next(check.failing(scope), None)
     if refusing is None:
         return model.FailedGuard(compile_id, shortened(message))
@@ -69,6 +71,13 @@ def _failed(
         "" if guard.source is None else expression(guard.source),
         note,
     )
+
+
+def _message(verdict: Any) -> str | None:
+    """What a guard tree says of the guard that refuses; None if all hold."""
+    if verdict.result:
+        return None
+    return verdict.verbose_code_parts[0] if verdict.verbose_code_parts else ""
 
 
 # The C++ guard says that there is one, but not which.

@@ -16,11 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.machinery
-import importlib.util
 import operator
-import sys
-import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +25,7 @@ from typing import NoReturn
 
 import torch
 
-from nbcompile.runtime import store, toolchain
+from nbcompile.runtime import extension
 from nbcompile.runtime.toolchain import BuildError, Compiler
 
 SOURCE = Path(__file__).with_name("launcher.c")
@@ -132,7 +128,7 @@ class PlainKernel:
 def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
     """launcher.c as a module that was seen to work, or why there is none."""
     try:
-        module = _build(compiler)
+        module = extension.built("nbcompile_launcher", SOURCE, compiler)
         offset = tensor_offset()
         if offset is None:
             return NoLauncher("torch keeps its tensors where they were not found")
@@ -141,32 +137,6 @@ def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
     except (BuildError, OSError, ImportError) as error:
         return NoLauncher(str(error).strip().partition("\n")[0])
     return NoLauncher(trouble) if trouble else module
-
-
-def _build(compiler: Compiler) -> ModuleType:
-    source = SOURCE.read_text()
-    libraries = Path(torch.__file__).parent / "lib"
-    key = store.key_of(source, compiler.identity, sys.version, torch.__version__, str(libraries))
-    path = store.fetch(key, ".so") or store.add(key, ".so", lambda draft: _compile(compiler, source, draft, libraries))
-    loader = importlib.machinery.ExtensionFileLoader("nbcompile_launcher", str(path))
-    specification = importlib.util.spec_from_file_location("nbcompile_launcher", path, loader=loader)
-    assert specification is not None
-    module = importlib.util.module_from_spec(specification)
-    loader.exec_module(module)
-    return module
-
-
-def _compile(compiler: Compiler, source: str, target: Path, libraries: Path) -> None:
-    command = (
-        *compiler.command, "-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-pipe",
-        f"-I{sysconfig.get_path('include')}", "-", "-o", str(target),
-        f"-L{libraries}", "-Wl,--no-as-needed", "-ltorch_python", "-ltorch_cpu", f"-Wl,-rpath,{libraries}",
-    )  # fmt: skip
-    if sys.platform == "darwin":
-        command = tuple(word for word in command if word != "-Wl,--no-as-needed") + ("-undefined", "dynamic_lookup")
-    status, output = toolchain.run(command, source)
-    if status:
-        raise BuildError(output)
 
 
 def tensor_offset() -> int | None:

@@ -1,0 +1,139 @@
+"""Guards about a module and what it holds: together, as a region that can be remembered.
+
+    L['self']._modules['l']._parameters['weight']     from L['self'] on only through dicts of modules
+
+Such guards look at modules, dicts and tensors alone, so whether any of these has
+changed since they held can be seen without running them (runtime/memo.py). They
+stand in a guard tree of their own, of which the main tree asks one question.
+
+What goes another way (an item of a list, the code of a function, an attribute that
+a class gives) stays in the main tree; so does one tensor of each kind, which sees
+the state of the process that tensor guards depend on.
+
+In torch: "tag safe" subtrees in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.source import AttrSource, ItemSource, Source
+from nbcompile.guarding.accessors import Known, Rooted, module_table
+
+Watched = Callable[[object], Sequence[object]]
+Held = Callable[[object], bool]
+Remember = Callable[[Watched, Held], Held]
+
+FEWEST = 8
+"""Guards; fewer are not worth a memo."""
+_INLINE_DIMS = 5  # of more, sizes lie outside of the TensorImpl
+_VARS = object()  # the step from a module to its __dict__
+_OF_CONSTANTS = (GuardKind.NONE_MATCH, GuardKind.BOOL_MATCH, GuardKind.EQUALS_MATCH)
+_OF_DICTS = (GuardKind.DICT_LENGTH, GuardKind.DICT_KEYS, GuardKind.DICT_CONTAINS)
+_HEAP_TYPE = 1 << 9  # instances of such a class may be given another class
+
+
+@dataclass(slots=True)
+class Region:
+    """The guards below one module."""
+
+    source: Source
+    text: str
+    """How the main tree calls its question."""
+    guards: list[Guard] = field(default_factory=list)
+    paths: dict[tuple[object, ...], None] = field(default_factory=dict)
+    """To each thing that is watched, owners first: steps from the module through dicts."""
+    root: Any = None
+    """The guard tree of the region, asked about the module."""
+
+    def watched(self, module: object) -> list[object]:
+        """What there is now to watch. Raises where the module is built in another way."""
+        found: dict[tuple[object, ...], object] = {(): module}
+        for path in self.paths:
+            owner = found[path[:-1]]
+            found[path] = vars(owner) if path[-1] is _VARS else owner[path[-1]]  # type: ignore[index]
+        return list(found.values())
+
+
+def regions(guards: Iterable[Guard], known: Known) -> list[Region]:
+    """The modules below which there are guards enough to remember."""
+    found: dict[Source, Region] = {}
+    kinds: set[object] = set()
+    for guard in guards:
+        way = _way(guard, known)
+        if way is None:
+            continue
+        source, path = way
+        if guard.kind is GuardKind.TENSOR_MATCH and (kind := _kind(known.value(guard.source))) not in kinds:  # type: ignore[arg-type]
+            kinds.add(kind)
+            continue
+        region = found.setdefault(source, Region(source, f"___unchanged({known.text(source)})"))
+        region.guards.append(guard)
+        region.paths |= dict.fromkeys(path[:length] for length in range(1, len(path) + 1))
+    return [each for each in found.values() if len(each.guards) >= FEWEST]
+
+
+def _kind(value: object) -> object:
+    assert isinstance(value, torch.Tensor)
+    return torch._C._dispatch_keys(value).raw_repr()
+
+
+def _way(guard: Guard, known: Known) -> tuple[Source, tuple[object, ...]] | None:
+    """The outermost module on the way to a guarded value, and the steps from there; None if it goes another way."""
+    if guard.source is None or not _is_seen(guard, known.value(guard.source)):
+        return None
+    steps = list(_steps(guard.source))
+    start = next((at for at, each in enumerate(steps) if isinstance(known.value(each), torch.nn.Module)), None)
+    if start is None:
+        return None
+    path: list[object] = []
+    for before, step in zip(steps[start:], steps[start + 1 :], strict=False):
+        more = _through(known.value(before), step)
+        if more is None:
+            return None
+        path += more
+    value = known.value(guard.source)
+    if guard.kind is GuardKind.NOT_IN_GENERIC_DICT:
+        path.append(_VARS)
+    elif path and not isinstance(value, torch.nn.Module | torch.Tensor | dict):
+        path.pop()  # a constant: the dict that holds it is watched
+    return steps[start], tuple(path)
+
+
+def _steps(source: Source) -> Iterator[Source]:
+    if not isinstance(source, Rooted):
+        yield from _steps(source.base)
+    yield source
+
+
+def _through(owner: object, step: Source) -> tuple[object, ...] | None:
+    """One step of an address as steps through dicts."""
+    match step:
+        case AttrSource(_, attribute) if isinstance(owner, torch.nn.Module):
+            table = module_table(owner, attribute)
+            return None if table is None else (_VARS, *table, attribute)
+        case ItemSource(_, key) if type(owner) is dict and isinstance(key, str | int):
+            return (key,)
+    return None
+
+
+def _is_seen(guard: Guard, value: object) -> bool:
+    """Whether nothing can change what a guard says without changing a dict, a module or a tensor that is watched."""
+    if guard.kind in _OF_CONSTANTS:
+        return isinstance(value, int | float | str | bytes | tuple | torch.dtype | torch.device | None)
+    if guard.kind in _OF_DICTS:  # the order of an OrderedDict may change without a new version
+        return type(value) is dict or (type(value) is OrderedDict and guard.kind is not GuardKind.DICT_KEYS)
+    if guard.kind is GuardKind.TENSOR_MATCH:
+        plain = (torch.Tensor, torch.nn.Parameter)
+        return type(value) in plain and value.layout is torch.strided and value.dim() <= _INLINE_DIMS  # type: ignore[attr-defined]
+    if guard.kind is GuardKind.TYPE_MATCH:
+        return isinstance(value, torch.nn.Module) or type(value) is dict or not type(value).__flags__ & _HEAP_TYPE
+    return guard.kind is GuardKind.ID_MATCH or (
+        guard.kind is GuardKind.NOT_IN_GENERIC_DICT and isinstance(value, torch.nn.Module)
+    )

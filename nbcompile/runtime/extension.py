@@ -1,0 +1,53 @@
+"""A C file of ours -> a Python module, built once for each machine.
+
+    built("nbcompile_launcher", Path("launcher.c"), compiler)      a module; BuildError where it cannot be built
+
+It is linked with the torch that runs, because our C files call what torch exports.
+
+In torch: torch/utils/cpp_extension.py. Read next: nbcompile/runtime/launcher.py
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+from nbcompile.runtime import store, toolchain
+from nbcompile.runtime.toolchain import BuildError, Compiler
+
+
+def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
+    """The module ``name`` from a C file, from the store where it was built before.
+
+    Raises:
+        BuildError: the compiler refuses it (no Python headers, say).
+    """
+    text = source.read_text()
+    libraries = Path(torch.__file__).parent / "lib"
+    key = store.key_of(text, compiler.identity, sys.version, torch.__version__, str(libraries))
+    path = store.fetch(key, ".so") or store.add(key, ".so", lambda draft: _compile(compiler, text, draft, libraries))
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    specification = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert specification is not None
+    module = importlib.util.module_from_spec(specification)
+    loader.exec_module(module)
+    return module
+
+
+def _compile(compiler: Compiler, source: str, target: Path, libraries: Path) -> None:
+    command = (
+        *compiler.command, "-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-pipe",
+        f"-I{sysconfig.get_path('include')}", "-", "-o", str(target),
+        f"-L{libraries}", "-Wl,--no-as-needed", "-ltorch_python", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{libraries}",
+    )  # fmt: skip
+    if sys.platform == "darwin":
+        command = tuple(word for word in command if word != "-Wl,--no-as-needed") + ("-undefined", "dynamic_lookup")
+    status, output = toolchain.run(command, source)
+    if status:
+        raise BuildError(output)
