@@ -12,7 +12,7 @@ VERSIONS  := 3.12 3.13
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-all sweep docs lint bench bench-capture format clean
+.PHONY: help setup tour test test-all sweep docs lint bench bench-capture bench-guards format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -60,6 +60,9 @@ bench: $(STAMP)  ## Measure against eager and torch.compile
 
 bench-capture: $(STAMP)  ## What capturing models of transformers costs, beside torch.compile
 	$(BIN)/python -m benchmarks capture
+
+bench-guards: $(STAMP)  ## The cost of a guarded call, and of guards by the number of layers
+	$(BIN)/python -m benchmarks per_call guards
 
 format: $(STAMP)  ## Let ruff write the style it asks for
 	$(BIN)/ruff check --fix-only .

@@ -28,7 +28,7 @@ from types import CodeType
 import torch
 import torch.utils._device
 
-from nbcompile import backends, config, errors, narrate, torch_internals
+from nbcompile import advice, backends, config, errors, narrate, torch_internals
 from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
@@ -69,7 +69,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     compile_id = cache.next_compile_id(frame.code)
     with recorder.frame(compile_id, frame.code.co_name) as page:
         if page is not None:
-            _write_call(page, frame, failed)
+            _write_call(page, frame, _advised(frame, options, failed))
         try:
             return _stages(frame, options, compile_id, page)
         except breaks.SkipFrame as skip:
@@ -228,6 +228,17 @@ def _internal_error(frame: Frame, options: Options, page: recorder.FrameDraft | 
 
 
 # -- the record ------------------------------------------------------------------------------
+
+
+def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> tuple[model.FailedGuard, ...]:
+    """With advice for the entry that was made last; what holds for it mostly holds for the others."""
+    entries = {each.compile_id: each for each in cache.entries(frame.code)}
+    return tuple(
+        advice.advise(each, entries.get(each.compile_id), frame, options, _dynamism(frame, options))
+        if each is failed[0]
+        else each
+        for each in failed
+    )
 
 
 def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.FailedGuard, ...]) -> None:

@@ -45,9 +45,7 @@ from nbcompile.record.model import FailedGuard
 class FrameCheck:
     """All guards of one cache entry, executable (``capture.compiled.Check``)."""
 
-    def __init__(
-        self, prepared: tuple[Leaf | Ambient, ...], tree: GuardTree, regions: tuple[Region, ...] = ()
-    ) -> None:
+    def __init__(self, prepared: tuple[Leaf | Ambient, ...], tree: GuardTree, regions: tuple[Region, ...] = ()) -> None:
         self.regions = regions
         """Guards that the tree asks through a memo."""
         self.prepared = prepared

@@ -24,7 +24,7 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
@@ -53,6 +53,7 @@ from nbcompile.capture.source import (
     TypeSource,
     ValueSource,
     class_attribute,
+    expression,
     iterator_item,
     resolve,
     value_at,
@@ -114,6 +115,7 @@ class _Program:
         self.statements: list[ast.stmt] = []
         self.constants: dict[str, object] = {}
         self.made: dict[int, str] = {}
+        self.owners: dict[Source, str] = {}
         self.taken = {*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars}
         self.resume_codes: list[CodeType] = []
         self.python_codes: list[CodeType] = []
@@ -130,8 +132,26 @@ class _Program:
         assert compiled_graph is not None
         function = self.constant(compiled_graph, graph.name)
         self.graph_out = self.fresh("graph_out")
+        self.name_owners([each.source for each in graph.inputs])
         call = ast.Call(function, [self.graph_input(each) for each in graph.inputs], [])
+        self.owners.clear()  # what follows may change them
         self.statements.append(_assign(self.graph_out, call))
+
+    def name_owners(self, sources: Iterable[Source]) -> None:
+        """Names for what several inputs are reached through, so that the way there is gone once."""
+        below: dict[Source, set[Source]] = {}
+        for source in sources:
+            step = source
+            while isinstance(step, AttrSource | ItemSource):
+                below.setdefault(step.base, set()).add(step)
+                step = step.base
+        shared = [each for each, steps in below.items() if len(steps) > 1 and isinstance(each, AttrSource | ItemSource)]
+        for owner in sorted(shared, key=lambda each: len(expression(each))):
+            what = owner.attribute if isinstance(owner, AttrSource) else f"item_{owner.key}"
+            fetched = self.fetch(owner)
+            name = self.fresh(re.sub(r"\W+", "_", what).strip("_") or "owner")
+            self.statements.append(_assign(name, fetched))
+            self.owners[owner] = name
 
     def graph_input(self, each: GraphInput) -> ast.expr:
         """A value from where it came from; a number as a tensor, where the graph takes it as one."""
@@ -296,6 +316,8 @@ class _Program:
 
     def fetch(self, source: Source) -> ast.expr:
         """The expression that reads a value from where it came from."""
+        if source in self.owners:
+            return ast.Name(self.owners[source], ast.Load())
         match source:
             case LocalSource(name):
                 return ast.Name(_identifier(name), ast.Load())

@@ -137,7 +137,6 @@ def test_RC_7_learning_rate():
             assert reasons(compiled)[0][0].endswith("['lr'] == 0.01")
 
 
-@pytest.mark.xfail(reason="no advice yet")
 def test_RC_8_int_attribute_of_a_module():
     """An int attribute of a module stays static (each change recompiles); its reason comes with advice."""
     compiled = watch(Counter())
@@ -145,6 +144,7 @@ def test_RC_8_int_attribute_of_a_module():
     failed = compiled.record.frames[1].failed_guards[0]
     assert failed.reason.startswith("self.c == 0")
     assert "allow_unspec_int_on_nn_module" in failed.advice.text
+    assert failed.advice.verified
 
 
 def test_RC_8_with_the_setting_it_becomes_dynamic():

@@ -1,0 +1,54 @@
+"""Tests of nbcompile/runtime/memo.py."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from nbcompile.runtime import memo
+
+pytestmark = pytest.mark.skipif(memo.maker() is None, reason="no compiler, or dicts have no versions")
+
+
+@pytest.mark.parametrize("number", range(len(memo.CHANGES)))
+def test_every_change_is_noticed(number):
+    """While nothing changes nothing is asked; after each change the guards are."""
+    assert memo._notices(memo.maker(), memo.CHANGES[number])
+
+
+def test_nothing_is_kept_alive():
+    """A memo refers to what it watches by address alone."""
+    sample = memo._Sample()
+    seen = weakref.ref(sample), weakref.ref(sample.table["x"])
+    held = memo.maker()(memo._Sample.things, lambda module: True)
+    assert held(sample)
+    del sample
+    gc.collect()
+    assert [each() for each in seen] == [None, None]
+    assert held(memo._Sample())
+
+
+def test_what_does_not_hold_is_asked_again():
+    """Only that the guards hold is remembered."""
+    answers = [False, False, True]
+    sample = memo._Sample()
+    held = memo.maker()(memo._Sample.things, lambda module: answers.pop(0))
+    assert [held(sample) for _ in range(4)] == [False, False, True, True]
+
+
+def test_what_cannot_be_listed_is_for_the_guards_to_say():
+    """A module that is built in another way is no error."""
+    held = memo.maker()(memo._Sample.things, lambda module: False)
+    assert held(object()) is False
+
+
+def test_the_counters_lie_outside_of_what_is_compared():
+    """A tensor that is referred to once more is the same."""
+    sample, asked = memo._Sample(), []
+    held = memo.maker()(memo._Sample.things, lambda module: asked.append(module) or True)
+    held(sample)
+    weight = torch.ones((), requires_grad=True)
+    saved = sample.table["x"] * weight  # autograd keeps the tensor
+    held(sample)
+    assert len(asked) == 1 and saved.requires_grad
