@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import re
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType, ModuleType
@@ -104,11 +105,19 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
     Args:
         scalar_outputs: numbers that only the run knows (``item()``) are symbols, too.
         output_shapes: so are sizes that only the run knows (``nonzero()``).
-        on_guard: is told each condition that is assumed from now on, at the moment it is.
+        on_guard: a method that is told each condition that is assumed, at the moment it is.
     """
     made = symbolic_shapes().ShapeEnv(allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes)
     # ShapeEnv logs each guard here, with the user's line as torch.compile knows it; ours is known to the tracer.
-    made._log_guard = lambda prefix, condition, forcing_spec: on_guard(condition)
+    # A graph keeps its ShapeEnv, which may not keep the tracer, and with it the call that was traced.
+    listener = weakref.WeakMethod(on_guard)
+
+    def tell(prefix: str, condition: Any, forcing_spec: bool) -> None:
+        alive = listener()
+        if alive is not None:
+            alive(condition)
+
+    made._log_guard = tell
     return made
 
 

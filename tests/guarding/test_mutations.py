@@ -38,11 +38,11 @@ def another(kind, value):
             return value + 1
         case GuardKind.EQUALS_MATCH, str():
             return value + "x"
-        case (GuardKind.NONE_MATCH | GuardKind.ID_MATCH | GuardKind.TYPE_MATCH), _:
+        case ((GuardKind.NONE_MATCH | GuardKind.ID_MATCH | GuardKind.TYPE_MATCH), _):
             return Other()
         case GuardKind.SEQUENCE_LENGTH, list() | tuple() if type(value) in (list, tuple):
             return type(value)((*value, Other()))
-        case (GuardKind.DICT_LENGTH | GuardKind.DICT_KEYS), dict() if type(value) is dict:
+        case ((GuardKind.DICT_LENGTH | GuardKind.DICT_KEYS), dict()) if type(value) is dict:
             return {**value, "a key of nobody": Other()}
         case GuardKind.FUNCTION_MATCH, types.FunctionType():
             return lambda *_: None
@@ -64,7 +64,10 @@ def changed(source, scope, value):
                 scope.globals[name] = before
         case AttrSource(base, name) if isinstance(resolve(base, scope), torch.nn.Module):
             owner = vars(resolve(base, scope))
-            table = next((each for each in (owner, *map(owner.get, ("_parameters", "_buffers", "_modules"))) if name in each), None)
+            table = next(
+                (each for each in (owner, *map(owner.get, ("_parameters", "_buffers", "_modules"))) if name in each),
+                None,
+            )
             if table is None:
                 yield None
                 return

@@ -1,6 +1,5 @@
 """Whenever an entry accepts a call, its result is eager's; and what is kept does not grow."""
 
-import copy
 import gc
 import warnings
 
@@ -107,7 +106,9 @@ def test_a_hundred_redefinitions_leave_one_entry():
     """A cell that runs again and again: the code of earlier runs is gone, with its entries."""
     nbcompile.reset()
     scope = {"torch": torch, "nbcompile": nbcompile}
-    cell = "@nbcompile.compile(backend='eager')\ndef f(x):\n    return helper(x) + 1\ndef helper(x):\n    return x * 2\n"
+    cell = (
+        "@nbcompile.compile(backend='eager')\ndef f(x):\n    return helper(x) + 1\ndef helper(x):\n    return x * 2\n"
+    )
     x = torch.ones(3)
     for _ in range(100):
         exec(compile(cell, "<cell>", "exec"), scope)
