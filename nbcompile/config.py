@@ -54,8 +54,9 @@ reorderable_logging_functions: set[Callable[..., object]] = set()
 ignore_logging_functions: set[Callable[..., object]] = set()
 trace_numpy: bool = True
 allow_rnn: bool = False
-skip_nnmodule_hook_guards: bool = True
-"""A hook that a module without hooks gets after it was compiled is not noticed (two guards less a module)."""
+skip_nnmodule_hook_guards: bool = False
+"""A hook that a module without hooks gets after it was compiled is not noticed. True in torch, which asks these guards
+at each call; here they are remembered (guarding/regions.py) and cost a nanosecond."""
 
 _OLD_NAMES = {
     "cache_size_limit": "recompile_limit",

@@ -55,6 +55,10 @@ KNOWN: dict[tuple[str, str], str] = {
         "slots_are_unset_and_deleted",
         "details",
     ): "the outputs of the graph come in another order: torch stores attributes first",
+    **dict.fromkeys(
+        [("hook_is_added_between_calls", each) for each in ("graphs", "details", "reasons")],
+        "a hook that comes later is seen here; torch ignores it (skip_nnmodule_hook_guards) and gives a wrong result",
+    ),
     ("enums", "reasons"): "torch spells the class of an enum member in C++, without its metaclass",
     (
         "attribute_appears_between_calls",

@@ -1624,7 +1624,7 @@ def module_training_flag(compiled: Compiler) -> Iterator[object]:
 
 @scenario
 def module_hooks(compiled: Compiler) -> Iterator[object]:
-    with config.patch(skip_nnmodule_hook_guards=False):  # as in torch, hooks that come later are not noticed
+    with config.patch(skip_nnmodule_hook_guards=False):
         net = _net()
         g = compiled(lambda x: net(x))
         h = compiled(net)

@@ -285,7 +285,7 @@ def forward_hook():
     return f, [(ones(2),)]
 
 
-@program(oracle="torch.compile")
+@program(torch_differs="torch does not look for hooks that a module gets after it was compiled")
 def hook_is_added_between_calls():
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 
