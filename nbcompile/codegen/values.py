@@ -23,7 +23,7 @@ import torch
 
 from nbcompile.codegen.printers import C_TYPES, c_index, c_literal, cpp_operation
 from nbcompile.codegen.writer import SourceWriter
-from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, walk
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
 from nbcompile.ir.index import Index, Symbol, stride_along
 from nbcompile.ir.kernel import access
 
@@ -129,7 +129,9 @@ def _value(scope: Scope, body: Expr) -> Value:
 def _compute(scope: Scope, body: Expr) -> Value:
     match body:
         case Constant(value, dtype):
-            return Value(f"{type_name(scope, dtype, False)}({c_literal(value, dtype)})", False, dtype)
+            wide = compute_dtype(dtype)  # a 16-bit type holds bits: a number is rounded to it
+            text = f"{type_name(scope, wide, False)}({c_literal(value, wide)})"
+            return Value(text if wide == dtype else f"cast<{C_TYPES[dtype]}>({text})", False, dtype)
         case Local(name):
             return scope.locals[name]
         case Apply(op, args, dtype):

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings, strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import nbcompile
 from nbcompile.aot.decompositions import default_table
 from nbcompile.codegen import cpp
 from nbcompile.codegen.wrapper import opaque_values
@@ -273,3 +274,14 @@ def test_every_kernel_line_knows_its_nodes():
     assert {entry.language for entry in entries} == {"cpp", "aten"}
     assert all(entry.reason for entry in entries if entry.language == "aten")
     assert any("relu" in node for entry in entries for line in entry.lines for node in line.nodes)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.bool, torch.uint8])
+def test_a_tensor_of_one_number(dtype):
+    """A number stored as it is: rounded to a 16-bit type, not taken for its bits."""
+    x = torch.zeros(3, 5, dtype=dtype)
+    made = nbcompile.compile(lambda x: (torch.ones_like(x), x.new_full((7,), 2.5), torch.full((), 1, dtype=x.dtype)))
+    for mine, theirs in zip(
+        made(x), (torch.ones_like(x), x.new_full((7,), 2.5), torch.full((), 1, dtype=dtype)), strict=True
+    ):
+        assert torch.equal(mine, theirs)
