@@ -64,6 +64,9 @@ bench-capture: $(STAMP)  ## What capturing models of transformers costs, beside 
 bench-guards: $(STAMP)  ## The cost of a guarded call, and of guards by the number of layers
 	$(BIN)/python -m benchmarks per_call guards
 
+bench-nested: $(STAMP)  ## Measure one break at the bottom of a chain of calls, in both modes
+	$(BIN)/python -m benchmarks nested
+
 format: $(STAMP)  ## Let ruff write the style it asks for
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .

@@ -15,9 +15,38 @@ through all of them.
 In torch: torch/compiler/__init__.py. Read next: nbcompile/api.py
 """
 
+from torch.compiler import is_compiling, is_dynamo_compiling, is_exporting
+from torch.library import custom_op, triton_op
+
 from nbcompile import config, errors as exc
-from nbcompile.annotations import graph_break
-from nbcompile.api import Explanation, compile, disable, explain, reset  # noqa: A004
+from nbcompile.annotations import (
+    allow_in_graph,
+    assume_constant_result,
+    disable_nested_graph_breaks,
+    disallow_in_graph,
+    dont_skip_tracing,
+    error_on_graph_break,
+    forbid_in_graph,
+    graph_break,
+    leaf_function,
+    nonstrict_trace,
+    patch_dynamo_config,
+    set_stance,
+    skip_frame,
+    step_unsupported,
+    substitute_in_graph,
+)
+from nbcompile.api import (
+    Explanation,
+    compile,  # noqa: A004
+    compile_module_,
+    disable,
+    explain,
+    get_default_backend,
+    reset,
+    run,
+    set_default_backend,
+)
 from nbcompile.jupyter import load_ipython_extension, unload_ipython_extension
 from nbcompile.options import Options
 from nbcompile.record.model import Record
@@ -26,14 +55,37 @@ __all__ = [
     "Explanation",
     "Options",
     "Record",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
+    "compile_module_",
     "config",
+    "custom_op",
     "disable",
+    "disable_nested_graph_breaks",
+    "disallow_in_graph",
+    "dont_skip_tracing",
+    "error_on_graph_break",
     "exc",
     "explain",
+    "forbid_in_graph",
+    "get_default_backend",
     "graph_break",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "leaf_function",
     "load_ipython_extension",
+    "nonstrict_trace",
+    "patch_dynamo_config",
     "reset",
+    "run",
+    "set_default_backend",
+    "set_stance",
+    "skip_frame",
+    "step_unsupported",
+    "substitute_in_graph",
+    "triton_op",
     "unload_ipython_extension",
 ]
 __version__ = "0.1.0"

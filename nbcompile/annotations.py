@@ -1,12 +1,34 @@
-"""Annotations that user code may carry; they mean something only while it is traced.
+"""What user code may say about itself: annotations that mean something only while it is traced.
 
-    nbcompile.graph_break()        the graph ends here
+    nbcompile.graph_break()                 the graph ends here
+    @nbcompile.nonstrict_trace              one opaque node; its body is not looked at
+    with nbcompile.error_on_graph_break():  a break is an error in here
 
-torch's own annotations (``torch._dynamo.graph_break`` and so on) are honoured
-as well (tracing/functions/torch_functions.py).
+The names are torch's. torch's own annotations are honoured as well, wherever
+they are found; these do not import half of torch. In eager mode all of them do
+nothing. What a function was marked as is remembered here, by the function.
 
-In torch: torch/_dynamo/decorators.py. Read next: nbcompile/tracing/breaks.py
+In torch: torch/_dynamo/decorators.py and torch/compiler/__init__.py. Read next:
+nbcompile/tracing/functions/annotations.py, which acts on them
 """
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, overload
+
+from nbcompile import config, torch_internals
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# -- instructions: calls that mean something by themselves ---------------------------------------
 
 
 def graph_break(msg: str = "") -> None:
@@ -15,3 +37,359 @@ def graph_break(msg: str = "") -> None:
 
 def skip_frame(msg: str = "") -> None:
     """Run the function that calls this uncompiled; does nothing in eager mode."""
+
+
+def step_unsupported(msg: str = "") -> None:
+    """Compile what came before in this function, and run the rest of it uncompiled."""
+
+
+# -- marks on functions --------------------------------------------------------------------------
+
+_marks: dict[int, tuple[object, str]] = {}
+"""By address; the function is kept, so that the address stays its own."""
+_substitutes: dict[int, tuple[object, types.FunctionType]] = {}
+"""C functions, by address, and the Python functions that are traced in their place."""
+
+
+def substitute_of(function: object) -> types.FunctionType | None:
+    """What is traced in place of a C function."""
+    found = _substitutes.get(id(function))
+    return found[1] if found is not None else None
+
+
+def mark_of(function: object) -> str:
+    """How a function was marked: ``allow_in_graph``, ``nonstrict_trace``, ...; "" if it was not."""
+    found = _marks.get(id(function))
+    return found[1] if found is not None else ""
+
+
+def _mark(function: Any, mark: str) -> Any:
+    if not callable(function):
+        raise TypeError(f"{mark} expects a callable, not {type(function).__name__}")
+    _marks[id(function)] = (function, mark)
+    return function
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """A call is one node of the graph: the tracer does not look into it, the backend does."""
+    return [allow_in_graph(each) for each in fn] if isinstance(fn, (list, tuple)) else _mark(fn, "allow_in_graph")
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    """A call of an operator of torch breaks the graph.
+
+    Raises:
+        RuntimeError: it is no operator, so that it is in no graph anyway.
+    """
+    if isinstance(fn, (list, tuple)):
+        return [disallow_in_graph(each) for each in fn]
+    if mark_of(fn) not in ("allow_in_graph", "nonstrict_trace") and isinstance(fn, (types.FunctionType, type)):
+        raise RuntimeError(
+            "disallow_in_graph is expected to be used on an already allowed callable (like torch.* ops): "
+            "on what would be a node of the graph."
+        )
+    return _mark(fn, "disallow_in_graph")
+
+
+def forbid_in_graph(fn: Function) -> Function:
+    """Tracing a call is an error."""
+    return _mark(fn, "forbid_in_graph")
+
+
+def assume_constant_result(fn: Function) -> Function:
+    """Called once, while tracing; the result is taken for a constant ever after."""
+    return _mark(fn, "assume_constant_result")
+
+
+def nonstrict_trace(traceable_fn: Function) -> Function:
+    """A call is one node; inputs and outputs may be any pytree, and modules.
+
+    Raises:
+        TypeError: no function.
+        ValueError: it is a leaf function already.
+    """
+    _exclusive(traceable_fn, "leaf_function", "nonstrict_trace")
+    return _mark(_wrapper(traceable_fn), "nonstrict_trace")
+
+
+def _wrapper(function: Any) -> Any:
+    if not callable(function):
+        raise TypeError(f"a callable is expected, not {type(function).__name__}")
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any, **keywords: Any) -> Any:
+        return function(*arguments, **keywords)
+
+    return wrapped
+
+
+def _exclusive(function: Any, other: str, mark: str) -> None:
+    if mark_of(function) == other:
+        first, second = sorted((other, mark))
+        raise ValueError(
+            f"Function {function} cannot be both marked as @{first} and @{second}. Please use only one decorator."
+        )
+
+
+def leaf_function(fn: Any = None, *, mutates_args: Iterable[str] = ()) -> Any:
+    """Opaque to the tracer and to the backend: its Python runs at each call of the graph.
+
+    It needs a stand-in that tells the shapes: ``@fn.register_fake``.
+
+    Raises:
+        ValueError: ``mutates_args`` names no parameter; or the function is marked with ``nonstrict_trace``.
+    """
+    if fn is None:
+        return functools.partial(leaf_function, mutates_args=mutates_args)
+    _exclusive(fn, "nonstrict_trace", "leaf_function")
+    parameters = set(inspect.signature(fn).parameters)
+    for expression in mutates_args:
+        root = re.split(r"[.\[]", expression, maxsplit=1)[0]
+        if root not in parameters:
+            raise ValueError(
+                f"mutates_args expression '{expression}' refers to parameter '{root}', which is not a parameter of "
+                f"'{fn.__name__}'. Available parameters: {', '.join(sorted(parameters))}"
+            )
+    fakes: list[Callable[..., Any]] = []
+
+    @functools.wraps(fn)
+    def leaf(*arguments: Any, **keywords: Any) -> Any:
+        if not fakes:
+            raise ValueError(
+                f"leaf_function '{fn.__name__}' requires a fake implementation. "
+                "Please provide one using the @<func>.register_fake decorator."
+            )
+        return torch_internals.call_leaf(fn, fakes[-1], arguments, keywords, frozenset(mutates_args))
+
+    def register_fake(fake: Callable[..., Any]) -> Any:
+        fakes.append(fake)
+        return leaf
+
+    leaf.register_fake = register_fake  # type: ignore[attr-defined]
+    return _mark(leaf, "leaf_function")
+
+
+def substitute_in_graph(
+    original_fn: Callable[..., Any], *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
+) -> Callable[[Function], Function]:
+    """A decorator: the Python function below is traced in place of a C function.
+
+    Raises:
+        TypeError: one of the two is no function, or their signatures differ.
+        ValueError: the C function has a substitute already.
+    """
+    kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+    if not isinstance(original_fn, (*kinds, type)):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
+
+    def register(traceable_fn: Function) -> Function:
+        if not isinstance(traceable_fn, types.FunctionType):
+            raise TypeError(f"@substitute_in_graph(...) expects a function but got {type(traceable_fn)!r}")
+        if not skip_signature_check:
+            _check_signatures(original_fn, traceable_fn)
+        if id(original_fn) in _substitutes:
+            raise ValueError(f"Duplicate dispatch rule for {original_fn}: already registered")
+        _substitutes[id(original_fn)] = (original_fn, traceable_fn)
+        return traceable_fn
+
+    return register
+
+
+def _check_signatures(original: Callable[..., Any], traceable: Callable[..., Any]) -> None:
+    try:
+        expected = inspect.signature(original)
+    except ValueError:  # most C functions tell nothing
+        return
+    given = inspect.signature(traceable)
+    if [(each.name, each.kind) for each in expected.parameters.values()] != [
+        (each.name, each.kind) for each in given.parameters.values()
+    ]:
+        raise TypeError(f"Signature mismatch between {original} and {traceable}: {expected} != {given}")
+
+
+# -- how a region is traced ----------------------------------------------------------------------
+
+
+class _Region:
+    """A context manager that is a decorator, too, and may be entered again while it is active."""
+
+    def __call__(self, function: Function) -> Function:
+        return _inside(self, function)
+
+    def __enter__(self) -> None:
+        raise NotImplementedError
+
+    def __exit__(self, *error: object) -> None:
+        raise NotImplementedError
+
+
+def _inside(region: _Region, function: Any) -> Any:
+    @functools.wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:  # traced through: the region is entered while tracing
+        with region:
+            return function(*args, **kwargs)
+
+    return inner
+
+
+class _State(threading.local):
+    errors_on_break: bool | None = None
+
+
+_state = _State()
+
+
+def errors_on_break() -> bool:
+    """Whether a break is an error in code that is compiled now: what was said last, by ours or by torch's manager."""
+    if _state.errors_on_break is not None:
+        return _state.errors_on_break
+    torchs = sys.modules.get("torch._dynamo.decorators")
+    return torchs is not None and bool(torchs._get_error_on_graph_break())
+
+
+class error_on_graph_break(_Region):
+    """A decorator and context manager: whether a break is an error, where ``fullgraph`` is False."""
+
+    def __init__(self, error_on_graph_break: bool = True) -> None:
+        self.error_on_graph_break = error_on_graph_break
+        self._prior: list[bool | None] = []
+
+    def __enter__(self) -> None:
+        self._prior.append(_state.errors_on_break)
+        _state.errors_on_break = self.error_on_graph_break
+
+    def __exit__(self, *error: object) -> None:
+        _state.errors_on_break = self._prior.pop()
+
+
+PATCHABLE = frozenset({
+    "verbose", "rewrite_assert_with_torch_assert", "capture_scalar_outputs", "allow_unspec_int_on_nn_module",
+    "dont_skip_tracing", "nested_graph_breaks",
+})  # fmt: skip
+"""Settings that may change in the middle of a trace."""
+
+
+class patch_dynamo_config(_Region):
+    """A decorator and context manager: other settings for the code inside, also in the middle of a trace.
+
+    Raises:
+        ValueError: a setting that means nothing while tracing.
+    """
+
+    def __init__(self, name: str | dict[str, object] | None = None, value: object = None, **changes: object) -> None:
+        given = name if isinstance(name, dict) else {} if name is None else {name: value}
+        self.changes = {**given, **changes}
+        for each in self.changes:
+            if each not in PATCHABLE:
+                raise ValueError(
+                    f"patch_dynamo_config cannot change {each!r}; it can change: {', '.join(sorted(PATCHABLE))}"
+                )
+        self._prior: list[Any] = []
+
+    def __enter__(self) -> None:
+        patched = config.patch(self.changes)
+        patched.__enter__()
+        self._prior.append(patched)
+
+    def __exit__(self, *error: object) -> None:
+        self._prior.pop().__exit__(None, None, None)
+
+
+@overload
+def dont_skip_tracing(fn: None = None) -> patch_dynamo_config: ...
+@overload
+def dont_skip_tracing(fn: Function) -> Function: ...
+def dont_skip_tracing(fn: Any = None) -> Any:
+    """Trace into functions that are usually not traced, in everything that runs inside."""
+    region = patch_dynamo_config(dont_skip_tracing=True)
+    return region if fn is None else region(fn)
+
+
+@overload
+def disable_nested_graph_breaks(fn: None = None) -> patch_dynamo_config: ...
+@overload
+def disable_nested_graph_breaks(fn: Function) -> Function: ...
+def disable_nested_graph_breaks(fn: Any = None) -> Any:
+    """Inside, a break in an inlined function is one of the outermost function, as by default."""
+    region = patch_dynamo_config(nested_graph_breaks=False)
+    return region if fn is None else region(fn)
+
+
+# -- the stance of the process -------------------------------------------------------------------
+
+STANCES = (
+    "default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile",
+)  # fmt: skip
+
+
+Stance = tuple[str, Any]
+"""A stance and the backend that is forced, if any."""
+DEFAULT: Stance = ("default", None)
+
+
+class _Stances:
+    current: Stance = DEFAULT
+
+
+_stances = _Stances()
+_modules = sys.modules
+
+
+def stance() -> Stance:
+    """The stance: ours, or what ``torch.compiler.set_stance`` said. Asked at every call of a compiled function."""
+    if _stances.current is not DEFAULT:
+        return _stances.current
+    torchs: Any = _modules.get("torch._dynamo.eval_frame")
+    if torchs is None:
+        return DEFAULT
+    found = torchs._stance
+    return DEFAULT if found.stance == "default" and found.backend is None else (found.stance, found.backend)
+
+
+class set_stance:
+    """How compiled functions behave from now on; as a context manager or decorator: inside.
+
+    Raises:
+        ValueError: no stance has this name.
+        RuntimeError: a backend can only be forced under the default stance.
+    """
+
+    _dynamo_forbidden = True
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: object = None
+    ) -> None:
+        if stance not in STANCES:
+            raise ValueError(f"invalid stance {stance!r}; the stances are: {', '.join(STANCES)}")
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        wanted = (stance, force_backend)
+        self._wanted = DEFAULT if wanted == DEFAULT else wanted
+        self._prior = _stances.current
+        self.__enter__()
+
+    def __enter__(self) -> None:
+        _stances.current = self._wanted
+
+    def __exit__(self, *error: object) -> None:
+        _stances.current = self._prior
+
+    def __call__(self, function: Function) -> Function:
+        self.__exit__()
+
+        @functools.wraps(function)
+        def inner(*arguments: Any, **keywords: Any) -> Any:
+            with _during(self._wanted):
+                return function(*arguments, **keywords)
+
+        inner._dynamo_forbidden = True  # type: ignore[attr-defined]
+        return inner  # type: ignore[return-value]
+
+
+@contextmanager
+def _during(stance: Stance) -> Iterator[None]:
+    prior, _stances.current = _stances.current, stance
+    try:
+        yield
+    finally:
+        _stances.current = prior

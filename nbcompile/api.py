@@ -22,15 +22,16 @@ from typing import Any, TypeVar
 
 import torch
 
-from nbcompile import backends, config, driver, narrate
+from nbcompile import annotations as marks, backends, config, narrate, stances
 from nbcompile.dispatch import hook, skipping
 from nbcompile.options import Options
-from nbcompile.record import recorder
-from nbcompile.record.model import Record
+from nbcompile.record import links, recorder
+from nbcompile.record.model import Break, Guard, Record
 from nbcompile.views import mimebundle
 from nbcompile.views.text import render as render_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+OPTIONS = "_nbcompile_options"
 ORIGINAL = "_nbcompile_original"
 """The attribute under which a wrapper keeps what it wraps."""
 
@@ -40,7 +41,7 @@ def compile(  # noqa: A001
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
+    backend: str | Callable[..., Any] | None = None,
     mode: str | None = None,
     options: Mapping[str, object] | None = None,
     disable: bool = False,
@@ -54,7 +55,8 @@ def compile(  # noqa: A001
         model: a function or module; None: returns a decorator.
         fullgraph: the whole function must become one graph; otherwise an error says why it does not.
         dynamic: None: sizes that change become symbolic; True: all are; False: none.
-        backend: a name (``nbcompile.backends.names()``) or ``(GraphModule, example_inputs) -> callable``.
+        backend: a name (``nbcompile.backends.names()``) or ``(GraphModule, example_inputs) -> callable``;
+            None: :func:`get_default_backend`.
         mode: a preset of the backend.
         options: options of the backend; not together with ``mode``.
         disable: return the function as it is.
@@ -71,6 +73,7 @@ def compile(  # noqa: A001
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    backend = get_default_backend() if backend is None else backend
     more: dict[str, Any] = dict(options or {})
     guard_filter = more.pop("guard_filter_fn", None)
     chosen = Options(fullgraph, dynamic, backend, mode, more, recompile_limit, name, isolate_recompiles, guard_filter)
@@ -93,19 +96,77 @@ def _compile(model: Any, options: Options, disable: bool) -> Any:
 
 def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Options) -> Callable[..., Any]:
     """A function that looks like ``original`` and calls ``entry`` with the hook on."""
-    key = hook.backend_key(options.backend)
-    callback = hook.FrameCallback(
-        lambda frame: driver.compile_frame(frame, options, key), key, isolated=options.isolate_recompiles
-    )
-    call = callback.call
+    call, stance, default = stances.compiling(options).call, marks.stance, marks.DEFAULT
 
     @functools.wraps(original)
     def compiled(*arguments: Any, **keywords: Any) -> Any:
-        return call(entry, arguments, keywords)
+        if stance() is default:
+            return call(entry, arguments, keywords)
+        return _under_stance(original, entry, options, arguments, keywords)
 
     setattr(compiled, ORIGINAL, original)
+    setattr(compiled, OPTIONS, options)
     hook.skip_code(compiled.__code__)  # type: ignore[attr-defined]
     return compiled
+
+
+def _under_stance(
+    original: Callable[..., Any], entry: Callable[..., Any], options: Options, arguments: Any, keywords: Any
+) -> Any:
+    stance = marks.stance()
+    if stance[0] == "force_eager":
+        with hook.paused():
+            return original(*arguments, **keywords)
+    return stances.callback(options, stance, getattr(original, "__code__", None)).call(entry, arguments, keywords)
+
+
+def run(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Call a compiled function with what is compiled already: nothing new is."""
+    options = getattr(fn, OPTIONS, Options())
+    original = getattr(fn, ORIGINAL, fn)
+    return _wrap_call(original, stances.callback(options, ("eager_on_recompile", None), None))
+
+
+def _wrap_call(original: Callable[..., Any], callback: hook.FrameCallback) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def ran(*arguments: Any, **keywords: Any) -> Any:
+        return callback.call(original, arguments, keywords)
+
+    return ran
+
+
+def compile_module_(module: torch.nn.Module, **arguments: Any) -> None:
+    """Compile a module in place, as ``module.compile()`` does: its class and its ``state_dict`` stay as they are.
+
+    Args:
+        module: whose calls are compiled from now on.
+        **arguments: of :func:`compile`.
+
+    Raises:
+        TypeError: it is no module.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"An nn.Module is expected, but {type(module)} is provided.")
+    module._compiled_call_impl = compile(module._call_impl, **arguments)
+
+
+_default_backend: list[str | Callable[..., Any]] = ["inductor"]
+
+
+def set_default_backend(backend: str | Callable[..., Any] | None) -> None:
+    """The backend of every later ``compile`` that names none; None: ``"inductor"`` again.
+
+    Raises:
+        errors.InvalidBackend: no backend has this name.
+    """
+    chosen = "inductor" if backend is None else backend
+    backends.lookup(chosen)
+    _default_backend[0] = chosen
+
+
+def get_default_backend() -> str | Callable[..., Any]:
+    """The backend of a ``compile`` that names none."""
+    return _default_backend[0]
 
 
 def _caught(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]:
@@ -132,10 +193,26 @@ class CompiledModule(torch.nn.Module):
     def __init__(self, module: torch.nn.Module, options: Options) -> None:
         super().__init__()
         self._orig_mod = module
+        self._become(options)
+        self.training = module.training
+
+    def _become(self, options: Options) -> None:
+        module = self._modules["_orig_mod"]
+        assert module is not None
         called = _caught(module, getattr(type(module).forward, "__code__", None))
         # A user's module is called as it is: the hook meets its forward below torch's own call.
         object.__setattr__(self, "_nbcompile_call", _wrap(module.__call__, called, options))
-        self.training = module.training
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy (or a pickle) compiles the copy of the module anew."""
+        state = {**self.__dict__}
+        state["_nbcompile_call"] = getattr(state["_nbcompile_call"], OPTIONS)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        options = state.pop("_nbcompile_call")
+        super().__setstate__(state)
+        self._become(options)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         """The module's own call, compiled."""
@@ -178,8 +255,32 @@ class Explanation:
 
     @property
     def graph_break_count(self) -> int:
-        """How many times a graph ended before its frame."""
-        return sum(len(frame.breaks) for frame in self.record.frames)
+        """How many distinct graph breaks: kinds of break at places of the user's code, however often each was met."""
+        return len(self.breaks)
+
+    @property
+    def breaks(self) -> tuple[tuple[Break, int], ...]:
+        """Each distinct break, and how often it was met."""
+        return tuple((each.cause, len(each.breaks)) for each in links.distinct_breaks(self.record))
+
+    @property
+    def operators(self) -> tuple[tuple[str, ...], ...]:
+        """The operators of each graph."""
+        graphs = [frame.graph for frame in self.record.frames if frame.graph is not None]
+        return tuple(tuple(node.target for node in links.operators(graph)) for graph in graphs)
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """All guards of all frames."""
+        return tuple(guard for frame in self.record.frames for guard in frame.guards)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """How long each stage took, all frames together."""
+        total: dict[str, float] = {}
+        for each in self.record.timings:
+            total[each.stage] = total.get(each.stage, 0.0) + each.seconds
+        return total
 
 
 def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Explanation]:
@@ -222,5 +323,40 @@ def reset() -> None:
 def disable(function: Function | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Never compile a function (``recursive``: nor what it calls); calling it breaks the graph."""
     if function is None:
-        return functools.partial(disable, recursive=recursive, reason=reason)
-    return torch.compiler.disable(function, recursive=recursive, reason=reason)
+        return _Disable(recursive, reason)
+    original = getattr(function, ORIGINAL, function)
+    if not callable(original):
+        raise TypeError(f"A callable function is expected, but {type(original)} is provided.")
+    if recursive:
+
+        @functools.wraps(original)
+        def disabled(*arguments: Any, **keywords: Any) -> Any:
+            with hook.paused():
+                return original(*arguments, **keywords)
+    else:
+
+        @functools.wraps(original)
+        def disabled(*arguments: Any, **keywords: Any) -> Any:
+            return skipping.nonrecursive_disable_wrapper(original, arguments, keywords)
+
+    told = {"disable": True, "disable_recursive": recursive, "disable_reason": reason}
+    for name, value in told.items():
+        setattr(disabled, f"_nbcompile_{name}", value)
+    return disabled
+
+
+class _Disable:
+    """``@disable(recursive=False)``: a decorator, and no context manager."""
+
+    def __init__(self, recursive: bool, reason: str | None) -> None:
+        self.recursive = recursive
+        self.reason = reason
+
+    def __call__(self, function: Function) -> Any:
+        return disable(function, self.recursive, reason=self.reason)
+
+    def __enter__(self) -> None:
+        raise RuntimeError("disable is a decorator: it cannot be used as a context manager")
+
+    def __exit__(self, *error: object) -> None:
+        raise NotImplementedError

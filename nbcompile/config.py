@@ -3,34 +3,48 @@
     nbcompile.config.recompile_limit = 16
     with nbcompile.config.patch(suppress_errors=True): ...
 
+What a program set on torch's own module of settings holds for us as well: it is
+looked at when a frame is compiled (:func:`with_torchs`). A name that is no
+setting is an error at once; one that means nothing here warns (NO_EFFECT).
+
 In torch: torch/_dynamo/config.py
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
-import types
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 
+Functions = set[Callable[..., object]]
+
+
+def _flag(*variables: str) -> bool:
+    """Whether an environment variable says yes."""
+    return any(os.environ.get(each, "") not in ("", "0") for each in variables)
+
+
+# -- limits
 recompile_limit: int = 8
 """Cache entries per code object before calls run eagerly (per same set of matched objects)."""
 accumulated_recompile_limit: int = 256
 fail_on_recompile_limit_hit: bool = False
 error_on_recompile: bool = False
-suppress_errors: bool = False
+
+# -- errors
+suppress_errors: bool = _flag("TORCHDYNAMO_SUPPRESS_ERRORS")
 """Compiler failures fall back to eager with a warning instead of raising."""
-verbose: bool = False
+verbose: bool = _flag("TORCHDYNAMO_VERBOSE")
 """Error messages show the compiler's own stack as well."""
-disable: bool = False
+disable: bool = _flag("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
+
+# -- symbolic sizes and numbers
 assume_static_by_default: bool = True
 automatic_dynamic_shapes: bool = True
-specialize_int: bool = False
-specialize_float: bool = False
-force_parameter_static_shapes: bool = True
-force_nn_module_property_static_shapes: bool = True
-allow_unspec_int_on_nn_module: bool = False
 automatic_dynamic_shapes_mark_as: str = "dynamic"
 """What a size that differed becomes: ``dynamic``, or ``unbacked``."""
 dynamic_sources: str = os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES", "")
@@ -43,48 +57,130 @@ automatic_dynamic_local_pgo: bool = os.environ.get("TORCH_DYNAMO_AUTOMATIC_DYNAM
 """With a job id (``TORCH_COMPILE_JOB_ID``), what differed between calls is kept for the next process."""
 recompiles_verbose: bool = False
 """Of an entry that refuses a call, every failing guard is told, not only the first."""
+specialize_int: bool = False
+specialize_float: bool = False
+force_parameter_static_shapes: bool = True
+force_nn_module_property_static_shapes: bool = True
+allow_unspec_int_on_nn_module: bool = False
 allow_ignore_mark_dynamic: bool = False
 """A dim marked with `mark_dynamic` may become a constant, as with `maybe_mark_dynamic`."""
-capture_scalar_outputs: bool = False
-capture_dynamic_output_shape_ops: bool = False
+capture_scalar_outputs: bool = _flag("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS")
+capture_dynamic_output_shape_ops: bool = _flag("TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS")
+prefer_deferred_runtime_asserts_over_guards: bool = False
+do_not_emit_runtime_asserts: bool = False
+
+# -- what is traced, and what breaks
 nested_graph_breaks: bool = False
+"""A break inside of an inlined function: every frame of the chain goes on in a resume function of its own."""
 rewrite_assert_with_torch_assert: bool = True
-replay_side_effects: bool = True
-reorderable_logging_functions: set[Callable[..., object]] = set()
-ignore_logging_functions: set[Callable[..., object]] = set()
+dont_skip_tracing: bool = False
 trace_numpy: bool = True
+trace_autograd_ops: bool = False
 allow_rnn: bool = False
+allow_empty_graphs: bool = False
+wrap_top_frame: bool = False
+reorderable_logging_functions: Functions = set()
+"""Functions that only log: called after the graph, and no break."""
+ignore_logging_functions: Functions = set()
+"""Functions that only log: calls of them vanish."""
+
+# -- guards and side effects
+guard_nn_modules: bool = True
 skip_nnmodule_hook_guards: bool = False
 """A hook that a module without hooks gets after it was compiled is not noticed. True in torch, which asks these guards
 at each call; here they are remembered (guarding/regions.py) and cost a nanosecond."""
+install_free_tensors: bool = False
+use_recursive_dict_tags_for_guards: bool = False
+assume_dunder_attributes_remain_unchanged: bool = True
+replay_side_effects: bool = True
+side_effect_replay_policy: str = "info"
+"""What a replayed side effect says: ``silent``, ``info``, ``warn`` or ``error``."""
 
-_OLD_NAMES = {
+# -- other machinery of torch
+optimize_ddp: bool = True
+compiled_autograd: bool = False
+enable_compiler_collectives: bool = False
+repro_after: str | None = os.environ.get("TORCHDYNAMO_REPRO_AFTER") or None
+repro_level: int = int(os.environ.get("TORCHDYNAMO_REPRO_LEVEL", "2"))
+
+NO_EFFECT = {
+    "prefer_deferred_runtime_asserts_over_guards": "sizes are guarded",
+    "do_not_emit_runtime_asserts": "run-time assertions are always there",
+    "allow_empty_graphs": "a frame without operators is never compiled",
+    "guard_nn_modules": "modules are always guarded",
+    "install_free_tensors": "parameters are always inputs of the graph",
+    "use_recursive_dict_tags_for_guards": "the guard tree uses tags of its own accord",
+    "assume_dunder_attributes_remain_unchanged": "special attributes are guarded as others are",
+    "optimize_ddp": "graphs are not cut for DDP's buckets",
+    "compiled_autograd": "backward passes are not traced as a whole",
+    "enable_compiler_collectives": "ranks do not talk to one another while they compile",
+    "repro_after": "use nbcompile's own minifier",
+    "repro_level": "use nbcompile's own minifier",
+}
+"""Settings of torch's that change nothing here, and why."""
+ALIASES = {
     "cache_size_limit": "recompile_limit",
     "accumulated_cache_size_limit": "accumulated_recompile_limit",
+    "ignore_logger_methods": "ignore_logging_functions",
 }
+"""Older names of settings."""
 
 
-def _checked(name: str) -> str:
-    name = _OLD_NAMES.get(name, name)
-    if name not in __annotations__:
-        known = ", ".join(sorted(__annotations__))
-        raise AttributeError(f"nbcompile.config has no setting {name!r}; the settings are: {known}")
-    return name
+def names() -> tuple[str, ...]:
+    """All settings."""
+    return tuple(name for name in __annotations__ if name.islower())
 
 
-class _Settings(types.ModuleType):
-    """A module that knows the old names of its settings, and refuses names that are none."""
+DEFAULTS = {name: globals()[name] for name in names()}
+DEFAULTS |= {"reorderable_logging_functions": frozenset(), "ignore_logging_functions": frozenset()}
 
-    def __getattr__(self, name: str) -> object:
-        if name in _OLD_NAMES:
-            return getattr(self, _OLD_NAMES[name])
-        raise AttributeError(f"nbcompile.config has no setting {name!r}")
+
+def _setting(name: str) -> str:
+    """The setting that is meant.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    found = ALIASES.get(name, name)
+    if found in DEFAULTS:
+        return found
+    close = difflib.get_close_matches(name, DEFAULTS, n=1)
+    guess = f" Did you mean {close[0]!r}?" if close else ""
+    raise AttributeError(
+        f"nbcompile.config has no setting {name!r}.{guess} The settings are: {', '.join(sorted(DEFAULTS))}"
+    )
+
+
+class _Settings(ModuleType):
+    """This module: assigning to a name that is no setting is an error."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        super().__setattr__(name if name.startswith("__") else _checked(name), value)
+        if not name.startswith("__"):
+            name = _setting(name)
+            if name in NO_EFFECT and value != DEFAULTS[name]:
+                warnings.warn(f"nbcompile.config.{name} has no effect: {NO_EFFECT[name]}", UserWarning, stacklevel=2)
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> object:
+        if name in ALIASES:
+            return getattr(self, ALIASES[name])
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _setting(name)
+        raise AssertionError(name)
 
 
 sys.modules[__name__].__class__ = _Settings
+
+
+def current() -> dict[str, object]:
+    """Every setting and its value."""
+    return {name: globals()[name] for name in DEFAULTS}
+
+
+def restore(values: dict[str, object]) -> None:
+    """Put every setting back to what :func:`current` told."""
+    globals().update(values)
 
 
 @contextmanager
@@ -95,12 +191,29 @@ def patch(changes: dict[str, object] | None = None, **keywords: object) -> Itera
         AttributeError: a name that is no setting.
     """
     module = sys.modules[__name__]
-    wanted = {_checked(name): value for name, value in {**(changes or {}), **keywords}.items()}
+    wanted = {_setting(name): value for name, value in {**(changes or {}), **keywords}.items()}
     prior = {name: getattr(module, name) for name in wanted}
     try:
         for name, value in wanted.items():
             setattr(module, name, value)
         yield
     finally:
-        for name, value in prior.items():
-            setattr(module, name, value)
+        globals().update(prior)
+
+
+@contextmanager
+def with_torchs() -> Iterator[None]:
+    """Inside, what the program changed on torch's own module of settings holds, where ours was left as it is."""
+    torchs = sys.modules.get("torch._dynamo.config")
+    before = current()
+    if torchs is not None:
+        for name, default in DEFAULTS.items():
+            value = getattr(torchs, name, default)
+            if isinstance(value, set):
+                globals()[name] = {*before[name], *value}  # type: ignore[misc]
+            elif value != default and before[name] == default and name not in NO_EFFECT:
+                globals()[name] = value
+    try:
+        yield
+    finally:
+        globals().update(before)

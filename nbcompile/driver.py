@@ -56,6 +56,11 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         errors.Unsupported: ``fullgraph=True`` and the frame breaks.
         errors.NbcompileError: a hard error (the backend's, an operator's).
     """
+    with config.with_torchs():
+        return _compile_frame(frame, options, key)
+
+
+def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     if user_modes():
         return SkipFrame("a torch function mode is active", code_wide=False)
     if torch_internals.in_transform():
@@ -316,9 +321,10 @@ def narrate_mutations(trace: Trace, residual: rewriting.Residual) -> tuple[model
 
 
 def _resume_functions(end: GraphBreak, residual: rewriting.Residual) -> tuple[model.ResumeFunction, ...]:
-    branches = ("if true", "if false") if len(end.resume) == 2 else ("",)
+    branches = [*(("if true", "if false") if len(end.resume) == 2 else ("",)), *("" for _ in end.callers)]
+    points = (*end.resume, *end.callers)
     made = []
-    for point, code, branch, texts in zip(end.resume, residual.resume_codes, branches, residual.carried, strict=True):
+    for point, code, branch, texts in zip(points, residual.resume_codes, branches, residual.carried, strict=True):
         carried = tuple(model.CarriedValue(*text) for text in texts)
         made.append(model.ResumeFunction(code.co_name, point.line, carried, _remaining(code, point.line), branch))
     return tuple(made)

@@ -69,8 +69,18 @@ class Unsupported(NbcompileError):
 def break_text(report: Break) -> str:
     """A break as torch prints it: title, explanation, hints, context, user stack with carets."""
     lines = [report.title, *_field("Explanation", report.explanation), *(f"  Hint: {hint}" for hint in report.hints)]
-    lines += ["", *_field("Developer debug context", report.context), "", "from user code:"]
-    return "\n".join([*lines, *stack_lines(report.stack)])
+    lines += ["", *_field("Developer debug context", report.context), ""]
+    lines += [f" For more details about this graph break, please visit: {page_of(report.kind)}", "", "from user code:"]
+    return "\n".join([*lines, *stack_lines(report.stack), "", ADVICE])
+
+
+PAGES = "https://nbcompile.readthedocs.io/en/latest/docs/graph_breaks"
+ADVICE = "Set TORCHDYNAMO_VERBOSE=1 (or nbcompile.config.verbose) for the compiler's own stack trace."
+
+
+def page_of(kind: str) -> str:
+    """Where the documentation tells about a kind of break."""
+    return f"{PAGES}/{kind.lower()}.html"
 
 
 def _field(name: str, text: str) -> list[str]:
@@ -121,6 +131,24 @@ class ForbiddenCallable(NbcompileError, AssertionError):
     def __init__(self, function: object, stack: tuple[StackLine, ...]) -> None:
         super().__init__(
             "\n".join([f"Attempt to trace forbidden callable {function}", "", "from user code:", *stack_lines(stack)])
+        )
+
+
+class InvalidStance(NbcompileError):
+    """There is no stance of this name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"invalid torch.compile stance {name!r}; the stances are: {', '.join(known)}")
+
+
+class FailOnRecompile(NbcompileError):
+    """The stance is fail_on_recompile, and no entry accepts the call."""
+
+    def __init__(self, code: CodeType, failed: tuple[FailedGuard, ...]) -> None:
+        where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
+        reasons = [f"    - {each.compile_id}: {each.reason}" for each in failed] or ["    - nothing is compiled yet"]
+        super().__init__(
+            "\n".join([f"Detected recompile when torch.compile stance is 'fail_on_recompile': {where}", *reasons])
         )
 
 

@@ -10,11 +10,13 @@ In torch: nothing; each name's own file says what it is.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import re
 import traceback
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any, Literal
@@ -442,3 +444,78 @@ def set_attention_backends(state: tuple[list[Any], list[int]]) -> None:
     if state != attention_backends():
         torch.nn.attention._sdpa_kernel(state[0])
         torch._C._set_sdp_priority_order(state[1])
+
+
+# -- functions that are called as one node -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PytreeNode:
+    """How objects of a registered class are taken apart."""
+
+    flatten: Any
+    unflatten: Any
+    constant: bool = False
+    fields: tuple[str, ...] | None = None
+    """Of a dataclass."""
+
+
+def pytree_node(cls: type) -> PytreeNode | None:
+    """How a class was registered with ``torch.utils._pytree``; None if it was not."""
+    pytree = importlib.import_module("torch.utils._pytree")
+    if cls in getattr(pytree, "CONSTANT_NODES", ()):
+        return PytreeNode(None, None, constant=True)
+    found = pytree.SUPPORTED_NODES.get(cls)
+    if found is None:
+        return None
+    fields = tuple(each.name for each in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
+    return PytreeNode(found.flatten_fn, found.unflatten_fn, fields=fields)
+
+
+def module_tensors(module: torch.nn.Module) -> list[str]:
+    """The names of a module's parameters and buffers, each once."""
+    return [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
+
+
+@contextmanager
+def parameters_set(values: Sequence[Any], modules: Sequence[tuple[torch.nn.Module, dict[str, int]]]) -> Iterator[None]:
+    """Inside, each module has the given tensors for its parameters and buffers."""
+    set_tensors = importlib.import_module("torch.nn.utils.stateless")._reparametrize_module
+    with ExitStack() as stack:
+        for module, places in modules:
+            stack.enter_context(set_tensors(module, {name: values[index] for name, index in places.items()}))
+        yield
+
+
+@contextmanager
+def real_tensors_allowed() -> Iterator[None]:
+    """Inside, fake tensors may meet real ones, which are constants (tensors that a function closes over)."""
+    mode = guards_context().detect_fake_mode()
+    if mode is None:
+        yield
+        return
+    allowed, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+    try:
+        yield
+    finally:
+        mode.allow_non_fake_inputs = allowed
+
+
+def call_leaf(
+    real: Any, fake: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], mutated: frozenset[str]
+) -> Any:
+    """Call a function through torch's higher-order operator for leaf functions (torch 2.13)."""
+    leaf = importlib.import_module("torch._higher_order_ops.invoke_leaf_function")
+    pytree = importlib.import_module("torch.utils._pytree")
+    flat = pytree.tree_flatten((arguments, keywords), is_leaf=lambda each: isinstance(each, torch.nn.Module))[0]
+    modules = list({id(each): each for each in flat if isinstance(each, torch.nn.Module)}.values())
+    indices = leaf.store_makefx_modules(modules)
+    states = leaf.convert_modules_to_states(
+        (arguments, keywords), {id(each): index for each, index in zip(modules, indices, strict=True)}
+    )
+    inputs, structure = pytree.tree_flatten(states)
+    returned: list[Any] = [None]
+    wrapped = map(leaf._LeafCallable, leaf.make_leaf_function_wrappers(real, fake, returned))
+    mutated_places = leaf._resolve_mutated_flat_indices(real, mutated, len(inputs), structure) if mutated else ""
+    outputs = leaf.invoke_leaf_function(*wrapped, structure, mutated_places, *inputs)
+    return pytree.tree_unflatten(outputs, returned[0])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Literal
 
 import torch.fx
@@ -70,6 +71,19 @@ class ResumePoint:
     cells: tuple[tuple[str, Recipe], ...]
     """The cell variables that may still be used: recipes for the cells themselves."""
     line: int
+    callee: Callee | None = None
+    """Whose rest it is, where that is not the traced frame itself but one that was inlined into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """An inlined frame, as far as going on with it needs it."""
+
+    code: CodeType
+    scope: dict[str, object]
+    """Its globals."""
+    free: tuple[tuple[str, Recipe], ...]
+    """The cells of its free variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +154,9 @@ class GraphBreak:
     report: Break
     earlier: tuple[Break, ...] = ()
     """The break that was met first, where ``report`` only says why nothing could resume after it."""
+    callers: tuple[ResumePoint, ...] = ()
+    """A break in an inlined function (config.nested_graph_breaks): where each of its callers goes on with what the
+    one before returns, innermost first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ import random
 import re
 import sys
 import unittest
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -52,6 +53,15 @@ _SKIPPED_PACKAGES = (
 _SKIPPED_PSEUDO_FILES = ("<frozen importlib", "<frozen abc", "<__array_function__ internals>")
 # The wrapper that torch.compiler.disable(recursive=False) puts around a function.
 _DISABLE_ONE = "nonrecursive_disable_wrapper"
+
+
+def nonrecursive_disable_wrapper(
+    function: Callable[..., object], arguments: tuple[object, ...], keywords: dict[str, object]
+) -> object:
+    """Calls a function whose own frame is not compiled, while what it calls is."""
+    return function(*arguments, **keywords)
+
+
 _SUSPENDING = {
     inspect.CO_GENERATOR: "generators",
     inspect.CO_COROUTINE: "coroutines",
@@ -109,7 +119,7 @@ def file_skip_reason(filename: str) -> str | None:
 
 def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | None:
     """Why this one call is not compiled, judged by its values and its caller; None if it may be."""
-    if caller is not None and caller.co_name == _DISABLE_ONE and caller.co_filename.startswith(_TORCH):
+    if caller is not None and caller.co_name == _DISABLE_ONE and caller.co_filename.startswith((_TORCH, _NBCOMPILE)):
         return "it is disabled, what it calls is not (torch.compiler.disable(recursive=False))"
     if config.disable:
         return "nbcompile is disabled (config.disable)"

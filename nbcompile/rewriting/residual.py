@@ -82,7 +82,7 @@ class Residual:
     code: CodeType
     source: str
     resume_codes: tuple[CodeType, ...] = ()
-    """In the order of the resume points of the break."""
+    """In the order of the resume points of the break, then those of the callers, innermost first."""
     python_codes: tuple[CodeType, ...] = ()
     """Functions of ours that run as they are: what they call may be compiled, they are not."""
     effects: tuple[tuple[str, str], ...] = ()
@@ -103,6 +103,15 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
     program.call_graph(compiled_graph)
     program.finish()
     return program.residual()
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """A resume function, what it gets from the operand stack, and its locals."""
+
+    function: ast.expr
+    stack: list[ast.expr]
+    live: list[ast.expr]
 
 
 class _Program:
@@ -171,9 +180,10 @@ class _Program:
             self.statements.append(ast.Return(value))
             return
         carried = [self.carry(point) for point in end.resume]
+        callers = [self.carry(point, nested=True) for point in end.callers]
         action = self.prepare(end)
         self.replay()
-        self.act(end, action, carried)
+        self.act(end, action, carried, callers)
 
     def settled(self, recipe: Recipe) -> ast.expr:
         """A value that later statements cannot change: held by a name, unless it is one already."""
@@ -489,38 +499,48 @@ class _Program:
 
     # -- breaks --------------------------------------------------------------------------
 
-    def carry(self, point: ResumePoint) -> tuple[ast.expr, list[ast.expr], list[ast.expr]]:
-        """The resume function, what it gets from the stack, and its locals; all settled before the break."""
-        code, function, stack, live = self.continuation(point)
+    def carry(self, point: ResumePoint, *, nested: bool = False) -> _Carried:
+        """The resume function and what it gets; all settled before the break.
+
+        Args:
+            point: where it goes on.
+            nested: it calls the resume function of the function that it called, rather than being given its result.
+        """
+        code, carried = self.continuation(point, pushed=resume.Slot.CALL if nested else resume.Slot.VALUE)
+        stack, live = carried.stack, carried.live
         self.resume_codes.append(code)
         passed = [slot.recipe for slot in point.stack if slot.recipe is not None]
         names = [*(f"___stack{number}" for number in range(len(passed))), *(name for name, _ in point.live)]
         kinds = map(_kind, (*passed, *(recipe for _, recipe in point.live)))
         texts = (ast.unparse(each) for each in (*stack, *live))
         self.carried.append(tuple(zip(names, texts, kinds, strict=True)))
-        return function, stack, live
+        return carried
 
     def continuation(
-        self, point: ResumePoint, end: int | None = None
-    ) -> tuple[CodeType, ast.expr, list[ast.expr], list[ast.expr]]:
-        """The code of the function that goes on, the function, what it gets from the stack, and its locals."""
-        slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([resume.Slot.VALUE] * point.pushes)]
+        self, point: ResumePoint, *, pushed: resume.Slot = resume.Slot.VALUE, end: int | None = None
+    ) -> tuple[CodeType, _Carried]:
+        """The code of the function that goes on, and what it gets."""
+        slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([pushed] * point.pushes)]
         stack = [self.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
         live = [self.settled(recipe) for _, recipe in point.live]
         cells = {name: self.settled(recipe) for name, recipe in point.cells}
-        code = resume.resume_function_code(
-            self.code, point.offset, tuple(slots), tuple(name for name, _ in point.live), tuple(cells), point.line, end
-        )
-        return code, self.resume_function(code, cells), stack, live
+        original, scope = self.code, self.frame.globals
+        if point.callee is not None:
+            original, scope = point.callee.code, point.callee.scope
+        names = tuple(name for name, _ in point.live)
+        code = resume.resume_function_code(original, point.offset, tuple(slots), names, tuple(cells), point.line, end)
+        if point.callee is not None:
+            cells |= {name: self.settled(recipe) for name, recipe in point.callee.free}
+        return code, _Carried(self.resume_function(code, scope, cells), stack, live)
 
-    def resume_function(self, code: CodeType, cells: dict[str, ast.expr]) -> ast.expr:
+    def resume_function(self, code: CodeType, scope: dict[str, object], cells: dict[str, ast.expr]) -> ast.expr:
         """The function object: kept where it has no closure, else made with the cells at hand."""
         if not code.co_freevars:
-            return self.constant(FunctionType(code, self.frame.globals, code.co_name), code.co_name)
+            return self.constant(FunctionType(code, scope, code.co_name), code.co_name)
         closure = [cells[name] if name in cells else self.own_cell(name) for name in code.co_freevars]
         arguments = [
             self.constant(code, f"code_of_{code.co_name}"),
-            self.constant(self.frame.globals, "globals"),
+            self.constant(scope, "globals"),
             ast.Constant(code.co_name),
             ast.Constant(None),
             ast.Tuple(closure, ast.Load()),
@@ -553,9 +573,9 @@ class _Program:
                     return lambda: ast.Compare(value, [ast.Is()], [ast.Constant(None)])
                 return lambda: value
             case BrokenComprehension(begin, until):
-                code, whole, stack, live = self.continuation(begin, until)
+                code, whole = self.continuation(begin, end=until)
                 self.python_codes.append(code)
-                return lambda: ast.Call(whole, [*stack, *live], [])
+                return lambda: _resumed(whole, [], [])
             case Continue():
                 self.python_codes += self.resume_codes
                 return lambda: None
@@ -577,20 +597,20 @@ class _Program:
         self,
         end: GraphBreak,
         action: Callable[[], ast.expr | None],
-        carried: list[tuple[ast.expr, list[ast.expr], list[ast.expr]]],
+        carried: list[_Carried],
+        callers: list[_Carried],
     ) -> None:
-        """Run the broken instruction and go on in a resume function."""
+        """Run the broken instruction and go on in a resume function; in a nested one's callers, too."""
         line = end.resume[0].line
         began = len(self.statements)
         value = action()
         if isinstance(end.action, BrokenJump):
             assert value is not None
-            first, second = (ast.Return(ast.Call(function, [*stack, *live], [])) for function, stack, live in carried)
+            first, second = (ast.Return(_resumed(each, [], callers)) for each in carried)
             self.statements.append(ast.If(value, [first], []))
             self.statements.append(second)
             _set_line(self.statements[began:], line)
             return
-        function, stack, live = carried[0]
         pushed: list[ast.expr] = []
         if end.resume[0].pushes:
             assert value is not None
@@ -602,7 +622,7 @@ class _Program:
         if managers and broken:
             del self.statements[began:]
             self.statements.append(ast.With(managers, broken))
-        self.statements.append(ast.Return(ast.Call(function, [*stack, *pushed, *live], [])))
+        self.statements.append(ast.Return(_resumed(carried[0], pushed, callers)))
         _set_line(self.statements[began:], line)
 
     # -- the code object -----------------------------------------------------------------
@@ -718,6 +738,15 @@ def _assign(name: str, value: ast.expr) -> ast.stmt:
 def _identifier(name: str) -> str:
     """A name that Python's grammar takes: ``<lambda>`` and ``.0`` are none."""
     return name if name.isidentifier() else re.sub(r"\W", "_", name)
+
+
+def _resumed(innermost: _Carried, pushed: list[ast.expr], callers: list[_Carried]) -> ast.expr:
+    """The call that goes on; of a chain the outermost resume function is called, and calls the next one itself."""
+    current = innermost
+    for caller in callers:
+        arguments = ast.Tuple([*current.stack, *pushed, *current.live], ast.Load())
+        current, pushed = caller, [current.function, arguments]
+    return ast.Call(current.function, [*current.stack, *pushed, *current.live], [])
 
 
 def _without_literal(value: Any) -> bool:

@@ -21,6 +21,7 @@ nbcompile/rewriting/residual.py, which calls what is made here
 from __future__ import annotations
 
 import inspect
+import itertools
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from types import CodeType
 
 from nbcompile.bytecode.assemble import assemble_with_offsets
 from nbcompile.bytecode.comprehensions import comprehension_at
-from nbcompile.bytecode.dialects import CELL_ACCESS, LOCAL_ACCESS
+from nbcompile.bytecode.dialects import CELL_ACCESS, HERE, LOCAL_ACCESS
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import reachable, stack_depth, variable_accesses
 from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
@@ -56,10 +57,13 @@ class Slot(Enum):
     stands on the stack itself, just above, it is passed once more, as VALUE."""
     LASTI = "lasti"
     """In clean-up code, below an exception: where it came from. Not passed."""
+    CALL = "call"
+    """What an inlined function will return: the resume function that is its rest, and a tuple of its arguments,
+    are passed. It is called here, below the original's own ``with`` blocks."""
 
 
-PASSED = frozenset({Slot.VALUE, Slot.EXIT, Slot.HANDLED})
-"""The slots that take an argument ``___stackN``; N counts these only."""
+OPERANDS = {Slot.VALUE: 1, Slot.NULL: 0, Slot.EXIT: 1, Slot.HANDLED: 1, Slot.LASTI: 0, Slot.CALL: 2}
+"""How many arguments ``___stackN`` each slot takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,8 @@ def resume_function_code(
 ) -> CodeType:
     """The code of a function that goes on at ``offset``.
 
-    It is called with one positional argument for each passed slot (PASSED) of
-    the stack, bottom first, then one for each of ``live``. Its closure holds a
+    It is called with the positional arguments of each slot (OPERANDS) of the
+    stack, bottom first, then one for each of ``live``. Its closure holds a
     cell for each of its ``co_freevars``: the frame's own free variables and
     ``cells``, sorted as CPython's compiler sorts them.
 
@@ -230,7 +234,13 @@ def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
         cells=tuple(name for name in layout.freevars if name not in original.co_freevars),
         parent=None if place.parent is None else weakref.ref(place.parent),
         original_offsets={
-            offset: each.offset for each, offset in zip(body, offsets[len(prologue) :], strict=True) if each.offset >= 0
+            # The jump at the prologue's end stands for the place that it jumps to: a nested call may break before it.
+            **({} if body[0].label is target else {offsets[len(prologue) - 1]: place.offset}),
+            **{
+                offset: each.offset
+                for each, offset in zip(body, offsets[len(prologue) :], strict=True)
+                if each.offset >= 0
+            },
         },
     )
     return code, info
@@ -311,9 +321,9 @@ def _layout(place: _Place, body: Sequence[Instruction]) -> _Layout:
     cells = tuple(name for name in place.cells if name in shared or name in moved)
     assert not set(cells) & set(place.live), "a variable is passed either as a value or as a cell"
     taken = set(code.co_varnames)
-    numbers = (f"___stack{number}" for number in range(len(place.stack) + len(taken)))
+    numbers = (f"___stack{number}" for number in itertools.count())
     free_numbers = (name for name in numbers if name not in taken)
-    operands = tuple(next(free_numbers) for slot in place.stack if slot in PASSED)
+    operands = tuple(next(free_numbers) for slot in place.stack for _ in range(OPERANDS[slot]))
     arguments = operands + place.live
     others = (moved.get(name, name) for name in code.co_varnames if name in used)
     begun = (name for name in code.co_cellvars if name in moved or (name in shared and name not in cells))
@@ -386,10 +396,13 @@ def _prologue(
             yield Instruction("STORE_FAST", argval=moved, position=position)
     operands = iter(layout.operands)
     for slot, protection in zip(place.stack, protections, strict=True):
-        if slot in PASSED:
-            name = next(operands)
-            yield Instruction("LOAD_FAST", argval=name, position=position)
-            yield Instruction("DELETE_FAST", argval=name, position=position)
+        names = [next(operands) for _ in range(OPERANDS[slot])]
+        before = [Instruction("LOAD_FAST", argval=name) for name in names]
+        if slot is Slot.CALL:
+            before.insert(0 if HERE.null_below_callable else 1, Instruction("PUSH_NULL"))
+        before += [Instruction("DELETE_FAST", argval=name) for name in names]
+        for each in before:
+            yield replace(each, position=position)
         yield from (replace(each, position=position, protection=protection) for each in _AFTER_LOAD[slot])
 
 
@@ -399,6 +412,7 @@ _AFTER_LOAD: dict[Slot, tuple[Instruction, ...]] = {
     Slot.EXIT: (Instruction("BEFORE_WITH"), Instruction("POP_TOP")),
     Slot.HANDLED: (Instruction("PUSH_EXC_INFO"), Instruction("POP_TOP")),
     Slot.LASTI: (Instruction("LOAD_CONST", argval=0),),
+    Slot.CALL: (Instruction("CALL_FUNCTION_EX", 0),),
 }
 """What completes a slot once its argument, if any, is on the stack."""
 

@@ -68,6 +68,7 @@ BUILTIN_FUNCTION = _kind(
     "GB0007",
     "Attempted to call function marked as skipped",
     "The builtin `{name}` cannot be traced: it is a Python builtin or comes from a C/C++ extension.",
+    "If it is a builtin of Python, please report that it cannot be traced.",
     "If it is a function of your own extension, wrap it into a custom operator (torch.library.custom_op) or, "
     "if it is traceable, use `torch.compiler.allow_in_graph`.",
 )
@@ -85,9 +86,11 @@ DATA_DEPENDENT_JUMP = _kind(
     "GB0170",
     "Data-dependent branching",
     "Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Which way it goes is only known when the "
-    "program runs.",
+    "program runs. The condition is computed{computed}.",
+    "Where the branch only corrects values, apply the correction always: `torch.where`, `torch.clamp` and "
+    "`torch.nan_to_num` leave good values as they are.",
     FUNDAMENTAL,
-    "Use `torch.cond` to express dynamic control flow, or compute both sides and choose with `torch.where`.",
+    "Use `torch.cond` to express dynamic control flow.",
 )
 SYMBOLIC_JUMP = _kind(
     "NB0084",
@@ -299,13 +302,6 @@ RNN = _kind(
     "RNN, GRU and LSTM modules are not traced.",
     "Set `config.allow_rnn = True` to trace them all the same.",
 )
-UNBOUND_LOCAL = _kind(
-    "NB0032",
-    "",
-    "Unbound local variable",
-    "The local variable `{name}` has no value where it is read.",
-    USER_ERROR,
-)
 RECURSION = _kind(
     "NB0033",
     "",
@@ -434,6 +430,35 @@ NDARRAY_IN_TORCH = _kind(
 )  # fmt: skip
 
 
+NOT_REORDERABLE = _kind(
+    "NB0090", "GB0296", "attempted to reorder a debugging function that can't actually be reordered",
+    "A function of `config.reorderable_logging_functions` is called with a {name}: only tensors, constants and strings "
+    "of them are known to be the same after the graph.",
+    "Avoid calling the function with such an argument inside of the compiled function.",
+)  # fmt: skip
+NONSTRICT_INPUT = _kind(
+    "NB0091", "GB0236", "Invalid input type for nonstrict_trace-ed function",
+    "A function marked with `nonstrict_trace` is called with a `{name}`, which cannot be taken apart into tensors.",
+    "Register the class: `torch.utils._pytree.register_constant` if it holds no tensors, else "
+    "`torch.utils._pytree.register_dataclass` or `torch.utils._pytree.register_pytree_node`.",
+)  # fmt: skip
+NONSTRICT_OUTPUT = _kind(
+    "NB0092", "GB0251", "Unsupported output type for nonstrict_trace-ed function",
+    "A function marked with `nonstrict_trace` returned a `{name}`, which cannot be taken apart into tensors.",
+    "Register the class with `torch.utils._pytree.register_pytree_node`, or return tensors and plain containers.",
+)  # fmt: skip
+NONSTRICT_NESTED = _kind(
+    "NB0093", "GB0078", "Limitation of `nonstrict_trace",
+    "A function that the compiled function itself defines cannot be marked with `nonstrict_trace` in there.",
+    "Define and mark `{name}` outside of the compiled function.",
+)  # fmt: skip
+NOT_A_GRAPH_VALUE = _kind(
+    "NB0094", "GB0055", "Failed to convert args/kwargs to proxy",
+    "An operator of the graph would be called with a {name}: a graph holds tensors, numbers and containers of them.",
+    "Pass the tensors in it instead.",
+)  # fmt: skip
+
+
 @dataclass
 class Unsupported(Exception):
     """The traced code did something that has no place in a graph."""
@@ -461,6 +486,7 @@ class Unsupported(Exception):
 
 def unsupported(kind: BreakKind, context: str = "", **details: object) -> Unsupported:
     """The exception for a row, with the values its texts name."""
+    assert KINDS.get(kind.id) is kind, f"{kind.id} is not registered"
     return Unsupported(kind, context, details)
 
 

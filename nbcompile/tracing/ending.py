@@ -10,7 +10,7 @@ torch/_dynamo/symbolic_convert.py. Read next: nbcompile/capture/trace.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nbcompile.bytecode.comprehensions import comprehension_at
@@ -23,6 +23,7 @@ from nbcompile.capture.trace import (
     BrokenComprehension,
     BrokenJump,
     BrokenOperation,
+    Callee,
     Continue,
     ResumePoint,
     StackSlot,
@@ -74,25 +75,33 @@ def pending(frame: Translator, resumes: bool) -> Pending:
 
 
 def describe(
-    frame: Translator, broken: Pending, reconstruction: Reconstruction
-) -> tuple[Action, tuple[ResumePoint, ...]]:
-    """What Python does, and where and with what the frame goes on."""
-    places = code_view(frame.code).instructions
-    alive = {name for index, _ in broken.places for name in live_locals(places, index)}
+    frame: Translator, broken: Pending, callers: Sequence[Translator], reconstruction: Reconstruction
+) -> tuple[Action, tuple[ResumePoint, ...], tuple[ResumePoint, ...]]:
+    """What Python does, and where and with what the frame goes on; then its callers, innermost first."""
     reconstruction.visible = set()
-    for each in (*frame.stack, *(frame.locals[name] for name in alive if name in frame.locals)):
-        _add_containers(each, reconstruction.visible)
+    places = [(frame, index) for index, _ in broken.places] + [(each, each.pc) for each in callers]
+    for each, index in places:
+        alive = live_locals(code_view(each.code).instructions, index)
+        for value in (*each.stack, *(each.locals[name] for name in alive if name in each.locals)):
+            _add_containers(value, reconstruction.visible)
     for tracker in frame.stack:  # what is on the stack comes out of the graph in its order
         if not isinstance(tracker, (NullVariable, ExitVariable)):
             reconstruction.recipe(tracker)
     action = broken.action(reconstruction)
     kept = len(frame.stack) - broken.slots
+    outermost = callers[0] if callers else frame
     points = []
     for index, keeps_value in broken.places:
         trackers = frame.stack[: kept + 1] if keeps_value else frame.stack[:kept]
         slots = tuple(_slot(each, reconstruction) for each in trackers)
-        points.append(_resume_point(frame, index, slots, broken.pushes, reconstruction))
-    return action, tuple(points)
+        points.append(_resume_point(frame, index, slots, broken.pushes, reconstruction, outermost))
+    outer = [
+        _resume_point(
+            each, each.pc, tuple(_slot(value, reconstruction) for value in each.stack), 1, reconstruction, outermost
+        )
+        for each in reversed(callers)
+    ]
+    return action, tuple(points), tuple(outer)
 
 
 def _add_containers(tracker: VariableTracker | None, found: set[int]) -> None:
@@ -124,8 +133,9 @@ def _slot(tracker: VariableTracker, reconstruction: Reconstruction) -> StackSlot
 
 
 def _resume_point(
-    frame: Translator, index: int, slots: tuple[StackSlot, ...], pushes: int, reconstruction: Reconstruction
-) -> ResumePoint:
+    frame: Translator, index: int, slots: tuple[StackSlot, ...], pushes: int, reconstruction: Reconstruction,
+    outermost: Translator,
+) -> ResumePoint:  # fmt: skip
     instructions = code_view(frame.code).instructions
     alive = live_locals(instructions, index, frame.code.co_varnames)
     live: list[tuple[str, Recipe]] = [
@@ -136,7 +146,11 @@ def _resume_point(
     own = [name for name in frame.code.co_cellvars if name in alive and name in frame.cells]
     cells = tuple((name, reconstruction.recipe(frame.cells[name])) for name in own)
     line = frame.current.line or frame.code.co_firstlineno
-    return ResumePoint(instructions[index].offset, slots, pushes, tuple(live), cells, line)
+    callee = None
+    if frame is not outermost:
+        free = tuple((name, reconstruction.recipe(frame.cells[name])) for name in frame.code.co_freevars)
+        callee = Callee(frame.code, frame.scope, free)
+    return ResumePoint(instructions[index].offset, slots, pushes, tuple(live), cells, line, callee)
 
 
 # -- one function per instruction --------------------------------------------------------------
@@ -208,7 +222,7 @@ def _comprehension(frame: Translator, instruction: Instruction) -> Pending:
 
     def action(reconstruction: Reconstruction) -> Action:
         iterator = frame.stack[-1]
-        begin = _resume_point(frame, found.start, (_slot(iterator, reconstruction),), 0, reconstruction)
+        begin = _resume_point(frame, found.start, (_slot(iterator, reconstruction),), 0, reconstruction, frame)
         for name in found.saved:
             save_and_clear(frame, name)
         frame.stack[-1 - len(found.saved)], frame.stack[-1] = frame.stack[-1], iterator
@@ -217,6 +231,7 @@ def _comprehension(frame: Translator, instruction: Instruction) -> Pending:
     return Pending(instruction, 1, 1, action, ((found.end, False),))
 
 
+CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 BREAKABLE: dict[str, Callable[[Translator, Instruction], Pending]] = {
     "CALL": _call,
     "CALL_KW": _call,

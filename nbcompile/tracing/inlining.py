@@ -57,6 +57,7 @@ def inline(
         function.source,
         function,
     )
+    frame.returns_to_call = interpreter.frames[-1].calling is function
     interpreter.note_inlined(frame)
     if code.co_flags & inspect.CO_GENERATOR:
         generator = GeneratorVariable(interpreter, frame)

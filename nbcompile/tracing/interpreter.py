@@ -58,6 +58,14 @@ from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 Keywords = Mapping[str, VariableTracker]
 
 
+class PlannedEnd(BaseException):
+    """The place is reached where the graph was planned to end; no handler of an exception sees it."""
+
+    def __init__(self, frames: tuple[Translator, ...]) -> None:
+        super().__init__()
+        self.frames = frames
+
+
 class Interpreter:
     """Everything that the frames of one trace share; the ``Tracer`` of its trackers."""
 
@@ -69,6 +77,10 @@ class Interpreter:
         self.generic_contexts: list[VariableTracker] = []
         """Context managers of user classes that are active: nothing can resume under them."""
         self.generators: list[GeneratorVariable] = []
+        self.end_at: tuple[int, ...] = ()
+        """Where the graph is planned to end: for each frame of the chain how many instructions it has run."""
+        self.broken: tuple[Translator, ...] = ()
+        """The frames that ran when something could not be traced."""
         self.inlined: list[str] = []
         self.steps: list[Step] | None = [] if recording else None
         self._scope = frame.scope()
@@ -83,6 +95,18 @@ class Interpreter:
             return frame.run()
         finally:
             self.frames.pop()
+
+    def before_step(self, frame: Translator) -> None:
+        """Asked before each instruction: whether the graph ends here."""
+        path = self.end_at
+        here = len(path) == len(self.frames) and path[-1] == frame.steps
+        if here and path == tuple(each.steps for each in self.frames):
+            raise PlannedEnd(tuple(self.frames))
+
+    def hand_over(self, callee: VariableTracker, function: VariableTracker) -> None:
+        caller = self.frames[-1]
+        if caller.calling is callee:
+            caller.calling = realise(self, function)
 
     def stack(self) -> tuple[StackLine, ...]:
         """The user's stack, outermost first; our own polyfills are left out."""
@@ -110,7 +134,7 @@ class Interpreter:
 
     def note_inlined(self, frame: Translator) -> None:
         """For the record: a call is followed into its body."""
-        if not frame.code.co_filename.startswith(rules.POLYFILLS):
+        if not frame.code.co_filename.startswith(OURS):
             self.inlined.append(f"{frame.code.co_qualname} ({frame.code.co_filename}:{frame.code.co_firstlineno})")
 
     def finished(self, value: VariableTracker, yielded: bool = False) -> Finished:
@@ -443,6 +467,8 @@ class Interpreter:
         return text.join(self, parts)
 
 
+OURS = (rules.POLYFILLS, rules.ANNOTATIONS)
+"""Files whose frames are no part of the user's stack."""
 _NOBODY = VariableTracker()
 TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
 MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import errors, torch_internals
+from nbcompile import annotations as marks, errors, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
@@ -49,7 +49,7 @@ class OutputGraph:
         self.inputs = GraphInputs(self.root.graph, symbols, options, dynamism)
         self.shape_env = self.inputs.shape_env
         self.fake_mode = self.inputs.fake_mode
-        self.errors_on_break = False
+        self.errors_on_break = marks.errors_on_break()
         """Inside of ``torch._dynamo.error_on_graph_break(True)``: a break is an error, as with ``fullgraph=True``."""
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple

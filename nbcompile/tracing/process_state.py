@@ -21,15 +21,6 @@ from nbcompile import config, torch_internals
 DEVICES = ("cpu", "cuda")
 
 
-def _settings() -> dict[str, Any]:
-    return {name: getattr(config, name) for name in config.__annotations__}
-
-
-def _set_settings(settings: dict[str, Any]) -> None:
-    for name, value in settings.items():
-        setattr(config, name, value)
-
-
 def _deterministic() -> tuple[bool, bool]:
     return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
@@ -47,7 +38,7 @@ STATE: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
     *((partial(torch.get_autocast_dtype, each), partial(torch.set_autocast_dtype, each)) for each in DEVICES),
     (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     (torch_internals.transform_state, torch_internals.restore_transforms),
-    (_settings, _set_settings),
+    (config.current, config.restore),
 ]
 """How each part is read, and put back."""
 

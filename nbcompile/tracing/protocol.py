@@ -50,6 +50,9 @@ class Tracer(Protocol):
     ) -> VariableTracker:  # fmt: skip
         """Run the body of a Python function symbolically."""
 
+    def hand_over(self, callee: VariableTracker, function: VariableTracker) -> None:
+        """Calling ``callee`` is nothing but calling ``function``: what that returns, the call returns."""
+
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
         """Promise something about an input."""
 

@@ -34,6 +34,7 @@ import torch.special
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
 NBCOMPILE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+ANNOTATIONS = os.path.join(NBCOMPILE, "annotations.py")
 POLYFILLS = os.path.join(NBCOMPILE, "tracing", "polyfills") + os.sep
 STDLIB = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 SITE = os.path.realpath(sysconfig.get_paths()["purelib"]) + os.sep
@@ -222,7 +223,7 @@ def is_operator(function: object) -> bool:
 def skip_reason(filename: str) -> str | None:
     """Why code of a file is not traced through; None: it is."""
     if filename.startswith(NBCOMPILE):
-        return None if filename.startswith(POLYFILLS) else "the compiler itself"
+        return None if filename.startswith((POLYFILLS, ANNOTATIONS)) else "the compiler itself"
     if filename.startswith(TORCH):
         traced = any(filename.startswith(part) for part in TRACED_TORCH)
         return None if traced else "torch's own code that is not made of operators"

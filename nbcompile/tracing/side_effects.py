@@ -61,7 +61,7 @@ class SideEffects:
 
     def any(self) -> bool:
         """Whether there is anything to replay."""
-        return bool(self.order)
+        return bool(self.order or self.deferred)
 
     def count(self) -> int:
         """How often anything changed so far."""

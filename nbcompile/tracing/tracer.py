@@ -17,12 +17,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
-from nbcompile import torch_internals
+from nbcompile import config, torch_internals
 from nbcompile.bytecode.comprehensions import Comprehension, comprehension_at
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
@@ -36,7 +36,7 @@ from nbcompile.tracing import breaks, ending, process_state
 from nbcompile.tracing.dynamism import Dynamism, is_module_state
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.inputs import EXAMPLE
-from nbcompile.tracing.interpreter import Interpreter
+from nbcompile.tracing.interpreter import Interpreter, PlannedEnd
 from nbcompile.tracing.reconstruction import Reconstruction
 from nbcompile.tracing.side_effects import Change
 from nbcompile.tracing.translator import Finished, Translator
@@ -58,10 +58,13 @@ MARKS = (
 class Plan:
     """Where an earlier attempt found that the graph must end."""
 
-    step: int
+    path: tuple[int, ...]
+    """How many instructions each frame of the chain has begun then, outermost first; one frame, unless it is nested."""
     error: breaks.Unsupported
     resumes: bool
     """False: the rest of the frame runs uncompiled."""
+    inlined: tuple[str, ...] = ()
+    """What the earlier attempt traced through on its way."""
 
 
 class _Again(Exception):
@@ -103,6 +106,7 @@ class _FrameTracer:
         self.interpreter = Interpreter(frame, options, dynamism, recording)
         self.top = self._top_frame()
         self.interpreter.frames.append(self.top)
+        self.interpreter.end_at = () if plan is None else plan.path
         self.checkpoint: int | None = None
         self.comprehension: tuple[int, Comprehension] | None = None
         """The outermost inlined one that was entered last, and at which step."""
@@ -122,23 +126,23 @@ class _FrameTracer:
         return Translator(self.interpreter, code, self.frame.globals, inputs, cells)
 
     def run(self) -> Trace:
-        for step in itertools.count():
-            if self.plan is not None and step == self.plan.step:
-                return self._end_at_break(self.plan)
+        finished = None
+        while finished is None:
             if self._can_stop_here():
-                self.checkpoint = step
+                self.checkpoint = self.top.steps
             if not self._in_comprehension():
                 begun = comprehension_at(self.top.view.instructions, self.top.pc)
-                self.comprehension = None if begun is None else (step, begun)
+                self.comprehension = None if begun is None else (self.top.steps, begun)
             try:
                 finished = self.top.step()
+            except PlannedEnd as end:
+                assert self.plan is not None
+                return self._end_at_break(self.plan, end.frames)
             except breaks.Unsupported as error:
-                raise _Again(self._plan(step, error)) from None
+                raise _Again(self._plan(error)) from None
             except ObservedException as error:
                 raise self._uncaught(error) from None
-            if finished is not None:
-                return self._end_at_return(finished)
-        raise AssertionError("a frame ends")
+        return self._end_at_return(finished)
 
     # -- where the graph may end ---------------------------------------------------------
 
@@ -160,26 +164,40 @@ class _FrameTracer:
             and following.opcode not in ("RESUME", "POP_TOP", "RETURN_VALUE")
         )
 
-    def _plan(self, step: int, error: breaks.Unsupported) -> Plan:
+    def _plan(self, error: breaks.Unsupported) -> Plan:
         """Decide how the frame goes on after what could not be traced; raises if it cannot."""
         self._note_stack(error)
-        error.is_final = self.options.fullgraph or self.interpreter.output.errors_on_break
+        error.is_final |= self.options.fullgraph
         if error.is_final or error.forbids_resume:
             raise error
         obstacle = error
-        step, broken = self._broken(step)
+        began, broken = self._broken()
         if broken.opcode in ending.BREAKABLE and error.kind is not breaks.STEP_UNSUPPORTED:
-            found = self._obstacle(error, broken)
+            found = self._obstacle(error, self.top, broken)
             if found is None:
-                return Plan(step, error, resumes=True)
+                path = (began,) if broken is not self.top.current else self._resumable(error)
+                return Plan(path, error, resumes=True, inlined=tuple(self.interpreter.inlined))
             obstacle = found
         if self.checkpoint is None or obstacle.kind is breaks.LOOP:
             raise obstacle
-        return Plan(self.checkpoint, obstacle, resumes=False)
+        return Plan((self.checkpoint,), obstacle, resumes=False, inlined=tuple(self.interpreter.inlined))
 
-    def _broken(self, step: int) -> tuple[int, Instruction]:
+    def _resumable(self, error: breaks.Unsupported) -> tuple[int, ...]:
+        """Where the frames stand that go on: the top one; with nested_graph_breaks all, down to the broken one."""
+        chain = [self.top]
+        for caller, frame in itertools.pairwise(self.interpreter.broken if config.nested_graph_breaks else ()):
+            direct = frame.returns_to_call and caller.current.opcode in ending.CALLS
+            breakable = frame.current.opcode in ending.BREAKABLE
+            if not direct or not breakable or self._obstacle(error, frame, frame.current):
+                break
+            chain.append(frame)
+        *callers, broken = chain
+        return (*(each.steps for each in callers), broken.steps - 1)
+
+    def _broken(self) -> tuple[int, Instruction]:
         """The step and the instruction to leave to Python: the current one, or the whole comprehension around it."""
         current = self.top.current
+        step = self.top.steps - 1
         if self.comprehension is None:
             return step, current
         began, around = self.comprehension
@@ -191,10 +209,9 @@ class _FrameTracer:
         if not error.stack:
             error.stack = self.interpreter.stack()
 
-    def _obstacle(self, error: breaks.Unsupported, broken: Instruction) -> breaks.Unsupported | None:
-        """Why nothing can resume after an instruction."""
-        top = self.top
-        entered = [each.manager for each in top.contexts]
+    def _obstacle(self, error: breaks.Unsupported, frame: Translator, broken: Instruction) -> breaks.Unsupported | None:
+        """Why nothing can resume after an instruction of a frame."""
+        entered = [each.manager for each in frame.contexts]
         generic = [each for each in self.interpreter.generic_contexts if each in entered]
         if generic:  # those of a callee are entered again when Python calls it
             active = ", ".join(each.describe() for each in generic)
@@ -202,11 +219,11 @@ class _FrameTracer:
                 error, breaks.unsupported(breaks.CONTEXT, f"Active generic context managers: [{active}]")
             )
         protection = broken.protection
-        innermost = top.contexts[-1].handler if top.contexts else None
-        if (protection is not None and protection.target != innermost) or top.handled:
+        innermost = frame.contexts[-1].handler if frame.contexts else None
+        if (protection is not None and protection.target != innermost) or frame.handled:
             return error  # inside of try: the handlers would be lost
-        if broken is top.current and self._in_loop(broken):  # a comprehension as a whole may stand in one, as in torch
-            code = self.frame.code
+        if broken is frame.current and _in_loop(frame):  # a comprehension as a whole may stand in one, as in torch
+            code = frame.code
             where = f"frame skipped: {code.co_name} ({code.co_filename} line {code.co_firstlineno})"
             return self._after(error, breaks.unsupported(breaks.LOOP, where))
         return None
@@ -215,13 +232,6 @@ class _FrameTracer:
         second.stack = first.stack
         second.cause = first
         return second
-
-    def _in_loop(self, broken: Instruction) -> bool:
-        """Whether a later jump, before the next return, goes back to before an instruction (torch's rule)."""
-        instructions, labels = self.top.view.instructions, self.top.view.labels
-        here = instructions.index(broken)
-        rest = itertools.takewhile(lambda each: each.opcode != "RETURN_VALUE", instructions[here + 1 :])
-        return any(each.target is not None and labels[each.target] < here for each in rest)
 
     def _uncaught(self, error: ObservedException) -> breaks.Unsupported:
         value = error.value
@@ -260,21 +270,22 @@ class _FrameTracer:
         mutations = reconstruction.mutations()
         return self._trace(reconstruction, mutations, Return(value))
 
-    def _end_at_break(self, plan: Plan) -> Trace:
+    def _end_at_break(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
         self._close_generators()
-        top = self.top
+        *callers, broken = chain
         reconstruction = Reconstruction(self.interpreter)
-        pending = ending.pending(top, plan.resumes)
-        for context in reversed(top.contexts):
-            assert isinstance(context.manager, ContextVariable)
-            context.manager.exit(self.interpreter)
-        action, resume = ending.describe(top, pending, reconstruction)
-        contexts = tuple(reconstruction.recipe(context.manager) for context in top.contexts)
+        pending = ending.pending(broken, plan.resumes)
+        managers = [context.manager for frame in chain for context in frame.contexts]
+        for manager in reversed(managers):
+            assert isinstance(manager, ContextVariable)
+            manager.exit(self.interpreter)
+        action, resume, outer = ending.describe(broken, pending, callers, reconstruction)
+        contexts = tuple(map(reconstruction.recipe, managers))
         mutations = reconstruction.mutations()
-        opcode = "step" if isinstance(action, Continue) else top.current.opcode
+        opcode = "step" if isinstance(action, Continue) else broken.current.opcode
         earlier = () if plan.error.cause is None else (break_report(plan.error.cause, opcode),)
         report = break_report(plan.error, opcode)
-        return self._trace(reconstruction, mutations, GraphBreak(action, resume, contexts, report, earlier))
+        return self._trace(reconstruction, mutations, GraphBreak(action, resume, contexts, report, earlier, outer))
 
     def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
         output = self.interpreter.output
@@ -289,7 +300,9 @@ class _FrameTracer:
 
         if self.interpreter.steps is not None and (page := recorder.draft()) is not None:
             page.write(steps=tuple(self.interpreter.steps))
-        return Trace(graph, settled, mutations, exit, tuple(self.interpreter.inlined), output.inputs.symbol_cards)
+        earlier = () if self.plan is None else self.plan.inlined
+        inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
+        return Trace(graph, settled, mutations, exit, inlined, output.inputs.symbol_cards)
 
     def _guards(self) -> tuple[Guard, ...]:
         output = self.interpreter.output
@@ -342,6 +355,14 @@ class _FrameTracer:
             output.guard(source, GuardKind.DIMENSION_MARKING, TensorMarks(present, absent))
         if len(inputs) > 1:
             output.guard(None, GuardKind.NO_TENSOR_ALIASING, tuple(inputs))
+
+
+def _in_loop(frame: Translator) -> bool:
+    """Whether a later jump, before the next return, goes back to before the current instruction (torch's rule)."""
+    instructions, labels = frame.view.instructions, frame.view.labels
+    here = instructions.index(frame.current)
+    rest = itertools.takewhile(lambda each: each.opcode != "RETURN_VALUE", instructions[here + 1 :])
+    return any(each.target is not None and labels[each.target] < here for each in rest)
 
 
 def _with_sizes(guard: Guard, facts: Mapping[Source, TensorFacts]) -> Guard:

@@ -100,12 +100,18 @@ class Translator:
     """Exceptions that an ``except`` block is handling right now."""
     callers: tuple[StackLine, ...] = ()
     """Where the frames below this one are, while it runs."""
+    steps: int = 0
+    """How many instructions it has run."""
+    calling: VariableTracker | None = None
+    """What the call instruction that runs right now calls: the frame of just that function returns to it directly."""
+    returns_to_call: bool = False
+    """Whether what it returns is what its caller's call instruction pushes, and nothing happens in between."""
     view: CodeView = field(init=False)
     is_polyfill: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.view = code_view(self.code)
-        self.is_polyfill = self.code.co_filename.startswith(rules.POLYFILLS)
+        self.is_polyfill = self.code.co_filename.startswith((rules.POLYFILLS, rules.ANNOTATIONS))
 
     # -- the loop ------------------------------------------------------------------------
 
@@ -118,6 +124,8 @@ class Translator:
 
     def step(self) -> Finished | None:
         """Trace one instruction."""
+        self.interpreter.before_step(self)
+        self.steps += 1
         self.current = instruction = self.view.instructions[self.pc]
         self.interpreter.note_step(self)
         self.pc += 1
@@ -139,6 +147,8 @@ class Translator:
         """Where in the user's code it happened, noted by the innermost frame."""
         if not error.stack:
             error.stack = self.interpreter.stack()
+            self.interpreter.broken = tuple(self.interpreter.frames)
+            error.is_final |= self.interpreter.output.errors_on_break
         return error
 
     def _note_context(self, error: VariableTracker) -> None:

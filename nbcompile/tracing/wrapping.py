@@ -305,7 +305,7 @@ def _range(tracer: Tracer, value: range, source: Source | None) -> VariableTrack
 
 def _callable(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:
     """Functions of every kind that a table knows, or that become nodes."""
-    special = registry.handler(value)
+    special = known_annotations.logging_handler(value) or registry.handler(value)
     if special is not None:
         _guard_function(tracer, value, source)
         return BuiltinVariable(value, special, source)
@@ -318,6 +318,10 @@ def _callable(tracer: Tracer, value: Callable[..., object], source: Source | Non
     if polyfill is not None:
         _guard_function(tracer, value, source)
         return PolyfillVariable(value, polyfill, source)
+    wanted = known_annotations.substitute(value)
+    if wanted is not None:
+        _guard_function(tracer, value, source)
+        return PolyfillVariable(value, wanted, source)
     if rules.is_operator(value):
         _guard_function(tracer, value, source)
         return OperatorVariable(value, source)
@@ -357,7 +361,8 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
         return SkippedVariable(value, disabled, source)
     _guard_function(tracer, value, source)
     if registry.is_compiled_wrapper(value):
-        return wrap(tracer, inspect.unwrap(value, stop=lambda each: not registry.is_compiled_wrapper(each)), None)
+        inner = wrap(tracer, inspect.unwrap(value, stop=lambda each: not registry.is_compiled_wrapper(each)), None)
+        return contexts.strict(inner) if registry.wants_one_graph(value) else inner
     reason = rules.skip_reason(value.__code__.co_filename)
     if reason is not None:
         file = value.__code__.co_filename

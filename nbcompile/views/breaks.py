@@ -75,14 +75,14 @@ def tree(record: Record, limits: Limits) -> Markup | None:
     distinct = links.distinct_breaks(record)
     roots, more = limits.cut(links.resume_tree(record))
     items = tag("ul", [_item(record, root, distinct, limits) for root in roots], class_="n-tree")
-    causes = [_cause(index, each) for index, each in enumerate(distinct) if len(each.frames) > 1]
+    causes = [_cause(record, index, each) for index, each in enumerate(distinct) if len(each.frames) > 1]
     about = f"{facts.count(len(record.frames), 'frame')}: who called whom, and where each goes on"
     return section("tree", "Resume tree", causes, items, more, about=about, opened=True)
 
 
-def _cause(index: int, each: links.DistinctBreak) -> Markup:
+def _cause(record: Record, index: int, each: links.DistinctBreak) -> Markup:
     label, title = chip(facts.break_label(index), "warn"), prose(each.cause.title)
-    return tag("p", label, " ", title, f": one cause, {facts.count(len(each.frames), 'frame')} ended by it")
+    return tag("p", label, " ", title, ": ", facts.repeated(record, each))
 
 
 def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBreak, ...], limits: Limits) -> Markup:
@@ -95,7 +95,7 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     title = (code(frame.id), " ", role, name, " ", tag("small", about), " ", _end(frame, distinct))
     graph = tag("p", f"its graph: {facts.count(len(operators), 'operator')}")
     ended = tag("p", facts.ended_by(frame, distinct))
-    resumes = [_resume(each, limits) for each in frame.resume_functions]
+    resumes = _resumes(frame, limits)
     children, more = limits.cut(node.children)
     below = tag("ul", [_item(record, child, distinct, limits) for child in children]) if children else None
     return tag("li", fold(title, graph, ended, resumes), below, more)
@@ -107,6 +107,17 @@ def _end(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> Mar
     if frame.breaks:
         return chip(facts.break_label(links.cause_of(frame.breaks[0], distinct)), "warn")
     return chip("returns", "ok")
+
+
+def _resumes(frame: CompiledFrame, limits: Limits) -> Content:
+    """Where the frame goes on; of a nested break the whole chain, each resume function below the one that calls it."""
+    if not facts.is_chain(frame):
+        return [_resume(each, limits) for each in frame.resume_functions]
+    sides = [_resume(each, limits) for each in frame.resume_functions if each.branch]
+    chain: Content = tag("ul", [tag("li", side) for side in sides]) if sides else None
+    for each in frame.resume_functions[len(sides) :]:
+        chain = tag("ul", tag("li", _resume(each, limits), chain))
+    return chain
 
 
 def _resume(resume: ResumeFunction, limits: Limits) -> Markup:

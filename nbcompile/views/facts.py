@@ -289,6 +289,25 @@ def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) ->
     return "ran to its return"
 
 
+def is_chain(frame: CompiledFrame) -> bool:
+    """Whether a nested break ended it: each inlined function goes on in a resume function of its own."""
+    return len(frame.resume_functions) > 1 and not frame.resume_functions[-1].branch
+
+
+def repeated(record: Record, each: links.DistinctBreak) -> str:
+    """What it cost that one break was met in several frames."""
+    frames = [frame for frame in record.frames if frame.id in each.frames]
+    graphs = sum(frame.graph is not None for frame in record.frames)
+    inlined = sum(len(frame.inlined) for frame in record.frames)
+    text = f"one cause, {count(len(frames), 'frame')} ended by it"
+    if len({frame.function for frame in frames}) < 2 or len(frames[0].breaks[0].stack) < len(frames):
+        return text
+    return (
+        f"{text}, since every caller meets it again: {count(graphs, 'graph')}, {count(inlined, 'call')} traced. "
+        f"With config.nested_graph_breaks it is met once, each function is traced once, and there are 2 graphs"
+    )
+
+
 def break_ids(each: Break) -> str:
     """``NB0007 · GB0025``."""
     return " · ".join(filter(None, (each.kind, each.gb_id)))

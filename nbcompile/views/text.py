@@ -82,6 +82,9 @@ def _tree(record: Record) -> Iterator[str]:
     if not facts.is_tree(record):
         return
     distinct = links.distinct_breaks(record)
+    for index, each in enumerate(distinct):
+        if len(each.frames) > 1:
+            yield from _wrapped(f"{facts.break_label(index)}: {facts.repeated(record, each)}", "", "    ")
     for root in links.resume_tree(record):
         yield from _tree_lines(record, root, "", distinct)
 
@@ -96,9 +99,12 @@ def _tree_lines(
     )
     yield f"{indent}{role}[{frame.id}] {frame.function} ({about})"
     yield from _wrapped(facts.ended_by(frame, distinct), f"{indent}    ", f"{indent}      ")
-    for resume in frame.resume_functions:
+    chain = facts.is_chain(frame)
+    for resume in reversed(frame.resume_functions) if chain else frame.resume_functions:
+        if chain:
+            yield f"{indent}    goes on in {resume.name} (line {resume.line}), which is given"
         for value in resume.carried:
-            yield f"{indent}    carries {value.name} = {value.recipe} ({value.kind})"
+            yield f"{indent}    {'  ' if chain else 'carries '}{value.name} = {value.recipe} ({value.kind})"
     for child in node.children:
         yield from _tree_lines(record, child, indent + "  ", distinct)
 

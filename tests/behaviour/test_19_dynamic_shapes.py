@@ -132,7 +132,6 @@ def test_DC_12_dynamic_values():
         assert counts(lambda x, k: x + k, [(torch.ones(3), k) for k in (2222, 3, 4)])[-1] == 1
 
 
-@pytest.mark.xfail(reason="stances are not honoured yet")
 def test_DC_13_eager_then_compile():
     """Stance eager_then_compile: the first call is eager, the first compilation dynamic already."""
     compiled = watch(lambda x: x + 1)

@@ -17,6 +17,10 @@ def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
 
 
 KNOWN: dict[tuple[str, str], str] = {
+    (
+        "nested_breaks_the_new_way",
+        "details",
+    ): "torch hands the values of all inlined frames over in one list, after which it names the input",
     **_known(
         "the_environment_decides",
         "graphs details reasons",
@@ -68,10 +72,6 @@ KNOWN: dict[tuple[str, str], str] = {
     ("dict_keys_change", "reasons"): "torch guards the length of a dict, then key by key; here all keys are one guard",
     ("set_argument_changes", "reasons"): "torch guards membership in a set before its length",
     ("forward_hook", "details"): "torch looks at the arguments of a call with stars before the callee does",
-    **dict.fromkeys(
-        [("nested_breaks_the_new_way", each) for each in ("graphs", "details", "reasons")],
-        "config.nested_graph_breaks=True is not honoured yet: breaks bubble up to the top frame",
-    ),
     **dict.fromkeys(
         [("exceptions_of_python_are_caught", each) for each in ("graphs", "details")],
         "torch skips one of the caught exceptions' branches; all four additions are traced here, as eager runs them",
@@ -257,7 +257,6 @@ KNOWN: dict[tuple[str, str], str] = {
         "multivariate_normal", "graphs details", "torch keeps broadcast_shapes in the graph; here its answer is known"
     ),
     ("fork_rng", "reasons"): "torch.random.fork_rng breaks in both, at another step of its implementation",
-    ("random_generator_as_an_argument", "reasons"): "a Generator breaks in both; the titles differ",
     # -- optimisers ----------------------------------------------------------------------
     **{
         (name, aspect): "parameters and state of an optimiser are inputs here; torch keeps them as attributes"

@@ -1,62 +1,130 @@
-"""torch's annotations on functions: what torch.compile's users told it about them.
+"""What a program says about its functions, and what a call of each then means.
 
-    torch.compiler.allow_in_graph(f)            a call is one node; f is not looked into
-    torch._dynamo.disallow_in_graph(torch.sub)  a call breaks the graph
-    torch._dynamo.forbid_in_graph(f)            a call is an error
-    @torch._dynamo.assume_constant_result       called while tracing; the result is a constant
+    allow_in_graph(f)            a call is one node; f is not looked into
+    @nonstrict_trace             the same, for any arguments and results
+    disallow_in_graph(torch.sub) a call breaks the graph
+    forbid_in_graph(f)           a call is an error
+    @assume_constant_result      called while tracing; the result is a constant
 
-torch keeps them as attributes and in tables of ``torch._dynamo.trace_rules``,
-which is looked up among the imported modules: whoever annotated has imported it.
+Ours are in nbcompile/annotations.py. torch keeps its own as attributes and in
+tables of ``torch._dynamo.trace_rules``, which is looked up among the imported
+modules: whoever annotated has imported it.
 
 In torch: torch/_dynamo/decorators.py. Read next: nbcompile/tracing/wrapping.py
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
 
-from nbcompile import errors
+from nbcompile import annotations as marks, config, errors
+from nbcompile.capture import recipe as recipes
 from nbcompile.tracing import breaks
+from nbcompile.tracing.functions.opaque import opaque_call
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
-from nbcompile.tracing.variables.constant import is_constant_value
-from nbcompile.tracing.variables.functions import BuiltinVariable, OperatorVariable, SkippedVariable
+from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
+from nbcompile.tracing.variables.functions import BuiltinVariable, Handler, OperatorVariable, SkippedVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.strings import TextVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
 
 _TABLES = "torch._dynamo.trace_rules"
+_TORCH_TABLES = {
+    "leaf_function": "_leaf_function_ids",
+    "nonstrict_trace": "_nonstrict_trace_callable_ids",
+    "disallow_in_graph": "_disallowed_callable_ids",
+    "allow_in_graph": "_allowed_callable_ids",
+}
+_TORCH_ATTRIBUTES = {"forbid_in_graph": "_dynamo_forbidden", "assume_constant_result": "_dynamo_marked_constant"}
 
 
 def annotated(value: Callable[..., object]) -> VariableTracker | None:
     """The tracker of a callable that carries an annotation; None for any other one."""
-    if getattr(value, "_dynamo_forbidden", False) is True:
-        return BuiltinVariable(value, _forbidden(value))
-    if getattr(value, "_dynamo_marked_constant", False) is True:
-        return BuiltinVariable(value, _constant_result(value))
-    if _is_in_table("_disallowed_callable_ids", value):
-        name = getattr(value, "__name__", str(value))
-        context = f"module: {getattr(value, '__module__', None)}, qualname: {name}, skip reason: disallow_in_graph"
-        return SkippedVariable(
-            value, breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=name, file="(disallow_in_graph)")
-        )
-    if _is_in_table("_allowed_callable_ids", value):
-        return OperatorVariable(value)
-    return None
+    made = _KINDS.get(_mark(value))
+    return None if made is None else made(value)
+
+
+def _mark(value: Callable[..., object]) -> str:
+    """How it was marked, by ours or by torch's function."""
+    ours = marks.mark_of(value)
+    if ours:
+        return ours
+    for mark, attribute in _TORCH_ATTRIBUTES.items():
+        if getattr(value, attribute, False) is True:
+            return mark
+    return next((mark for mark, table in _TORCH_TABLES.items() if _is_in_table(table, value)), "")
 
 
 def _is_in_table(table: str, value: object) -> bool:
     tables = sys.modules.get(_TABLES)
-    return tables is not None and id(value) in getattr(tables, table)
+    return tables is not None and id(value) in getattr(tables, table, ())
 
 
-def _forbidden(value: Callable[..., object]) -> Callable[[Tracer, Arguments, Keywords], VariableTracker]:
+def _is_among(value: object, functions: set[Callable[..., object]]) -> bool:
+    return bool(functions) and any(each is value for each in functions)
+
+
+def substitute(value: object) -> FunctionType | None:
+    """The Python function that is traced in place of a C function, as the program wants it."""
+    ours = marks.substitute_of(value)
+    if ours is not None:
+        return ours
+    torchs = sys.modules.get("torch._dynamo.decorators")
+    if torchs is None:
+        return None
+    # The function that was given is kept, among torch's own, behind a wrapper of its own.
+    found = torchs.variables.PolyfilledFunctionVariable._get_polyfill_handlers().get(value)
+    inner = getattr(found, "__wrapped__", found)
+    if not isinstance(inner, FunctionType) or inner.__module__.startswith("torch."):
+        return None
+    return inner
+
+
+# -- one function per annotation -------------------------------------------------------------
+
+
+def _allowed(value: Callable[..., object]) -> VariableTracker:
+    return OperatorVariable(value)
+
+
+def _disallowed(value: Callable[..., object]) -> VariableTracker:
+    name = getattr(value, "__name__", str(value))
+    context = f"module: {getattr(value, '__module__', None)}, qualname: {name}, skip reason: disallow_in_graph"
+    return SkippedVariable(
+        value, breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=name, file="(disallow_in_graph)")
+    )
+
+
+def _forbidden(value: Callable[..., object]) -> VariableTracker:
     def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         raise errors.ForbiddenCallable(value, tracer.stack())
 
-    return call
+    return BuiltinVariable(value, call)
 
 
-def _constant_result(value: Callable[..., object]) -> Callable[[Tracer, Arguments, Keywords], VariableTracker]:
+def _nonstrict(value: Callable[..., object]) -> VariableTracker:
+    inner = getattr(value, "__wrapped__", value)
+    return BuiltinVariable(
+        value, lambda tracer, arguments, keywords: opaque_call(tracer, inner, "flat_apply_capture", arguments, keywords)
+    )
+
+
+def _leaf(value: Callable[..., object]) -> VariableTracker:
+    return BuiltinVariable(
+        value,
+        lambda tracer, arguments, keywords: opaque_call(tracer, value, "invoke_leaf_function", arguments, keywords),
+    )
+
+
+def _constant_result(value: Callable[..., object]) -> VariableTracker:
     def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         result = tracer.evaluate(
             value,
@@ -67,7 +135,17 @@ def _constant_result(value: Callable[..., object]) -> Callable[[Tracer, Argument
             return tracer.constant_or_wrap(result)
         return tracer.wrap(result, tracer.keep(result, f"{value.__name__}_result"))
 
-    return call
+    return BuiltinVariable(value, call)
+
+
+_KINDS: dict[str, Callable[[Any], VariableTracker]] = {
+    "allow_in_graph": _allowed,
+    "disallow_in_graph": _disallowed,
+    "forbid_in_graph": _forbidden,
+    "nonstrict_trace": _nonstrict,
+    "leaf_function": _leaf,
+    "assume_constant_result": _constant_result,
+}
 
 
 def _real(tracer: Tracer, argument: VariableTracker) -> object:
@@ -81,3 +159,62 @@ def _real(tracer: Tracer, argument: VariableTracker) -> object:
         f"assume_constant_result with {tracker.describe()}",
         name="a function of assume_constant_result",
     )
+
+
+# -- functions that only log -----------------------------------------------------------------
+
+
+def logging_handler(value: Callable[..., object]) -> Handler | None:
+    """What a call of a function means that only logs, as the settings have it; None for any other function."""
+    if _is_among(value, config.ignore_logging_functions):
+        return _ignored
+    if _is_among(value, config.reorderable_logging_functions):
+        return _reordered(value)
+    if isinstance(value, FunctionType) and value.__module__ == "logging" and value.__qualname__.startswith("Logger."):
+        return _logger_method(value)
+    return None
+
+
+def _ignored(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(None)
+
+
+class DeferredCall(VariableTracker):
+    """A call that is made when the graph has run."""
+
+    def __init__(self, function: object, arguments: Arguments, keywords: Keywords) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.keywords = keywords
+
+    def recipe(self, reconstruction: Reconstruction) -> recipes.Recipe:
+        return recipes.Call(
+            recipes.Constant(self.function, getattr(self.function, "__name__", "function")),
+            tuple(map(reconstruction.recipe, self.arguments)),
+            tuple((name, reconstruction.recipe(each)) for name, each in self.keywords.items()),
+        )
+
+
+def _reordered(value: Callable[..., object]) -> Handler:
+    def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        plain = [realise(tracer, each) for each in arguments]
+        named = {name: realise(tracer, each) for name, each in keywords.items()}
+        for each in (*plain, *named.values()):
+            if not isinstance(each, (TensorVariable, TextVariable)) and not each.is_constant():
+                raise breaks.unsupported(breaks.NOT_REORDERABLE, f"{value}: {each.describe()}", name=each.type_name())
+        tracer.side_effects.deferred.append(DeferredCall(value, plain, named))
+        return ConstantVariable(None)
+
+    return call
+
+
+def _logger_method(value: FunctionType) -> Handler:
+    def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        owner = getattr(realise(tracer, arguments[0]), "value", None) if arguments else None
+        for each in config.ignore_logging_functions:
+            if isinstance(each, MethodType) and each.__func__ is value and each.__self__ is owner:
+                return ConstantVariable(None)
+        name = f"{logging.Logger.__name__}.{value.__name__}"
+        raise breaks.unsupported(breaks.LOGGER, f"method: {name}, args: {len(arguments) - 1}")
+
+    return call

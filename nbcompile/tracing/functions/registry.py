@@ -75,10 +75,10 @@ def disabled(value: FunctionType) -> breaks.Unsupported | None:
     """Why a function that ``torch.compiler.disable`` (or nbcompile's) wraps breaks the graph."""
     if not getattr(value, "_torchdynamo_disable", False) and not getattr(value, "_nbcompile_disable", False):
         return None
-    original = getattr(value, "_torchdynamo_orig_callable", value)
+    original = getattr(value, "_torchdynamo_orig_callable", getattr(value, "__wrapped__", value))
     name = getattr(original, "__qualname__", str(original))
     reason = getattr(value, "_torchdynamo_disable_msg", None) or getattr(value, "_nbcompile_disable_reason", None)
-    recursive = getattr(value, "_torchdynamo_disable_recursive", True)
+    recursive = getattr(value, "_torchdynamo_disable_recursive", getattr(value, "_nbcompile_disable_recursive", True))
     kind = breaks.DISABLED_FUNCTION if recursive else breaks.DISABLED_INLINE
     return breaks.unsupported(kind, str(original), name=name, reason=reason)
 
@@ -89,6 +89,11 @@ def is_compiled_wrapper(value: object) -> bool:
     return "_nbcompile_original" in members or (
         "_torchdynamo_orig_callable" in members and not members.get("_torchdynamo_disable")
     )
+
+
+def wants_one_graph(value: object) -> bool:
+    """Whether a wrapper of ``nbcompile.compile`` was made with ``fullgraph=True``: a break in it is an error."""
+    return bool(getattr(getattr(value, "_nbcompile_options", None), "fullgraph", False))
 
 
 def _key(value: object) -> object:

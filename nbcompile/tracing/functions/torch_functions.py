@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.overrides
 
-from nbcompile import torch_internals
+from nbcompile import annotations as marks, torch_internals
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions.builtins import fold
 from nbcompile.tracing.functions.registry import handles, handles_named
@@ -29,6 +29,7 @@ from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
 DYNAMO = "torch._dynamo.decorators"
+OURS = "nbcompile.annotations"
 
 
 @handles(torch._C._log_api_usage_once)
@@ -263,44 +264,59 @@ def _text(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> str:
 
 
 @handles_named(DYNAMO, "graph_break")
-@handles_named("nbcompile.annotations", "graph_break")
+@handles_named(OURS, "graph_break")
 def _graph_break(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     context = f"Called `torch._dynamo.graph_break()` {_text(tracer, arguments, keywords)}"
     raise breaks.unsupported(breaks.GRAPH_BREAK, context, message=None)
 
 
 @handles_named(DYNAMO, "skip_frame")
-@handles_named("nbcompile.annotations", "skip_frame")
+@handles_named(OURS, "skip_frame")
 def _skip_frame(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    error = breaks.unsupported(
-        breaks.SKIP_FRAME, f"Called `torch._dynamo.skip_frame()` {_text(tracer, arguments, keywords)}", message=None
+    code = tracer.output.frame.code
+    context = (
+        f"Called `torch._dynamo.skip_frame()` {_text(tracer, arguments, keywords)}. "
+        f"Skipping frame {code.co_name} ({code.co_filename} line {code.co_firstlineno})."
     )
+    error = breaks.unsupported(breaks.SKIP_FRAME, context, message=None)
     error.forbids_resume = True
     raise error
 
 
 @handles_named(DYNAMO, "step_unsupported")
+@handles_named(OURS, "step_unsupported")
 def _step_unsupported(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     context = f"Called `torch._dynamo.step_unsupported()` {_text(tracer, arguments, keywords)}"
     raise breaks.unsupported(breaks.STEP_UNSUPPORTED, context, message=None)
 
 
-def _setting(name: str) -> None:
-    @handles_named(DYNAMO, name)
+def _setting(module: str, name: str) -> None:
+    @handles_named(module, name)
     def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """Made now, as it stands for how the rest is traced."""
         values = [realise(tracer, each) for each in arguments]
         named = {key: realise(tracer, each) for key, each in keywords.items()}
         if not all(each.is_constant() for each in (*values, *named.values())):
             raise breaks.unsupported(breaks.UNSUPPORTED_CONTEXT, name, name=name)
-        make = getattr(sys.modules[DYNAMO], name)
+        make = getattr(sys.modules[module], name)
         return tracer.wrap(
             make(*(each.constant() for each in values), **{key: each.constant() for key, each in named.items()}), None
         )
 
 
 for _name in ("error_on_graph_break", "patch_dynamo_config", "dont_skip_tracing", "disable_nested_graph_breaks"):
-    _setting(_name)
+    _setting(DYNAMO, _name)
+    _setting(OURS, _name)
+
+
+@handles_named(DYNAMO, "nonstrict_trace")
+@handles_named(OURS, "nonstrict_trace")
+def _nonstrict_trace(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    function = realise(tracer, (*arguments, *keywords.values())[0])
+    if not isinstance(function, FunctionVariable):
+        raise breaks.unsupported(breaks.NONSTRICT_NESTED, function.describe(), name=getattr(function, "name", "it"))
+    marked = marks.nonstrict_trace(function.function)
+    return tracer.wrap(marked, tracer.keep(marked, function.name))
 
 
 @handles_named(DYNAMO, "mark_static")

@@ -82,6 +82,7 @@ def _call(frame: Translator, each: Instruction) -> None:
     if isinstance(call.function, ExitVariable):
         frame.push(frame.interpreter.leave_context(frame, call.function, call.arguments))
         return
+    frame.calling = call.function
     frame.push(frame.interpreter.call(call.function, call.arguments, call.keywords))
 
 
@@ -93,6 +94,7 @@ def _keyword_names(frame: Translator, each: Instruction) -> None:
 
 @instruction("CALL_FUNCTION_EX")
 def _call_ex(frame: Translator, each: Instruction) -> None:
+    frame.calling = None
     function, positional, keywords, slots = pending_call_ex(frame, each)
     del frame.stack[-slots:]
     # Arguments that are only passed on stay unlooked at.
@@ -109,6 +111,7 @@ def _call_ex(frame: Translator, each: Instruction) -> None:
         named = {
             str(key.constant()): mapping.get_item(frame.interpreter, key) for key in mapping.unpack(frame.interpreter)
         }
+    frame.calling = function
     frame.push(frame.interpreter.call(function, arguments, named))
 
 

@@ -63,11 +63,8 @@ class VariableTracker:
 
     def proxy(self) -> object:
         """The value as an argument of a graph node."""
-        raise breaks.unsupported(
-            breaks.UNSUPPORTED_CALL,
-            f"{self.describe()} as an argument of an operator",
-            name=f"an operator with a {self.type_name()}",
-        )
+        context = f"call_function args: {self.describe()}"
+        raise breaks.unsupported(breaks.NOT_A_GRAPH_VALUE, context, name=self.type_name())
 
     def fits_a_node(self) -> bool:
         """Whether :meth:`proxy` may answer."""
@@ -135,7 +132,7 @@ class VariableTracker:
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         """``next(value)``; None where StopIteration would be raised."""
-        raise breaks.unsupported(breaks.ITERATOR_INPUT, f"next({self.describe()})", name=self.type_name())
+        raise breaks.unsupported(breaks.ITERATOR_INPUT, f"next({self.type_name()})", name=self.type_name())
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         """All items, in order."""

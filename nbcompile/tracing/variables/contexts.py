@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nbcompile import config
+from nbcompile import annotations as marks, config
 from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -99,6 +99,11 @@ class DecoratedVariable(VariableTracker):
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return Call(reconstruction.recipe(self.context), (reconstruction.recipe(self.function),))
+
+
+def strict(function: VariableTracker) -> VariableTracker:
+    """A function in which a break is an error."""
+    return DecoratedVariable(SettingVariable(marks.error_on_graph_break(True)), function)
 
 
 class StateVariable(ContextVariable):
@@ -238,8 +243,28 @@ class NullContextVariable(ContextVariable):
         return Call(Constant(self.cls, "nullcontext"), (reconstruction.recipe(self.result),))
 
 
+class Settings:
+    """``patch_dynamo_config(...)`` as a residual program enters it: both torch's settings and ours change."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.prior: list[dict[str, object]] = []
+
+    def __enter__(self) -> None:
+        changes = {name: each for name, each in self.value.changes.items() if name in config.DEFAULTS}
+        self.prior.append({name: getattr(config, name) for name in changes})
+        self.value.__enter__()
+        _set(changes)
+
+    def __exit__(self, *error: object) -> None:
+        _set(self.prior.pop())
+        self.value.__exit__(*error)
+
+
 class SettingVariable(ContextVariable):
     """``torch._dynamo.error_on_graph_break(True)``, ``patch_dynamo_config(...)``: how the code inside is traced."""
+
+    keeps_state = False
 
     def __init__(self, value: object, source: Source | None = None) -> None:
         super().__init__(source)
@@ -252,7 +277,7 @@ class SettingVariable(ContextVariable):
 
     def enter(self, tracer: Tracer) -> VariableTracker:
         output = tracer.output
-        changes = {name: each for name, each in getattr(self.value, "changes", {}).items() if hasattr(config, name)}
+        changes = {name: each for name, each in getattr(self.value, "changes", {}).items() if name in config.DEFAULTS}
         self.prior.append((output.errors_on_break, {name: getattr(config, name) for name in changes}))
         output.errors_on_break = getattr(self.value, "error_on_graph_break", output.errors_on_break)
         _set(changes)
@@ -263,7 +288,8 @@ class SettingVariable(ContextVariable):
         _set(changed)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
-        return super().recipe(reconstruction) if self.source is not None else Constant(self.value, self.cls.__name__)
+        value = super().recipe(reconstruction) if self.source is not None else Constant(self.value, self.cls.__name__)
+        return Call(Constant(Settings, "Settings"), (value,)) if hasattr(self.value, "changes") else value
 
 
 def _set(changes: dict[str, object]) -> None:
@@ -316,6 +342,10 @@ def from_object(value: object, source: Source | None) -> ContextVariable | None:
             return AutocastVariable((value.device, value.fast_dtype, value._enabled, value._cache_enabled), {}, source)
         case contextlib.nullcontext():
             return NullContextVariable(ConstantVariable(value.enter_result), source)
+    if isinstance(value, (marks.error_on_graph_break, marks.patch_dynamo_config)):
+        return SettingVariable(value, source)
+    if isinstance(value, Settings):
+        return SettingVariable(value.value, None if source is None else AttrSource(source, "value"))
     if type(value).__module__ == "torch._dynamo.decorators" and type(value).__name__ in SETTINGS:
         return SettingVariable(value, source)
     return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING
 
@@ -315,6 +316,7 @@ class MethodVariable(VariableTracker):
         return self.function.get_attribute(tracer, name)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        tracer.hand_over(self, self.function)
         return tracer.call(self.function, [self.owner, *arguments], keywords)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
@@ -507,8 +509,11 @@ class OperatorVariable(VariableTracker):
             owner = realise(tracer, arguments[0])
             if owner.python_type().__name__ in ("Tensor", "Parameter"):
                 return owner.call_method(tracer, self.value.__name__, arguments[1:], keywords)
-        if isinstance(self.value, FunctionType) and not _fit_a_node(tracer, (*arguments, *keywords.values())):
-            return FunctionVariable(self.value).call(tracer, arguments, keywords)  # Python of torch: traced through
+        function = self.value
+        of_torch = isinstance(function, FunctionType) and function.__module__.startswith("torch")
+        if of_torch and not _fit_a_node(tracer, (*arguments, *keywords.values())):
+            assert isinstance(function, FunctionType)
+            return FunctionVariable(function).call(tracer, arguments, keywords)  # Python of torch: traced through
         return tracer.apply(self.value, arguments, keywords)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
@@ -536,7 +541,8 @@ class SkippedVariable(VariableTracker):
         return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        raise self.reason
+        types_given = [realise(tracer, each).type_name() for each in (*arguments, *keywords.values())]
+        raise replace(self.reason, details={**self.reason.details, "types": types_given})
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return (

@@ -104,7 +104,9 @@ class NNModuleVariable(ObjectVariable):
         if self._has_hooks(tracer):
             implementation = tracer.wrap(torch.nn.Module._call_impl, None)
             return tracer.call(implementation, [self, *arguments], keywords)
-        return tracer.call(self.get_attribute(tracer, "forward"), arguments, keywords)
+        forward = self.get_attribute(tracer, "forward")
+        tracer.hand_over(self, forward)
+        return tracer.call(forward, arguments, keywords)
 
     def _guard_hooks(self, tracer: Tracer) -> None:
         """A module without hooks is called as its forward; a hook that comes later is seen, if the settings say so."""

@@ -274,7 +274,9 @@ class ObjectVariable(VariableTracker):
     # -- calls and operators -------------------------------------------------------------
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        return self._special(tracer, "__call__", arguments, keywords)
+        method = self._special_method(tracer, "__call__")
+        tracer.hand_over(self, method)
+        return tracer.call(method, arguments, keywords)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         found = class_lookup(self.cls, name)
@@ -299,11 +301,14 @@ class ObjectVariable(VariableTracker):
         self.no_method(name)
 
     def _special(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.call(self._special_method(tracer, name), arguments, keywords)
+
+    def _special_method(self, tracer: Tracer, name: str) -> VariableTracker:
         """A special method: looked up on the class, never on the instance."""
         found = class_lookup(self.cls, name)
         if found is MISSING or found is None:
             tracer.raise_exception(TypeError, f"'{self.cls.__name__}' object does not support {name}")
-        return tracer.call(self._class_value(tracer, name, found), arguments, keywords)
+        return self._class_value(tracer, name, found)
 
     def has_special(self, name: str) -> bool:
         """Whether the class (beyond ``object``) defines a special method."""

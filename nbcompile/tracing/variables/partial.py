@@ -49,6 +49,7 @@ class PartialVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         kept = {name: value for name, (_, value) in self.named(tracer).items()}
+        tracer.hand_over(self, self.function)
         return tracer.call(self.function, [*self.arguments.unpack(tracer), *arguments], {**kept, **keywords})
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:

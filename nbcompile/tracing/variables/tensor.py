@@ -20,6 +20,7 @@ import torch.fx
 
 from nbcompile import config
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.node_meta import STACK
 from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, SizeSource, Source
 from nbcompile.tracing import breaks
@@ -74,7 +75,9 @@ class TensorVariable(VariableTracker):
         return ("tensor", id(self.example))
 
     def truth(self, tracer: Tracer) -> bool:
-        raise breaks.unsupported(breaks.DATA_DEPENDENT_JUMP, f"attempted to jump with {self.describe()}")
+        raise breaks.unsupported(
+            breaks.DATA_DEPENDENT_JUMP, f"attempted to jump with {self.describe()}", computed=_computed(self.node)
+        )
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in CONSTANT_ATTRIBUTES:
@@ -186,6 +189,14 @@ class TensorVariable(VariableTracker):
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
         return FromSource(self.path) if self.path is not None else reconstruction.graph_output(self.node)
+
+
+def _computed(node: torch.fx.Node) -> str:
+    """Where and how a value was computed, for people."""
+    stack = node.meta.get(STACK)
+    where = f" in line {stack[-1].line}, `{stack[-1].code}`," if stack else ""
+    target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", node.target)
+    return f"{where} as {node.name} = {target}({', '.join(map(str, node.args))})"
 
 
 class TensorMethodVariable(VariableTracker):
@@ -377,16 +388,44 @@ def _requires_grad(
     raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
 
 
+class AddressVariable(VariableTracker):
+    """``x.data_ptr()``: read after the graph has run, so that it can be passed on, not used."""
+
+    def __init__(self, tensor: TensorVariable) -> None:
+        self.tensor = tensor
+
+    def python_type(self) -> type:
+        return int
+
+    def describe(self) -> str:
+        return f"DataPtrVariable({self.tensor.describe()})"
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Call(Attribute(reconstruction.recipe(self.tensor), "data_ptr"))
+
+
+@_method("__deepcopy__")
+def _deepcopy(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(breaks.DEEPCOPY, f"copy.deepcopy({tensor.describe()})")
+
+
+@_method("data_ptr")
+def _data_ptr(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    return AddressVariable(tensor)
+
+
 @_method(
     "register_hook",
     "register_post_accumulate_grad_hook",
     "retain_grad",
-    "data_ptr",
     "untyped_storage",
     "storage",
     "__array__",
     "__reduce_ex__",
-    "__deepcopy__",
     "share_memory_",
     "apply_",
     "map_",

@@ -1,0 +1,510 @@
+"""For each kind of graph break a function that has it, and one that does the same without.
+
+``nb0005`` breaks the graph with kind NB0005, ``nb0005_fixed`` does not. Both are
+run when the documentation is built (nbcompile/sphinx_ext/break_pages.py) and by
+tests/docs/test_graph_breaks.py. ``given(...)`` says what they are called with,
+``settings(...)`` what else the fix needs; a fix that is the text of an
+explanation stands in ``WITHOUT_FIX``.
+"""
+
+import array
+import contextlib
+import copy
+import io
+import logging
+import os
+import threading
+
+import numpy as np
+import torch
+import torch.utils._pytree as pytree
+
+import nbcompile
+
+x = torch.ones(3)
+buffer = io.BytesIO()
+lock = threading.Lock()
+logger = logging.getLogger("examples")
+logger.addHandler(logging.NullHandler())
+logger.propagate = False
+
+
+def given(*arguments, **changed_settings):
+    """What an example is called with, and under which settings."""
+
+    def mark(function):
+        function.arguments = arguments
+        function.settings = changed_settings
+        return function
+
+    return mark
+
+
+class Settings:
+    """An object of a class that torch knows nothing about."""
+
+    scale = 2.0
+
+
+@nbcompile.disable(reason="it talks to a server")
+def ask_server(x):
+    return x * 2
+
+
+@nbcompile.disable(recursive=False)
+def dispatch(x):
+    return x * 2
+
+
+@contextlib.contextmanager
+def measured():
+    yield
+
+
+def batches(x):
+    yield x + 1
+    nbcompile.graph_break()
+    yield x + 2
+
+
+opaque = nbcompile.nonstrict_trace(lambda settings, x: x * settings.scale)
+opaque_settings = nbcompile.nonstrict_trace(lambda x: Settings())
+in_graph = nbcompile.allow_in_graph(lambda settings, x: x * 2)
+
+
+class Registered(Settings):
+    """A class that torch knows to be a constant."""
+
+    def __eq__(self, other):
+        return type(self) is type(other)
+
+    def __hash__(self):
+        return 0
+
+
+pytree.register_constant(Registered)
+registered = Registered()
+settings_object = Settings()
+lstm = torch.nn.LSTM(3, 3)
+weights = torch.ones(3, requires_grad=True)
+
+
+def nb0001(x):
+    x = x + 1
+    nbcompile.graph_break()
+    return x * 2
+
+
+def nb0001_fixed(x):
+    x = x + 1
+    return x * 2
+
+
+def nb0002(x):
+    x = x + 1
+    torch.save(x, buffer)
+    return x * 2
+
+
+def nb0002_fixed(x):
+    x = x + 1
+    if not nbcompile.is_compiling():
+        torch.save(x, buffer)
+    return x * 2
+
+
+def nb0003(x):
+    return x + os.getpid() % 2
+
+
+process = os.getpid()
+
+
+def nb0003_fixed(x):
+    return x + process % 2
+
+
+def nb0004(x):
+    print("half way")
+    return x + 1
+
+
+@given(x, reorderable_logging_functions={print})
+def nb0004_fixed(x):
+    print("half way")
+    return x + 1
+
+
+def nb0005(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+def nb0005_fixed(x):
+    return torch.where(x.sum() > 0, x + 1, x - 1)
+
+
+def nb0006(x):
+    return x + x.sum().item()
+
+
+def nb0006_fixed(x):
+    return x + x.sum()
+
+
+@given(torch.arange(3))
+def nb0007(x):
+    return (x + 1).tolist()
+
+
+@given(torch.arange(3))
+def nb0007_fixed(x):
+    return x + 1
+
+
+def nb0008(x):
+    return x[x > 0]
+
+
+@given(x, capture_dynamic_output_shape_ops=True)
+def nb0008_fixed(x):
+    return x[x > 0]
+
+
+def nb0009(x):
+    return ask_server(x) + 1
+
+
+def nb0009_fixed(x):
+    return x * 2 + 1
+
+
+def nb0010(x):
+    return dispatch(x) + 1
+
+
+def nb0010_fixed(x):
+    return x * 2 + 1
+
+
+def nb0011(x):
+    try:
+        return torch.sin(x, x)
+    except TypeError:
+        return x
+
+
+def nb0011_fixed(x):
+    return torch.sin(x)
+
+
+def nb0012(x):
+    for _ in range(2):
+        x = x + 1
+        nbcompile.graph_break()
+    return x
+
+
+def nb0012_fixed(x):
+    for _ in range(2):
+        x = x + 1
+    nbcompile.graph_break()
+    return x
+
+
+def nb0013(x):
+    with measured():
+        x = x + 1
+        nbcompile.graph_break()
+        return x + 1
+
+
+def nb0013_fixed(x):
+    with measured():
+        x = x + 1
+    nbcompile.graph_break()
+    with measured():
+        return x + 1
+
+
+def nb0014(x):
+    with lock:
+        return x + 1
+
+
+def nb0014_fixed(x):
+    return x + 1
+
+
+def nb0015(x):
+    x = x + 1
+    if x.dim() != 2:
+        raise ValueError("two dimensions are needed")
+    return x
+
+
+def nb0015_fixed(x):
+    x = x + 1
+    try:
+        if x.dim() != 2:
+            raise ValueError("two dimensions are needed")
+    except ValueError:
+        x = x[None]
+    return x
+
+
+def _iterator():
+    return iter([1, 2])
+
+
+@given(_iterator, x)
+def nb0016(numbers, x):
+    return x + next(numbers)
+
+
+@given([1, 2], x)
+def nb0016_fixed(numbers, x):
+    return x + next(iter(numbers))
+
+
+def nb0017(x):
+    return x + len(array.array("i", [1]))
+
+
+def nb0017_fixed(x):
+    return x + len([1])
+
+
+@given(weights)
+def nb0019(x):
+    loss = (x * 2).sum()
+    loss.backward()
+    return loss
+
+
+@given(weights)
+def nb0019_fixed(x):
+    return (x * 2).sum()
+
+
+def nb0020(x):
+    x.requires_grad_()
+    return x * 2
+
+
+@given(weights)
+def nb0020_fixed(x):
+    return x * 2
+
+
+def nb0021(x):
+    logger.info("half way")
+    return x + 1
+
+
+@given(x, ignore_logging_functions={logging.Logger.info})
+def nb0021_fixed(x):
+    logger.info("half way")
+    return x + 1
+
+
+def nb0024(x):
+    nbcompile.skip_frame()
+    return x + 1
+
+
+def nb0024_fixed(x):
+    return x + 1
+
+
+def nb0025(x):
+    x = x + 1
+    nbcompile.step_unsupported()
+    return x * 2
+
+
+def nb0025_fixed(x):
+    x = x + 1
+    return x * 2
+
+
+@given(torch.ones(2, 1, 3))
+def nb0031(x):
+    return lstm(x)[0] + 1
+
+
+@given(torch.ones(2, 1, 3), allow_rnn=True)
+def nb0031_fixed(x):
+    return lstm(x)[0] + 1
+
+
+@given(torch.ones(3))
+def nb0036(x):
+    return (x * 2).tolist()
+
+
+@given(torch.ones(3))
+def nb0036_fixed(x):
+    return x * 2
+
+
+def _two(a, b):
+    return a + b
+
+
+def nb0044(x):
+    try:
+        return _two(x)
+    except TypeError:
+        return x
+
+
+def nb0044_fixed(x):
+    return _two(x, x)
+
+
+@given(weights)
+def nb0045(x):
+    return torch.autograd.grad((x * x).sum(), x)[0]
+
+
+@given(weights)
+def nb0045_fixed(x):
+    return (x * x).sum()
+
+
+def nb0047(x):
+    return x + torch.is_inference_mode_enabled()
+
+
+def nb0047_fixed(x):
+    return x + torch.is_grad_enabled()
+
+
+def nb0048(x):
+    return x + x.is_inference()
+
+
+def nb0048_fixed(x):
+    return x + x.requires_grad
+
+
+@given(x, reorderable_logging_functions={print})
+def nb0090(x):
+    x = x + 1
+    print(settings_object.__class__)
+    return x * 2
+
+
+@given(x, reorderable_logging_functions={print})
+def nb0090_fixed(x):
+    x = x + 1
+    print("of class Settings")
+    return x * 2
+
+
+def nb0091(x):
+    return opaque(settings_object, x)
+
+
+def nb0091_fixed(x):
+    return opaque(registered, x)
+
+
+def nb0092(x):
+    opaque_settings(x)
+    return x + 1
+
+
+def nb0092_fixed(x):
+    return opaque(registered, x)
+
+
+def nb0093(x):
+    def inner(x):
+        return x + 1
+
+    return nbcompile.nonstrict_trace(inner)(x)
+
+
+def nb0093_fixed(x):
+    return opaque(registered, x)
+
+
+def nb0094(x):
+    return in_graph(settings_object, x)
+
+
+def nb0094_fixed(x):
+    return in_graph(2.0, x)
+
+
+def nb0035(x):
+    return copy.deepcopy(x + 1)
+
+
+def nb0035_fixed(x):
+    return (x + 1).clone()
+
+
+@given(np.ones(3))
+def nb0061(a):
+    return (a + 1).ctypes
+
+
+@given(np.ones(3))
+def nb0061_fixed(a):
+    return (a + 1).shape
+
+
+@given(np.ones(3))
+def nb0062(a):
+    return (a + 1).tobytes()
+
+
+@given(np.ones(3))
+def nb0062_fixed(a):
+    return (a + 1).copy()
+
+
+@given(np.ones(3))
+def nb0063(a):
+    return (a + 1).astype(object)
+
+
+@given(np.ones(3))
+def nb0063_fixed(a):
+    return (a + 1).astype(np.float64)
+
+
+@given(np.array(["a", "b"]), x)
+def nb0064(names, x):
+    return x + len(names)
+
+
+@given(["a", "b"], x)
+def nb0064_fixed(names, x):
+    return x + len(names)
+
+
+@given(np.ones(3))
+def nb0066(a):
+    return np.add.reduce(a)
+
+
+@given(np.ones(3))
+def nb0066_fixed(a):
+    return np.sum(a)
+
+
+@given(x, capture_scalar_outputs=True)
+def nb0084(x):
+    if x.sum().item() > 0:
+        return x + 1
+    return x - 1
+
+
+@given(x, capture_scalar_outputs=True)
+def nb0084_fixed(x):
+    return torch.where(x.sum() > 0, x + 1, x - 1)

@@ -1,0 +1,77 @@
+"""How a compiled function runs while the process is in another stance than the default one.
+
+    force_eager              as if it had never been compiled
+    eager_on_recompile       what is compiled is used; nothing new is compiled
+    fail_on_recompile        something new to compile is an error
+    eager_then_compile       the first call of each function runs eagerly
+    aot_eager_then_compile   the first call goes through the backend "aot_eager"
+
+Each is another answer to the frame hook's question what to do with a call that
+no entry accepts.
+
+In torch: _callback_from_stance in torch/_dynamo/eval_frame.py. Read next:
+nbcompile/api.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import CodeType
+
+from nbcompile import annotations as marks, driver, errors
+from nbcompile.by_identity import ByIdentity
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.source import LocalSource
+from nbcompile.dispatch import cache
+from nbcompile.dispatch.hook import BackendKey, FrameCallback, Outcome, SkipFrame, backend_key
+from nbcompile.options import Options
+
+_seen: ByIdentity[CodeType, bool] = ByIdentity()
+"""The functions that ran once under a stance ``..._then_compile``; ``reset()`` does not forget them, as in torch."""
+
+
+def callback(options: Options, stance: marks.Stance, code: CodeType | None) -> FrameCallback:
+    """The hook for a call of a compiled function under a stance.
+
+    Raises:
+        errors.NbcompileError: a name that is no stance (torch's own function takes any).
+    """
+    name, backend = stance
+    if name == "default":
+        forced = options if backend is None else replace(options, backend=backend)
+        return compiling(forced)
+    key = backend_key(options.backend)
+    match name:
+        case "eager_on_recompile":
+            return FrameCallback(lambda _: SkipFrame("the stance is eager_on_recompile"), key)
+        case "fail_on_recompile":
+            return FrameCallback(lambda frame: _refuse(frame, key), key)
+        case "eager_then_compile":
+            return FrameCallback(lambda frame: _eager_first(frame, options, key), key)
+        case "aot_eager_then_compile":
+            first = code is None or not _seen.get(code, False)
+            if code is not None:
+                _seen[code] = True
+            return compiling(replace(options, backend="aot_eager", mode=None) if first else options)
+    raise errors.InvalidStance(name, marks.STANCES)
+
+
+def compiling(options: Options) -> FrameCallback:
+    """The hook by default: what is new is compiled."""
+    key = backend_key(options.backend)
+    return FrameCallback(
+        lambda frame: driver.compile_frame(frame, options, key), key, isolated=options.isolate_recompiles
+    )
+
+
+def _refuse(frame: Frame, key: BackendKey) -> Outcome:
+    raise errors.FailOnRecompile(frame.code, cache.failures(frame.code, frame.scope(), key))
+
+
+def _eager_first(frame: Frame, options: Options, key: BackendKey) -> Outcome:
+    if _seen.get(frame.code, False):
+        return driver.compile_frame(frame, options, key)
+    _seen[frame.code] = True
+    # The second call is compared with this one: what differs becomes symbolic at once.
+    cache.note(frame, (), [LocalSource(name) for name in frame.locals if name not in frame.code.co_freevars])
+    return SkipFrame("the first call under the stance eager_then_compile")

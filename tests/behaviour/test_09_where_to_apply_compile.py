@@ -1,0 +1,156 @@
+"""Sections 3, 8 and 9: where to apply compile (GB, FF, WA)."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import nbcompile
+from tests.behaviour.support import CountingBackend, differs, same, watch
+
+x = torch.ones(2, 3)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.layer(x).relu()
+
+
+def test_GB_2_and_3_count_and_place():
+    """A break is reported with count and place."""
+
+    def g(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x + 1
+
+    told = nbcompile.explain(g, backend="eager")(x)
+    assert told.graph_count == 2
+    assert told.graph_break_count == 1
+    ((cause, met),) = told.breaks
+    assert met == 1
+    assert (cause.stack[-1].function, cause.stack[-1].line) == ("g", g.__code__.co_firstlineno + 2)
+    assert told.operators == (("operator.add",), ("operator.add",)) or len(told.operators) == 2
+    assert told.guards
+    assert told.seconds["tracing"] > 0
+
+
+def test_WA_3_in_place():
+    """In place: None is returned; class and state_dict keys stay; `_compiled_call_impl` is set."""
+    model, backend = Model(), CountingBackend()
+    keys = list(model.state_dict())
+    assert nbcompile.compile_module_(model, backend=backend) is None
+    assert type(model) is Model
+    assert list(model.state_dict()) == keys
+    assert model._compiled_call_impl is not None
+    same(model(x), Model.forward(model, x))
+    assert len(backend) == 1
+    with pytest.raises(TypeError, match="nn.Module"):
+        nbcompile.compile_module_(lambda x: x)
+
+
+def test_WA_4_wrapper():
+    """A wrapper that is a module, with `_orig_mod` and the prefix `_orig_mod.` in its state_dict."""
+    model = Model()
+    compiled = nbcompile.compile(model, backend="eager")
+    assert isinstance(compiled, torch.nn.Module)
+    assert compiled._orig_mod is model
+    assert list(compiled.state_dict()) == ["_orig_mod.layer.weight", "_orig_mod.layer.bias"]
+    assert compiled.layer is model.layer
+    same(compiled(x), model(x))
+
+
+def test_WA_4_copies_and_pickles():
+    """Copies of the wrapper, and of a model compiled in place, are of their own; the model itself can be pickled."""
+    model = Model()
+    compiled = nbcompile.compile(model, backend="eager")
+    compiled(x)
+    other = copy.deepcopy(compiled)
+    with torch.no_grad():
+        other._orig_mod.layer.weight.zero_()
+    same(other(x), other._orig_mod(x))
+    same(compiled(x), model(x))
+    assert not torch.equal(other(x), compiled(x))
+    same(pickle.loads(pickle.dumps(model))(x), model(x))
+    again = pickle.loads(pickle.dumps(compiled))
+    same(again(x), model(x))
+    nbcompile.compile_module_(model, backend="eager")
+    model(x)
+    same(copy.deepcopy(model)(x), model(x))
+    same(pickle.loads(pickle.dumps(model))(x), model(x))
+
+
+def test_WA_5_second_instance():
+    """Children are traced into; a second module of equal shapes does not compile again."""
+    f = watch(lambda model, x: model(x))
+    first, second = Model(), Model()
+    same(f(first, x), first(x))
+    same(f(second, x), second(x))
+    assert len(f.graphs) == 1
+
+
+def test_WA_7_train_step():
+    """A whole training step breaks at backward and in the optimizer, and trains."""
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    f = watch(step)
+    before = model.layer.weight.detach().clone()
+    losses = [f(x).item() for _ in range(3)]
+    assert ("Unsupported Tensor.backward() call", "GB0123") in zip(f.titles, f.gb_ids, strict=True)
+    assert not torch.equal(before, model.layer.weight)
+    assert losses[-1] < losses[0]
+
+
+@differs("the hook is traced into the module's own graph where torch compiles it as a frame of its own: wrap_top_frame")
+def test_WA_8_hooks():
+    """A forward hook of a compiled module runs, and sees what eager shows it."""
+    model = Model()
+    seen = []
+    model.register_forward_hook(lambda module, given, result: seen.append(tuple(result.shape)) or result * 2)
+    expected = model(x)
+    compiled = nbcompile.compile(model, backend="eager")
+    same(compiled(x), expected)
+    nbcompile.compile_module_(model, backend="eager")
+    same(model(x), expected)
+    assert seen == [(2, 3)] * 3
+
+
+def test_WA_9_replaced_submodule():
+    """A submodule of equal shapes: no recompilation; of other shapes: one, whose reason names the parameter."""
+    model = Model()
+    f = watch(model)
+    f(x)
+    model.layer = torch.nn.Linear(3, 3)
+    same(f(x), model(x))
+    assert len(f.graphs) == 1
+    model.layer = torch.nn.Linear(3, 4)
+    same(f(x), model(x))
+    assert len(f.graphs) == 2
+    assert "layer" in f.record.frames[-1].failed_guards[0].reason
+
+
+def test_WA_10_eval():
+    """train() and eval() reach the module; without a look at `training` there is no recompilation."""
+    model = Model()
+    f = watch(model)
+    f(x)
+    f.function.eval()
+    assert not model.training and not model.layer.training
+    f(x)
+    f.function.train()
+    assert model.training
+    f(x)
+    assert len(f.graphs) == 1

@@ -1,0 +1,91 @@
+"""The registry of graph breaks, its examples, and the pages made of both."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+from nbcompile.sphinx_ext import break_pages
+from nbcompile.tracing import breaks
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = break_pages.load_examples(ROOT / "docs" / break_pages.FOLDER / "examples.py")
+WITHOUT_EXAMPLE = {
+    "NB0018": "a method of a built-in class that is not traced: which ones, changes",
+    "NB0022": "an operator that is not traced: which ones, changes",
+    "NB0023": "an instruction that is not traced: which ones, changes",
+    "NB0026": "tensor subclasses: which ones, changes",
+    "NB0027": "a value that cannot be made again: which ones, changes",
+    "NB0028": "an attribute of a built-in class: which ones, changes",
+    "NB0029": "a change of a built-in object: which ones, changes",
+    "NB0030": "needs a size of the data and a question about it",
+    "NB0033": "how deep is too deep depends on Python's own limit",
+    "NB0034": "a generator that is left waiting in a try block",
+    "NB0046": "a method of a built-in base class: which ones, changes",
+    **dict.fromkeys(
+        ("NB0050", "NB0051", "NB0052", "NB0053", "NB0054"),
+        "inside of a higher-order operator: tests/tracing has the examples",
+    ),
+    "NB0055": "a torch.autograd.Function that is not traced: which ones, changes",
+    "NB0060": "a function of NumPy without a twin: which ones, changes",
+    "NB0065": "an operator of torch that is given an array: eager mode mostly refuses it",
+    "NB0049": "a graph of autograd in the middle of a function",
+}
+
+
+def kinds_in_code() -> dict[str, set[str]]:
+    """Names of rows that the compiler's modules use, and what they raise as a kind without one."""
+    used: dict[str, set[str]] = {}
+    for path in (ROOT / "nbcompile").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "breaks":
+                used.setdefault(node.attr, set()).add(path.name)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("breaks.unsupported", "breaks.Unsupported"):
+                kind = ast.unparse(node.args[0])
+                assert kind.startswith("breaks.") or kind in ("kind", "made"), f"{path.name}: {kind} is no row"
+    return used
+
+
+def test_every_row_is_emitted():
+    """What the compiler raises is a row of the registry, and each row is raised somewhere."""
+    rows = {name for name, value in vars(breaks).items() if isinstance(value, breaks.BreakKind)}
+    used = {name for name in kinds_in_code() if name.isupper()}
+    assert used - rows - {"KINDS", "FUNDAMENTAL", "SUPPORTABLE", "USER_ERROR", "EARLIER_BREAK"} == set()
+    assert rows - used == set()
+
+
+def test_an_unregistered_kind_is_refused():
+    """A kind that is no row of the registry cannot be raised."""
+    stranger = breaks.BreakKind("NB9999", "Nothing", "nothing")
+    with pytest.raises(AssertionError, match="NB9999"):
+        breaks.unsupported(stranger)
+
+
+def test_every_kind_has_an_example():
+    """Each kind has an example that is run, or a reason why it has none."""
+    without = {name for name in breaks.KINDS if not hasattr(EXAMPLES, name.lower())}
+    assert without == set(WITHOUT_EXAMPLE) & without, sorted(without - set(WITHOUT_EXAMPLE))
+    fixes = {
+        name
+        for name in breaks.KINDS
+        if hasattr(EXAMPLES, name.lower()) and not hasattr(EXAMPLES, f"{name.lower()}_fixed")
+    }
+    assert fixes == set()
+
+
+@pytest.mark.parametrize("name", sorted(set(breaks.KINDS) - set(WITHOUT_EXAMPLE)))
+def test_examples_break_and_fixes_do_not(name):
+    """The example meets its kind, the fix does not; the page tells both."""
+    text = break_pages.page(breaks.KINDS[name], EXAMPLES)
+    assert text.startswith(f"# {name}: ")
+    assert "## Example" in text
+    assert "## Without the break" in text
+
+
+def test_titles_are_unique_per_id():
+    """No two rows have one id, and each explanation is filled by what the compiler gives."""
+    assert len({each.id for each in breaks.KINDS.values()}) == len(breaks.KINDS)
+    assert inspect.getdoc(breaks.BreakKind)
