@@ -306,6 +306,7 @@ def test_it_nests_inside_and_around_the_real_compiler():
     assert compiler.met.count("plus_one") == 1
 
 
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="before torch 2.13 it reads our entries as if they were its own")
 def test_the_real_compiler_recompiles_beside_our_entries():
     """On a function that we compiled, torch.compile compiles and recompiles as if we were not there."""
     callback = hook.FrameCallback(Compiler(), "eager")

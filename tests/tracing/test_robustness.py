@@ -35,6 +35,8 @@ def scenario(function: Scenario) -> Scenario:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_odd_programs(name: str) -> None:
     """Compiled, each of them does what it does in eager."""
+    if name == "integer_shifts_and_bits" and torch.__version__ < "2.13":
+        pytest.skip("older ShapeEnvs fail at shifts of symbolic numbers; the function then runs uncompiled")
     found = disagreement(SCENARIOS[name])
     assert not found, found
 
