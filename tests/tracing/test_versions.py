@@ -86,6 +86,46 @@ def comprehension_shares_what_its_functions_share(compiled: Compiler) -> Iterato
 
 
 @scenario
+def comprehension_shares_a_name_that_is_free_outside(compiled: Compiler) -> Iterator[object]:
+    i = 100
+
+    def f(x, items):
+        before = i
+        made = [lambda: i for i in items]
+        plain = [i for i in items]
+        return x + i, before, [each() for each in made], plain, (lambda: i)()
+
+    def g(x, items):
+        nonlocal i
+        x = x + 1
+        made = [(graph_break(), lambda: i)[1] for i in items]
+        i = i + 1
+        return x + i, [each() for each in made], (lambda: i)()
+
+    yield compiled(f)(x, [1, 2])
+    i = 100
+    yield compiled(g)(x, [1, 2])
+    yield i
+    i = 100
+
+
+@scenario
+def comprehension_in_a_resume_function(compiled: Compiler) -> Iterator[object]:
+    def f(x, i):
+        x = x + 1
+        graph_break()
+        made = [i * k for k in range(2)]
+        y = [i for i in range(3)]
+        graph_break()
+        more = [lambda: (i, k) for k in range(2)]
+        shared = [(graph_break(), x * k)[1] for k in range(2)]
+        graph_break()
+        return x + i, made, y, [each() for each in more], shared
+
+    yield compiled(f)(x, 5)
+
+
+@scenario
 def comprehension_raises(compiled: Compiler) -> Iterator[object]:
     def f(x, values):
         i = 5

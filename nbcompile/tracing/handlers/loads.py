@@ -52,11 +52,8 @@ def save_and_clear(frame: Translator, name: str) -> None:
 
 @instruction("STORE_FAST")
 def _store_fast(frame: Translator, each: Instruction) -> None:
-    restore(frame, str(each.argval), frame.pop_raw())
-
-
-def restore(frame: Translator, name: str, value: VariableTracker) -> None:
-    """Fill a slot; after an inlined comprehension it may get a cell back, or become unbound again."""
+    """After an inlined comprehension a slot may get a cell back, or become unbound again."""
+    name, value = str(each.argval), frame.pop_raw()
     if isinstance(value, NullVariable):
         frame.locals.pop(name, None)
     elif isinstance(value, CellVariable) and name in frame.code.co_cellvars:
@@ -78,6 +75,9 @@ def _delete_fast(frame: Translator, each: Instruction) -> None:
 @instruction("MAKE_CELL")
 def _make_cell(frame: Translator, each: Instruction) -> None:
     name = str(each.argval)
+    if name in frame.code.co_freevars:
+        # 3.12 and 3.13 forget the outer function's cell where a comprehension has one of the same name.
+        raise breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, f"MAKE_CELL {name}", name="MAKE_CELL (of a free name)")
     frame.cells[name] = CellVariable(frame.locals.pop(name, None), name)
 
 
