@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from nbcompile.sphinx_ext.behaviours import Behaviours
 from nbcompile.sphinx_ext.break_pages import write_pages
 from nbcompile.sphinx_ext.lexer import CompileCellLexer
 from nbcompile.sphinx_ext.module_map import ModuleMap
@@ -28,6 +29,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     for name in ("ipython", "ipython3"):  # what kernels say their language is called
         app.add_lexer(name, CompileCellLexer)
     app.add_directive("module-map", ModuleMap)
+    app.add_directive("behaviours", Behaviours)
     app.connect("builder-inited", _add_assets)
     app.connect("builder-inited", write_pages)
     app.add_css_file("nbcompile-docs.css")

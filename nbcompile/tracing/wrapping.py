@@ -14,6 +14,7 @@ nbcompile/tracing/rules.py
 
 from __future__ import annotations
 
+import builtins
 import collections
 import enum
 import functools
@@ -342,7 +343,8 @@ def _callable(tracer: Tracer, value: Callable[..., object], source: Source | Non
         f"module: {module}, qualname: {name}, skip reason: cannot determine source file for {module} "
         "(likely a C extension or builtin)"
     )
-    kind = breaks.BUILTIN_OPERATOR if module == "builtins" else breaks.BUILTIN_FUNCTION
+    of_python = module == "builtins" or getattr(builtins, name, None) is value
+    kind = breaks.BUILTIN_OPERATOR if of_python else breaks.BUILTIN_FUNCTION
     _guard_function(tracer, value, source)
     return SkippedVariable(
         value,
