@@ -102,7 +102,8 @@ def _tree_lines(
     chain = facts.is_chain(frame)
     for resume in reversed(frame.resume_functions) if chain else frame.resume_functions:
         if chain:
-            yield f"{indent}    goes on in {resume.name} (line {resume.line}), which is given"
+            given = ", which is given" if resume.carried else ""
+            yield f"{indent}    goes on in {resume.name} (line {resume.line}){given}"
         for value in resume.carried:
             yield f"{indent}    {'  ' if chain else 'carries '}{value.name} = {value.recipe} ({value.kind})"
     for child in node.children:
