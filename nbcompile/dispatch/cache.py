@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import CodeType
+from typing import Any
 from weakref import ReferenceType, ref
 
 import torch
@@ -27,6 +28,7 @@ from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import ConstantSource, LocalSource, Scope, Source, expression, resolve, root
+from nbcompile.dispatch import profile
 from nbcompile.record.model import FailedGuard
 from nbcompile.torch_internals import cache_entries
 
@@ -263,6 +265,24 @@ class _Values:
             return _Values(value, _VARIES, _VARIES)  # type: ignore[arg-type]
         return None
 
+    def plain(self) -> list[Any]:
+        """The same as JSON has it, ``"?"`` for what varies."""
+
+        def told(atoms: _Atoms) -> Any:
+            return "?" if isinstance(atoms, _Varies) else ["?" if isinstance(each, _Varies) else each for each in atoms]
+
+        return ["?" if isinstance(self.scalar, _Varies) else self.scalar, told(self.sizes), told(self.strides)]
+
+    @staticmethod
+    def from_plain(told: list[Any]) -> _Values:
+        """Back again."""
+
+        def atoms(each: Any) -> _Atoms:
+            return _VARIES if each == "?" else tuple(_VARIES if one == "?" else one for one in each)
+
+        scalar, sizes, strides = told
+        return _Values(_VARIES if scalar == "?" else scalar, atoms(sizes), atoms(strides))
+
     def join(self, other: _Values) -> _Values:
         return _Values(
             _join(self.scalar, other.scalar),
@@ -291,7 +311,7 @@ def observed(frame: Frame) -> Observed:
     if not config.automatic_dynamic_shapes:
         return Observed()
     dims, strides, scalars = {}, {}, set()
-    for source, values in _joined(frame, _memory.get(_code_name(frame), {})):
+    for source, values in _joined(frame, _known(frame)):
         name = expression(source)
         rank = _rank_of(source, frame)
         if rank is None:
@@ -312,9 +332,19 @@ def note(frame: Frame, guards: Iterable[Guard], inputs: Iterable[Source] = ()) -
         values = _values(source, scope)
         if values is not None and not isinstance(root(source), ConstantSource):
             looked_at[source] = values
-    known = _memory.setdefault(_code_name(frame), {})
+    known = _known(frame)
     for source, values in looked_at.items():
         known[source] = known[source].join(values) if source in known else values
+    profile.keep(frame.code, ((source, values.plain()) for source, values in known.items()))
+
+
+def _known(frame: Frame) -> dict[Source, _Values]:
+    """What was seen of a function so far, in this process and, for a job that has an id, in earlier ones."""
+    name = _code_name(frame)
+    if name not in _memory:
+        recalled = profile.recall(frame.code)
+        _memory[name] = {source: _Values.from_plain(values) for source, values in recalled.items()}
+    return _memory[name]
 
 
 def _sized_sources(guards: Iterable[Guard]) -> Iterator[Source]:

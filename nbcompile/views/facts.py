@@ -259,6 +259,30 @@ def refusal(record: Record, failed: FailedGuard) -> Refusal:
     )
 
 
+def remedies(failed: FailedGuard) -> list[str]:
+    """Why there is such a guard, and what would have prevented the recompilation, as far as either is known."""
+    told = [f"why: {failed.note}"] if failed.note else []
+    if failed.advice is not None:
+        tried = " (tried: it helps)" if failed.advice.verified else ""
+        told.append(f"advice: {failed.advice.text}{tried}")
+    return told
+
+
+def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
+    """Each symbol of a frame: its name, where it is read from, its value and range, what was assumed and where."""
+    rows = []
+    for each in frame.symbols:
+        asked = [f"{found.condition}{_at(found.stack)}" for found in each.refinements]
+        known = f"{each.hint} in {each.range}" if each.hint else f"known to the run, in {each.range}"
+        where = ", ".join(map(readable, each.sources)) or each.origin
+        rows.append((each.name, where, known, "; ".join(asked)))
+    return rows
+
+
+def _at(stack: tuple[StackLine, ...]) -> str:
+    return f" ({place(stack[-1].file, stack[-1].line)})" if stack else ""
+
+
 # --- stacks and breaks -------------------------------------------------------------------------
 
 

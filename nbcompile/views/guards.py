@@ -24,7 +24,11 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     rows = [_row(source, each, each.id in firsts, found) for source, each in shown]
     head = ("value", "what must hold", "as it is checked", "line")
     about = f"{len(frame.guards)}, all checked before each call"
-    return section("guards", "Guards", table("Guards by the value they are about", head, rows), more, about=about)
+    tables = [table("Guards by the value they are about", head, rows)]
+    if symbols := facts.symbol_rows(frame):
+        cards = [row(tag("th", code(name)), *cells) for name, *cells in symbols]
+        tables.append(table("Sizes and numbers that vary", ("symbol", "read from", "value", "assumed"), cards))
+    return section("guards", "Guards", tables, more, about=about)
 
 
 def _row(source: str, guard: Guard, first: bool, found: links.FrameLinks) -> Markup:
@@ -58,7 +62,8 @@ def _recompile(record: Record, frame: CompiledFrame) -> Markup:
         at = stack(no.stack[-1:]) if no.stack else None
         expected = code(no.expected) if no.expected else None
         actual = tag("td", code(no.actual) if no.actual else None, class_="n-now")
-        what = join((no.what, condition))
+        remedies = (tag("div", told, class_="n-quiet") for told in facts.remedies(failed))
+        what = join((no.what, condition, *remedies))
         rows.append(row(tag("th", code(no.entry)), what, expected, actual, no.dimension, at))
     why = " was compiled because the older entries refused the call"
     title = (code(frame.id), " ", tag("b", frame.function), why)

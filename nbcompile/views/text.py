@@ -151,6 +151,8 @@ def _recompilations(record: Record) -> Iterator[str]:
             if no.condition:
                 yield f"      guard: {no.condition}"
             yield from (f"      {line}" for line in _stack(no.stack))
+            for told in facts.remedies(failed):
+                yield from _wrapped(told, "      ", "        ")
 
 
 # --- about one frame ---------------------------------------------------------------------------
@@ -197,6 +199,9 @@ def _guards(_: Record, frame: CompiledFrame) -> Iterator[str]:
             yield from _wrapped(f"{guard.kind}: {guard.words or guard.condition}{at}", "  ", "    ")
             if guard.words:
                 yield f"    {guard.condition}"
+    for name, where, known, asked in facts.symbol_rows(frame):
+        yield from _wrapped(f"symbol {name} = {where}: {known}", "", "    ")
+        yield from _wrapped(f"assumed: {asked}", "  ", "    ") if asked else ()
 
 
 def _residual(_: Record, frame: CompiledFrame) -> Iterator[str]:

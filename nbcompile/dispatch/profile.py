@@ -1,0 +1,111 @@
+"""What differed between calls, kept for the next process: its first compilation is dynamic already.
+
+    TORCH_COMPILE_JOB_ID=a python train.py      2 graphs, and a file  code_state_a.json
+    TORCH_COMPILE_JOB_ID=a python train.py      1 graph
+
+The file is text: for each function the addresses whose sizes or numbers were seen to
+differ. It may be copied to another machine. Without a job id nothing is kept.
+
+In torch: torch/_dynamo/pgo.py. Read next: nbcompile/dispatch/cache.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from nbcompile import config
+from nbcompile.capture import source as addresses
+from nbcompile.capture.source import Source
+
+_PLAIN = (
+    addresses.LocalSource, addresses.GlobalSource, addresses.AttrSource, addresses.ItemSource, addresses.CellSource,
+    addresses.SizeSource,
+)  # fmt: skip
+_BY_NAME: Mapping[str, type[Any]] = {each.__name__: each for each in _PLAIN}
+State = dict[str, dict[str, list[Any]]]
+"""Of each function (file, line, name), of each address (as a tree in JSON), what all its values have in common."""
+
+
+def file() -> Path | None:
+    """Where the state of this job is kept; None where nothing is."""
+    job, folder = os.environ.get("TORCH_COMPILE_JOB_ID"), os.environ.get("NBCOMPILE_CACHE_DIR")
+    if not job or not config.automatic_dynamic_local_pgo:
+        return None
+    home = Path(folder).expanduser() if folder else Path.home() / ".cache" / "nbcompile"
+    return home / "dynamo" / f"code_state_{job}.json"
+
+
+def name_of(code: CodeType) -> str:
+    """A function, as the next process finds it again: its place and what it is made of."""
+    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_name}:{code.co_code.hex()[:32]}"
+
+
+def recall(code: CodeType) -> dict[Source, list[Any]]:
+    """What earlier processes saw of a function."""
+    return {source: seen for text, seen in _read().get(name_of(code), {}).items() if (source := _source(text))}
+
+
+def keep(code: CodeType, seen: Iterable[tuple[Source, list[Any]]]) -> None:
+    """Write what this process saw, beside what is there."""
+    path = file()
+    if path is None:
+        return
+    told = {text: values for source, values in seen if (text := _text(source))}
+    state = _read()
+    if state.get(name_of(code)) == told:
+        return
+    draft = path.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):  # a full disk, a folder that is read-only: the next process learns anew
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps({**state, name_of(code): told}, indent=1))
+        draft.replace(path)
+
+
+def _read() -> State:
+    path = file()
+    if path is None:
+        return {}
+    try:
+        found: State = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _text(source: Source) -> str:
+    """An address as JSON; "" where it means nothing to another process."""
+    tree = _tree(source)
+    return "" if tree is None else json.dumps([addresses.expression(source), tree])
+
+
+def _tree(source: Source) -> list[Any] | None:
+    if not isinstance(source, _PLAIN):
+        return None
+    parts: list[Any] = [type(source).__name__]
+    for each in dataclasses.fields(source):
+        value = getattr(source, each.name)
+        part = _tree(value) if each.name == "base" else value
+        if part is None or not isinstance(part, list | str | int):
+            return None
+        parts.append(part)
+    return parts
+
+
+def _source(text: str) -> Source | None:
+    try:
+        return _made(json.loads(text)[1])
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _made(tree: list[Any]) -> Source:
+    name, *parts = tree
+    made: Source = _BY_NAME[name](*(_made(each) if isinstance(each, list) else each for each in parts))
+    return made

@@ -1,0 +1,163 @@
+"""Conditions of guards as trees that any program can evaluate: in Python here, in a page by views/static/trees.js.
+
+    2 <= L['x'].size()[0]      {"op": "<=", "of": [{"int": "2"}, {"read": "L['x'].size()[0]"}]}
+
+Numbers follow Python in both: ints have no bounds (they travel as text), ``//`` and
+``%`` round down, ``1`` and ``1.0`` are equal, nan equals nothing. What is read from the
+call (``L['x'].size()[0]``) is looked up in an environment by its text.
+
+In torch: ShapeEnv.produce_guards writes Python and C++ texts. Read next:
+nbcompile/record/model.py
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Tree = Mapping[str, Any]
+Value = int | float | bool | str | None
+
+
+def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Arithmetic alone: ``"a" % x`` and ``[] * 3`` are no business of a guard's."""
+
+    def checked(*values: Value) -> Any:
+        if not all(isinstance(each, int | float) for each in values):
+            raise TypeError(f"numbers are wanted, not {values!r}")
+        return function(*values)
+
+    return checked
+
+
+def _is_the_same(left: Value, right: Value) -> bool:
+    """``is``, which guards ask of None, True and False only."""
+    return type(left) is type(right) and left == right
+
+
+_ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "/": operator.truediv, "**": operator.pow, "neg": operator.neg, "abs": abs, "isnan": math.isnan,
+}  # fmt: skip
+OPERATORS: Mapping[str, Callable[..., Any]] = {
+    **{name: _of_numbers(function) for name, function in _ARITHMETIC.items()},
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "is": _is_the_same, "is not": lambda left, right: not _is_the_same(left, right),
+    "min": min, "max": max, "not": operator.not_,
+}  # fmt: skip
+"""What a tree may do; ``and`` and ``or`` stop early and are written out in :func:`evaluate`."""
+
+_BINARY: Mapping[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/", ast.Pow: "**",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Is: "is", ast.IsNot: "is not",
+}  # fmt: skip
+_CALLS = {"min": "min", "max": "max", "Min": "min", "Max": "max", "abs": "abs", "math.isnan": "isnan"}
+_DIVISIONS = {"FloorDiv": "//", "Mod": "%", "PythonMod": "%", "CleanDiv": "//"}
+
+
+def parse(condition: str) -> Tree | None:
+    """A condition as a tree; None where it says something that trees do not (``check_tensor(...)``)."""
+    try:
+        return _tree(ast.parse(condition, mode="eval").body)
+    except (SyntaxError, _Untold):
+        return None
+
+
+class _Untold(Exception):
+    """No tree says this."""
+
+
+def _tree(node: ast.expr) -> Tree:
+    match node:
+        case ast.Constant(value):
+            return _constant(value)
+        case ast.BoolOp(op, values):
+            return _join("and" if isinstance(op, ast.And) else "or", [_tree(each) for each in values])
+        case ast.UnaryOp(ast.Not(), operand):
+            return {"op": "not", "of": [_tree(operand)]}
+        case ast.UnaryOp(ast.USub(), operand):
+            return {"op": "neg", "of": [_tree(operand)]}
+        case ast.BinOp(left, op, right):
+            return {"op": _name(op), "of": [_tree(left), _tree(right)]}
+        case ast.Compare(left, ops, rights):
+            return _chain(left, ops, rights)
+        case ast.Call(function, arguments, []) if (name := ast.unparse(function)) in _CALLS | _DIVISIONS:
+            return {"op": (_CALLS | _DIVISIONS)[name], "of": [_tree(each) for each in arguments]}
+        case ast.Call(ast.Name("len"), [_], []):
+            return {"read": ast.unparse(node)}
+        case ast.Subscript() | ast.Attribute() if _is_address(node):
+            return {"read": ast.unparse(node)}
+    raise _Untold
+
+
+def _constant(value: object) -> Tree:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return {"value": value}
+    if isinstance(value, int):
+        return {"int": str(value)}
+    if isinstance(value, float):
+        return {"float": repr(value)}
+    raise _Untold
+
+
+def _join(name: str, of: Sequence[Tree]) -> Tree:
+    return {"op": name, "of": list(of)}
+
+
+def _chain(left: ast.expr, ops: list[ast.cmpop], rights: list[ast.expr]) -> Tree:
+    parts = [
+        {"op": _name(op), "of": [_tree(first), _tree(second)]}
+        for first, op, second in zip([left, *rights], ops, rights, strict=False)
+    ]
+    return parts[0] if len(parts) == 1 else _join("and", parts)
+
+
+def _name(op: ast.operator | ast.cmpop) -> str:
+    if type(op) not in _BINARY:
+        raise _Untold
+    return _BINARY[type(op)]
+
+
+def _is_address(node: ast.expr) -> bool:
+    """Whether an expression only follows attributes, constant items and ``size()`` from ``L`` or ``G``."""
+    match node:
+        case ast.Name(name):
+            return name in ("L", "G")
+        case ast.Attribute(value, _) | ast.Subscript(value, ast.Constant()):
+            return _is_address(value)
+        case ast.Call(ast.Attribute(value, "size" | "stride" | "storage_offset"), [], []):
+            return _is_address(value)
+    return False
+
+
+def evaluate(tree: Tree, environment: Mapping[str, Value]) -> Value:
+    """What a tree says of the values in an environment.
+
+    Raises:
+        KeyError: the environment lacks what is read.
+        ArithmeticError: as Python (division by zero, overflow).
+    """
+    if "int" in tree:
+        return int(tree["int"])
+    if "float" in tree:
+        return float(tree["float"])
+    if "read" in tree:
+        return environment[tree["read"]]
+    if "value" in tree:
+        return tree["value"]
+    if tree["op"] in ("and", "or"):
+        return _first(tree["of"], environment, stop=tree["op"] == "or")
+    return OPERATORS[tree["op"]](*(evaluate(each, environment) for each in tree["of"]))
+
+
+def _first(trees: Sequence[Tree], environment: Mapping[str, Value], stop: bool) -> Value:
+    value: Value = None
+    for each in trees:
+        value = evaluate(each, environment)
+        if bool(value) is stop:
+            return value
+    return value
