@@ -117,8 +117,8 @@ def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: 
         )
         return FailedGuard(holder.compile_id, reason)
     if failed is not None and config.recompiles_verbose:
-        others = tuple(each for each in holder.compiled.check.failures(scope, holder.compile_id))
-        return replace(failed, others=tuple(each for each in others if each.guard != failed.guard))
+        every = holder.compiled.check.failures(scope, holder.compile_id)
+        return replace(failed, others=tuple(each.reason for each in every if each.guard != failed.guard))
     return failed
 
 

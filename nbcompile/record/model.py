@@ -288,8 +288,8 @@ class FailedGuard:
     note: str = ""
     """Why there is such a guard, where no line of the user's needed it (sizes 0 and 1, sizes that were equal)."""
     advice: Advice | None = None
-    others: tuple[FailedGuard, ...] = ()
-    """The other guards of the entry that fail, too (``config.recompiles_verbose``)."""
+    others: tuple[str, ...] = ()
+    """The reasons of the other guards of the entry that fail, too (``config.recompiles_verbose``)."""
 
 
 @dataclass(frozen=True, slots=True)
