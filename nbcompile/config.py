@@ -208,7 +208,8 @@ def with_torchs() -> Iterator[None]:
     before = current()
     if torchs is not None:
         for name, default in DEFAULTS.items():
-            value = getattr(torchs, name, default)
+            known = torchs._config.get(name)  # with torch's default, which may be another than ours
+            value = default if known is None or known.default == getattr(torchs, name) else getattr(torchs, name)
             if isinstance(value, set):
                 globals()[name] = {*before[name], *value}  # type: ignore[misc]
             elif value != default and before[name] == default and name not in NO_EFFECT:

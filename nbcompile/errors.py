@@ -12,6 +12,7 @@ import difflib
 from collections.abc import Sequence
 from types import CodeType
 
+from nbcompile.record.links import page_of
 from nbcompile.record.model import Break, FailedGuard, StackLine
 
 
@@ -74,13 +75,7 @@ def break_text(report: Break) -> str:
     return "\n".join([*lines, *stack_lines(report.stack), "", ADVICE])
 
 
-PAGES = "https://nbcompile.readthedocs.io/en/latest/docs/graph_breaks"
 ADVICE = "Set TORCHDYNAMO_VERBOSE=1 (or nbcompile.config.verbose) for the compiler's own stack trace."
-
-
-def page_of(kind: str) -> str:
-    """Where the documentation tells about a kind of break."""
-    return f"{PAGES}/{kind.lower()}.html"
 
 
 def _field(name: str, text: str) -> list[str]:

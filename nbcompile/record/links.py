@@ -170,6 +170,14 @@ def distinct_breaks(record: Record) -> tuple[DistinctBreak, ...]:
     )
 
 
+PAGES = "https://nbcompile.readthedocs.io/en/latest/docs/graph_breaks"
+
+
+def page_of(kind: str) -> str:
+    """Where the documentation tells about a kind of break: ``NB0001``."""
+    return f"{PAGES}/{kind.lower()}.html"
+
+
 def cause_of(breaking: Break, distinct: tuple[DistinctBreak, ...]) -> int:
     """The position (from 0) of a break's cause among the distinct ones of its record."""
     return next(index for index, each in enumerate(distinct) if breaking.id in each.breaks)

@@ -44,6 +44,7 @@ def _break(index: int, each: links.DistinctBreak) -> Markup:
     why = (
         ("Explanation", prose(cause.explanation) if cause.explanation else None),
         ("Hint", tag("ul", hints) if hints else None),
+        ("More", tag("a", cause.kind, href=links.page_of(cause.kind)) if cause.kind else None),
         ("While", cause.reason),
         ("Developer debug context", code(cause.context) if cause.context else None),
     )
@@ -98,7 +99,7 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     resumes = _resumes(frame, limits)
     children, more = limits.cut(node.children)
     below = tag("ul", [_item(record, child, distinct, limits) for child in children]) if children else None
-    return tag("li", fold(title, graph, ended, resumes), below, more)
+    return tag("li", fold(title, graph, ended, resumes, opened=facts.is_chain(frame)), below, more)
 
 
 def _end(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> Markup:
