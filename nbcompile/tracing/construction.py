@@ -39,7 +39,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
-from nbcompile.tracing.variables.lookup import HEAP_TYPE, MISSING, class_lookup
+from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
@@ -69,7 +69,16 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return _exception(tracer, owner, arguments, keywords)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(tracer, owner, arguments, keywords)
-    return _user_object(tracer, owner, arguments, keywords)
+    made = _user_object(tracer, owner, arguments, keywords)
+    if cls is torch.nn.CrossEntropyLoss:
+        _forget_log(tracer)
+    return made
+
+
+def _forget_log(tracer: Tracer) -> None:
+    # torch makes this one module without running its constructor, so that no log of it stands in the graph.
+    node = next(each for each in reversed(tracer.output.graph.nodes) if each.target is torch._C._log_api_usage_once)
+    tracer.output.erase(node)
 
 
 def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -171,7 +180,7 @@ def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> Variab
     """A class's attribute, bound to an object that is no ObjectVariable (a named tuple)."""
     found = class_lookup(cls, name)
     match found:
-        case types.FunctionType():
+        case _ if isinstance(found, BINDS):
             return MethodVariable(tracer.wrap(found, None), owner)
         case classmethod():
             return MethodVariable(tracer.wrap(found.__func__, None), tracer.wrap(cls, None))

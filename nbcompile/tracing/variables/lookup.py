@@ -10,6 +10,9 @@ its like). Read next: objects.py
 
 from __future__ import annotations
 
+import functools
+import types
+
 import torch
 import torch.distributions
 
@@ -23,6 +26,8 @@ WHILE_TRACED: dict[tuple[type, str], VariableTracker] = {
 }
 """What certain attributes of classes are while code is traced. To validate the parameters of a distribution is to
 branch on data; torch.compile switches it off, too, for the whole process."""
+BINDS = (types.FunctionType, functools._lru_cache_wrapper)
+"""What becomes a method when it is found on the class of an object."""
 HEAP_TYPE = 1 << 9
 """The flag of classes that a ``class`` statement made."""
 

@@ -28,6 +28,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable, PolyfillVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.lookup import (
+    BINDS,
     MISSING,
     class_lookup,
     class_overlay,
@@ -139,7 +140,7 @@ class ObjectVariable(VariableTracker):
     def _class_value(self, tracer: Tracer, name: str, found: object) -> VariableTracker:
         source = self._class_source(name)
         match found:
-            case types.FunctionType():
+            case _ if isinstance(found, BINDS):
                 return MethodVariable(tracer.wrap(found, source), self)
             case staticmethod():
                 return tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__"))

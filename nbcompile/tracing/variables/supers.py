@@ -18,6 +18,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.lookup import BINDS
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 
 
@@ -57,7 +58,7 @@ class SuperVariable(VariableTracker):
     def _bind(self, tracer: Tracer, base: type, name: str, found: object, source: Source | None) -> VariableTracker:
         below = None if source is None else AttrSource(source, "fget" if isinstance(found, property) else "__func__")
         match found:
-            case types.FunctionType():
+            case _ if isinstance(found, BINDS):
                 return MethodVariable(tracer.wrap(found, source), self.owner)
             case classmethod():
                 owner = (

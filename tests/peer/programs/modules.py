@@ -302,6 +302,14 @@ def hook_is_added_between_calls():
 
 
 @program()
+def loss_is_made_inside():
+    def f(x, labels):
+        return nn.CrossEntropyLoss(reduction="sum")(x, labels) + nn.MSELoss()(x, x + 1)
+
+    return f, [(ones(3, 4), torch.tensor([0, 1, 2]))]
+
+
+@program()
 def functional_call():
     net = nn.Linear(2, 2)
 

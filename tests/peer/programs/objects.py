@@ -5,6 +5,7 @@
 import abc
 import dataclasses
 import enum
+import functools
 import types
 import typing
 
@@ -44,6 +45,15 @@ class Level(enum.IntEnum):
 class Pair(typing.NamedTuple):
     left: torch.Tensor
     right: int = 5
+
+
+class Memoised:
+    def __init__(self, k):
+        self.k = k
+
+    @functools.lru_cache(maxsize=8)
+    def scaled(self, n):
+        return self.k * n
 
 
 class Account:
@@ -617,3 +627,13 @@ def named_tuple_is_replaced_and_compared():
         return other.left + x, other.right, other[0] is pair.left, len(pair), Pair(1, 2) == (1, 2)
 
     return f, [(Pair(ones(2)), ones(2))]
+
+
+@program()
+def cached_method():
+    memoised = Memoised(3)
+
+    def f(x):
+        return x * memoised.scaled(2) + Memoised(4).scaled(n=1)
+
+    return f, [(ones(2),), (ones(2),)]
