@@ -201,6 +201,11 @@ def patch(changes: dict[str, object] | None = None, **keywords: object) -> Itera
         globals().update(prior)
 
 
+def _was_set(torchs: ModuleType, name: str) -> bool:
+    """Whether torch's setting is not as torch has it by itself: a few defaults are not ours."""
+    return not torchs._is_default(name)
+
+
 @contextmanager
 def with_torchs() -> Iterator[None]:
     """Inside, what the program changed on torch's own module of settings holds, where ours was left as it is."""
@@ -212,7 +217,7 @@ def with_torchs() -> Iterator[None]:
             value = default if known is None or known.default == getattr(torchs, name) else getattr(torchs, name)
             if isinstance(value, set):
                 globals()[name] = {*before[name], *value}  # type: ignore[misc]
-            elif value != default and before[name] == default and name not in NO_EFFECT:
+            elif value != default and before[name] == default and name not in NO_EFFECT and _was_set(torchs, name):
                 globals()[name] = value
     try:
         yield
