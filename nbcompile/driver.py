@@ -128,7 +128,8 @@ def _remember(guards: tuple[Guard, ...]) -> memo.Remember | None:
 def _trace_and_compile(
     frame: Frame, options: Options, dynamism: Dynamism, page: recorder.FrameDraft | None
 ) -> tuple[Trace, Callable[..., object] | None]:
-    with recorder.stage("tracing"), _collector_paused():
+    # The compiler's own looks at a tensor are not for its class.
+    with recorder.stage("tracing"), _collector_paused(), torch._C.DisableTorchFunctionSubclass():
         trace = tracer.trace(frame, options, dynamism, recording=page is not None)
     if page is not None:
         _write_trace(page, trace)
@@ -166,13 +167,17 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
     if graph is None:
         return None
     backend = backends.lookup(options.backend, mode=options.mode, options=options.backend_options)
-    return backend(graph.module, _example_inputs(graph, frame))
+    compiled = backend(graph.module, _example_inputs(graph, frame))
+    scope = frame.scope()
+    overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
+    return torch_internals.without_overrides(compiled) if overridden else compiled
 
 
 def _example_inputs(graph: CapturedGraph, frame: Frame) -> list[object]:
     """The graph's inputs as they are before it runs; symbolic ones as symbols."""
     scope = frame.scope()
-    return [each.example if graph.symbolic else resolve(each.source, scope) for each in graph.inputs]
+    values = [each.example if graph.symbolic else resolve(each.source, scope) for each in graph.inputs]
+    return [torch_internals.plain(each) if isinstance(each, torch.Tensor) else each for each in values]
 
 
 # -- frames that are not compiled ------------------------------------------------------------

@@ -194,8 +194,37 @@ def _constraint(dim: SymbolicDim) -> Any:
     return shapes.StrictMinMaxConstraint(vr=ranges.ValueRanges(lower=least, upper=most), warn_only=False)
 
 
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of a user's class as one of torch's own (the same memory); any other one as it is."""
+    own = type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    if own or any("__torch_dispatch__" in vars(each) for each in type(tensor).__mro__ if each is not torch.Tensor):
+        return tensor
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.detach().as_subclass(torch.Tensor).requires_grad_(tensor.requires_grad)
+
+
+def is_overriding(value: object) -> bool:
+    """Whether a tensor's class may answer for functions of torch."""
+    own = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    return isinstance(value, torch.Tensor) and type(value) not in own
+
+
+def without_overrides(compiled: Any) -> Any:
+    """A graph that gets tensors of users' classes as plain ones: ``__torch_function__`` was traced through."""
+
+    def run(*arguments: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            given = [each.as_subclass(torch.Tensor) if is_overriding(each) else each for each in arguments]
+            results = compiled(*given)
+        inputs = {id(plain_one): original for plain_one, original in zip(given, arguments, strict=True)}
+        return tuple(inputs.get(id(each), each) for each in results)
+
+    return run
+
+
 def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: Any) -> torch.Tensor:
     """The fake twin of an input tensor; ``context`` None: all its sizes are static."""
+    tensor = plain(tensor)
     if context is None:
         return mode.from_tensor(tensor, static_shapes=True)
     with mode.shape_env.ignore_fresh_unbacked_symbols():  # an input brings its symbols along; no node makes them

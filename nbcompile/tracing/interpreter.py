@@ -27,7 +27,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, Source, resolve
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
-from nbcompile.tracing import breaks, construction, operations, rules, text, wrapping
+from nbcompile.tracing import breaks, construction, operations, overrides, rules, text, wrapping
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
@@ -342,6 +342,10 @@ class Interpreter:
         return self._node("call_method", name, arguments, keywords or {})
 
     def _node(self, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        if self.output.overridable:
+            asked = list(overrides.overriding(self, (*arguments, *keywords.values())))
+            if asked:
+                return self._ask(op, target, asked, arguments, keywords)
         self._refuse_arrays(target, (*arguments, *keywords.values()))
         plain = [self._deep(each).proxy() for each in arguments]
         named = {name: self._deep(each).proxy() for name, each in keywords.items()}
@@ -355,6 +359,32 @@ class Interpreter:
         result = self.result(node)
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
+
+    def _ask(
+        self,
+        op: str,
+        target: Any,
+        asked: Sequence[VariableTracker],
+        arguments: Sequence[VariableTracker],
+        keywords: Keywords,
+    ) -> VariableTracker:
+        """A function of torch on arguments that override it."""
+        if op == "call_method":
+            function = getattr(torch.Tensor, target)
+        else:
+            position = next((index for index, each in enumerate(arguments) if realise(self, each) is asked[0]), 0)
+            function = overrides.function_of(target, position, len(arguments))
+        return self.overridden(self.wrap(function, None), asked, arguments, keywords)
+
+    def overridden(
+        self,
+        function: VariableTracker,
+        asked: Sequence[VariableTracker],
+        arguments: Sequence[VariableTracker],
+        keywords: Keywords,
+    ) -> VariableTracker:
+        """The result of a function as the classes of its arguments define it."""
+        return overrides.dispatch(self, function, asked, arguments, keywords)
 
     def _refuse_arrays(self, target: Any, arguments: Sequence[VariableTracker]) -> None:
         if not isinstance(target, TAKE_ARRAYS) and target not in MAKE_TENSORS and has_array(arguments):

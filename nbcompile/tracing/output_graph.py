@@ -54,6 +54,8 @@ class OutputGraph:
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
         self.began_with_grad = torch.is_grad_enabled()
+        self.overridable = True
+        """Whether functions of torch ask the classes of their arguments (``__torch_function__``) right now."""
         self.modes: list[object] = []
         """Inference modes that are entered right now."""
 
@@ -72,6 +74,15 @@ class OutputGraph:
             yield body
         finally:
             self.body = around
+
+    @contextmanager
+    def without_overrides(self) -> Iterator[None]:
+        """What is called from here on is torch's own function: ``torch._C.DisableTorchFunctionSubclass``."""
+        before, self.overridable = self.overridable, False
+        try:
+            yield
+        finally:
+            self.overridable = before
 
     def new_body(self, parent: Body | None = None, *, may_change: bool = False) -> Body:
         """The body of a function that an operator is given."""

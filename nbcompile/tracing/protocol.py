@@ -89,6 +89,15 @@ class Tracer(Protocol):
     ) -> VariableTracker:
         """A node ``call_function`` of the graph and the tracker of its result."""
 
+    def overridden(
+        self, function: VariableTracker, asked: Sequence[VariableTracker], arguments: Sequence[VariableTracker],
+        keywords: Mapping[str, VariableTracker],
+    ) -> VariableTracker:  # fmt: skip
+        """The result of a function of torch as ``__torch_function__`` of its arguments defines it."""
+
+    def tuple_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        """A new tuple."""
+
     def result(self, node: torch.fx.Node) -> VariableTracker:
         """The tracker of what a node computes."""
 

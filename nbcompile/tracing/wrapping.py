@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.nn import Parameter
 
 from nbcompile import config
 from nbcompile.capture import arrays
@@ -77,6 +76,7 @@ from nbcompile.tracing.variables.sequences import (
     SliceVariable,
     TupleVariable,
 )
+from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, is_traceable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable, is_type_form
 
@@ -142,7 +142,7 @@ def symbolic_number(tracer: Tracer, value: float, source: Source) -> VariableTra
 
 
 def _tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> VariableTracker:
-    if type(value) not in (torch.Tensor, Parameter, torch.nn.Buffer):
+    if type(value) not in PLAIN and not is_traceable(type(value)):
         return SkippedTensor(value, source)
     if value.is_sparse or value.layout in rules.SPARSE_COMPRESSED:
         raise breaks.unsupported(breaks.SPARSE_INPUT, str(value.layout))
@@ -150,7 +150,9 @@ def _tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> Varia
         source = tracer.keep(value, "tensor")
     node = tracer.output.inputs.tensor(value, source)
     tracer.guard(source, GuardKind.TENSOR_MATCH)  # its sizes are filled in when all is traced
-    return tracer.side_effects.remember(value, TensorVariable(node, source, type(value)))
+    if type(value) in PLAIN:
+        return tracer.side_effects.remember(value, TensorVariable(node, source, type(value)))
+    return tracer.side_effects.remember(value, SubclassVariable(node, type(value), source))
 
 
 def _array(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:

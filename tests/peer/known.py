@@ -329,6 +329,18 @@ _INLINED_COMPREHENSIONS: dict[tuple[str, str], str] = {
         "graphs details",
         "a comprehension that binds a variable of the function does not stand alone here: the frame is skipped",
     ),
+    # -- __torch_function__ --------------------------------------------------------------
+    ("plain_subclass_argument", "reasons"): "torch guards the class of a subclass apart; here the tensor's guard does",
+    **_known(
+        "subclass_with_torch_function",
+        "graphs details",
+        "the result of an override is of the class here, as in eager; torch makes it a plain tensor",
+    ),
+    **_known(
+        "subclass_made_inside",
+        "graphs details reasons",
+        "torch does not trace as_subclass of a class that is not an argument's",
+    ),
 }
 _ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
     (3, 11): {("break_in_a_comprehension_that_binds", "reasons"): "torch meets the unbound cell first"},
@@ -340,4 +352,3 @@ KNOWN_HERE: dict[tuple[str, str], str] = {
     **{key: reason for key, reason in KNOWN.items() if sys.version_info[:2] not in _AGREE_ON.get(key[0], ())},
     **_ONLY_ON[sys.version_info[:2]],
 }
-"""What holds for the Python that runs."""

@@ -65,9 +65,6 @@ JIT: Any = torch.jit
     JIT.is_scripting,
     JIT.is_tracing,
     torch._C._get_tracing_state,
-    torch.overrides.has_torch_function,
-    torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic,
     torch._C._is_tracing,
 )
 def _false(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -110,7 +107,6 @@ for _function in (
     torch.finfo,
     torch.iinfo,
     torch.device,
-    torch._C._is_torch_function_enabled,
     torch.amp.is_autocast_available,
     torch.get_default_device,
     torch._C._is_fwd_grad_enabled,

@@ -261,6 +261,36 @@ class Settings:
         self.value.__exit__(*error)
 
 
+WITHOUT_OVERRIDES: Any = torch._C.DisableTorchFunctionSubclass
+
+
+class WithoutOverridesVariable(ContextVariable):
+    """``torch._C.DisableTorchFunctionSubclass()``: functions of torch do not ask the classes of their arguments."""
+
+    cls = WITHOUT_OVERRIDES
+    keeps_state = False
+
+    def __init__(self, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.before: list[bool] = []
+
+    def describe(self) -> str:
+        return "TorchFunctionDisableVariable()"
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        self.before.append(tracer.output.overridable)
+        tracer.output.overridable = False
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        tracer.output.overridable = self.before.pop()
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(self.cls, "DisableTorchFunctionSubclass"))
+
+
 class SettingVariable(ContextVariable):
     """``torch._dynamo.error_on_graph_break(True)``, ``patch_dynamo_config(...)``: how the code inside is traced."""
 
@@ -452,6 +482,7 @@ MANAGERS: dict[type, Maker] = {
     torch.autocast: _autocast,
     torch.cpu.amp.autocast_mode.autocast: _autocast_on("cpu"),
     torch.cuda.amp.autocast: _autocast_on("cuda"),
+    WITHOUT_OVERRIDES: lambda tracer, arguments, keywords: WithoutOverridesVariable(),
     torch.autograd.profiler.record_function: _without_effect,
     torch.autograd.profiler.profile: _without_effect,
 }

@@ -15,6 +15,8 @@ from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING
 
+import torch
+
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Cell, CellOf, Constant, FromSource, Function, Mutation, Recipe, SetCell
 from nbcompile.capture.source import AttrSource, CellSource, ItemSource, Source
@@ -507,7 +509,7 @@ class OperatorVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if isinstance(self.value, METHODS_OF_A_CLASS) and arguments:  # torch.Tensor.add(x, 1) is x.add(1)
             owner = realise(tracer, arguments[0])
-            if owner.python_type().__name__ in ("Tensor", "Parameter"):
+            if issubclass(owner.python_type(), torch.Tensor):
                 return owner.call_method(tracer, self.value.__name__, arguments[1:], keywords)
         function = self.value
         of_torch = isinstance(function, FunctionType) and function.__module__.startswith("torch")

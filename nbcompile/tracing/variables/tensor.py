@@ -280,7 +280,9 @@ Special = Callable[[Tracer, TensorVariable, Arguments, Keywords], "VariableTrack
 TENSOR_METHODS: dict[str, Special] = {}
 
 
-def _method(*names: str) -> Callable[[Special], Special]:
+def method(*names: str) -> Callable[[Special], Special]:
+    """Register what methods of a tensor mean; an answer of None: a node, as for the others."""
+
     def register(function: Special) -> Special:
         for name in names:
             assert name not in TENSOR_METHODS, name
@@ -298,6 +300,7 @@ def _size_of(name: str) -> Special:
         dim = arguments[0] if arguments else keywords.get("dim")
         if dim is None or (dim.is_constant() and dim.constant() is None):
             return everything
+        dim = ConstantVariable(dim.specialise()) if isinstance(dim, SymbolicVariable) else dim
         index = dim.constant()
         assert isinstance(index, int)
         rank = tensor.example.dim()
@@ -315,13 +318,13 @@ TENSOR_METHODS["size"] = _size_of("size")
 TENSOR_METHODS["stride"] = _size_of("stride")
 
 
-@_method("numel", "nelement")
+@method("numel", "nelement")
 def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     count = tensor.example.numel()
     return ConstantVariable(count) if isinstance(count, int) else tracer.apply_method("numel", (tensor,))
 
 
-@_method("storage_offset")
+@method("storage_offset")
 def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     offset = tensor.example.storage_offset()
     if tensor.source is not None and isinstance(offset, int):
@@ -352,14 +355,14 @@ for _name, (_keyword, _combine) in SCALED.items():  # a step size that is comput
     TENSOR_METHODS[_name] = _scaled(_keyword, _combine)
 
 
-@_method("is_inference")
+@method("is_inference")
 def _is_inference(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     raise breaks.unsupported(breaks.IS_INFERENCE, "")
 
 
-@_method("tolist")
+@method("tolist")
 def _tolist(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     if tensor.example.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         raise breaks.unsupported(breaks.TOLIST, f"call_method {tensor.describe()} to_list")
@@ -369,7 +372,7 @@ def _tolist(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywor
     return tracer.list_of([tensor.get_item(tracer, each).call_method(tracer, "tolist", [], {}) for each in positions])
 
 
-@_method("backward")
+@method("backward")
 def _backward(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
@@ -378,7 +381,7 @@ def _backward(
     )
 
 
-@_method("requires_grad_")
+@method("requires_grad_")
 def _requires_grad(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
@@ -404,21 +407,21 @@ class AddressVariable(VariableTracker):
         return Call(Attribute(reconstruction.recipe(self.tensor), "data_ptr"))
 
 
-@_method("__deepcopy__")
+@method("__deepcopy__")
 def _deepcopy(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     raise breaks.unsupported(breaks.DEEPCOPY, f"copy.deepcopy({tensor.describe()})")
 
 
-@_method("data_ptr")
+@method("data_ptr")
 def _data_ptr(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     return AddressVariable(tensor)
 
 
-@_method(
+@method(
     "register_hook",
     "register_post_accumulate_grad_hook",
     "retain_grad",
@@ -440,7 +443,7 @@ def _untraced(
     )
 
 
-@_method("new_tensor")
+@method("new_tensor")
 def _new_tensor(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
@@ -448,21 +451,21 @@ def _new_tensor(
     return tracer.call(tracer.wrap(torch.tensor, None), arguments, {**like, **keywords})
 
 
-@_method("type")
+@method("type")
 def _type(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     if not arguments and not keywords:
         return ConstantVariable(tensor.example.type())
     return None
 
 
-@_method("__getitem__")
+@method("__getitem__")
 def _getitem(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     return tensor.get_item(tracer, arguments[0])
 
 
-@_method("__setitem__")
+@method("__setitem__")
 def _setitem(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
@@ -470,11 +473,11 @@ def _setitem(
     return ConstantVariable(None)
 
 
-@_method("__len__")
+@method("__len__")
 def _len(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     return tensor.length(tracer)
 
 
-@_method("__iter__")
+@method("__iter__")
 def _iter(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     return tensor.iterate(tracer)

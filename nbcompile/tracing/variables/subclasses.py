@@ -1,0 +1,153 @@
+"""A tensor of a user's class, and what ``__torch_function__`` makes of functions of torch.
+
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None): ...
+
+    torch.sin(x)      Logged.__torch_function__(torch.sin, (Logged,), (x,), {}), traced through
+
+In the graph it is a plain tensor; the class is kept beside it, and what comes out of
+the graph becomes one of that class again. The graph runs with overrides switched off.
+
+In torch: torch/_dynamo/variables/torch_function.py (TensorWithTFOverrideVariable).
+Read next: nbcompile/tracing/overrides.py
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+
+from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
+from nbcompile.capture.source import AttrSource, MethodFunctionSource, Source, TypeSource
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.lookup import MISSING
+from nbcompile.tracing.variables.tensor import TensorVariable, method
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+PLAIN: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+DISABLED: Any = torch._C._disabled_torch_function_impl
+DEFAULT: Any = torch.Tensor.__torch_function__
+HARMLESS = frozenset(
+    "__torch_function__ __new__ __init__ __repr__ __module__ __doc__ __dict__ __slots__ __qualname__ __annotations__ "
+    "__firstlineno__ __static_attributes__ __weakref__ __orig_bases__ __parameters__ __init_subclass__".split()
+)
+
+
+def is_traceable(cls: type) -> bool:
+    """Whether tensors of a class can stand in a graph: no dispatch of operators, no operators of its own."""
+    return all(not name.startswith("__") or name in HARMLESS for each in own_classes(cls) for name in vars(each))
+
+
+def own_classes(cls: type) -> list[type]:
+    """The classes of the method order before torch's own."""
+    return [each for each in cls.__mro__[: cls.__mro__.index(torch.Tensor)] if each not in PLAIN]
+
+
+def overrides(cls: type) -> bool:
+    """Whether functions of torch ask the class."""
+    return cls not in PLAIN and getattr(cls, "__torch_function__", DISABLED) is not DISABLED
+
+
+def has_own_override(cls: type) -> bool:
+    """Whether the answer is more than to make results of the class."""
+    return overrides(cls) and cls.__torch_function__.__func__ is not DEFAULT.__func__  # type: ignore[attr-defined]
+
+
+def as_class(value: torch.Tensor, cls: type) -> torch.Tensor:
+    """A tensor as one of a class."""
+    return value if type(value) is cls else value.as_subclass(cls)
+
+
+class SubclassVariable(TensorVariable):
+    """A tensor of a user's class (or, made from one, a plain one)."""
+
+    def __init__(self, node: torch.fx.Node, cls: type, source: Source | None = None) -> None:
+        super().__init__(node, source, cls)
+
+    def describe(self) -> str:
+        return f"TensorWithTFOverrideVariable({self.cls.__name__})"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        for each in own_classes(self.cls):
+            if name in vars(each) and not name.startswith("__"):
+                return self._own(tracer, name, vars(each)[name])
+        found = getattr(torch.Tensor, name, MISSING)
+        if found is MISSING:
+            return self._custom_attribute(tracer, name)
+        if name != "__class__" and has_own_override(self.cls) and tracer.output.overridable and not callable(found):
+            raise breaks.unsupported(breaks.TENSOR_SUBCLASS, f"{self.cls.__name__}.{name}", name=self.cls.__name__)
+        return super().get_attribute(tracer, name)
+
+    def _own(self, tracer: Tracer, name: str, found: object) -> VariableTracker:
+        source = None if self.source is None else MethodFunctionSource(self.source, name)
+        match found:
+            case types.FunctionType():
+                return MethodVariable(tracer.wrap(found, source), self)
+            case property():
+                below = None if source is None else AttrSource(source, "fget")
+                return tracer.call(tracer.wrap(found.fget, below), [self])
+            case staticmethod() | classmethod():
+                owner = tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
+                return owner.get_attribute(tracer, name)
+        return tracer.wrap(found, source)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        own = any(name in vars(each) for each in own_classes(self.cls)) and not name.startswith("__")
+        if own or not hasattr(torch.Tensor, name):
+            return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
+        if name != "as_subclass" and overrides(self.cls) and tracer.output.overridable:
+            function = tracer.wrap(getattr(torch.Tensor, name), None)
+            return tracer.overridden(function, [self], [self, *arguments], keywords)
+        return super().call_method(tracer, name, arguments, keywords)
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        self._refuse(tracer, "len()")
+        return super().length(tracer)
+
+    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        self._refuse(tracer, "iteration")
+        return super().unpack(tracer)
+
+    def _refuse(self, tracer: Tracer, what: str) -> None:
+        if has_own_override(self.cls) and tracer.output.overridable:
+            raise breaks.unsupported(breaks.TENSOR_SUBCLASS, what, name=self.cls.__name__)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.node.op == "placeholder" and self.source is not None:
+            return FromSource(self.source)
+        arguments = (reconstruction.graph_output(self.node), Constant(self.cls, self.cls.__name__))
+        return reconstruction.shared(self, lambda: Call(Constant(as_class, "as_class"), arguments))
+
+
+def made_of(tensor: TensorVariable, cls: object) -> VariableTracker:
+    """``tensor.as_subclass(cls)``."""
+    if not isinstance(cls, type) or not issubclass(cls, torch.Tensor) or not (cls in PLAIN or is_traceable(cls)):
+        raise breaks.unsupported(breaks.TENSOR_SUBCLASS, f"as_subclass({cls})", name=getattr(cls, "__name__", cls))
+    return SubclassVariable(tensor.node, cls)
+
+
+@method("as_subclass")
+def _as_subclass(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    return made_of(tensor, getattr(realise(tracer, arguments[0]), "value", None))
+
+
+def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTracker:
+    """What ``torch.Tensor.__torch_function__`` makes of a result: tensors of the class."""
+    result = realise(tracer, result)
+    if isinstance(result, TensorVariable):
+        return result if issubclass(result.cls, cls) else SubclassVariable(result.node, cls)
+    if result.python_type() in (tuple, list):
+        items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
+        return tracer.list_of(items) if result.python_type() is list else tracer.tuple_of(items)
+    return result
