@@ -25,6 +25,18 @@ KNOWN: dict[tuple[str, str], str] = {
         "nested_breaks_the_new_way",
         "details",
     ): "torch hands the values of all inlined frames over in one list, after which it names the input",
+    # -- __torch_function__ --------------------------------------------------------------
+    ("plain_subclass_argument", "reasons"): "torch guards the class of a subclass apart; here the tensor's guard does",
+    **_known(
+        "subclass_with_torch_function",
+        "graphs details",
+        "the result of an override is of the class here, as in eager; torch makes it a plain tensor",
+    ),
+    **_known(
+        "subclass_made_inside",
+        "graphs details reasons",
+        "torch does not trace as_subclass of a class that is not an argument's",
+    ),
     **_known(
         "the_environment_decides",
         "graphs details reasons",
@@ -328,18 +340,6 @@ _INLINED_COMPREHENSIONS: dict[tuple[str, str], str] = {
         "break_in_a_comprehension_that_binds",
         "graphs details",
         "a comprehension that binds a variable of the function does not stand alone here: the frame is skipped",
-    ),
-    # -- __torch_function__ --------------------------------------------------------------
-    ("plain_subclass_argument", "reasons"): "torch guards the class of a subclass apart; here the tensor's guard does",
-    **_known(
-        "subclass_with_torch_function",
-        "graphs details",
-        "the result of an override is of the class here, as in eager; torch makes it a plain tensor",
-    ),
-    **_known(
-        "subclass_made_inside",
-        "graphs details reasons",
-        "torch does not trace as_subclass of a class that is not an argument's",
     ),
 }
 _ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
