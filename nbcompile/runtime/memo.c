@@ -49,6 +49,7 @@ typedef struct {
   PyObject *watched, *check;
   char *things;
   Py_ssize_t count; /* 0: nothing is remembered */
+  uint64_t turn;    /* how often `things` was written: another thread may ask while `check` runs */
 } Memo;
 
 static void *dict_of(PyObject *object) {
@@ -91,8 +92,9 @@ static int unchanged(const Thing *thing) {
 
 static Thing *thing_at(const Memo *memo, Py_ssize_t index) { return (Thing *)(memo->things + index * SIZE); }
 
-/* Keep what the guards are about to look at. That it cannot be listed is no error: the guards will say why. */
-static int remember(Memo *memo, PyObject *module) {
+/* Keep what the guards are about to look at; how many things that is. It counts for nothing until they are found to
+ * hold. That it cannot be listed is no error: the guards will say why. */
+static Py_ssize_t remember(Memo *memo, PyObject *module) {
   PyObject *listed = PyObject_CallOneArg(memo->watched, module), *items;
   memo->count = 0;
   if (!listed) {
@@ -103,6 +105,7 @@ static int remember(Memo *memo, PyObject *module) {
   Py_DECREF(listed);
   if (!items) return -1;
   Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
+  memo->count = 0;
   char *things = PyMem_Realloc(memo->things, count * SIZE + 1);
   if (!things) {
     Py_DECREF(items);
@@ -111,9 +114,9 @@ static int remember(Memo *memo, PyObject *module) {
   }
   memo->things = things;
   for (Py_ssize_t i = 0; i < count; i++) look(thing_at(memo, i), PySequence_Fast_GET_ITEM(items, i));
-  memo->count = count;
+  memo->turn++;
   Py_DECREF(items);
-  return 0;
+  return count;
 }
 
 static PyObject *memo_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
@@ -126,10 +129,12 @@ static PyObject *memo_call(PyObject *self, PyObject *const *arguments, size_t fl
     if (i == memo->count) Py_RETURN_TRUE;
   }
   /* What is there is noted before it is checked: a change in between will be seen the next time. */
-  if (remember(memo, module)) return NULL;
+  Py_ssize_t count = remember(memo, module);
+  if (count < 0) return NULL;
+  uint64_t turn = memo->turn;
   PyObject *answer = PyObject_CallOneArg(memo->check, module);
   int held = answer ? PyObject_IsTrue(answer) : 0;
-  if (held <= 0) memo->count = 0;
+  if (held > 0 && memo->turn == turn) memo->count = count;
   return answer;
 }
 

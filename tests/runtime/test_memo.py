@@ -37,6 +37,22 @@ def test_what_does_not_hold_is_asked_again():
     assert [held(sample) for _ in range(4)] == [False, False, True, True]
 
 
+def test_nothing_is_believed_while_it_is_checked():
+    """A call of another thread that comes while the guards are asked asks them itself."""
+    sample, inner = memo._Sample(), []
+
+    def check(module):
+        if not inner:
+            inner.append(None)
+            inner.append(held(sample))
+        return False
+
+    held = memo.maker()(memo._Sample.things, check)
+    assert held(sample) is False
+    assert inner == [None, False]
+    assert held(sample) is False
+
+
 def test_what_cannot_be_listed_is_for_the_guards_to_say():
     """A module that is built in another way is no error."""
     held = memo.maker()(memo._Sample.things, lambda module: False)
