@@ -213,4 +213,4 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
             function = None if source is None else AttrSource(source, "__func__")
             return MethodVariable(tracer.wrap(found.__func__, function), owner)
     value = tracer.evaluate(getattr, (cls, name))
-    return ConstantVariable(value) if isinstance(value, enum.Enum) else tracer.wrap(value, source)
+    return ConstantVariable(value, source) if isinstance(value, enum.Enum) else tracer.wrap(value, source)

@@ -278,9 +278,11 @@ class Interpreter:
     # -- attributes ----------------------------------------------------------------------
 
     def module_attribute(self, module: ModuleType, name: str, source: Source | None) -> VariableTracker:
-        overlay = self.side_effects.attribute(self.side_effects.known(module) or _NOBODY, name)
-        if overlay is not None:
-            return overlay
+        stored = self.side_effects.load_global(module.__dict__, name)
+        if stored is not None and stored.value is not None:
+            return stored.value
+        if stored is not None:
+            self.raise_exception(AttributeError, f"module '{module.__name__}' has no attribute '{name}'")
         base = source if source is not None else self.module_source(module)
         if base is not None and not hasattr(module, name):
             self.guard(base, GuardKind.HASATTR, (name, False))
@@ -499,7 +501,6 @@ class Interpreter:
 
 OURS = (rules.POLYFILLS, rules.ANNOTATIONS)
 """Files whose frames are no part of the user's stack."""
-_NOBODY = VariableTracker()
 TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
 MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)
 ANSWERS = frozenset((getattr, operator.eq, operator.ne))

@@ -326,6 +326,11 @@ class _FrameTracer:
         changed = [
             each.tracker for each in effects.order if isinstance(each, Change) and each.tracker.source is not None
         ]
+        cells = [each.address() for each in effects.trackers.values() if isinstance(each, CellVariable)]
+        distinct = tuple(dict.fromkeys(each for each in cells if each is not None))
+        trackers = [each.tracker for each in effects.order if isinstance(each, Change)]
+        if len(distinct) > 1 and any(isinstance(each, CellVariable) for each in trackers):
+            self.interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, distinct)
         for kind in {each.python_type() for each in changed}:
             alike = [
                 each.source

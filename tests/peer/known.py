@@ -218,6 +218,12 @@ KNOWN: dict[tuple[str, str], str] = {
     ),
     ("requires_grad_is_set", "reasons"): "requires_grad_ of an intermediate breaks at once; torch finds out at the end",
     **_known(
+        "cells_are_shared_and_then_not", "graphs details reasons", "torch does not guard that two functions share a cell"
+    ),
+    ("module_attribute_is_the_global", "details"): "torch reads the old value of the global",
+    ("global_is_the_module_attribute", "details"): "torch reads the old value of the module's attribute",
+    ("enum_member_attribute_changes", "details"): "the inputs come in the order in which they are looked at",
+    **_known(
         "numpy_function_of_a_tensor", "graphs details", "NumPy gives a tensor for a tensor; torch goes on with an array"
     ),
     **_known(

@@ -6,6 +6,9 @@
             return x * k
         return f, [(ones(3), 2), (ones(3), 3)]     # one tuple of arguments a call
 
+    @case((ones(3), 2))                            # the same in short, for one function
+    def doubled(x, k): return x * k
+
 A call may also be a function of the compiled function, to do something in
 between (rebind a global, enter a grad mode) or to pass keywords. Program files
 are executed afresh for each compiler, so functions, code objects, globals and
@@ -23,6 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+import torch
 
 FOLDER = Path(__file__).parent / "programs"
 
@@ -64,6 +69,18 @@ def program(
     def mark(function: FunctionType) -> FunctionType:
         function.settings = Settings(options, config or {}, torch_differs, oracle)  # type: ignore[attr-defined]
         return function
+
+    return mark
+
+
+def case(*calls: tuple[object, ...], **settings: Any) -> Callable[[FunctionType], FunctionType]:
+    """A program in its shortest form: the decorated function is compiled, and called as said (or with one tensor)."""
+
+    def mark(function: FunctionType) -> FunctionType:
+        def build() -> tuple[FunctionType, list[Any]]:
+            return function, list(calls) or [(torch.arange(4.0) + 1,)]
+
+        return program(**settings)(build)  # type: ignore[arg-type]
 
     return mark
 

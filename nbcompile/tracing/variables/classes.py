@@ -51,11 +51,12 @@ class ModuleVariable(VariableTracker):
         return self.value
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        overlay = tracer.side_effects.attribute(self, name)
-        return overlay if overlay is not None else tracer.module_attribute(self.value, name, self.source)
+        return tracer.module_attribute(self.value, name, self.source)
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        tracer.side_effects.store_attribute(tracer, self, name, value)
+        if type(self.value).__setattr__ is not types.ModuleType.__setattr__:
+            super().set_attribute(tracer, name, value)
+        tracer.side_effects.store_global(tracer, self.value.__dict__, name, value)  # one thing under two names
 
     def identity(self) -> object:
         return self.value

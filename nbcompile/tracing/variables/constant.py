@@ -17,7 +17,7 @@ import torch
 import torch.nn.attention
 
 from nbcompile.capture.recipe import Constant, Recipe
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 
@@ -76,6 +76,10 @@ class ConstantVariable(VariableTracker):
         return self.value if not (isinstance(self.value, float) and math.isnan(self.value)) else ("nan", id(self.value))
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if isinstance(self.value, enum.Enum):
+            own = self._of_member(tracer, self.value, name)
+            if own is not None:
+                return own
         attribute = tracer.evaluate(getattr, (self.value, name))
         if callable(attribute) and not is_constant_value(attribute):
             return ConstantMethodVariable(self, name, attribute)
@@ -83,6 +87,16 @@ class ConstantVariable(VariableTracker):
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
+
+    def _of_member(self, tracer: Tracer, member: enum.Enum, name: str) -> VariableTracker | None:
+        """What the user's enum class adds to a member: methods are traced, stored attributes guarded."""
+        if name in member.__dict__ and not name.startswith("_") and self.source is not None:
+            return tracer.wrap(member.__dict__[name], AttrSource(self.source, name))
+        owner = next((base for base in type(member).__mro__ if name in base.__dict__), None)
+        if owner is None or not issubclass(owner, enum.Enum) or owner.__module__ == "enum":
+            return None
+        users = isinstance(owner.__dict__[name], (types.FunctionType, property, classmethod, staticmethod))
+        return tracer.bind(self, type(member), name) if users else None
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if callable(self.value):

@@ -57,6 +57,13 @@ class CellVariable(VariableTracker):
     def describe(self) -> str:
         return f"CellVariable({self.name})"
 
+    def address(self) -> Source | None:
+        """Where the cell itself is found: in the closure of a function from outside."""
+        content = self.content_source
+        if self.cell is None or not isinstance(content, CellSource):
+            return None
+        return ItemSource(AttrSource(content.base, "__closure__"), content.index)
+
     def is_made_here(self) -> bool:
         return self.cell is None
 
@@ -71,9 +78,9 @@ class CellVariable(VariableTracker):
         if self.frame_name is not None:
             return CellOf(self.frame_name)
         if self.cell is not None:
-            if isinstance(self.content_source, CellSource):
-                closure = AttrSource(self.content_source.base, "__closure__")
-                return FromSource(ItemSource(closure, self.content_source.index))
+            address = self.address()
+            if address is not None:
+                return FromSource(address)
             return Constant(self.cell, f"cell_{self.name}")
         return reconstruction.shared(
             self,
@@ -151,11 +158,16 @@ class FunctionVariable(BaseFunctionVariable):
         return LazyVariable(value, ItemSource(AttrSource(self.source, attribute), key))
 
     def closure_cells(self, tracer: Tracer) -> Sequence[CellVariable]:
-        cells = self.function.__closure__ or ()
-        return [
-            tracer.side_effects.cell(cell, name, None if self.source is None else CellSource(self.source, name, index))
-            for index, (name, cell) in enumerate(zip(self.code.co_freevars, cells, strict=True))
-        ]
+        cells = zip(self.code.co_freevars, self.function.__closure__ or (), strict=True)
+        return [self._cell(tracer, name, index, cell) for index, (name, cell) in enumerate(cells)]
+
+    def _cell(self, tracer: Tracer, name: str, index: int, cell: types.CellType) -> CellVariable:
+        content = None if self.source is None else CellSource(self.source, name, index)
+        found = tracer.side_effects.cell(cell, name, content)
+        met = found.address()
+        if content is not None and met is not None and found.content_source != content:  # two functions share it
+            tracer.guard(ItemSource(AttrSource(content.base, "__closure__"), index), GuardKind.OBJECT_ALIASING, met)
+        return found
 
     def global_scope(self) -> dict[str, object]:
         return self.function.__globals__
