@@ -218,7 +218,9 @@ KNOWN: dict[tuple[str, str], str] = {
     ),
     ("requires_grad_is_set", "reasons"): "requires_grad_ of an intermediate breaks at once; torch finds out at the end",
     **_known(
-        "cells_are_shared_and_then_not", "graphs details reasons", "torch does not guard that two functions share a cell"
+        "cells_are_shared_and_then_not",
+        "graphs details reasons",
+        "torch does not guard that two functions share a cell",
     ),
     ("module_attribute_is_the_global", "details"): "torch reads the old value of the global",
     ("global_is_the_module_attribute", "details"): "torch reads the old value of the module's attribute",
