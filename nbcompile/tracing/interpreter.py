@@ -278,7 +278,7 @@ class Interpreter:
     # -- attributes ----------------------------------------------------------------------
 
     def module_attribute(self, module: ModuleType, name: str, source: Source | None) -> VariableTracker:
-        stored = self.side_effects.load_global(module.__dict__, name)
+        stored = self.side_effects.load_global(getattr(module, "__dict__", {}), name)
         if stored is not None and stored.value is not None:
             return stored.value
         if stored is not None:
