@@ -508,3 +508,70 @@ def nb0084(x):
 @given(x, capture_scalar_outputs=True)
 def nb0084_fixed(x):
     return torch.where(x.sum() > 0, x + 1, x - 1)
+
+
+def nb0067(x):
+    class Local:
+        scale = 2
+
+    return x * Local.scale
+
+
+def nb0067_fixed(x):
+    return x * Settings.scale
+
+
+def nb0068(x):
+    try:
+        import no_such_module  # noqa: F401
+    except ImportError:
+        return x + 1
+    return x
+
+
+def nb0068_fixed(x):
+    return x + 1
+
+
+def nb0069(x):
+    try:
+        error = ValueError("no")
+        error.detail = 3
+        raise error
+    except ValueError:
+        return x + 1
+
+
+def nb0069_fixed(x):
+    try:
+        raise ValueError("no", 3)
+    except ValueError:
+        return x + 1
+
+
+def nb0070(x):
+    return sorted([x.sum(), x.max()])[0]
+
+
+def nb0070_fixed(x):
+    return torch.minimum(x.sum(), x.max())
+
+
+@given(torch.eye(2).to_sparse())
+def nb0095(x):
+    return x + x
+
+
+@given(torch.eye(2))
+def nb0095_fixed(x):
+    return x + x
+
+
+@given(torch.eye(2))
+def nb0096(x):
+    return x.to_sparse()
+
+
+@given(torch.eye(2))
+def nb0096_fixed(x):
+    return x + x
