@@ -413,6 +413,10 @@ class SetVariable(ContainerVariable):
     def method_issuperset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.members.keys() >= {item.hash_key() for item in other.unpack(tracer)})
 
+    def method___reduce_ex__(self, tracer: Tracer, protocol: VariableTracker) -> VariableTracker:
+        """How ``copy.deepcopy`` makes it again."""
+        return TupleVariable([tracer.wrap(self.cls, None), TupleVariable([tracer.list_of(self.unpack(tracer))])])
+
     def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.members.keys().isdisjoint(item.hash_key() for item in other.unpack(tracer)))
 

@@ -17,6 +17,7 @@ class Settings:
         self.width = 2
         self.layers = ["full", "sliding"]
         self.nested = {"rope": (1, 2.0)}
+        self.pruned = {"a", "b"}
 
 
 class Slotted:
@@ -66,9 +67,12 @@ def a_copied_object_is_changed():
         mine = copy.deepcopy(settings)
         mine.width = 5
         mine.layers.append("full")
+        mine.pruned.add("c")
         shallow = copy.copy(settings)
         shallow.width = 7
-        return x * mine.width * shallow.width + len(mine.layers) + len(settings.layers) + settings.width
+        return (
+            x * mine.width * shallow.width + len(mine.layers) + len(settings.layers) + settings.width + len(mine.pruned)
+        )
 
     return f, [(ones(2),)]
 
