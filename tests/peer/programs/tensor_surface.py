@@ -161,15 +161,6 @@ def item_captured():
     return f, [(ones(3),)]
 
 
-@program(config=SCALARS)
-def split_by_data():
-    def f(x, y):
-        sizes = y.tolist()
-        return [p.sum() for p in torch.split(x, sizes)]
-
-    return f, [(ones(3), torch.tensor([2, 1]))]
-
-
 @program(config={**SCALARS, **SIZES})
 def nonzero_captured():
     def f(x):
