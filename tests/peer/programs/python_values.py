@@ -50,7 +50,7 @@ def list_errors(x):
         lambda: [][0],
         lambda: [1, 2].pop(5),
         lambda: [1] + (1,),
-        lambda: [1]["a"],
+        lambda: list((1,))["a"],
         lambda: {}["k"],
         lambda: (1,)[3],
         lambda: {1}.remove(2),
