@@ -109,6 +109,8 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
         output_shapes: so are sizes that only the run knows (``nonzero()``).
         on_guard: a method that is told each condition that is assumed, at the moment it is.
     """
+    # A RecursionError on the way out of a "with" of torch's can leave guards suppressed in the whole thread.
+    symbolic_shapes().TLS.suppress_guards = False
     made = symbolic_shapes().ShapeEnv(allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes)
     # ShapeEnv logs each guard here, with the user's line as torch.compile knows it; ours is known to the tracer.
     # A graph keeps its ShapeEnv, which may not keep the tracer, and with it the call that was traced.

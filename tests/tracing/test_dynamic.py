@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 import nbcompile
@@ -149,3 +150,13 @@ def test_what_is_forbidden_in_a_graph_is_an_error() -> None:
     for function in (lambda x: forbidden(x) + 1, marks):
         with pytest.raises(AssertionError, match="forbidden callable"):
             nbcompile.compile(function, backend="eager")(torch.ones(3))
+
+
+def test_guards_that_somebody_left_suppressed():
+    """torch's switch against guards, left on by an exception in its own code, is off while a frame is traced."""
+    symbolic_shapes.TLS.suppress_guards = True
+    try:
+        f = nbcompile.compile(lambda x, n: [x * i for i in range(n)], backend="eager")
+        assert [len(f(torch.ones(3), n)) for n in (2, 3, 1, 4)] == [2, 3, 1, 4]
+    finally:
+        symbolic_shapes.TLS.suppress_guards = False
