@@ -12,7 +12,7 @@ VERSIONS  := 3.12 3.13
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-all sweep docs lint bench bench-capture bench-guards format clean
+.PHONY: help setup tour test test-all sweep docs lint bench bench-capture bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24

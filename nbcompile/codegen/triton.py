@@ -393,20 +393,28 @@ def _statement(emitter: TritonEmitter, statement: Let | Store | Update) -> None:
         )
 
 
-ATOMIC = {"sum": "add", "max": "max", "min": "min", "any": "or"}
+ATOMIC = {"sum": "add", "max": "max", "min": "min"}
+ATOMIC_TYPES = frozenset({torch.float32, torch.float64, torch.int32, torch.int64})
 
 
 def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
-    """Lanes that meet at one element take turns: an atomic operation."""
+    """Lanes that meet at one element take turns: an atomic operation.
+
+    Of several stores to one element any may be the last, as in eager on a GPU.
+    """
+    dtype = update.value.dtype
     # CUDA's maximum of floating-point numbers forgets nan.
-    forgets_nan = update.value.dtype.is_floating_point and update.kind in ("max", "min")
-    if update.kind not in ("store", *ATOMIC) or forgets_nan:
-        raise NoTriton(f"an element changed by {update.kind}, in turns")
+    forgets_nan = dtype.is_floating_point and update.kind in ("max", "min")
+    takes_turns = update.kind in ATOMIC and dtype in ATOMIC_TYPES and not forgets_nan
+    if not takes_turns and update.kind not in ("store", "any"):
+        raise NoTriton(f"an element of {dtype} changed by {update.kind}, in turns")
     before = emitter.mask
     _gathers(emitter, update.place.gathers, update.place.index)
     limits = [f"({g.symbol.name} >= 0) & ({g.symbol.name} < {_text(g.size)})" for g in update.place.gathers]
+    if update.kind == "any":
+        limits.append(value)  # what is true is stored, whoever comes first; what is false changes nothing
     mask = " & ".join([*([before] if before else []), *(f"({each})" for each in limits)])
-    function = "tl.store" if update.kind == "store" else f"tl.atomic_{ATOMIC[update.kind]}"
+    function = f"tl.atomic_{ATOMIC[update.kind]}" if takes_turns else "tl.store"
     address = f"{emitter.pointers[update.buffer]} + ({_text(update.place.index)})"
     emitter.writer.line(f"{function}({address}, {value}{f', {mask}' if mask else ''})", _origin(emitter, update.buffer))
 

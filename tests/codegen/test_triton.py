@@ -76,6 +76,45 @@ for columns in (False, True):
 build(reduction(torch.randn(3, 20000).bfloat16(), "sum", False, torch.float32))
 """
 
+SCATTERS = """
+import torch, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from nbcompile.codegen import triton as generator
+from nbcompile.ir import evaluate
+from nbcompile.runtime import triton as runtime
+from tests.lowering.programs import programs
+
+torch.manual_seed(0)
+x, ids, rows = torch.randn(8, 6), torch.tensor([3, 0, 3, 7, -1]), torch.randn(5, 6)
+places, numbers = torch.randint(0, 6, (4, 5)), torch.arange(48).view(8, 6)
+CASES = [
+    (lambda x, i, v: x.index_put([i], v, True), (x, ids, rows)),
+    (lambda x, i, v: x.index_put([i], v), (x, torch.tensor([3, 0, 1, 7, -2]), rows)),
+    (lambda x, p, v: x.scatter_add(1, p, v), (x, places, torch.randn(4, 5))),
+    (lambda n, p: n.scatter_reduce(1, p, n, "amax"), (numbers, places)),
+    (lambda b, i, v: b.index_put([i], v, True), (x > 0, ids, rows > 0)),
+]
+for function, inputs in CASES:
+    _, planned = programs(function, *inputs)
+    emitted = generator.emit(planned)
+    if triton.knobs.runtime.interpret:
+        (ours,), (eager,) = runtime.load(emitted).positional(*inputs), evaluate.run(planned, inputs)
+        torch.testing.assert_close(ours, eager)
+        print("checked")
+        continue
+    module = runtime.load_source(emitted.source)
+    for kernel in emitted.kernels:
+        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel, planned), {})
+        assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"][:4] == b"\\x7fELF", kernel.name
+    print("compiled")
+for function, inputs in [(CASES[0][0], (numbers.to(torch.int8), ids, numbers[:5].to(torch.int8)))]:
+    try:
+        generator.emit(programs(function, *inputs)[1])
+    except generator.NoTriton as reason:
+        print("refused:", reason)
+"""
+
 
 def in_a_process(program, tmp_path, **environment):
     """Triton reads TRITON_INTERPRET when it is imported: a process of its own."""
@@ -96,3 +135,11 @@ def test_numbers_in_the_interpreter(tmp_path):
 def test_every_kind_of_kernel_compiles_to_a_cubin(tmp_path):
     """All functions, and each form of reduction, become sm_90 machine code without a GPU."""
     assert in_a_process(CUBIN, tmp_path, TRITON_CACHE_DIR=str(tmp_path / "triton")).count("cubin") == 8
+
+
+def test_scatters_in_the_interpreter_and_as_cubins(tmp_path):
+    """Elements changed in turns: added to, stored, the largest, any; what the hardware has no turns for is refused."""
+    told = in_a_process(SCATTERS, tmp_path, TRITON_INTERPRET="1")
+    assert told.count("checked") == 5
+    assert "refused: an element of torch.int8 changed by sum" in told
+    assert in_a_process(SCATTERS, tmp_path, TRITON_CACHE_DIR=str(tmp_path / "triton")).count("compiled") == 5
