@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -391,10 +391,25 @@ class BuiltinGetVariable(VariableTracker):
         return MethodVariable(self.function, owner)
 
 
+class KnownCallable(VariableTracker):
+    """A callable that is the same in every call: it is its own key, and its attributes are what they are."""
+
+    value: Any
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def hash_key(self) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
+
+
 Handler = Callable[[Tracer, Arguments, Keywords], VariableTracker]
 
 
-class BuiltinVariable(VariableTracker):
+class BuiltinVariable(KnownCallable):
     """A callable whose meaning is written down in a table: ``len``, ``isinstance``, ``torch.is_tensor``."""
 
     def __init__(self, value: Callable[..., object], handler: Handler, source: Source | None = None) -> None:
@@ -402,17 +417,8 @@ class BuiltinVariable(VariableTracker):
         self.handler = handler
         self.source = source
 
-    def python_type(self) -> type:
-        return type(self.value)
-
     def describe(self) -> str:
         return f"BuiltinVariable({getattr(self.value, '__name__', self.value)})"
-
-    def hash_key(self) -> Hashable:
-        return self.value
-
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return self.handler(tracer, arguments, keywords)
@@ -421,7 +427,7 @@ class BuiltinVariable(VariableTracker):
         return Constant(self.value, getattr(self.value, "__name__", "function"))
 
 
-class PolyfillVariable(VariableTracker):
+class PolyfillVariable(KnownCallable):
     """A callable with a Python twin that is traced in its place: ``zip``, ``functools.reduce``."""
 
     def __init__(self, value: Callable[..., object], polyfill: FunctionType, source: Source | None = None) -> None:
@@ -429,17 +435,8 @@ class PolyfillVariable(VariableTracker):
         self.polyfill = FunctionVariable(polyfill)
         self.source = source
 
-    def python_type(self) -> type:
-        return type(self.value)
-
     def describe(self) -> str:
         return f"PolyfilledFunctionVariable({getattr(self.value, '__name__', self.value)})"
-
-    def hash_key(self) -> Hashable:
-        return self.value
-
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self.polyfill, arguments, keywords)
@@ -453,24 +450,15 @@ def _fit_a_node(tracer: Tracer, values: Sequence[VariableTracker]) -> bool:
     return all(realise(tracer, each).fits_a_node() for each in values)
 
 
-class UnboundMethodVariable(VariableTracker):
+class UnboundMethodVariable(KnownCallable):
     """A method in C as a function of its class: ``dict.get``, ``str.upper``, ``object.__getattribute__``."""
 
     def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
         self.value = value
         self.source = source
 
-    def python_type(self) -> type:
-        return type(self.value)
-
     def describe(self) -> str:
         return f"BuiltinVariable({self.value.__qualname__})"
-
-    def hash_key(self) -> Hashable:
-        return self.value
-
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         values = [realise(tracer, each) for each in arguments]
@@ -480,7 +468,7 @@ class UnboundMethodVariable(VariableTracker):
             return tracer.constant_or_wrap(
                 tracer.evaluate(self.value, plain, {name: each.constant() for name, each in named.items()})
             )
-        cls: type = self.value.__objclass__  # type: ignore[attr-defined]
+        cls: type = self.value.__objclass__
         if not values or not issubclass(values[0].python_type(), cls):
             given = f"'{values[0].type_name()}' object" if values else "no argument"
             name = self.value.__name__
@@ -496,27 +484,18 @@ class UnboundMethodVariable(VariableTracker):
 METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
-class OperatorVariable(VariableTracker):
+class OperatorVariable(KnownCallable):
     """A function of torch that becomes a node of the graph when it is called."""
 
     def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
         self.value = value
         self.source = source
 
-    def python_type(self) -> type:
-        return type(self.value)
-
     def describe(self) -> str:
         return f"TorchInGraphFunctionVariable({getattr(self.value, '__name__', self.value)})"
 
-    def hash_key(self) -> Hashable:
-        return self.value
-
     def proxy(self) -> object:
         return self.value
-
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if isinstance(self.value, METHODS_OF_A_CLASS) and arguments:  # torch.Tensor.add(x, 1) is x.add(1)
@@ -534,7 +513,7 @@ class OperatorVariable(VariableTracker):
         return Constant(self.value, getattr(self.value, "__name__", "operator"))
 
 
-class SkippedVariable(VariableTracker):
+class SkippedVariable(KnownCallable):
     """A callable that is not traced through: calling it breaks the graph, with a reason."""
 
     def __init__(self, value: object, reason: breaks.Unsupported, source: Source | None = None) -> None:
@@ -542,17 +521,8 @@ class SkippedVariable(VariableTracker):
         self.reason = reason
         self.source = source
 
-    def python_type(self) -> type:
-        return type(self.value)
-
     def describe(self) -> str:
         return f"SkipFunctionVariable({getattr(self.value, '__qualname__', self.value)})"
-
-    def hash_key(self) -> Hashable:
-        return self.value
-
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         types_given = [realise(tracer, each).type_name() for each in (*arguments, *keywords.values())]
