@@ -1,0 +1,148 @@
+"""Where a value came from, as the expression that reads it from there again.
+
+    AttrSource(LocalSource("self"), "weight")      self.weight
+    KeySource(LocalSource("d"), 0)                 __list(d)[0]
+
+What several inputs of the graph are reached through is given a name first:
+the way there is gone once.
+
+In torch: torch/_dynamo/source.py (Source.reconstruct). Read next:
+nbcompile/rewriting/values.py
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import cmath
+import re
+import sys
+from collections.abc import Iterable
+from types import FunctionType
+from typing import Any
+
+from nbcompile.capture.arrays import from_array
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.source import (
+    ArraySource,
+    AttrSource,
+    BuiltinSource,
+    CellSource,
+    ClassMemberSource,
+    ConstantSource,
+    GlobalSource,
+    ItemSource,
+    IteratorItemSource,
+    KeySource,
+    LocalSource,
+    MethodFunctionSource,
+    ModuleSource,
+    SizeSource,
+    Source,
+    TypeSource,
+    ValueSource,
+    class_attribute,
+    expression,
+    iterator_item,
+    resolve,
+    value_at,
+)
+from nbcompile.rewriting.body import Body
+from nbcompile.rewriting.syntax import assign, identifier
+
+LITERALS = (int, float, str, bytes, bool, type(None), complex)
+
+
+class Addresses(Body):
+    """A body that can fetch."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.owners: dict[Source, str] = {}
+        """What is held by a name for the time of the graph's call."""
+
+    def name_owners(self, sources: Iterable[Source]) -> None:
+        """Names for what several inputs are reached through, so that the way there is gone once."""
+        below: dict[Source, set[Source]] = {}
+        for source in sources:
+            step = source
+            while isinstance(step, AttrSource | ItemSource):
+                below.setdefault(step.base, set()).add(step)
+                step = step.base
+        shared = [each for each, steps in below.items() if len(steps) > 1 and isinstance(each, AttrSource | ItemSource)]
+        for owner in sorted(shared, key=lambda each: len(expression(each))):
+            what = owner.attribute if isinstance(owner, AttrSource) else f"item_{owner.key}"
+            fetched = self.fetch(owner)
+            name = self.fresh(re.sub(r"\W+", "_", what).strip("_") or "owner")
+            self.statements.append(assign(name, fetched))
+            self.owners[owner] = name
+
+    def fetch(self, source: Source) -> ast.expr:
+        """The expression that reads a value from where it came from."""
+        if source in self.owners:
+            return ast.Name(self.owners[source], ast.Load())
+        match source:
+            case LocalSource(name):
+                return ast.Name(identifier(name), ast.Load())
+            case GlobalSource(name):
+                if name in self.taken or not name.isidentifier():
+                    scope = self.constant(self.frame.globals, "globals")
+                    return ast.Subscript(scope, ast.Constant(name), ast.Load())
+                return ast.Name(name, ast.Load())
+            case BuiltinSource(name):
+                return self.constant(getattr(builtins, name), name)
+            case ModuleSource(name):
+                return self.constant(sys.modules[name], name)
+            case AttrSource(base, attribute):
+                return ast.Attribute(self.fetch(base), attribute, ast.Load())
+            case ItemSource(base, key):
+                return ast.Subscript(self.fetch(base), self.literal(key, "key"), ast.Load())
+            case KeySource(base, index):
+                keys = ast.Call(self.constant(list, "list"), [self.fetch(base)], [])
+                return ast.Subscript(keys, ast.Constant(index), ast.Load())
+            case ValueSource(base, index):
+                return ast.Call(self.constant(value_at, "value_at"), [self.fetch(base), ast.Constant(index)], [])
+            case IteratorItemSource(base, index):
+                return ast.Call(
+                    self.constant(iterator_item, "iterator_item"), [self.fetch(base), ast.Constant(index)], []
+                )
+            case TypeSource(base):
+                return ast.Call(self.constant(type, "type"), [self.fetch(base)], [])
+            case CellSource(base, _, index):
+                cell = ast.Subscript(
+                    ast.Attribute(self.fetch(base), "__closure__", ast.Load()), ast.Constant(index), ast.Load()
+                )
+                return ast.Attribute(cell, "cell_contents", ast.Load())
+            case MethodFunctionSource(base, name):
+                return self.class_member(TypeSource(base), name, 0, resolve(source, self.frame.scope()))
+            case ClassMemberSource(base, name, after):
+                return self.class_member(base, name, after, resolve(source, self.frame.scope()))
+            case ConstantSource(name, value):
+                return self.constant(value, name)
+            case SizeSource(base, property, dim):
+                arguments: list[ast.expr] = [] if dim is None else [ast.Constant(dim)]
+                return ast.Call(ast.Attribute(self.fetch(base), property, ast.Load()), arguments, [])
+            case ArraySource(base):
+                return ast.Call(self.constant(from_array, "from_array"), [self.fetch(base)], [])
+        raise AssertionError(source)
+
+    def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:
+        """What a class holds under a name, unbound: ``cls.name`` where that binds nothing."""
+        unbound = isinstance(found, (FunctionType, property, classmethod)) or not hasattr(type(found), "__get__")
+        if unbound and not after:
+            return ast.Attribute(self.fetch(cls), name, ast.Load())
+        arguments: list[ast.expr] = [self.fetch(cls), ast.Constant(name), ast.Constant(after)]
+        return ast.Call(self.constant(class_attribute, "class_attribute"), arguments, [])
+
+    def literal(self, value: Any, name: str) -> ast.expr:
+        """A constant, spelled out where Python has a literal for it."""
+        if type(value) in LITERALS and not without_literal(value):
+            return ast.Constant(value)
+        if type(value) is tuple and all(type(each) in LITERALS for each in value):
+            return ast.Tuple([self.literal(each, "item") for each in value], ast.Load())
+        return self.constant(value, name)
+
+
+def without_literal(value: Any) -> bool:
+    """Inf and nan, and complex numbers of them, have no spelling of their own."""
+    return isinstance(value, (float, complex)) and not cmath.isfinite(value)

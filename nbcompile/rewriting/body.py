@@ -1,0 +1,54 @@
+"""A function's body under construction: its statements, and names for what it uses.
+
+    __compiled_fn_1        a kept object, bound as a constant of the code object
+    graph_out, value_1     names of its own, which nothing of the user's has
+
+In torch: torch/_dynamo/codegen.py (PyCodegen). Read next:
+nbcompile/rewriting/addresses.py
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+
+from nbcompile.capture.frame import Frame
+
+
+class Body:
+    """Statements in the place of a frame's own."""
+
+    graph_out = ""
+    """The name of the graph's outputs, once the graph is called."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.code = frame.code
+        self.statements: list[ast.stmt] = []
+        self.constants: dict[str, object] = {}
+        """The objects that the program keeps, by name."""
+        self.taken = {*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars}
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing else uses."""
+        name, number = base, 0
+        while name in self.taken or name in self.constants:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return name
+
+    def constant(self, value: object, name: str) -> ast.expr:
+        """An object that the program keeps, under a name."""
+        wanted = re.sub(r"\W+", "_", name).strip("_") or "constant"
+        wanted = f"__{wanted}" if not wanted.startswith("__") else wanted
+        if keyword.iskeyword(wanted):
+            wanted += "_"
+        number = 0
+        candidate = wanted
+        while candidate in self.taken or (candidate in self.constants and self.constants[candidate] is not value):
+            number += 1
+            candidate = f"{wanted}_{number}"
+        self.constants[candidate] = value
+        return ast.Name(candidate, ast.Load())

@@ -1,0 +1,73 @@
+"""A function's syntax tree and the objects that it keeps, as a code object.
+
+While the tree is compiled each kept object stands in it as a large integer (a
+string would be folded, another object refused); in the constants of the code
+object the integers are then replaced by the objects themselves.
+
+In torch: torch/_dynamo/output_graph.py (install_global puts them among the
+user's globals). Read next: nbcompile/dispatch/hook.py
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping
+from types import CodeType
+
+from nbcompile.rewriting.syntax import identifier, located, parameters, parameters_of
+
+_PLACEHOLDER = 0x6E62_6370_0000_0000_0000
+"""Numbers from here on stand for kept objects until the code object is made: no literal folds them."""
+
+
+def compile_function(
+    replaced: CodeType, statements: list[ast.stmt], kept: Mapping[str, object]
+) -> tuple[CodeType, str]:
+    """A code object with the signature, free variables and place of another, and its text.
+
+    Args:
+        replaced: the code that it stands for.
+        statements: its body.
+        kept: the objects that some of its names mean.
+    """
+    free, line = list(replaced.co_freevars), replaced.co_firstlineno
+    # Declared, so that the code object has exactly these free variables, used or not: the hook demands it.
+    body: list[ast.stmt] = [*([ast.Nonlocal(free)] if free else []), *statements]
+    function = ast.FunctionDef(identifier(replaced.co_name), parameters_of(replaced), body, [])
+    shown = ast.unparse(located(function, line))
+    placeholders = {each: _PLACEHOLDER + number for number, each in enumerate(kept)}
+    bound = _BindConstants(placeholders).visit(function)
+    factory = ast.FunctionDef("factory", parameters(free), [bound], [])
+    module = ast.Module([located(factory, line)], [])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # a placeholder is called: it stands for a function
+        compiled = compile(module, replaced.co_filename, "exec", dont_inherit=True)
+    code = _with_constants(_nested(_nested(compiled)), {number: kept[each] for each, number in placeholders.items()})
+    code = code.replace(co_name=replaced.co_name, co_qualname=replaced.co_qualname, co_firstlineno=line)
+    assert code.co_freevars == replaced.co_freevars, (code.co_freevars, replaced.co_freevars)
+    return code, shown
+
+
+class _BindConstants(ast.NodeTransformer):
+    def __init__(self, placeholders: dict[str, int]) -> None:
+        self.placeholders = placeholders
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        number = self.placeholders.get(node.id)
+        return node if number is None else ast.copy_location(ast.Constant(number), node)
+
+
+def _with_constants(code: CodeType, values: dict[int, object]) -> CodeType:
+    def bound(constant: object) -> object:
+        if type(constant) is int and constant in values:
+            return values[constant]
+        if type(constant) is tuple:
+            return tuple(map(bound, constant))
+        return _with_constants(constant, values) if isinstance(constant, CodeType) else constant
+
+    return code.replace(co_consts=tuple(map(bound, code.co_consts)))
+
+
+def _nested(code: CodeType) -> CodeType:
+    return next(each for each in code.co_consts if isinstance(each, CodeType))

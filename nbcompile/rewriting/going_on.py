@@ -1,0 +1,229 @@
+"""After a break: the instruction that was not traced, then a resume function with what lives on.
+
+    value = save(y, path)                              the broken instruction
+    return torch_dynamo_resume_in_f_at_3(value, y)     the rest of the function
+
+Of a chain of inlined calls the outermost resume function is called; it is given
+the next one and its arguments, and calls it.
+
+In torch: torch/_dynamo/symbolic_convert.py (create_call_resume_at). Read next:
+nbcompile/rewriting/resume.py
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+
+from nbcompile.capture import recipe as recipes
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.recipe import Recipe
+from nbcompile.capture.trace import (
+    BrokenCall,
+    BrokenComprehension,
+    BrokenJump,
+    BrokenOperation,
+    Continue,
+    GraphBreak,
+    ResumePoint,
+)
+from nbcompile.rewriting import resume
+from nbcompile.rewriting.effects import Effects
+from nbcompile.rewriting.syntax import assign, set_line
+
+_SLOTS = {"value": resume.Slot.VALUE, "null": resume.Slot.NULL, "exit": resume.Slot.EXIT}
+_COMPARISONS: dict[str, Callable[[], ast.cmpop]] = {
+    "<": ast.Lt,
+    "<=": ast.LtE,
+    ">": ast.Gt,
+    ">=": ast.GtE,
+    "==": ast.Eq,
+    "!=": ast.NotEq,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """A resume function, what it gets from the operand stack, and its locals."""
+
+    function: ast.expr
+    stack: list[ast.expr]
+    live: list[ast.expr]
+
+
+class GoingOn(Effects):
+    """A body that can call what comes after a break."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.resume_codes: list[CodeType] = []
+        self.python_codes: list[CodeType] = []
+        self.carried: list[tuple[tuple[str, str, str], ...]] = []
+
+    def go_on(self, end: GraphBreak, mutations: tuple[recipes.Mutation, ...]) -> None:
+        """Settle what lives on, replay the side effects, run what broke, and call the rest."""
+        carried = [self.carry(point) for point in end.resume]
+        callers = [self.carry(point, nested=True) for point in end.callers]
+        action = self.prepare(end)
+        self.replay(mutations)
+        self.act(end, action, carried, callers)
+
+    def carry(self, point: ResumePoint, *, nested: bool = False) -> _Carried:
+        """The resume function and what it gets; all settled before the break.
+
+        Args:
+            point: where it goes on.
+            nested: it calls the resume function of the function that it called, rather than being given its result.
+        """
+        code, carried = self.continuation(point, pushed=resume.Slot.CALL if nested else resume.Slot.VALUE)
+        stack, live = carried.stack, carried.live
+        self.resume_codes.append(code)
+        passed = [slot.recipe for slot in point.stack if slot.recipe is not None]
+        names = [*(f"___stack{number}" for number in range(len(passed))), *(name for name, _ in point.live)]
+        kinds = map(_kind, (*passed, *(recipe for _, recipe in point.live)))
+        texts = (ast.unparse(each) for each in (*stack, *live))
+        self.carried.append(tuple(zip(names, texts, kinds, strict=True)))
+        return carried
+
+    def continuation(
+        self, point: ResumePoint, *, pushed: resume.Slot = resume.Slot.VALUE, end: int | None = None
+    ) -> tuple[CodeType, _Carried]:
+        """The code of the function that goes on, and what it gets."""
+        slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([pushed] * point.pushes)]
+        stack = [self.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
+        live = [self.settled(recipe) for _, recipe in point.live]
+        cells = {name: self.settled(recipe) for name, recipe in point.cells}
+        original, scope = self.code, self.frame.globals
+        if point.callee is not None:
+            original, scope = point.callee.code, point.callee.scope
+        names = tuple(name for name, _ in point.live)
+        code = resume.resume_function_code(original, point.offset, tuple(slots), names, tuple(cells), point.line, end)
+        if point.callee is not None:
+            cells |= {name: self.settled(recipe) for name, recipe in point.callee.free}
+        return code, _Carried(self.resume_function(code, scope, cells), stack, live)
+
+    def resume_function(self, code: CodeType, scope: dict[str, object], cells: dict[str, ast.expr]) -> ast.expr:
+        """The function object: kept where it has no closure, else made with the cells at hand."""
+        if not code.co_freevars:
+            return self.constant(FunctionType(code, scope, code.co_name), code.co_name)
+        closure = [cells[name] if name in cells else self.own_cell(name) for name in code.co_freevars]
+        arguments = [
+            self.constant(code, f"code_of_{code.co_name}"),
+            self.constant(scope, "globals"),
+            ast.Constant(code.co_name),
+            ast.Constant(None),
+            ast.Tuple(closure, ast.Load()),
+        ]
+        name = self.fresh("resume")
+        self.statements.append(assign(name, ast.Call(self.constant(FunctionType, "function"), arguments, [])))
+        return ast.Name(name, ast.Load())
+
+    def prepare(self, end: GraphBreak) -> Callable[[], ast.expr | None]:
+        """The broken instruction as an expression, its operands settled; None if it is a statement."""
+        match end.action:
+            case BrokenCall(function, arguments, keywords, star, double_star):
+                callee = self.settled(function)
+                positional: list[ast.expr] = [self.settled(each) for each in arguments]
+                named = [ast.keyword(name, self.settled(each)) for name, each in keywords]
+                if star is not None:
+                    positional.append(ast.Starred(self.settled(star), ast.Load()))
+                if double_star is not None:
+                    named.append(ast.keyword(None, self.settled(double_star)))
+                return lambda: ast.Call(callee, positional, named)
+            case BrokenOperation(operation, operands, symbol, as_bool):
+                values = [self.settled(each) for each in operands]
+                if as_bool:
+                    truth = self.constant(bool, "bool")
+                    return lambda: ast.Call(truth, [_given(self.operation(operation, values, symbol))], [])
+                return lambda: self.operation(operation, values, symbol)
+            case BrokenJump(condition, test):
+                value = self.settled(condition)
+                if test == "none":
+                    return lambda: ast.Compare(value, [ast.Is()], [ast.Constant(None)])
+                return lambda: value
+            case BrokenComprehension(begin, until):
+                code, whole = self.continuation(begin, end=until)
+                self.python_codes.append(code)
+                return lambda: _resumed(whole, [], [])
+            case Continue():
+                self.python_codes += self.resume_codes
+                return lambda: None
+        raise AssertionError(end.action)
+
+    def operation(self, operation: str, values: list[ast.expr], symbol: str) -> ast.expr | None:
+        match operation:
+            case "compare":
+                return ast.Compare(values[0], [_COMPARISONS[symbol]()], [values[1]])
+            case "getitem":
+                return ast.Subscript(values[0], values[1], ast.Load())
+            case "setattr":
+                self.statements.append(ast.Assign([ast.Attribute(values[0], symbol, ast.Store())], values[1]))
+            case "setitem":
+                self.statements.append(ast.Assign([ast.Subscript(values[0], values[1], ast.Store())], values[2]))
+        return None
+
+    def act(
+        self,
+        end: GraphBreak,
+        action: Callable[[], ast.expr | None],
+        carried: list[_Carried],
+        callers: list[_Carried],
+    ) -> None:
+        """Run the broken instruction and go on in a resume function; in a nested one's callers, too."""
+        line = end.resume[0].line
+        began = len(self.statements)
+        value = action()
+        if isinstance(end.action, BrokenJump):
+            assert value is not None
+            first, second = (ast.Return(_resumed(each, [], callers)) for each in carried)
+            self.statements.append(ast.If(value, [first], []))
+            self.statements.append(second)
+            set_line(self.statements[began:], line)
+            return
+        pushed: list[ast.expr] = []
+        if end.resume[0].pushes:
+            assert value is not None
+            name = self.fresh("result")
+            self.statements.append(assign(name, value))
+            pushed.append(ast.Name(name, ast.Load()))
+        managers = [ast.withitem(self.make(each)) for each in end.contexts]
+        broken = self.statements[began:]
+        if managers and broken:
+            del self.statements[began:]
+            self.statements.append(ast.With(managers, broken))
+        self.statements.append(ast.Return(_resumed(carried[0], pushed, callers)))
+        set_line(self.statements[began:], line)
+
+
+def _given(value: ast.expr | None) -> ast.expr:
+    assert value is not None
+    return value
+
+
+def _resumed(innermost: _Carried, pushed: list[ast.expr], callers: list[_Carried]) -> ast.expr:
+    """The call that goes on; of a chain the outermost resume function is called, and calls the next one itself."""
+    current = innermost
+    for caller in callers:
+        arguments = ast.Tuple([*current.stack, *pushed, *current.live], ast.Load())
+        current, pushed = caller, [current.function, arguments]
+    return ast.Call(current.function, [*current.stack, *pushed, *current.live], [])
+
+
+def _kind(recipe: Recipe) -> str:
+    """What a carried value is, in words."""
+    match recipe:
+        case recipes.GraphOutput():
+            return "tensor"
+        case recipes.FromSource():
+            return "input"
+        case recipes.Constant():
+            return "constant"
+        case recipes.Build(kind, _):
+            return kind
+        case recipes.Shared(_, inner, _):
+            return _kind(inner)
+        case recipes.Function():
+            return "function"
+    return "value"
