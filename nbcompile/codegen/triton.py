@@ -28,7 +28,7 @@ from pathlib import Path
 import sympy
 import torch
 
-from nbcompile.codegen.cpp import size_symbols, vector_is_outside
+from nbcompile.codegen.facts import size_symbols, vector_is_outside
 from nbcompile.codegen.printers import TRITON, print_index
 from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.codegen.writer import SourceWriter

@@ -17,7 +17,7 @@ import torch
 from nbcompile.ir.expr import Expr, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import constant as known_number, index, indices, loop_variable
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.pointwise import SUPPORTED, operand
+from nbcompile.lowering.elementwise import SUPPORTED, operand
 from nbcompile.lowering.registry import LOWERINGS, NoLowering, lowering
 from nbcompile.lowering.value import Value
 

@@ -9,7 +9,7 @@ Nodes are lowered in order to values that are not computed yet; a value gets
 memory (a buffer) only where :func:`wants_memory` says so.
 
 In torch: torch/_inductor/graph.py (GraphLowering.run_node). Read next:
-nbcompile/lowering/pointwise.py
+nbcompile/lowering/elementwise.py
 """
 
 from __future__ import annotations
@@ -27,15 +27,26 @@ from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import cost, loads, walk
 from nbcompile.ir.index import Symbol, index, loop_variables
 from nbcompile.ir.layout import of_tensor
-from nbcompile.lowering import creation, indexing, normalisation, pointwise, reductions, scatter, views
+from nbcompile.lowering import (
+    activations,
+    conversion,
+    creation,
+    indexing,
+    normalisation,
+    pointwise,
+    reductions,
+    scatter,
+    views,
+)
 from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder
+from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.elementwise import SUPPORTED
 from nbcompile.lowering.extern import reason_for
-from nbcompile.lowering.pointwise import SUPPORTED, convert
 from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
 from nbcompile.lowering.value import Value, expanded, is_free
 
 aten = torch.ops.aten
-_TABLES = (creation, indexing, normalisation, pointwise, reductions, scatter, views)
+_TABLES = (activations, conversion, creation, indexing, normalisation, pointwise, reductions, scatter, views)
 """Importing them has filled LOWERINGS."""
 
 BODY_LIMIT = 96

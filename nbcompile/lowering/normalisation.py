@@ -19,7 +19,8 @@ import torch
 from nbcompile.ir.expr import Expr, apply, compute_dtype
 from nbcompile.ir.index import product
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.pointwise import convert, elementwise
+from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.elementwise import elementwise
 from nbcompile.lowering.reductions import moments, number, reduce
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value

@@ -20,7 +20,8 @@ import torch
 from nbcompile.ir.expr import Expr, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import Index, constant as known_number, product
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.pointwise import SUPPORTED, convert, elementwise
+from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.elementwise import SUPPORTED, elementwise
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value
 from nbcompile.lowering.views import dimension, reshape

@@ -17,8 +17,9 @@ import torch
 from nbcompile.ir.expr import Constant, Expr, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import ZERO, FloorDiv, Index, Mod, index, is_one, loop_variable, loop_variables
 from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.elementwise import elementwise
 from nbcompile.lowering.indexing import index_at, require_same_device
-from nbcompile.lowering.pointwise import convert, elementwise
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, expanded, moved
 from nbcompile.lowering.views import dimension

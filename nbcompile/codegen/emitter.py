@@ -1,0 +1,116 @@
+"""What is known while one C++ kernel is written, and the loops that everything stands in.
+
+    #pragma omp parallel for collapse(2) num_threads(context->threads)
+    for (i64 i0 = 0; i0 < 8; i0++) {
+      for (i64 i1 = 0; i1 < 64; i1++) {
+
+In torch: torch/_inductor/codegen/cpp.py (CppKernelProxy, LoopNest). Read next:
+nbcompile/codegen/statements.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import sympy
+
+from nbcompile.codegen.facts import amount_of_work, trip_count
+from nbcompile.codegen.printers import C_TYPES, c_index
+from nbcompile.codegen.values import Names, Scope, Value
+from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir import index as indexing
+from nbcompile.ir.index import Symbol
+from nbcompile.ir.kernel import Kernel, Loop, Nest, Schedule
+
+SERIAL_WORK = 32768
+"""Below so many additions a second thread costs more than it gives (a barrier takes some microseconds)."""
+STACK_BYTES = 1 << 17
+"""Scratch rows up to this size live on the stack."""
+
+
+@dataclass(slots=True)
+class KernelEmitter:
+    """What is known while one kernel is written."""
+
+    kernel: Kernel
+    schedule: Schedule
+    writer: SourceWriter
+    names: Names
+    locals: dict[str, Value]
+    """Values of width 1 (or W, inside a vectorised outer loop), by name in the IR."""
+    labels: dict[str, str]
+    """C++ names of locals: equal kernels must not differ in them."""
+    origins: dict[str, tuple[str, ...]]
+
+    def label(self, name: str) -> str:
+        """The C++ name of a local."""
+        return self.labels.setdefault(name, f"v{len(self.labels)}")
+
+
+def scope_of(emitter: KernelEmitter, vector: Symbol | None, **more: object) -> Scope:
+    """Where values are computed now, in this kernel."""
+    return Scope(emitter.writer, emitter.names, vector, emitter.locals, **more)  # type: ignore[arg-type]
+
+
+@contextmanager
+def outer_loops(emitter: KernelEmitter, loops: Sequence[Loop], extra: str = "") -> Iterator[None]:
+    """Parallel loops; ``extra`` is the header of one more loop that is collapsed with them."""
+    writer = emitter.writer
+    headers = [
+        f"for (i64 {loop.variable.name} = 0; {loop.variable.name} < {c_index(loop.size)}; {loop.variable.name}++) {{"
+        for loop in loops
+    ]
+    headers += [extra] if extra else []
+    pragma = _pragma(emitter.kernel, loops, len(headers), bool(extra))
+    if pragma:
+        writer.line(pragma)
+    if not headers:
+        headers = ["{"]
+    for header in headers:
+        writer.line(header)
+        writer.depth += 1
+    yield
+    for _ in headers:
+        writer.depth -= 1
+        writer.line("}")
+
+
+def _pragma(kernel: Kernel, loops: Sequence[Loop], count: int, blocks: bool) -> str:
+    work, trips = amount_of_work(kernel), trip_count(loops)
+    if not count or (work is not None and work < SERIAL_WORK) or (trips is not None and trips <= 1 and not blocks):
+        return ""
+    parts = ["#pragma omp parallel for"]
+    if count > 1:
+        parts.append(f"collapse({count})")
+    parts.append("num_threads(context->threads)")
+    if work is None:
+        amount = indexing.product([loop.size for loop in kernel.loops])
+        inner = [indexing.product([loop.size for loop in each.loops]) for each in kernel.body if isinstance(each, Nest)]
+        parts.append(f"if ({c_index(amount * sympy.Add(*inner) if inner else amount)} > {SERIAL_WORK // 4})")
+    return " ".join(parts)
+
+
+def open_loop(writer: SourceWriter, name: str, begin: str, end: str) -> None:
+    """Begin ``for begin <= name < end``."""
+    writer.line(f"for (i64 {name} = {begin}; {name} < {end}; {name}++) {{")
+    writer.depth += 1
+
+
+def close_loop(writer: SourceWriter) -> None:
+    """End the loop opened last."""
+    writer.depth -= 1
+    writer.line("}")
+
+
+def scratch_rows(emitter: KernelEmitter) -> None:
+    """Memory for the rows of one outer iteration: on the stack where it is small."""
+    for scratch in emitter.kernel.scratch:
+        name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
+        elements = indexing.constant(scratch.size)
+        if elements is not None and elements * scratch.dtype.itemsize <= STACK_BYTES:
+            emitter.writer.line(f"alignas(64) {element} {name}[{max(elements, 1)}];  // {scratch.name}")
+        else:
+            emitter.writer.line(f"Row<{element}> {name}_memory({c_index(scratch.size)});  // {scratch.name}")
+            emitter.writer.line(f"{element} *const {name} = {name}_memory.start;")

@@ -1,0 +1,133 @@
+"""One kernel as one C++ function.
+
+    kernel0: for i0 < 64:  for r0 < 1000: buf0 = max(x[1000*i0 + r0]) ...
+    ->  EXPORT i64 kernel0(void *const *pointers, const i64 *sizes, Context *context) {
+          const f32 *__restrict in0 = (const f32 *)pointers[0];  // x
+          constexpr int W = LANES32;
+          ...
+
+In torch: torch/_inductor/codegen/cpp.py (CppScheduling, KernelGroup). Read next:
+nbcompile/codegen/cpp.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbcompile.codegen.columns import columns
+from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of, scratch_rows
+from nbcompile.codegen.facts import lengthy, size_symbols, vector_is_outside
+from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
+from nbcompile.codegen.printers import C_TYPES
+from nbcompile.codegen.statements import emit_statement
+from nbcompile.codegen.values import Names, Scope, Value, wide_values
+from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.ir.index import Symbol
+from nbcompile.ir.kernel import Accumulate, Kernel, Let, Nest, Schedule, Store, Update
+
+
+def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """One kernel as one C++ function."""
+    arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
+    pointers = _pointers(kernel, arguments)
+    body = SourceWriter(depth=1)
+    origins = {buffer.name: buffer.from_nodes for buffer in schedule.program.buffers}
+    emitter = KernelEmitter(kernel, schedule, body, Names({**pointers, **_rows(kernel)}), {}, {}, origins)
+    _kernel_body(emitter)
+    sizes = size_symbols(kernel)
+    writer = SourceWriter()
+    writer.line(f"// {kernel.name}: {', '.join(kernel.from_nodes)}" if kernel.from_nodes else f"// {kernel.name}")
+    with writer.block(f"EXPORT i64 {kernel.name}(void *const *pointers, const i64 *sizes, Context *context) {{"):
+        _prologue(emitter, writer, arguments, pointers, sizes)
+        writer.insert(writer.here(), body)
+        writer.line(
+            "return context->site >= 0;  // whether an index was out of bounds"
+            if emitter.names.complaints
+            else "return 0;"
+        )
+    return EmittedKernel(
+        kernel.name, kernel.name, writer.text(), arguments, tuple(symbol.name for symbol in sizes),
+        kernel.buffers, kernel.from_nodes,
+        writer.line_map(), lengthy(kernel), tuple(emitter.names.complaints),
+    )  # fmt: skip
+
+
+def _pointers(kernel: Kernel, arguments: Sequence[str]) -> dict[str, str]:
+    """``in0, in1, ...`` for what is only read, ``out0, ...`` for what is written."""
+    names: dict[str, str] = {}
+    for buffer in arguments:
+        stem = "out" if buffer in kernel.writes else "in"
+        names[buffer] = f"{stem}{sum(each.startswith(stem) for each in names.values())}"
+    return names
+
+
+def _rows(kernel: Kernel) -> dict[str, str]:
+    return {scratch.name: f"row{at}" for at, scratch in enumerate(kernel.scratch)}
+
+
+def _prologue(
+    emitter: KernelEmitter,
+    writer: SourceWriter,
+    arguments: Sequence[str],
+    pointers: dict[str, str],
+    sizes: Sequence[Symbol],
+) -> None:
+    kernel, tensors = emitter.kernel, emitter.schedule.program.tensors()
+    for at, buffer in enumerate(arguments):
+        element = C_TYPES[tensors[buffer].dtype]
+        written, read = buffer in kernel.writes, buffer in kernel.reads
+        # Memory that is read and written through one pointer may not be promised to be apart from itself.
+        qualifier = "*" if written and read else "*__restrict "
+        kind = element if written else f"const {element}"
+        writer.line(f"{kind} {qualifier}{pointers[buffer]} = ({kind} *)pointers[{at}];  // {buffer}")
+    for at, symbol in enumerate(sizes):
+        writer.line(f"const i64 {symbol.name} = sizes[{at}];")
+    if any(many for _, many in emitter.names.used_types) or emitter.kernel.vector_variable is not None:
+        writer.line(f"constexpr int W = {'LANES64' if half_width(kernel) else 'LANES32'};")
+    for name, many in sorted(emitter.names.used_types):
+        writer.line(f"typedef Vec<{name}, {'W' if many else '1'}> {name.upper()}{'' if many else '_1'};")
+
+
+def half_width(kernel: Kernel) -> bool:
+    """Whether lanes must be 64 bits wide."""
+    outside = vector_is_outside(kernel)
+    many: dict[str, Value] = {}
+
+    def wide(vector: Symbol, parts: Sequence[Let | Store | Update | Accumulate]) -> bool:
+        found = False
+        for part in parts:
+            scope = Scope(SourceWriter(), Names({}), vector, many)
+            found |= wide_values(scope, part.value) or (isinstance(part, Accumulate) and part.kind.startswith("arg"))
+            if isinstance(part, (Let, Accumulate)):
+                many[part.name] = Value("", outside or isinstance(part, Let), part.value.dtype)
+        return found
+
+    found = False
+    for statement in kernel.body:
+        if isinstance(statement, Nest):
+            vector = kernel.loops[-1].variable if outside else statement.loops[-1].variable
+            found |= wide(vector, statement.body)
+            for part in statement.body:
+                if isinstance(part, Accumulate):
+                    many[part.name] = Value("", outside, part.value.dtype)
+        elif outside:
+            found |= wide(kernel.loops[-1].variable, [statement])
+        elif isinstance(statement, Let):
+            many[statement.name] = Value("", False, statement.value.dtype)
+    return found
+
+
+def _kernel_body(emitter: KernelEmitter) -> None:
+    kernel = emitter.kernel
+    if vector_is_outside(kernel):
+        has_nests = any(isinstance(statement, Nest) for statement in kernel.body)
+        columns(emitter) if has_nests else vectorised_outside(emitter)
+        return
+    with outer_loops(emitter, kernel.loops):
+        scratch_rows(emitter)
+        for statement in kernel.body:
+            if isinstance(statement, Nest):
+                nest_of_lanes(emitter, statement)
+            else:
+                emit_statement(emitter, scope_of(emitter, None), statement)

@@ -1,0 +1,93 @@
+"""A choice between values, other types, copies.
+
+    aten.where.self(c, a, b)               where(c[i0], a[i0], b[i0])       both sides in the promoted type
+    aten._to_copy.default(x, dtype=half)   float32(float16(x[i0]))          rounded as memory would round it
+
+In torch: torch/_inductor/lowering.py (where, to_dtype, clone). Read next:
+nbcompile/lowering/reductions.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from nbcompile.ir.expr import apply, cast, compute_dtype
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.elementwise import SUPPORTED, common_device, operand, promoted
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, broadcast_size, expanded, joined_nodes
+
+aten = torch.ops.aten
+
+
+@lowering(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)
+def where(build: Builder, condition: Value, a: Any, b: Any) -> Value:
+    """``a`` where the condition holds, else ``b``."""
+    dtype = promoted(*(each for each in (a, b)))
+    tensors = [each for each in (condition, a, b) if isinstance(each, Value)]
+    device = common_device(tensors)
+    if dtype not in SUPPORTED:
+        raise NoLowering(f"dtype {dtype}")
+    size = broadcast_size(*(each.size for each in tensors))
+    body = apply("where", operand(condition, torch.bool, size), operand(a, dtype, size), operand(b, dtype, size))
+    return Value(dtype, device, size, body, joined_nodes(*(each.from_nodes for each in tensors), build.here()))
+
+
+@lowering(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+def masked_fill(build: Builder, x: Value, mask: Value, value: Any) -> Value:
+    """``value`` where the mask holds; the result has x's dtype."""
+    if isinstance(value, Value):
+        value = convert(build, value, x.dtype)
+    filled = where(build, mask, value, x)
+    return convert(build, filled, x.dtype)
+
+
+def convert(build: Builder, x: Value, dtype: torch.dtype) -> Value:
+    """As another dtype, rounded as memory would round it."""
+    if dtype not in SUPPORTED or x.dtype not in SUPPORTED:
+        raise NoLowering(f"a cast from {x.dtype} to {dtype}")
+    if x.dtype == dtype:
+        return x
+    body = cast(cast(x.body, dtype), compute_dtype(dtype))
+    return Value(dtype, x.device, x.size, body, joined_nodes(x.from_nodes, build.here()))
+
+
+@lowering(aten._to_copy.default)
+def to_copy(
+    build: Builder, x: Value, *, dtype: torch.dtype | None = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, non_blocking: bool = False, memory_format: Any = None,
+) -> Value:  # fmt: skip
+    """Another dtype; another device is a matter for ATen."""
+    if device is not None and torch.device(device) != x.device:
+        raise NoLowering("a copy to another device")
+    if pin_memory:
+        raise NoLowering("pinned memory")
+    return convert(build, x, dtype or x.dtype)
+
+
+@lowering(torch.ops.prims.convert_element_type.default)
+def convert_element_type(build: Builder, x: Value, dtype: torch.dtype) -> Value:
+    """Another dtype."""
+    return convert(build, x, dtype)
+
+
+@lowering(aten.to.dtype)
+def to_dtype(build: Builder, x: Value, dtype: torch.dtype, *_: Any, **__: Any) -> Value:
+    """Another dtype."""
+    return convert(build, x, dtype)
+
+
+@lowering(aten.clone.default, aten.contiguous.default, aten.lift_fresh_copy.default)
+def clone(_: Builder, x: Value, *, memory_format: Any = None) -> Value:
+    """The same elements; the memory is chosen when it is realised."""
+    return x
+
+
+@lowering(aten.copy.default)
+def copy(build: Builder, x: Value, source: Value, non_blocking: bool = False) -> Value:
+    """The source's elements in x's shape and dtype."""
+    if source.device != x.device:
+        raise NoLowering("a copy between devices")
+    return convert(build, expanded(source, x.size), x.dtype)

@@ -1,0 +1,124 @@
+"""How an operation on elements becomes one on tensors: broadcast, promoted as torch does, cast.
+
+    elementwise(build, lambda a, b: a + b, (x, bias))      x[i0, i1] + float32(bias[i1])
+    @pointwise(aten.relu.default)                          the same, as a decorator of a lowering
+
+In torch: torch/_inductor/lowering.py (make_pointwise, promote_constants). Read next:
+nbcompile/lowering/pointwise.py
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+
+from nbcompile.ir.expr import Expr, IndexOf, cast, compute_dtype, constant
+from nbcompile.ir.index import Index
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, broadcast_size, expanded, joined_nodes
+
+SUPPORTED = {
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+}  # fmt: skip
+_INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+
+
+@functools.cache
+def _sample(dtype: torch.dtype, ndim: int) -> torch.Tensor:
+    return torch.empty((0,) * ndim, dtype=dtype, device="meta")
+
+
+def promoted(*operands: Any) -> torch.dtype:
+    """The dtype that torch computes an operation on tensors and numbers in (its rules of promotion)."""
+    samples: list[Any] = []
+    for each in operands:
+        match each:
+            case Value():
+                samples.append(_sample(each.dtype, min(each.ndim, 1)))
+            case sympy.Expr():
+                samples.append(1 if each.is_integer else 1.0)
+            case _:
+                samples.append(each)
+    tensors = [each for each in samples if isinstance(each, torch.Tensor)]
+    if not tensors:
+        return torch.result_type(samples[0], samples[-1])
+    # Tensors with dimensions win over those without, these over numbers; within a rank, the larger type.
+    result = tensors[0]
+    for each in samples:
+        if each is tensors[0]:
+            continue
+        ndim = max(result.ndim, each.ndim if isinstance(each, torch.Tensor) else 0)
+        result = _sample(torch.result_type(result, each), ndim)
+    return result.dtype
+
+
+def operand(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
+    """A tensor or number as a body of a shape, in the type that is computed in."""
+    wide = compute_dtype(dtype)
+    match value:
+        case Value():
+            return cast(expanded(value, size).body, wide)
+        case sympy.Integer():
+            return constant(int(value), wide)
+        case sympy.Expr():
+            if not value.is_integer:
+                raise NoLowering(f"the symbolic number {value} is no integer")
+            return cast(IndexOf(value, torch.int64), wide)
+        case bool() | int() | float():
+            return constant(value, wide)
+        case _:
+            raise NoLowering(f"an argument of type {type(value).__name__}")
+
+
+def elementwise(
+    build: Builder, compute: Callable[..., Expr], operands: tuple[Any, ...], kind: str = "default"
+) -> Value:
+    """Broadcast and promote the operands, and compute on their elements.
+
+    ``kind``: ``default`` (result in the promoted type), ``float`` (integers
+    become floats first) or ``compare`` (the result is bool).
+    """
+    tensors = [each for each in operands if isinstance(each, Value)]
+    if not tensors:
+        raise NoLowering("no tensor among the operands")
+    device = common_device(tensors)
+    dtype = promoted(*operands)
+    if kind == "float" and not (dtype.is_floating_point or dtype.is_complex):
+        dtype = torch.get_default_dtype()
+    for each in (dtype, *(tensor.dtype for tensor in tensors)):
+        if each not in SUPPORTED:
+            raise NoLowering(f"dtype {each}")
+    size = broadcast_size(*(each.size for each in tensors))
+    body = compute(*(operand(each, dtype, size) for each in operands))
+    nodes = joined_nodes(*(each.from_nodes for each in tensors), build.here())
+    result = torch.bool if kind == "compare" else dtype
+    return Value(result, device, size, cast(body, compute_dtype(result)), nodes)
+
+
+def common_device(tensors: list[Value]) -> torch.device:
+    """The device that all share."""
+    devices = {each.device for each in tensors}
+    if len(devices) > 1:
+        raise NoLowering(f"tensors on several devices ({', '.join(sorted(map(str, devices)))})")
+    return devices.pop()
+
+
+def pointwise(*targets: Any, operands: int = 1, kind: str = "default") -> Callable[[Callable[..., Expr]], Any]:
+    """Lower operators to a function of bodies; arguments after the operands are passed on as they are."""
+
+    def register(compute: Callable[..., Expr]) -> Callable[..., Expr]:
+        @lowering(*targets)
+        @functools.wraps(compute)
+        def lower(build: Builder, *args: Any, **kwargs: Any) -> Value:
+            rest = args[operands:]
+            return elementwise(build, lambda *bodies: compute(*bodies, *rest, **kwargs), args[:operands], kind)
+
+        return compute
+
+    return register
