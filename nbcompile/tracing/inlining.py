@@ -25,11 +25,13 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.translator import Translator
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable
+from nbcompile.tracing.variables.iterators import IteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.sequences import BuiltinMethodVariable, IteratorVariable, TupleVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.interpreter import Interpreter

@@ -27,7 +27,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, Source, resolve
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
-from nbcompile.tracing import breaks, construction, operations, overrides, rules, text, wrapping
+from nbcompile.tracing import breaks, construction, operations, overrides, rules, text
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
@@ -43,17 +43,14 @@ from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_v
 from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.sequences import (
-    ListVariable,
-    SequenceIteratorVariable,
-    SequenceVariable,
-    SliceVariable,
-    TupleVariable,
-)
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.slices import SliceVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.wrapping.table import wrap
 
 Keywords = Mapping[str, VariableTracker]
 
@@ -168,7 +165,7 @@ class Interpreter:
     # -- values --------------------------------------------------------------------------
 
     def wrap(self, value: object, source: Source | None) -> VariableTracker:
-        return wrapping.wrap(self, value, source)
+        return wrap(self, value, source)
 
     def constant_or_wrap(self, value: object) -> VariableTracker:
         match value:

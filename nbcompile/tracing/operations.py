@@ -21,19 +21,14 @@ from nbcompile.tracing.variables import ndarray
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.sequences import (
-    DequeVariable,
-    ListVariable,
-    SequenceVariable,
-    SliceVariable,
-    TupleVariable,
-    index_of,
-)
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
 

@@ -25,11 +25,13 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.side_effects import Change, GlobalChange
 from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.sequences import DequeVariable, ListVariable, SequenceIteratorVariable
+from nbcompile.tracing.variables.sequences import ListVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 Fill = Callable[[], tuple[Mutation, ...]]

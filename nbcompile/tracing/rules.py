@@ -8,7 +8,7 @@ The rules are about files and namespaces, not single functions: torch's public
 functions on tensors are nodes; torch's Python that is made of such functions
 (nn.Module, optimizers, distributions) is traced through.
 
-In torch: torch/_dynamo/trace_rules.py. Read next: nbcompile/tracing/wrapping.py
+In torch: torch/_dynamo/trace_rules.py. Read next: nbcompile/tracing/wrapping/table.py
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Ours are in nbcompile/annotations.py. torch keeps its own as attributes and in
 tables of ``torch._dynamo.trace_rules``, which is looked up among the imported
 modules: whoever annotated has imported it.
 
-In torch: torch/_dynamo/decorators.py. Read next: nbcompile/tracing/wrapping.py
+In torch: torch/_dynamo/decorators.py. Read next: nbcompile/tracing/wrapping/table.py
 """
 
 from __future__ import annotations

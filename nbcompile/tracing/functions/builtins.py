@@ -33,6 +33,8 @@ from nbcompile.tracing.variables.base import (
 )
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import ContainerVariable
+from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import (
     BaseFunctionVariable,
     BuiltinVariable,
@@ -43,18 +45,12 @@ from nbcompile.tracing.variables.functions import (
     SkippedVariable,
 )
 from nbcompile.tracing.variables.identity import IdVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.sequences import (
-    ContainerVariable,
-    DequeVariable,
-    ListVariable,
-    SequenceIteratorVariable,
-    SliceVariable,
-    TupleVariable,
-    sort_items,
-)
+from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable, sort_items
+from nbcompile.tracing.variables.slices import SliceVariable
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 

@@ -14,7 +14,8 @@ from nbcompile.tracing.handlers.table import instruction
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
-from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, SliceVariable, TupleVariable
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.slices import SliceVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.translator import Translator

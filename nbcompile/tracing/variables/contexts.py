@@ -27,7 +27,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.sequences import BuiltinMethodVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.mappings import DictVariable
-from nbcompile.tracing.variables.sequences import BuiltinMethodVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction

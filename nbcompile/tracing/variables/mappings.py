@@ -19,11 +19,9 @@ from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.sequences import (
-    ContainerVariable,
-    SequenceIteratorVariable,
-    TupleVariable,
-)
+from nbcompile.tracing.variables.containers import ContainerVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction

@@ -28,8 +28,9 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.functions import SkippedVariable
-from nbcompile.tracing.variables.sequences import BuiltinMethodVariable, ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.tensor import TENSOR_METHODS, TensorVariable
 
 if TYPE_CHECKING:

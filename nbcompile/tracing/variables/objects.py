@@ -25,6 +25,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.functions import MethodVariable, PolyfillVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.lookup import (
@@ -36,7 +37,7 @@ from nbcompile.tracing.variables.lookup import (
     is_data_descriptor,
 )
 from nbcompile.tracing.variables.mappings import DictVariable
-from nbcompile.tracing.variables.sequences import BuiltinMethodVariable, TupleVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction

@@ -1,0 +1,109 @@
+"""What lists, dicts, sets and ranges share: a method is found by its name.
+
+    xs.append(y)      the tracker's own ``method_append`` is called; nothing runs
+    xs.__add__(ys)    as the operator
+    method = d.get    a bound method, kept until it is called
+
+In torch: nothing (each class of torch/_dynamo/variables/lists.py and dicts.py has a
+chain of comparisons of names). Read next: sequences.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from nbcompile.capture.recipe import Recipe
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class BuiltinMethodVariable(VariableTracker):
+    """A bound method of a container, before it is called."""
+
+    def __init__(self, owner: VariableTracker, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return type([].append)
+
+    def describe(self) -> str:
+        return f"GetAttrVariable({self.owner.describe()}, {self.name})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return self.owner.call_method(tracer, self.name, arguments, keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        from_owner = reconstruction.recipe(self.owner)
+        return reconstruction.attribute(from_owner, self.name)
+
+
+OPERATOR_METHODS: dict[str, Callable[..., object]] = {
+    f"__{name.strip('_')}__": getattr(operator, name)
+    for name in (
+        "add", "mul", "iadd", "imul", "and_", "or_", "xor", "sub", "iand", "ior", "ixor", "isub",
+        "eq", "ne", "lt", "le", "gt", "ge",
+    )
+}  # fmt: skip
+"""The operators that containers have, spelled as methods."""
+
+
+class ContainerVariable(VariableTracker):
+    """What lists, dicts and sets share: methods are found by name, ``method_append``."""
+
+    cls: type
+    mutable: ClassVar[bool] = True
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tracer.wrap(self.cls, None)
+        if not hasattr(self.cls, name):
+            tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        if hasattr(self, f"method_{name}") or name in OPERATOR_METHODS:
+            return BuiltinMethodVariable(self, name)
+        return super().get_attribute(tracer, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
+        if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):
+            return tracer.call(tracer.wrap(OPERATOR_METHODS[name], None), [self, *arguments])
+        if method is None:
+            return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
+        result = method(
+            tracer,
+            *(realise(tracer, each) for each in arguments),
+            **{k: realise(tracer, v) for k, v in keywords.items()},
+        )
+        return ConstantVariable(None) if result is None else result
+
+    def changes(self, tracer: Tracer) -> None:
+        """Note that the value is about to change."""
+        tracer.side_effects.changes(tracer, self)
+
+    # The operators, spelled as methods.
+    def method___getitem__(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        return self.get_item(tracer, key)
+
+    def method___setitem__(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self.set_item(tracer, key, value)
+
+    def method___delitem__(self, tracer: Tracer, key: VariableTracker) -> None:
+        self.delete_item(tracer, key)
+
+    def method___contains__(self, tracer: Tracer, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.contains(tracer, item))
+
+    def method___len__(self, tracer: Tracer) -> VariableTracker:
+        return self.length(tracer)
+
+    def method___iter__(self, tracer: Tracer) -> VariableTracker:
+        return self.iterate(tracer)

@@ -1,0 +1,70 @@
+"""A ``collections.deque``: a list with two ends, and perhaps a greatest length.
+
+In torch: DequeVariable of torch/_dynamo/variables/lists.py. Read next: sequences.py
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class DequeVariable(ListVariable):
+    """A ``collections.deque``."""
+
+    cls: type = collections.deque
+
+    def __init__(
+        self, items: Sequence[VariableTracker], source: Source | None = None, maxlen: int | None = None
+    ) -> None:
+        super().__init__(items if maxlen is None else items[max(0, len(items) - maxlen) :], source)
+        self.maxlen = maxlen
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return ConstantVariable(self.maxlen) if name == "maxlen" else super().get_attribute(tracer, name)
+
+    def like(self, items: Sequence[VariableTracker]) -> SequenceVariable:
+        return DequeVariable(items, maxlen=self.maxlen)
+
+    def method_append(self, tracer: Tracer, item: VariableTracker) -> None:
+        super().method_append(tracer, item)
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            del self.items[0]
+
+    def method_extend(self, tracer: Tracer, items: VariableTracker) -> None:
+        for item in items.unpack(tracer):
+            self.method_append(tracer, item)
+
+    def method_appendleft(self, tracer: Tracer, item: VariableTracker) -> None:
+        self.changes(tracer)
+        self.items.insert(0, item)
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            del self.items[-1]
+
+    def method_popleft(self, tracer: Tracer) -> VariableTracker:
+        return self.method_pop(tracer, ConstantVariable(0))
+
+    def method_extendleft(self, tracer: Tracer, items: VariableTracker) -> None:
+        for item in items.unpack(tracer):
+            self.method_appendleft(tracer, item)
+
+    def method_rotate(self, tracer: Tracer, count: VariableTracker | None = None) -> None:
+        turned = collections.deque(self.items)
+        turned.rotate(1 if count is None else int(count.constant()))  # type: ignore[call-overload]
+        self.changes(tracer)
+        self.items[:] = turned
+
+    def _build(self, reconstruction: Reconstruction) -> Recipe:
+        limit = () if self.maxlen is None else (Constant(self.maxlen),)
+        return Call(Constant(self.cls, self.cls.__name__), (super()._build(reconstruction), *limit))

@@ -1,0 +1,105 @@
+"""Iterators: one step at a time, until there is nothing left.
+
+    it = iter(xs); next(it)      an item of xs; the iterator stands one further
+    xs.append(y); list(it)       it follows its list, as CPython's does
+
+One that came from outside is moved at the end by as much as it was moved here.
+
+In torch: torch/_dynamo/variables/iter.py and ListIteratorVariable of lists.py.
+Read next: sequences.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.recipe import Build, Call, Constant, Evaluate, Mutation, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.variables.sequences import SequenceVariable
+
+
+class IteratorVariable(VariableTracker):
+    """What iterators share: they are their own iterator, and ``__next__`` is a method."""
+
+    def python_type(self) -> type:
+        return type(iter([]))
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return self
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("__next__", "__iter__"):
+            return BuiltinMethodVariable(self, name)
+        return super().get_attribute(tracer, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name == "__iter__":
+            return self
+        if name == "__next__":
+            item = self.next_item(tracer)
+            if item is None:
+                tracer.raise_exception(StopIteration)
+            return item
+        return super().call_method(tracer, name, arguments, keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return super().recipe(reconstruction)
+        return reconstruction.shared(
+            self,
+            lambda: Call(
+                Constant(iter, "iter"),
+                (Build("tuple", tuple(map(reconstruction.recipe, self.rest(reconstruction.tracer)))),),
+            ),
+        )
+
+    def rest(self, tracer: Tracer) -> list[VariableTracker]:
+        """The items that are still to come."""
+        return self.unpack(tracer)
+
+
+class SequenceIteratorVariable(IteratorVariable):
+    """An iterator over a sequence that follows its changes, as CPython's does."""
+
+    def __init__(self, sequence: SequenceVariable, source: Source | None = None) -> None:
+        self.sequence = sequence
+        self.index = 0
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(iter(())) if issubclass(self.sequence.cls, tuple) else type(iter([]))
+
+    def describe(self) -> str:
+        return f"ListIteratorVariable(length={len(self.sequence.items)}, index={self.index})"
+
+    def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        if self.index >= len(self.sequence.items):
+            return None
+        if self.source is not None:
+            tracer.side_effects.changes(tracer, self)  # the real one moves, too
+        self.index += 1
+        return self.sequence.items[self.index - 1]  # looked at when it is used
+
+    def rest(self, tracer: Tracer) -> list[VariableTracker]:
+        return self.sequence.items[self.index :]
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        follows = self.sequence.mutable and reconstruction.shows(self.sequence)
+        if self.source is not None or not follows:
+            return super().recipe(reconstruction)
+        # Whoever changes the list afterwards changes what is still to come.
+        return reconstruction.shared(
+            self,
+            lambda: Call(Constant(iter, "iter"), (reconstruction.recipe(self.sequence),)),
+            lambda: self._advance(reconstruction),
+        )
+
+    def _advance(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+        move = reconstruction.attribute(reconstruction.recipe(self), "__setstate__")
+        return (Evaluate(Call(move, (Constant(self.index, "index"),))),)

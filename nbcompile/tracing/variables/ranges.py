@@ -1,0 +1,76 @@
+"""A range: a loop over it is unrolled, number by number.
+
+In torch: RangeVariable of torch/_dynamo/variables/lists.py. Read next: sequences.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.recipe import Constant, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
+from nbcompile.tracing.variables.slices import SliceVariable, index_of
+from nbcompile.tracing.variables.tensor import SymbolicVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class RangeVariable(VariableTracker):
+    """A range; symbolic bounds are specialised, because loops over it are unrolled."""
+
+    def __init__(self, value: range, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return range
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> object:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("start", "stop", "step"):
+            return ConstantVariable(getattr(self.value, name))
+        return BuiltinMethodVariable(self, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name == "__len__":
+            return self.length(tracer)
+        if name == "__iter__":
+            return self.iterate(tracer)
+        values = [each.constant() for each in arguments]
+        return ConstantVariable(tracer.evaluate(getattr(self.value, name), values))
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        index = key.value(tracer) if isinstance(key, SliceVariable) else index_of(tracer, key)
+        item = tracer.evaluate(lambda: self.value[index], ())
+        return RangeVariable(item) if isinstance(item, range) else ConstantVariable(item)
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        value = item.specialise() if isinstance(item, SymbolicVariable) else item.constant()
+        return value in self.value
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return SequenceIteratorVariable(TupleVariable(self.unpack(tracer)))
+
+    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        return [ConstantVariable(each) for each in self.value]
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        return ConstantVariable(len(self.value))
+
+    def truth(self, tracer: Tracer) -> bool:
+        return bool(self.value)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.value, "range")

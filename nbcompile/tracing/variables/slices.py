@@ -1,0 +1,91 @@
+"""Slices, and what may stand between the brackets of a sequence.
+
+    xs[1:n]      a SliceVariable; a tensor keeps a symbolic n, a list specialises it
+    xs[-1]       an index, as a number
+
+In torch: SliceVariable of torch/_dynamo/variables/lists.py. Read next: sequences.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class SliceVariable(VariableTracker):
+    """A slice, by its three parts."""
+
+    def __init__(self, parts: Sequence[VariableTracker], source: Source | None = None) -> None:
+        none = ConstantVariable(None)
+        self.start, self.stop, self.step = (none, parts[0], none) if len(parts) == 1 else (*parts, none)[:3]
+        self.source = source
+
+    def python_type(self) -> type:
+        return slice
+
+    def parts(self) -> tuple[VariableTracker, VariableTracker, VariableTracker]:
+        """Start, stop, step."""
+        return self.start, self.stop, self.step
+
+    def is_constant(self) -> bool:
+        return all(part.is_constant() for part in self.parts())
+
+    def constant(self) -> object:
+        return slice(*(part.constant() for part in self.parts()))
+
+    def proxy(self) -> object:
+        return slice(*(part.proxy() for part in self.parts()))
+
+    def value(self, tracer: Tracer) -> slice:
+        """The slice itself, with symbolic parts specialised."""
+        return slice(*(index_of(tracer, part) for part in self.parts()))
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("start", "stop", "step"):
+            part: VariableTracker = getattr(self, name)
+            return part
+        if name == "indices":
+            return BuiltinMethodVariable(self, name)
+        return super().get_attribute(tracer, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name == "indices":
+            length = index_of(tracer, arguments[0])
+            assert isinstance(length, int)
+            return tracer.wrap(self.value(tracer).indices(length), None)
+        return super().call_method(tracer, name, arguments, keywords)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return super().recipe(reconstruction)
+        return Call(Constant(slice, "slice"), tuple(reconstruction.recipe(part) for part in self.parts()))
+
+
+def index_of(tracer: Tracer, key: VariableTracker) -> Any:
+    """A tracker used as an index, as a number (a symbolic one is specialised)."""
+    if isinstance(key, SymbolicVariable):
+        number = key.specialise()
+        assert isinstance(number, int)
+        return number
+    if not key.is_constant() and issubclass(key.python_type(), int):  # an object of a subclass
+        key = tracer.call_special(key, "__index__", [])
+    if key.is_constant():
+        value = cast(Any, key.constant())
+        if value is None or isinstance(value, (int, slice)):
+            return value
+        if hasattr(value, "__index__"):
+            return int(value.__index__())
+        tracer.raise_exception(TypeError, f"list indices must be integers or slices, not {type(value).__name__}")
+    raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, f"an index {key.describe()}", name="__getitem__", type="list")

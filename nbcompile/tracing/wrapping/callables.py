@@ -1,0 +1,180 @@
+"""Functions of every kind: known ones, operators of torch, and those that are traced through.
+
+    math.sqrt         a handler or a polyfill of a table
+    torch.sin         becomes a node
+    a user's own      FUNCTION_MATCH; its body is traced
+    of the library    not guarded (docs/design/front_end.md, "What is trusted")
+
+In torch: torch/_dynamo/variables/builder.py and torch/_dynamo/trace_rules.py. Read next:
+nbcompile/tracing/functions/registry.py
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, Source
+from nbcompile.tracing import breaks, rules
+from nbcompile.tracing.functions import annotations as known_annotations, registry
+from nbcompile.tracing.functions.builtins import fold
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.functions import (
+    BuiltinVariable,
+    CachedFunctionVariable,
+    FunctionVariable,
+    MethodVariable,
+    OperatorVariable,
+    PolyfillVariable,
+    SkippedVariable,
+    UnboundMethodVariable,
+)
+from nbcompile.tracing.variables.partial import PartialVariable
+
+GENERATION_TAG = "install_generation_tagging_init.<locals>.patched_init"
+"""What a real torch.compile in the process makes of ``nn.Module.__init__``: the original, and a number for itself."""
+
+
+def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:
+    """Functions of every kind that a table knows, or that become nodes."""
+    special = known_annotations.logging_handler(value) or registry.handler(value)
+    if special is not None:
+        guard_function(tracer, value, source)
+        return BuiltinVariable(value, special, source)
+    told = known_annotations.annotated(value)
+    if told is not None:
+        guard_function(tracer, value, source)
+        told.source = source
+        return told
+    polyfill = registry.polyfill(value)
+    if polyfill is not None:
+        guard_function(tracer, value, source)
+        return PolyfillVariable(value, polyfill, source)
+    wanted = known_annotations.substitute(value)
+    if wanted is not None:
+        guard_function(tracer, value, source)
+        return PolyfillVariable(value, wanted, source)
+    if rules.is_operator(value):
+        guard_function(tracer, value, source)
+        return OperatorVariable(value, source)
+    if isinstance(value, types.FunctionType):
+        return _function(tracer, value, source)
+    if isinstance(value, functools._lru_cache_wrapper):  # what it keeps is not looked at: the function itself is traced
+        guard_function(tracer, value, source)
+        inner = None if source is None else AttrSource(source, "__wrapped__")
+        return CachedFunctionVariable(tracer.wrap(value.__wrapped__, inner), value, source)
+    if isinstance(value, types.BuiltinFunctionType) and value.__self__ in (int, float, str, bytes):
+        return BuiltinVariable(value, lambda tracer, *given: fold(tracer, value, *given), source)  # int.from_bytes
+    if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        guard_function(tracer, value, source)
+        return UnboundMethodVariable(value, source)
+    name = getattr(value, "__qualname__", getattr(value, "__name__", str(value)))
+    module = getattr(value, "__module__", None)
+    context = (
+        f"module: {module}, qualname: {name}, skip reason: cannot determine source file for {module} "
+        "(likely a C extension or builtin)"
+    )
+    of_python = module == "builtins" or getattr(builtins, name, None) is value
+    kind = breaks.BUILTIN_OPERATOR if of_python else breaks.BUILTIN_FUNCTION
+    guard_function(tracer, value, source)
+    return SkippedVariable(
+        value,
+        breaks.unsupported(kind, context, name=f"{module}.{name}" if module else name, types="of this call"),
+        source,
+    )
+
+
+def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) -> VariableTracker:
+    if value.__qualname__ == GENERATION_TAG:
+        guard_function(tracer, value, source)
+        return tracer.wrap(next(cell.cell_contents for cell in value.__closure__ or ()), None)
+    disabled = registry.disabled(value)
+    if disabled is not None:
+        guard_function(tracer, value, source)
+        return SkippedVariable(value, disabled, source)
+    guard_function(tracer, value, source)
+    if registry.is_compiled_wrapper(value):
+        inner = tracer.wrap(inspect.unwrap(value, stop=lambda each: not registry.is_compiled_wrapper(each)), None)
+        return contexts.strict(inner) if registry.wants_one_graph(value) else inner
+    reason = rules.skip_reason(value.__code__.co_filename)
+    if reason is not None:
+        file = value.__code__.co_filename
+        context = f"module: {value.__module__}, qualname: {value.__qualname__}, skip reason: {reason}"
+        return SkippedVariable(
+            value, breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=value.__qualname__, file=file), source
+        )
+    return FunctionVariable(value, source)
+
+
+def is_trusted(tracer: Tracer, source: Source | None) -> bool:
+    """Whether it is a member of a module of torch or of the standard library."""
+    if not isinstance(source, AttrSource):
+        return False
+    owner = tracer.real_value(source.base)
+    return isinstance(owner, types.ModuleType) and rules.is_trusted_module(owner.__name__)
+
+
+def guard_function(tracer: Tracer, value: Callable[..., object], source: Source | None) -> None:
+    """Promise that it is this function; torch.sin of a guarded module torch, and the like, is taken as unchanging."""
+    if source is None or is_trusted(tracer, source):
+        return
+    kind = GuardKind.FUNCTION_MATCH if isinstance(value, types.FunctionType) else GuardKind.ID_MATCH
+    if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):
+        kind = GuardKind.EQUALS_MATCH  # chain.from_iterable is another object at each look-up
+    tracer.guard(source, kind, value)
+
+
+def wrap_method_of_container(
+    tracer: Tracer, value: types.BuiltinMethodType, source: Source | None
+) -> BuiltinMethodVariable:
+    """``xs.append`` as a value: a resume function is given it where the arguments of the call broke the graph."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, types.BuiltinMethodType)
+        tracer.guard(AttrSource(source, "__name__"), GuardKind.EQUALS_MATCH, value.__name__)
+    owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
+    return BuiltinMethodVariable(owner, value.__name__)
+
+
+def wrap_method(tracer: Tracer, value: types.MethodType, source: Source | None) -> VariableTracker:
+    """A function bound to its first argument."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, types.MethodType)
+    function = tracer.wrap(value.__func__, None if source is None else AttrSource(source, "__func__"))
+    owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
+    if isinstance(owner, contexts.ContextVariable):  # torch.no_grad().clone, that a decorated function calls
+        return owner.get_attribute(tracer, value.__name__)
+    return MethodVariable(function, owner, source)
+
+
+def wrap_partial(tracer: Tracer, value: functools.partial[object], source: Source | None) -> VariableTracker:
+    """A ``functools.partial``."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    function = tracer.wrap(value.func, None if source is None else AttrSource(source, "func"))
+    arguments = tracer.wrap(value.args, None if source is None else AttrSource(source, "args"))
+    keywords = tracer.wrap(value.keywords, None if source is None else AttrSource(source, "keywords"))
+    return PartialVariable(function, arguments, keywords, source)
+
+
+def wrap_getter(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """An ``operator.itemgetter`` and its like from outside: made again from what it was made of."""
+    state: Any = value.__reduce__()
+    made, given = state[:2]
+    if isinstance(made, functools.partial):  # a methodcaller with keywords
+        partial: Any = made
+        made, given, named = partial.func, (*partial.args, *given), partial.keywords
+    else:
+        named = {}
+    if source is not None:
+        tracer.guard(source, GuardKind.ID_MATCH, value)
+    arguments = [tracer.constant_or_wrap(each) for each in given]
+    keywords = {name: tracer.constant_or_wrap(each) for name, each in named.items()}
+    return tracer.call(tracer.wrap(made, None), arguments, keywords)

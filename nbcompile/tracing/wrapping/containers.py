@@ -1,0 +1,149 @@
+"""Containers of the program: their kind and length are promised at once, an item when it is used.
+
+    [a, b]            TYPE_MATCH, SEQUENCE_LENGTH
+    {"k": v}          TYPE_MATCH; its keys when they are asked for
+
+In torch: torch/_dynamo/variables/builder.py (wrap_listlike and its like). Read next:
+nbcompile/tracing/variables/sequences.py
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections.abc import Iterator
+
+import torch
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import (
+    AttrSource,
+    ItemSource,
+    IteratorItemSource,
+    KeySource,
+    Source,
+    ValueSource,
+    remaining,
+)
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deques import DequeVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.ranges import RangeVariable
+from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.slices import SliceVariable
+from nbcompile.tracing.wrapping.kinds import is_plain_object
+
+
+def _lazy(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    return tracer.wrap(value, None) if source is None else LazyVariable(value, source)
+
+
+def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], source: Source | None) -> VariableTracker:
+    """A list, a tuple or what is like them."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(value))
+    fields = getattr(type(value), "_fields", None)
+    items = [
+        _lazy(
+            tracer,
+            item,
+            None if source is None else AttrSource(source, fields[index]) if fields else ItemSource(source, index),
+        )
+        for index, item in enumerate(value)
+    ]
+    if isinstance(value, list):
+        return tracer.side_effects.remember(value, ListVariable(items, source))
+    return TupleVariable(items, source, type(value))
+
+
+def wrap_iterator(tracer: Tracer, value: Iterator[object], source: Source | None) -> VariableTracker:
+    """An iterator over a tuple or a range; how far it is, is guarded."""
+    if source is None:
+        return UnknownVariable(value, source)
+    left = remaining(value)
+    if isinstance(left, range):
+        tracer.guard(source, GuardKind.RANGE_ITERATOR_MATCH, (left.start, left.stop, left.step))
+        items: list[VariableTracker] = [ConstantVariable(each) for each in left]
+    else:
+        tracer.guard(source, GuardKind.TUPLE_ITERATOR_LEN, len(left))
+        items = [LazyVariable(each, IteratorItemSource(source, index)) for index, each in enumerate(left)]
+    return tracer.side_effects.remember(value, SequenceIteratorVariable(TupleVariable(items), source))
+
+
+def wrap_deque(tracer: Tracer, value: collections.deque[object], source: Source | None) -> VariableTracker:
+    """A ``collections.deque``."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(value))
+    items = [
+        _lazy(tracer, item, None if source is None else ItemSource(source, index)) for index, item in enumerate(value)
+    ]
+    return tracer.side_effects.remember(value, DequeVariable(items, source, value.maxlen))
+
+
+def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None) -> VariableTracker:
+    """A dict of any kind: keys are promised, values when they are used."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    entries = [
+        (
+            tracer.wrap(key, KeySource(source, index) if source is not None and _is_by_position(key) else None),
+            _lazy(tracer, item, None if source is None else _value_source(source, key, index)),
+        )
+        for index, (key, item) in enumerate(value.items())
+    ]
+    default = None
+    if isinstance(value, collections.defaultdict) and value.default_factory is not None:
+        default = tracer.wrap(value.default_factory, None if source is None else AttrSource(source, "default_factory"))
+    return tracer.side_effects.remember(value, DictVariable(entries, source, type(value), default))
+
+
+def _is_by_position(key: object) -> bool:
+    return is_plain_object(key) or isinstance(key, torch.Tensor)
+
+
+def _value_source(mapping: Source, key: object, index: int) -> Source:
+    return ValueSource(mapping, index) if isinstance(key, torch.Tensor) else ItemSource(mapping, key)
+
+
+def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Source | None) -> VariableTracker:
+    """A set: its members are promised."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(value))
+        for item in value:
+            tracer.guard(source, GuardKind.SET_CONTAINS, (item, True))
+    members = [tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) else None) for item in value]
+    tracker = SetVariable(members, source, type(value))
+    return tracer.side_effects.remember(value, tracker) if isinstance(value, set) else tracker
+
+
+def wrap_mapping_proxy(tracer: Tracer, value: types.MappingProxyType, source: Source | None) -> VariableTracker:
+    """A view of a dict that cannot change it, such as a class has."""
+    if source is not None:  # what is behind it has no address
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        return UnknownVariable(value, source)
+    return MappingProxyVariable(
+        DictVariable([(tracer.wrap(key, None), tracer.wrap(item, None)) for key, item in value.items()])
+    )
+
+
+def wrap_slice(tracer: Tracer, value: slice, source: Source | None) -> VariableTracker:
+    """A slice."""
+    parts = [
+        tracer.wrap(getattr(value, name), None if source is None else AttrSource(source, name))
+        for name in ("start", "stop", "step")
+    ]
+    return SliceVariable(parts, source)
+
+
+def wrap_range(tracer: Tracer, value: range, source: Source | None) -> VariableTracker:
+    """A range."""
+    if source is not None:
+        tracer.guard(source, GuardKind.EQUALS_MATCH, value)
+    return RangeVariable(value, source)

@@ -1,0 +1,139 @@
+"""Numbers, tensors and arrays: what a graph computes with.
+
+    3                 EQUALS_MATCH, or a symbolic number
+    a tensor          TENSOR_MATCH and a graph input
+    an array          as the tensor that shares its memory
+
+In torch: torch/_dynamo/variables/builder.py (wrap_tensor, wrap_symint, wrap_symfloat).
+Read next: nbcompile/tracing/dynamism.py
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import types
+from collections.abc import Callable
+
+import torch
+
+from nbcompile import config
+from nbcompile.capture import arrays
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import (
+    ROOTS,
+    ArraySource,
+    AttrSource,
+    Source,
+)
+from nbcompile.tracing import breaks, rules
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.ndarray import NdarrayVariable, NumpyFunctionVariable
+from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, is_traceable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.wrapping.callables import guard_function
+
+
+def wrap_constant(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """A value that stands for itself, or a number that stays symbolic."""
+    if source is not None and type(value) in (int, float) and _is_symbolic(tracer, value, source):  # type: ignore[arg-type]
+        return symbolic_number(tracer, value, source)  # type: ignore[arg-type]
+    if source is not None:
+        kind = GuardKind.EQUALS_MATCH
+        if value is None:
+            kind = GuardKind.NONE_MATCH
+        elif isinstance(value, bool):
+            kind = GuardKind.BOOL_MATCH
+        elif isinstance(value, (enum.Enum, types.CodeType)) or value in (..., NotImplemented):
+            kind = GuardKind.ID_MATCH
+        elif isinstance(value, float) and math.isnan(value):
+            kind = GuardKind.NAN_MATCH
+        tracer.guard(source, kind, value)
+    return ConstantVariable(value, source)
+
+
+def _is_symbolic(tracer: Tracer, value: float, source: Source) -> bool:
+    dynamism = tracer.output.dynamism
+    if isinstance(value, float):
+        # SymPy's zero has neither sign nor type, and it has no infinities and no nan that compare as Python's.
+        return math.isfinite(value) and value != 0 and dynamism.is_symbolic_float(value, source)
+    return dynamism.is_symbolic_int(value, source) and not (
+        _is_fixed(tracer, source) and not config.allow_unspec_int_on_nn_module
+    )
+
+
+def _is_fixed(tracer: Tracer, source: Source) -> bool:
+    """Whether a number belongs to a module: those are taken for settings, which rarely change."""
+    while not isinstance(source, ROOTS):
+        source = source.base
+        if isinstance(tracer.real_value(source), torch.nn.Module):
+            return True
+    return False
+
+
+def symbolic_number(tracer: Tracer, value: float, source: Source) -> VariableTracker:
+    """An int or a float that stays symbolic."""
+    tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    if isinstance(value, int):
+        return SymbolicVariable(tracer.output.inputs.integer(value, source), source)
+    item = tracer.output.inputs.real_number(value, source)
+    return SymbolicVariable(tracer.output.number_of(item), source)
+
+
+def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> VariableTracker:
+    """A tensor: an input of the graph."""
+    if type(value) not in PLAIN and not is_traceable(type(value)):
+        return SkippedTensor(value, source)
+    if value.is_sparse or value.layout in rules.SPARSE_COMPRESSED:
+        raise breaks.unsupported(breaks.SPARSE_INPUT, str(value.layout))
+    if source is None:
+        source = tracer.keep(value, "tensor")
+    node = tracer.output.inputs.tensor(value, source)
+    tracer.guard(source, GuardKind.TENSOR_MATCH)  # its sizes are filled in when all is traced
+    if type(value) in PLAIN:
+        return tracer.side_effects.remember(value, TensorVariable(node, source, type(value)))
+    return tracer.side_effects.remember(value, SubclassVariable(node, type(value), source))
+
+
+class SkippedTensor(UnknownVariable):
+    """A tensor subclass: it can be passed on, and breaks the graph when it is used."""
+
+    def proxy(self) -> object:
+        raise breaks.unsupported(breaks.TENSOR_SUBCLASS, type(self.value).__name__, name=type(self.value).__name__)
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        raise breaks.unsupported(breaks.TENSOR_SUBCLASS, type(self.value).__name__, name=type(self.value).__name__)
+
+
+def wrap_array(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """A NumPy array or scalar: a tensor input, with the same memory."""
+    if not config.trace_numpy:
+        return UnknownVariable(value, source)
+    if source is None:
+        source = tracer.keep(value, "array")
+    try:
+        tensor = arrays.from_array(value)
+    except (TypeError, ValueError) as error:  # of strings; with negative strides
+        dtype = getattr(value, "dtype", None)
+        raise breaks.unsupported(breaks.NDARRAY_CONVERSION, str(value), dtype=dtype) from error
+    below = ArraySource(source)
+    node = tracer.output.inputs.tensor(tensor, below)
+    tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    tracer.guard(below, GuardKind.TENSOR_MATCH)
+    made = NdarrayVariable(TensorVariable(node, below), "scalar" if arrays.is_scalar(value) else "array", source)
+    return tracer.side_effects.remember(value, made)
+
+
+def wrap_numpy_function(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:
+    """A function of NumPy, traced as the one of torch that does the same."""
+    if not _is_module_function(tracer, source):
+        guard_function(tracer, value, source)
+    return NumpyFunctionVariable(value, source)
+
+
+def _is_module_function(tracer: Tracer, source: Source | None) -> bool:
+    """Whether it is a member of NumPy itself: np.random.rand is another object at each look-up."""
+    owner = tracer.real_value(source.base) if isinstance(source, AttrSource) else None
+    return isinstance(owner, types.ModuleType) and owner.__name__.partition(".")[0] == "numpy"

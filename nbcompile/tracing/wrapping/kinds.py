@@ -1,0 +1,64 @@
+"""Which kind of value something is: the questions that the table of wrapping asks.
+
+In torch: the comparisons of VariableBuilder._wrap (torch/_dynamo/variables/builder.py).
+Read next: nbcompile/tracing/wrapping/table.py
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+import weakref
+from collections.abc import Callable
+
+import torch
+
+CALLABLES = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    functools._lru_cache_wrapper,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+)
+
+
+def is_a(*types_: type) -> Callable[[object], bool]:
+    """Values of these classes and their subclasses."""
+    return lambda value: isinstance(value, types_)
+
+
+def is_exactly(*types_: type) -> Callable[[object], bool]:
+    """Values of these classes and of no subclass."""
+    return lambda value: type(value) in types_
+
+
+def is_user_object(value: object) -> bool:
+    """An instance of a class that was written in Python."""
+    if type(value) is types.SimpleNamespace:
+        return True
+    return bool(type(value).__flags__ & (1 << 9)) and not isinstance(
+        value, (type, BaseException, weakref.ref)
+    )  # a heap type
+
+
+def is_plain_object(value: object) -> bool:
+    """An object whose attributes may change while it stays a key or a member."""
+    return is_user_object(value) and not isinstance(value, (torch.Tensor, torch.nn.Module, enum.Enum, tuple))
+
+
+def is_namedtuple(value: object) -> bool:
+    """A named tuple, of ``collections`` or as operators of torch return them."""
+    return isinstance(value, tuple) and (
+        hasattr(type(value), "_fields") or type(value).__module__ == "torch.return_types"
+    )
+
+
+def is_method_of_container(value: object) -> bool:
+    """``xs.append``, bound to its list."""
+    return isinstance(value, types.BuiltinMethodType) and type(value.__self__) in (list, dict, set, collections.deque)

@@ -1,0 +1,101 @@
+"""Objects with attributes: classes, modules and instances. An attribute is promised when it is read.
+
+In torch: torch/_dynamo/variables/builder.py (wrap_module, wrap_user_defined). Read next:
+nbcompile/tracing/variables/objects.py
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from typing import Any
+
+import torch
+
+from nbcompile import config
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, ModuleSource, Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.functions import annotations as known_annotations
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.nn_module import NNModuleVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.type_forms import TypeFormVariable
+from nbcompile.tracing.wrapping.callables import is_trusted
+from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_sequence, wrap_set
+
+
+def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTracker:
+    """A class: itself, no other."""
+    if source is not None and not is_trusted(tracer, source):
+        tracer.guard(source, GuardKind.ID_MATCH, value)
+    if "_dynamo_forbidden" in value.__dict__:
+        return known_annotations.annotated(value) or ClassVariable(value, source)
+    return ClassVariable(value, source)
+
+
+def wrap_module(tracer: Tracer, value: types.ModuleType, source: Source | None) -> VariableTracker:
+    """A module, or what is used as one: ``torch._C._VariableFunctions``."""
+    if source is not None and not isinstance(source, ModuleSource) and not is_trusted(tracer, source):
+        tracer.guard(source, GuardKind.ID_MATCH, value)
+    return ModuleVariable(value, source)
+
+
+def wrap_nn_module(tracer: Tracer, value: torch.nn.Module, source: Source | None) -> VariableTracker:
+    """A module of torch's: it stays an object, with an address of its own."""
+    if isinstance(value, (torch.nn.RNNBase,)) and not config.allow_rnn:
+        raise breaks.unsupported(breaks.RNN, type(value).__name__)
+    if source is None:
+        source = tracer.keep(value, type(value).__name__)
+    tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    return tracer.side_effects.remember(value, NNModuleVariable(type(value), value, source))
+
+
+def wrap_context(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """A context manager that is known by what it does: ``torch.no_grad()``."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        for name in ("mode", "prev", "device", "fast_dtype", "_enabled", "_cache_enabled", "error_on_graph_break"):
+            if name in getattr(value, "__dict__", {}):
+                tracer.wrap(getattr(value, name), AttrSource(source, name))
+    made = contexts.from_object(value, source)
+    assert made is not None
+    return tracer.side_effects.remember(value, made)
+
+
+def wrap_object(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """An instance of a class that was written in Python, with what it has from a built-in base."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    tracker = ObjectVariable(type(value), value, source)
+    kinds: tuple[tuple[type, Any], ...] = (
+        (list, wrap_sequence), (tuple, wrap_sequence), (dict, wrap_dict), (set, wrap_set),
+        (collections.deque, wrap_deque),
+    )  # fmt: skip
+    for base, make in kinds:
+        if isinstance(value, base):
+            tracker.base_items = make(tracer, value, source)
+            tracer.side_effects.trackers.pop(id(value), None)
+    scalars: tuple[Any, ...] = (int, float, complex, str, bytes)
+    for scalar in scalars:
+        if isinstance(value, scalar):
+            if source is not None:
+                tracer.guard(source, GuardKind.EQUALS_MATCH, value)
+            tracker.base_items = ConstantVariable(_plain(scalar, value))
+    return tracer.side_effects.remember(value, tracker)
+
+
+def _plain(scalar: Any, value: Any) -> Any:
+    """The number or text in an object of a subclass, whatever its own methods make of it."""
+    return scalar.__getnewargs__(value)[0] if hasattr(scalar, "__getnewargs__") else scalar(value)
+
+
+def wrap_type_form(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """``list[int]``, ``Optional[T]``: a value like any other."""
+    if source is not None and not is_trusted(tracer, source):
+        tracer.guard(source, GuardKind.ID_MATCH, value)
+    return TypeFormVariable(value, source)

@@ -1,0 +1,118 @@
+"""A real value as a tracker, with the guards that its kind needs.
+
+One table: the first row whose test accepts the value makes the tracker, with
+the guards that its kind needs:
+
+    3                 EQUALS_MATCH
+    [a, b]            TYPE_MATCH, SEQUENCE_LENGTH; a and b when they are used
+    a tensor          TENSOR_MATCH and a graph input
+    an object         TYPE_MATCH; its attributes when they are read
+
+In torch: torch/_dynamo/variables/builder.py (VariableBuilder). Read next:
+nbcompile/tracing/rules.py
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from nbcompile.capture import arrays
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import Source
+from nbcompile.tracing.functions import registry
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
+from nbcompile.tracing.variables.constant import is_constant_value
+from nbcompile.tracing.variables.type_forms import is_type_form
+from nbcompile.tracing.wrapping.callables import (
+    wrap_callable,
+    wrap_getter,
+    wrap_method,
+    wrap_method_of_container,
+    wrap_partial,
+)
+from nbcompile.tracing.wrapping.containers import (
+    wrap_deque,
+    wrap_dict,
+    wrap_iterator,
+    wrap_mapping_proxy,
+    wrap_range,
+    wrap_sequence,
+    wrap_set,
+    wrap_slice,
+)
+from nbcompile.tracing.wrapping.data import wrap_array, wrap_constant, wrap_numpy_function, wrap_tensor
+from nbcompile.tracing.wrapping.kinds import (
+    CALLABLES,
+    is_a,
+    is_exactly,
+    is_method_of_container,
+    is_namedtuple,
+    is_user_object,
+)
+from nbcompile.tracing.wrapping.objects import (
+    wrap_class,
+    wrap_context,
+    wrap_module,
+    wrap_nn_module,
+    wrap_object,
+    wrap_type_form,
+)
+
+
+def wrap(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """The tracker of a real value; ``source`` None: a constant of the program, unguarded."""
+    known = tracer.side_effects.known(value)
+    if known is not None:
+        if source is not None and known.source is not None and known.source != source:
+            tracer.guard(source, GuardKind.OBJECT_ALIASING, known.source)
+        return known
+    for accepts, make in ROWS:
+        if accepts(value):
+            return make(tracer, value, source)
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    return UnknownVariable(value, source)
+
+
+def _is_callable(value: object) -> bool:
+    return isinstance(value, CALLABLES) or (registry.handler(value) is not None and not isinstance(value, type))
+
+
+Row = tuple[Callable[[object], bool], Callable[[Tracer, Any, "Source | None"], VariableTracker]]
+
+
+ROWS: list[Row] = [
+    (lambda value: is_constant_value(value) and not isinstance(value, (tuple, frozenset, slice)), wrap_constant),
+    (is_a(torch.Tensor), wrap_tensor),
+    (arrays.is_array, wrap_array),
+    (lambda value: arrays.twin(value) is not None, wrap_numpy_function),
+    (is_exactly(list, tuple, torch.Size), wrap_sequence),
+    (is_namedtuple, wrap_sequence),
+    (is_exactly(dict, collections.OrderedDict, collections.defaultdict), wrap_dict),
+    (is_exactly(type(iter(())), type(iter(range(0)))), wrap_iterator),
+    (is_exactly(collections.deque), wrap_deque),
+    (is_exactly(set, frozenset), wrap_set),
+    (is_exactly(types.MappingProxyType), wrap_mapping_proxy),
+    (is_type_form, wrap_type_form),
+    (is_exactly(slice), wrap_slice),
+    (is_exactly(range), wrap_range),
+    (is_a(torch.nn.Module), wrap_nn_module),
+    (lambda value: contexts.from_object(value, None) is not None, wrap_context),
+    (is_a(types.MethodType), wrap_method),
+    (is_method_of_container, wrap_method_of_container),
+    (is_exactly(functools.partial), wrap_partial),
+    (_is_callable, wrap_callable),
+    (is_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), wrap_getter),
+    (is_a(type), wrap_class),
+    (lambda value: isinstance(value, types.ModuleType) or value is torch._C._VariableFunctions, wrap_module),
+    (is_user_object, wrap_object),
+]
