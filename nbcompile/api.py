@@ -286,6 +286,9 @@ class Explanation:
 def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Explanation]:
     """Run a function compiled, and tell what happened.
 
+    A function that is not compiled yet is compiled for this one call, whatever other ``compile`` calls of it
+    have in their caches. What ``compile`` returned is called as it is: what is told is what this call adds.
+
     Args:
         function: a function, a module, or what ``compile`` returned.
         **arguments: of :func:`compile`, where the function is not compiled yet.
@@ -297,7 +300,7 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
     compiled = (
         function
         if hasattr(function, ORIGINAL) or isinstance(function, CompiledModule)
-        else compile(function, **arguments)
+        else compile(function, **{"isolate_recompiles": True, **arguments})
     )
 
     def explained(*positional: Any, **keywords: Any) -> Explanation:

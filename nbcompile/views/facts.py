@@ -96,7 +96,7 @@ def tiles(record: Record) -> tuple[Tile, ...]:
 def sentence(record: Record) -> str:
     """The summary in words."""
     if not record.frames:
-        return "Nothing was compiled: no call of the function was caught."
+        return "Nothing was compiled: code from before answered each call, or none was caught."
     compiled = sum(each.status == "compiled" for each in record.frames)
     breaks = links.distinct_breaks(record)
     codes = len(links.entries(record))
