@@ -15,10 +15,12 @@ through all of them.
 In torch: torch/compiler/__init__.py. Read next: nbcompile/api.py
 """
 
+from typing import TYPE_CHECKING, Any
+
 from torch.compiler import is_compiling, is_dynamo_compiling, is_exporting
 from torch.library import custom_op, triton_op
 
-from nbcompile import config, errors as exc
+from nbcompile import config, errors as exc, later
 from nbcompile.annotations import (
     allow_in_graph,
     assume_constant_result,
@@ -47,9 +49,13 @@ from nbcompile.api import (
     run,
     set_default_backend,
 )
-from nbcompile.jupyter import load_ipython_extension, unload_ipython_extension
 from nbcompile.options import Options
 from nbcompile.record.model import Record
+
+if TYPE_CHECKING:
+    from nbcompile import jupyter
+else:
+    jupyter = later.module("nbcompile.jupyter")
 
 __all__ = [
     "Explanation",
@@ -89,3 +95,13 @@ __all__ = [
     "unload_ipython_extension",
 ]
 __version__ = "0.1.0"
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext nbcompile``: the magics, and records that show themselves."""
+    jupyter.load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext nbcompile``."""
+    jupyter.unload_ipython_extension(shell)

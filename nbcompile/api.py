@@ -18,17 +18,22 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, backends, config, narrate, stances
+from nbcompile import annotations as marks, config, later, stances
 from nbcompile.dispatch import hook, skipping
-from nbcompile.options import Options
+from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import links, recorder
 from nbcompile.record.model import Break, Guard, Record
-from nbcompile.views import mimebundle
-from nbcompile.views.text import render as render_text
+
+if TYPE_CHECKING:
+    from nbcompile import backends, narrate, views
+    from nbcompile.views import text
+else:
+    backends, narrate = later.module("nbcompile.backends"), later.module("nbcompile.narrate")
+    views, text = later.module("nbcompile.views"), later.module("nbcompile.views.text")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS = "_nbcompile_options"
@@ -87,11 +92,16 @@ def _compile(model: Any, options: Options, disable: bool) -> Any:
         raise TypeError(f"A callable function is expected, but {type(model)} is provided.")
     if disable or config.disable:
         return model
-    backends.lookup(options.backend)  # a name that does not exist is an error now, not at the first call
+    _expect_known(options.backend)  # a name that does not exist is an error now, not at the first call
     if isinstance(model, torch.nn.Module):
         return CompiledModule(model, options)
     original = getattr(model, ORIGINAL, model)
     return _wrap(original, _caught(original, getattr(original, "__code__", None)), options)
+
+
+def _expect_known(backend: str | Callable[..., Any]) -> None:
+    if backend not in OWN_BACKENDS:
+        backends.lookup(backend)
 
 
 def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Options) -> Callable[..., Any]:
@@ -160,7 +170,7 @@ def set_default_backend(backend: str | Callable[..., Any] | None) -> None:
         errors.InvalidBackend: no backend has this name.
     """
     chosen = "inductor" if backend is None else backend
-    backends.lookup(chosen)
+    _expect_known(chosen)
     _default_backend[0] = chosen
 
 
@@ -243,10 +253,10 @@ class Explanation:
     exception: BaseException | None = None
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return mimebundle(self.record)
+        return views.mimebundle(self.record)
 
     def __str__(self) -> str:
-        return render_text(self.record)
+        return text.render(self.record)
 
     @property
     def graph_count(self) -> int:

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+OWN_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
+"""The names of backends.py's ladder, for those who need not know more of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import CodeType
 
-from nbcompile import annotations as marks, driver, errors
+from nbcompile import annotations as marks, errors, first_call
 from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import LocalSource
@@ -60,7 +60,7 @@ def compiling(options: Options) -> FrameCallback:
     """The hook by default: what is new is compiled."""
     key = backend_key(options.backend)
     return FrameCallback(
-        lambda frame: driver.compile_frame(frame, options, key), key, isolated=options.isolate_recompiles
+        lambda frame: first_call.compile_frame(frame, options, key), key, isolated=options.isolate_recompiles
     )
 
 
@@ -70,7 +70,7 @@ def _refuse(frame: Frame, key: BackendKey) -> Outcome:
 
 def _eager_first(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     if _seen.get(frame.code, False):
-        return driver.compile_frame(frame, options, key)
+        return first_call.compile_frame(frame, options, key)
     _seen[frame.code] = True
     # The second call is compared with this one: what differs becomes symbolic at once.
     cache.note(frame, (), [LocalSource(name) for name in frame.locals if name not in frame.code.co_freevars])
