@@ -304,7 +304,7 @@ def generate(
         emitted = cpp.emit(planned)
     _tell_generated(graph_module, stage, emitted)
     with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
-        return load(emitted, compiler, functools.partial(_attribute, graph_module), opaque_values(planned))
+        return load(emitted, compiler, functools.partial(attribute_of, graph_module), opaque_values(planned))
 
 
 def _tell_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:
@@ -341,7 +341,7 @@ def verified(compiled: BoxedFunction, reference: BoxedFunction, stage: str) -> B
     return run
 
 
-def _attribute(graph_module: torch.fx.GraphModule, path: str) -> torch.Tensor:
+def attribute_of(graph_module: torch.fx.GraphModule, path: str) -> torch.Tensor:
     """A tensor that a graph holds itself (a constant of the user's program)."""
     value: torch.Tensor = operator.attrgetter(path)(graph_module)
     return value

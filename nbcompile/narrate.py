@@ -26,7 +26,7 @@ import torch
 import torch.fx
 
 from nbcompile.capture.node_meta import ORIGIN, STACK
-from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scatter
+from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scan, Scatter
 from nbcompile.ir.printer import print_body, print_index
 from nbcompile.record import model
 
@@ -123,12 +123,12 @@ def labels(fx_graph: torch.fx.Graph, compile_id: str, stage: str) -> Labels:
 def buffers(program: Program, names: Labels) -> tuple[model.Buffer, ...]:
     """What a program computes, without its inputs."""
     externs = {each.name: each for each in program.buffers if isinstance(each, Extern)}
-    shown = [each for each in program.buffers if isinstance(each, (Pointwise, Reduction, Scatter, ExternOutput))]
+    shown = [each for each in program.buffers if isinstance(each, (Pointwise, Reduction, Scan, Scatter, ExternOutput))]
     return tuple(_buffer(each, externs, names) for each in shown)
 
 
 def _buffer(
-    buffer: Pointwise | Reduction | Scatter | ExternOutput, externs: Mapping[str, Extern], names: Labels
+    buffer: Pointwise | Reduction | Scan | Scatter | ExternOutput, externs: Mapping[str, Extern], names: Labels
 ) -> model.Buffer:
     body = print_body(buffer)
     if isinstance(buffer, ExternOutput):

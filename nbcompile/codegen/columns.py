@@ -18,14 +18,14 @@ import torch
 
 from nbcompile.codegen.emitter import KernelEmitter, close_loop, open_loop, outer_loops, scope_of
 from nbcompile.codegen.facts import stored
-from nbcompile.codegen.printers import c_index
+from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
-from nbcompile.codegen.totals import KINDS, combine, held_type, neutral
+from nbcompile.codegen.totals import combine, held_type, kind_of, name_running, neutral
 from nbcompile.codegen.values import Scope, Value, as_many, emit_value, type_name
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import cost
-from nbcompile.ir.kernel import Accumulate, Kernel, Let, Nest, Store, Update
+from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Let, Nest, Store, Update
 
 SHORT_SUM = 64
 """So many values are added one after the other before their sum joins the total."""
@@ -58,10 +58,10 @@ def columns(emitter: KernelEmitter) -> None:
 def _side_by_side(kernel: Kernel, count: int | None) -> str:
     """How many vectors a step takes: as many as there are, and fewer where each needs many registers."""
     nests = [statement for statement in kernel.body if isinstance(statement, Nest)]
-    totals = max(sum(isinstance(part, Accumulate) for part in nest.body) for nest in nests)
+    totals = max(sum(isinstance(part, (Accumulate, Carry)) for part in nest.body) for nest in nests)
     heavy = max(sum(cost(part.value) for part in nest.body) for nest in nests)
     arguments = any(
-        isinstance(part, Accumulate) and part.kind.startswith("arg") for nest in nests for part in nest.body
+        isinstance(part, (Accumulate, Carry)) and part.kind.startswith("arg") for nest in nests for part in nest.body
     )
     most = 2 if arguments or heavy > 16 else 8 if totals <= 2 and heavy <= 6 else 4
     return str(most) if count is None else f"parts_in({count}, W, {most})"
@@ -99,13 +99,14 @@ def _column_value(emitter: KernelEmitter, statement: Let | Store | Update) -> No
 def _nest_of_columns(emitter: KernelEmitter, nest: Nest) -> None:
     """Loops over rows inside the step: nothing is combined across lanes."""
     writer = emitter.writer
-    totals = [part for part in nest.body if isinstance(part, Accumulate)]
+    totals = [part for part in nest.body if isinstance(part, (Accumulate, Carry))]
     *loops, last = nest.loops
     count = indexing.constant(last.size)
     # A long sum is a sum of short sums: the rounding errors stay as small as eager's.
     in_blocks = bool(totals) and (count is None or count > SHORT_SUM)
     for total in totals:
-        _start_columns(emitter, total, "_total")
+        for stem in ("_total", "_short") if in_blocks else ("_total",):
+            _start_columns(emitter, total, stem)
     for loop in loops:
         open_loop(writer, loop.variable.name, "0", c_index(loop.size))
     name, begin, end = last.variable.name, "0", c_index(last.size)
@@ -113,33 +114,39 @@ def _nest_of_columns(emitter: KernelEmitter, nest: Nest) -> None:
         writer.line(f"for (i64 {name}_begin = 0; {name}_begin < {end}; {name}_begin += {SHORT_SUM}) {{")
         writer.depth += 1
         begin, end = f"{name}_begin", f"min_of({name}_begin + {SHORT_SUM}, {end})"
-        for total in totals:
-            _start_columns(emitter, total, "_short")
     open_loop(writer, name, begin, end)
     with _each_part(emitter) as scope:
         for part in nest.body:
-            if isinstance(part, Accumulate):
-                stem = "_short" if in_blocks else "_total"
+            if isinstance(part, (Accumulate, Carry)):
+                label, stem = emitter.label(part.name), "_short" if in_blocks else "_total"
                 # Lanes beyond the last column are never stored: no mask is needed.
-                combine(emitter, scope, part, f"{emitter.label(part.name)}{stem}[part]", "All{}")
+                combine(emitter, scope, part, f"{label}{stem}[part]", "All{}")
+                if isinstance(part, Carry):
+                    name_running(emitter, scope, part, _so_far(part, label, in_blocks))
             else:
                 emit_statement(emitter, scope, part)
     close_loop(writer)
     if in_blocks:
         for part in totals:
-            label, kind = emitter.label(part.name), KINDS[part.kind]
-            combined = f"{label}_total[part] = {kind}::join({label}_total[part], {label}_short[part]);"
-            writer.line(f"each_part(parts, [&](int part) STEP {{ {combined} }});")
+            label, element = emitter.label(part.name), C_TYPES[part.value.dtype]
+            folded = f"fold<{kind_of(part)}, {element}, W>({label}_total[part], {label}_short[part]);"
+            writer.line(f"each_part(parts, [&](int part) STEP {{ {folded} }});")
         close_loop(writer)
     for _ in loops:
         close_loop(writer)
     for part in totals:
+        if isinstance(part, Carry):
+            continue
         place = ".place" if part.kind.startswith("arg") else ""
-        text = f"{emitter.label(part.name)}_total[part]{place}"
+        text = f"{_so_far(part, emitter.label(part.name), in_blocks)}{place}"
         emitter.locals[part.name] = Value(text, True, torch.int64 if place else part.value.dtype)
 
 
-def _start_columns(emitter: KernelEmitter, part: Accumulate, stem: str) -> None:
+def _so_far(part: Accumulate | Carry, label: str, in_blocks: bool) -> str:
+    return f"{kind_of(part)}::join({label}_total[part], {label}_short[part])" if in_blocks else f"{label}_total[part]"
+
+
+def _start_columns(emitter: KernelEmitter, part: Accumulate | Carry, stem: str) -> None:
     name, origin = f"{emitter.label(part.name)}{stem}", emitter.origins.get(part.name, ())
     held, start = held_type(emitter, part), neutral(part)
     emitter.writer.line(

@@ -19,7 +19,7 @@ import sympy
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import IndexOf, cost, walk
 from nbcompile.ir.index import Symbol
-from nbcompile.ir.kernel import Accumulate, Kernel, Let, Loop, Nest, Statement, Store, Update
+from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Statement, Store, Update
 
 LENGTHY_WORK = 200_000
 """Above so many additions other Python threads may run meanwhile."""
@@ -71,7 +71,7 @@ def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:
             continue
         if isinstance(statement, Store):
             found |= statement.offset.free_symbols
-        if isinstance(statement, Accumulate):
+        if isinstance(statement, (Accumulate, Carry)):
             found |= statement.place.free_symbols
         places = walk(statement.place) if isinstance(statement, Update) else ()
         for node in (*walk(statement.value), *places):
@@ -83,7 +83,7 @@ def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:
     return tuple(sorted(found - bound, key=lambda symbol: symbol.name))
 
 
-def flat(body: Sequence[Statement]) -> Iterator[Let | Store | Update | Accumulate | Nest]:
+def flat(body: Sequence[Statement]) -> Iterator[Inner | Nest]:
     """Every statement, nests before what is in them."""
     for statement in body:
         yield statement
@@ -91,7 +91,7 @@ def flat(body: Sequence[Statement]) -> Iterator[Let | Store | Update | Accumulat
             yield from statement.body
 
 
-def stored(parts: Sequence[Statement | Accumulate]) -> frozenset[str]:
+def stored(parts: Sequence[Statement | Inner]) -> frozenset[str]:
     """The buffers that some statements write."""
     names = set()
     for part in parts:

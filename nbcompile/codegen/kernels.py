@@ -24,7 +24,7 @@ from nbcompile.codegen.values import Names, Scope, Value, wide_values
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.index import Symbol
-from nbcompile.ir.kernel import Accumulate, Kernel, Let, Nest, Schedule, Store, Update
+from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Schedule
 
 
 def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
@@ -94,13 +94,15 @@ def half_width(kernel: Kernel) -> bool:
     outside = vector_is_outside(kernel)
     many: dict[str, Value] = {}
 
-    def wide(vector: Symbol, parts: Sequence[Let | Store | Update | Accumulate]) -> bool:
+    def wide(vector: Symbol, parts: Sequence[Inner]) -> bool:
         found = False
         for part in parts:
             scope = Scope(SourceWriter(), Names({}), vector, many)
-            found |= wide_values(scope, part.value) or (isinstance(part, Accumulate) and part.kind.startswith("arg"))
-            if isinstance(part, (Let, Accumulate)):
-                many[part.name] = Value("", outside or isinstance(part, Let), part.value.dtype)
+            found |= wide_values(scope, part.value) or (
+                isinstance(part, (Accumulate, Carry)) and part.kind.startswith("arg")
+            )
+            if isinstance(part, (Let, Accumulate, Carry)):
+                many[part.name] = Value("", outside or not isinstance(part, Accumulate), part.value.dtype)
         return found
 
     found = False

@@ -15,11 +15,11 @@ from nbcompile.codegen.emitter import KernelEmitter, close_loop, open_loop, oute
 from nbcompile.codegen.facts import stored, trip_count
 from nbcompile.codegen.printers import c_index
 from nbcompile.codegen.statements import emit_statement
-from nbcompile.codegen.totals import KINDS, combine, finish, held_type, start
+from nbcompile.codegen.totals import KINDS, carry, combine, finish, held_type, start, start_scan
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import cost
-from nbcompile.ir.kernel import Accumulate, Kernel, Nest
+from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Nest
 
 BLOCK = 4096
 """How many iterations of a vectorised outer loop one thread takes at a time."""
@@ -67,6 +67,9 @@ def nest_of_lanes(emitter: KernelEmitter, nest: Nest) -> None:
     parts = unrolled(nest) if totals else 1
     for total in totals:
         start(emitter, total, parts)
+    for part in nest.body:
+        if isinstance(part, Carry):
+            start_scan(emitter, part)
     if is_chunked(emitter.kernel, nest):
         chunked_nest(emitter, nest)
         return
@@ -89,7 +92,7 @@ def _serial_nest(emitter: KernelEmitter, nest: Nest) -> None:
         open_loop(emitter.writer, loop.variable.name, "0", c_index(loop.size))
     scope = scope_of(emitter, None, stored=stored(nest.body))
     for part in nest.body:
-        assert not isinstance(part, Accumulate)
+        assert not isinstance(part, (Accumulate, Carry))
         emit_statement(emitter, scope, part)
     for _ in nest.loops:
         close_loop(emitter.writer)
@@ -110,6 +113,8 @@ def vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, parts:
         for part in nest.body:
             if isinstance(part, Accumulate):
                 combine(emitter, scope, part, f"{emitter.label(part.name)}_total[part]")
+            elif isinstance(part, Carry):
+                carry(emitter, scope, part)
             else:
                 emit_statement(emitter, scope, part)
     emitter.locals.clear()
@@ -140,6 +145,7 @@ def is_chunked(kernel: Kernel, nest: Nest) -> bool:
     return (
         outer is not None and outer <= 1 and inner is not None and inner >= LONG_REDUCTION
         and any(isinstance(part, Accumulate) for part in nest.body) and not kernel.scratch
+        and not any(isinstance(part, Carry) for part in nest.body)
     )  # fmt: skip
 
 

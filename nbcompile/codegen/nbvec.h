@@ -818,6 +818,24 @@ template <bool largest> struct Arg {
   }
 };
 
+/* Of the best so far the last place: what an index of cummax is. A nan is best. */
+template <bool largest> struct Latest {
+  template <class T, int W> static METHOD Best<T, W> join(Best<T, W> a, Best<T, W> b) {
+    Vec<bool, W> taken = isnan(b.value) | (!isnan(a.value) & (largest ? b.value >= a.value : b.value <= a.value));
+    return {where(taken, b.value, a.value), where(taken, b.place, a.place)};
+  }
+  template <class T, int W> static METHOD Best<T, W> start() {
+    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<i64, W>((i64)0)};
+  }
+};
+struct LogSumExp {
+  template <class T, int W> static METHOD Vec<T, W> join(Vec<T, W> a, Vec<T, W> b) {
+    Vec<T, W> high = maximum(a, b), low = minimum(a, b), sum = high + log1p(exp(low - high));
+    return where((a == b) & isinf(a), a, sum);
+  }
+  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(Limits<T>::lowest()); }
+};
+
 template <class T, int W> INLINE Vec<T, W> keep(All, Vec<T, W> next, Vec<T, W>) { return next; }
 template <class T, int W, class L> INLINE Vec<T, W> keep(L lanes, Vec<T, W> next, Vec<T, W> before) {
   return where(mask_of<W>(lanes), next, before);
@@ -828,6 +846,18 @@ template <class T, int W, class L> INLINE Best<T, W> keep(L lanes, Best<T, W> ne
 /* total = total (kind) value, in the lanes that take part */
 template <class Kind, class L, class V> INLINE void combine(V &total, L lanes, V value) {
   total = keep(lanes, Kind::join(total, value), total);
+}
+
+/* A short total into the long one. Of a sum, what rounding lost begins the next short one. */
+template <class Kind, class T, int W, class V> INLINE void fold(V &total, V &part) {
+  V before = total;
+  total = Kind::join(total, part);
+  if constexpr (same_type<Kind, Sum> && is_float<T>) {
+    V lost = part - (total - before);
+    part = where(lost == lost, lost, V((T)0)); /* infinity less infinity: nothing is lost */
+  } else {
+    part = Kind::template start<T, W>();
+  }
 }
 
 template <class T, int W> INLINE Vec<T, 1> lane(Vec<T, W> x, int j) { return Vec<T, 1>((typename Vec<T, 1>::Lane)x.v[j]); }
@@ -845,6 +875,47 @@ template <class Kind, int W, int half = W / 2, class V> INLINE auto across(V x) 
   if constexpr (half == 0) return lane(x, 0);
   else return across<Kind, W, half / 2>(Kind::join(x, upper<half>(x)));
 }
+
+/* All lanes moved up, the first ones taken from elsewhere. */
+template <int by, class T, int W> INLINE Vec<T, W> moved_up(Vec<T, W> x, Vec<T, W> first) {
+#ifdef __clang__
+  Vec<T, W> moved = first;
+  for (int j = by; j < W; j++) moved.v[j] = x.v[j - by];
+  return moved;
+#else
+  Bits<T, W> from;
+  for (int j = 0; j < W; j++) from[j] = j < by ? W + j : j - by;
+  return __builtin_shuffle(x.v, first.v, from);
+#endif
+}
+template <int by, class T, int W> INLINE Best<T, W> moved_up(Best<T, W> x, Best<T, W> first) {
+  return {moved_up<by>(x.value, first.value), moved_up<by>(x.place, first.place)};
+}
+/* Each lane combined with the lanes before it. */
+template <class Kind, int W, int by = 1, class V> INLINE V prefix(V x, V neutral) {
+  if constexpr (by >= W) return x;
+  else return prefix<Kind, W, by * 2>(Kind::join(moved_up<by>(x, neutral), x), neutral);
+}
+template <class T, int W> INLINE Vec<T, W> last_lane(Vec<T, W> x) { return Vec<T, W>(lane(x, W - 1)); }
+template <class T, int W> INLINE Best<T, W> last_lane(Best<T, W> x) { return {last_lane(x.value), last_lane(x.place)}; }
+/* A scan along lanes; what came before is carried on. A sum of float carries double, as eager does. */
+template <class Kind, class T, int W, class V> struct Running {
+  V neutral = Kind::template start<T, W>(), before = neutral;
+  METHOD V next(V x) {
+    x = Kind::join(before, prefix<Kind, W>(x, neutral));
+    before = last_lane(x);
+    return x;
+  }
+};
+template <int W> struct Running<Sum, f32, W, Vec<f32, W>> {
+  f64 before = 0;
+  METHOD Vec<f32, W> next(Vec<f32, W> x) {
+    x = prefix<Sum, W>(x, Vec<f32, W>(0.f));
+    Vec<f32, W> result = Vec<f32, W>((f32)before) + x;
+    before += (f64)x.v[W - 1];
+    return result;
+  }
+};
 
 /* f(0), f(1), ..., written out: vectors side by side that need not wait for each other. */
 template <int count> struct Parts {};

@@ -87,7 +87,8 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 joined = " + ".join(text(each, False) for each in _ordered(node.args)).replace(" + -", " - ")
                 return f"({joined})" if tight else joined
             case sympy.Mul():
-                return "*".join(text(each, True) for each in node.args)
+                joined = "*".join(text(each, True) for each in node.args)
+                return f"({joined})" if tight else joined
             case sympy.Pow(args=(base, sympy.Integer() as power)) if int(power) > 0:
                 return "*".join([text(base, True)] * int(power))
             case _ if type(node).__name__ in {"Min", "Max"}:  # SymPy's own or torch's

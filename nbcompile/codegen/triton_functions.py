@@ -22,6 +22,11 @@ def multiply(a, b):
 
 
 @triton.jit
+def plus(a, b):
+    return a + b
+
+
+@triton.jit
 def nan_maximum(a, b):
     return tl.where((a > b) | (a != a), a, b)
 
@@ -56,6 +61,18 @@ def pick_smaller(a, at, b, bt):
 
 
 @triton.jit
+def latest_larger(a, at, b, bt):
+    taken = (b != b) | ((a == a) & (b >= a))
+    return tl.where(taken, b, a), tl.where(taken, bt, at)
+
+
+@triton.jit
+def latest_smaller(a, at, b, bt):
+    taken = (b != b) | ((a == a) & (b <= a))
+    return tl.where(taken, b, a), tl.where(taken, bt, at)
+
+
+@triton.jit
 def sigmoid(x):
     return 1.0 / (1.0 + tl.exp(-x))
 
@@ -75,6 +92,13 @@ def log1p(x):
     safe = tl.where((u == 1.0) | (u <= 0.0) | (x > 1e30), 2.0, u)
     corrected = tl.log(safe) * (x / (safe - 1.0))
     return tl.where(u == 1.0, x, tl.where((u <= 0.0) | (x > 1e30), tl.log(u), corrected))
+
+
+@triton.jit
+def log_sum_exp(a, b):
+    high, low = nan_maximum(a, b), nan_minimum(a, b)
+    same = (a == b) & (tl.abs(a) == float("inf"))
+    return tl.where(same, a, high + log1p(tl.exp(tl.where(same, 0.0, low - high))))
 
 
 @triton.jit

@@ -89,6 +89,28 @@ class Reduction:
 
 
 @dataclass(frozen=True, slots=True)
+class Scan:
+    """For each element, ``body`` combined over the elements before it along one dimension, itself included.
+
+    ``body`` has dtype ``accumulate`` (for argmax and argmin: the type
+    compared). The result is cast to ``dtype``.
+    """
+
+    name: str
+    dtype: torch.dtype
+    device: torch.device
+    layout: Layout
+    body: Expr
+    kind: str
+    """``sum prod max min logsumexp argmax argmin``. max and min propagate nan; argmax and argmin give the
+    place along ``dim`` of the best so far: of equal values the last, and of nan the last."""
+    dim: int
+    """Of more than one element."""
+    accumulate: torch.dtype
+    from_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Scatter:
     """A tensor with some elements changed: ``body`` goes to ``position``, for ``i0 < size[0], ...``.
 
@@ -169,8 +191,9 @@ class ModuleReference:
     attribute: str
 
 
-Computed = Pointwise | Reduction
-Tensor = GraphInput | GraphAttribute | Pointwise | Reduction | Scatter | ExternOutput
+Computed = Pointwise | Reduction | Scan
+"""What has a body over loops, and shares them with others in a kernel."""
+Tensor = GraphInput | GraphAttribute | Pointwise | Reduction | Scan | Scatter | ExternOutput
 """What has a layout and can be loaded from."""
 Buffer = Tensor | Extern
 

@@ -25,6 +25,7 @@ from torch import nn
 
 from nbcompile.ir.buffer import (
     BufferView,
+    Computed,
     Extern,
     ExternOutput,
     GraphAttribute,
@@ -33,12 +34,27 @@ from nbcompile.ir.buffer import (
     Pointwise,
     Program,
     Reduction,
+    Scan,
     Scatter,
     ranges,
 )
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
-from nbcompile.ir.index import FloorDiv, Index, Mod, Symbol, reduction_variable, value_of
-from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Store, Update
+from nbcompile.ir.index import FloorDiv, Index, Mod, Symbol, loop_variable, reduction_variable, value_of
+from nbcompile.ir.kernel import (
+    Accumulate,
+    Allocate,
+    Carry,
+    Free,
+    Inner,
+    Kernel,
+    Let,
+    Loop,
+    Nest,
+    Reuse,
+    Schedule,
+    Store,
+    Update,
+)
 from nbcompile.ir.layout import Layout
 
 Values = Mapping[Symbol, int]
@@ -114,7 +130,7 @@ class _Machine:
                     self._receive(buffer)
                 case Scatter():
                     self._scatter(buffer)
-                case Pointwise() | Reduction():
+                case Pointwise() | Reduction() | Scan():
                     value = self._compute(buffer)
                     if isinstance(buffer, Pointwise) and buffer.writes_to:
                         # Reads of the input elsewhere mean its old value.
@@ -127,7 +143,7 @@ class _Machine:
         for target, value in later:
             self._view(target.writes_to).copy_(value)
 
-    def _compute(self, buffer: Pointwise | Reduction) -> torch.Tensor:
+    def _compute(self, buffer: Computed) -> torch.Tensor:
         names = list(ranges(buffer))
         sizes = [value_of(size, self.sizes) for size in ranges(buffer).values()]
         inner = len(buffer.reduced) if isinstance(buffer, Reduction) else 0
@@ -136,6 +152,8 @@ class _Machine:
         if isinstance(buffer, Reduction):
             place = scope.full(IndexOf(_counted(buffer.reduced), torch.int64)) if buffer.kind[:3] == "arg" else None
             value = combine(buffer.kind, value, place, inner)
+        if isinstance(buffer, Scan):
+            value = running(buffer.kind, value, scope.full(IndexOf(loop_variable(buffer.dim), torch.int64)), buffer.dim)
         return value.to(buffer.dtype)
 
     def _scatter(self, buffer: Scatter) -> None:
@@ -366,7 +384,7 @@ class _Frame:
             return self.scratch[name][self._row(name, place)]
         return self.memory[name][place]
 
-    def execute(self, statement: Let | Store | Accumulate | Update, scope: _Scope, outer: _Scope) -> None:
+    def execute(self, statement: Inner, scope: _Scope, outer: _Scope) -> None:
         match statement:
             case Let(name, value):
                 scope.locals[name] = scope.full(value)
@@ -386,6 +404,8 @@ class _Frame:
                 inner = len(scope.shape) - len(outer.shape)
                 places = scope.place(where, {}).expand(scope.shape) if kind[:3] == "arg" else None
                 outer.locals[name] = combine(kind, scope.full(value), places, inner)
+            case Carry(name, kind, value, where):
+                scope.locals[name] = running(kind, scope.full(value), scope.place(where, {}).expand(scope.shape), -1)
             case _:
                 assert_never(statement)
 
@@ -419,6 +439,22 @@ def combine(kind: str, value: torch.Tensor, place: torch.Tensor | None, inner: i
             return flat.all(-1)
         case _:
             raise ValueError(f"unknown reduction {kind!r}")
+
+
+def running(kind: str, value: torch.Tensor, place: torch.Tensor, dim: int) -> torch.Tensor:
+    """A scan along a dimension: each element combined with those before it."""
+    match kind:
+        case "sum":
+            return value.cumsum(dim, dtype=value.dtype)
+        case "prod":
+            return value.cumprod(dim, dtype=value.dtype)
+        case "logsumexp":
+            return value.logcumsumexp(dim)
+        case "max" | "min" | "argmax" | "argmin":
+            best, where = (torch.cummax if kind.endswith("max") else torch.cummin)(value, dim)
+            return place.gather(dim, where) if kind.startswith("arg") else best
+        case _:
+            raise ValueError(f"unknown scan {kind!r}")
 
 
 def number_of(expression: sympy.Basic, sizes: Values) -> int | float | bool:

@@ -138,7 +138,7 @@ class Masked(Operators):
 
 @dataclass(frozen=True, slots=True)
 class Local(Operators):
-    """In a kernel: the value of an earlier ``Let`` or ``Accumulate``."""
+    """In a kernel: the value of an earlier ``Let``, ``Accumulate`` or ``Carry``."""
 
     name: str
     dtype: torch.dtype

@@ -76,6 +76,21 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True)
+class Carry:
+    """Combine ``value`` with those of the iterations before: ``Local(name)`` is the result so far, this one included.
+
+    The enclosing Nest has one loop, and it runs in order. The result has
+    ``value.dtype``; for argmax and argmin it is the ``place`` (int64) of the best so far.
+    """
+
+    name: str
+    kind: str
+    """As in :class:`nbcompile.ir.buffer.Scan`."""
+    value: Expr
+    place: Index = ZERO
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """Change one element, found through what is read from memory: ``buffer[place] += value``.
 
@@ -94,15 +109,17 @@ class Update:
 class Nest:
     """Loops inside the outer loops, run to the end before what follows.
 
-    Iterations are independent but for Accumulate: they can be vectorised.
+    Iterations are independent but for Accumulate and Carry: they can be vectorised.
     With an Update in the body they run one by one, in row-major order.
     """
 
     loops: tuple[Loop, ...]
-    body: tuple[Let | Store | Accumulate | Update, ...]
+    body: tuple[Let | Store | Accumulate | Carry | Update, ...]
 
 
 Statement = Let | Store | Update | Nest
+Inner = Let | Store | Accumulate | Carry | Update
+"""What stands in a Nest."""
 
 
 @dataclass(frozen=True, slots=True)

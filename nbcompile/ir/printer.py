@@ -26,12 +26,27 @@ from nbcompile.ir.buffer import (
     Pointwise,
     Program,
     Reduction,
+    Scan,
     Scatter,
     Tensor,
 )
 from nbcompile.ir.expr import OPERATIONS, Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
 from nbcompile.ir.index import FloorDiv, Index, Mod, reduction_variable
-from nbcompile.ir.kernel import Accumulate, Allocate, Free, Kernel, Let, Loop, Nest, Reuse, Schedule, Store, Update
+from nbcompile.ir.kernel import (
+    Accumulate,
+    Allocate,
+    Carry,
+    Free,
+    Inner,
+    Kernel,
+    Let,
+    Loop,
+    Nest,
+    Reuse,
+    Schedule,
+    Store,
+    Update,
+)
 from nbcompile.ir.layout import Layout, contiguous, same_places
 
 # How tightly an operator binds, as in Python.
@@ -156,6 +171,9 @@ def print_body(buffer: Buffer) -> str:
             loops = ", ".join(f"{reduction_variable(at)} < {print_index(n)}" for at, n in enumerate(reduced))
             text = f"{kind} over {loops or 'nothing'} of {print_expr(body)}"
             return text if dtype == accumulate or kind[:3] == "arg" else f"{dtype_name(dtype)}({text})"
+        case Scan(body=body, kind=kind, dim=dim, dtype=dtype, accumulate=accumulate):
+            text = f"{kind} along i{dim} so far of {print_expr(body)}"
+            return text if dtype == accumulate or kind[:3] == "arg" else f"{dtype_name(dtype)}({text})"
         case Scatter(body=body, size=size, position=position, kind=kind, into=into):
             place = f"{into}[{', '.join(map(print_expr, position))}]"
             loops = ", ".join(f"i{at} < {print_index(n)}" for at, n in enumerate(size))
@@ -247,7 +265,7 @@ def _loops(loops: tuple[Loop, ...]) -> str:
     return ", ".join(f"{loop.variable} < {print_index(loop.size)}" for loop in loops)
 
 
-def print_statement(statement: Let | Store | Accumulate | Update) -> str:
+def print_statement(statement: Inner) -> str:
     """One line of a kernel."""
     match statement:
         case Let(name, value):
@@ -261,6 +279,9 @@ def print_statement(statement: Let | Store | Accumulate | Update) -> str:
                 return f"{name} {_UPDATE[kind]} {print_expr(value)}"
             extra = f" at {print_index(place)}" if kind[:3] == "arg" else ""
             return f"{name} = {kind}({name}, {print_expr(value)}{extra})"
+        case Carry(name, kind, value, place):
+            extra = f" at {print_index(place)}" if kind[:3] == "arg" else ""
+            return f"{name} = {kind} so far of {print_expr(value)}{extra}"
         case _:
             assert_never(statement)
 

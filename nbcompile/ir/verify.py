@@ -20,6 +20,7 @@ from nbcompile.ir.buffer import (
     Pointwise,
     Program,
     Reduction,
+    Scan,
     Scatter,
     Tensor,
     ranges,
@@ -29,7 +30,9 @@ from nbcompile.ir.index import Index, Symbol, is_one
 from nbcompile.ir.kernel import (
     Accumulate,
     Allocate,
+    Carry,
     Free,
+    Inner,
     Kernel,
     Let,
     Loop,
@@ -42,6 +45,7 @@ from nbcompile.ir.kernel import (
 )
 
 REDUCTIONS = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"}
+SCANS = {"sum", "prod", "max", "min", "logsumexp", "argmax", "argmin"}
 SCATTERS = {"store", "sum", "prod", "max", "min", "any"}
 _HALF = (torch.bfloat16, torch.float16)
 
@@ -76,7 +80,7 @@ def verify_program(program: Program) -> None:
                 continue
             case ExternOutput(extern=extern):
                 require(extern in calls, f"{buffer.name} is a result of {extern}, which is not called before")
-            case Pointwise() | Reduction():
+            case Pointwise() | Reduction() | Scan():
                 _verify_computed(buffer, known, sizes)
             case Scatter():
                 _verify_scatter(buffer, known, sizes)
@@ -105,6 +109,10 @@ def _verify_computed(buffer: Computed, known: dict[str, Tensor], sizes: set[Symb
     if isinstance(buffer, Reduction):
         require(buffer.kind in REDUCTIONS, f"{buffer.name}: unknown reduction {buffer.kind}")
         require(buffer.body.dtype == buffer.accumulate, f"{buffer.name}: its body is not {buffer.accumulate}")
+    elif isinstance(buffer, Scan):
+        require(buffer.kind in SCANS, f"{buffer.name}: unknown scan {buffer.kind}")
+        require(buffer.body.dtype == buffer.accumulate, f"{buffer.name}: its body is not {buffer.accumulate}")
+        require(0 <= buffer.dim < len(buffer.layout.size), f"{buffer.name}: no dimension {buffer.dim}")
     else:
         require(buffer.body.dtype == buffer.dtype, f"{buffer.name}: its body is {buffer.body.dtype}")
         if buffer.writes_to:
@@ -255,7 +263,7 @@ class _KernelScope:
         self.types |= {each.name: each.dtype for each in kernel.scratch}
         self.locals: dict[str, torch.dtype] = {}
 
-    def statement(self, statement: Statement | Accumulate, variables: set[Symbol]) -> None:
+    def statement(self, statement: Statement | Inner, variables: set[Symbol]) -> None:
         where = self.kernel.name
         if isinstance(statement, Nest):
             self._nest(statement, variables)
@@ -281,22 +289,31 @@ class _KernelScope:
             case Let(name, value):
                 require(name not in self.locals, f"{where}: {name} is defined twice")
                 self.locals[name] = value.dtype
+            case Carry(name, kind, value):
+                require(kind in SCANS, f"{where}: unknown scan {kind}")
+                require(name not in self.locals, f"{where}: {name} is defined twice")
+                self.locals[name] = _result(statement)
 
     def _nest(self, nest: Nest, variables: set[Symbol]) -> None:
         before = dict(self.locals)
         inside = variables | {_variable(loop) for loop in nest.loops}
+        in_order = any(isinstance(statement, Carry) for statement in nest.body)
+        require(not in_order or len(nest.loops) == 1, f"{self.kernel.name}: a scan along several loops")
         for statement in nest.body:
             self.statement(statement, inside)
         self.locals = before
         for statement in nest.body:
             if isinstance(statement, Accumulate):
-                wide = torch.int64 if statement.kind in ("argmax", "argmin") else statement.value.dtype
                 require(statement.name not in self.locals, f"{self.kernel.name}: {statement.name} is defined twice")
-                self.locals[statement.name] = wide
+                self.locals[statement.name] = _result(statement)
 
     def _index(self, place: Index, scope: set[Symbol]) -> None:
         left = place.free_symbols - scope - self.sizes
         require(not left, f"{self.kernel.name}: nothing binds {left} in {place}")
+
+
+def _result(statement: Accumulate | Carry) -> torch.dtype:
+    return torch.int64 if statement.kind in ("argmax", "argmin") else statement.value.dtype
 
 
 def _variable(loop: Loop) -> Symbol:

@@ -162,6 +162,15 @@ class Builder:
         size = tuple(index(1) if at in dims else extent for at, extent in enumerate(value.size))
         return moved(result, size, [loop_variable(at) for at in kept])
 
+    def scan(self, value: Value, dim: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype) -> Value:
+        """Combine each element with those before it along a dimension: a new buffer."""
+        ones: dict[Symbol, Index] = {loop_variable(at): ZERO for at, extent in enumerate(value.size) if is_one(extent)}
+        body = cast(substitute(value.body, ones) if ones else value.body, accumulate)
+        name, nodes = self.fresh("buf"), joined_nodes(value.from_nodes, self.here())
+        layout = self.default_layout(value)
+        self.add(ir.Scan(name, dtype, value.device, layout, body, kind, dim, accumulate, nodes))
+        return self.whole(name)
+
     def scatter(self, target: Value, source: Value, position: Sequence[IndexOf], kind: str) -> Value:
         """``target`` with the elements at ``position`` (over the source's loops) changed: a new buffer."""
         if kind != "store" and compute_dtype(target.dtype) != target.dtype:

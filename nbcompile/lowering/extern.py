@@ -27,7 +27,6 @@ _FAMILIES: dict[str, str] = {
         "normal uniform exponential randperm"
     ),
     "sorting": "sort topk kthvalue median mode unique_dim _unique2 searchsorted bucketize argsort",
-    "a scan: each element needs the one before": "cumsum cumprod cummax cummin logcumsumexp",
     "writes to places that are read from memory": (
         "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add index_copy index_fill masked_scatter "
         "embedding_dense_backward scatter_ index_put_"

@@ -35,6 +35,7 @@ from nbcompile.lowering import (
     normalisation,
     pointwise,
     reductions,
+    scans,
     scatter,
     views,
 )
@@ -46,7 +47,7 @@ from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
 from nbcompile.lowering.value import Value, expanded, is_free
 
 aten = torch.ops.aten
-_TABLES = (activations, conversion, creation, indexing, normalisation, pointwise, reductions, scatter, views)
+_TABLES = (activations, conversion, creation, indexing, normalisation, pointwise, reductions, scans, scatter, views)
 """Importing them has filled LOWERINGS."""
 
 BODY_LIMIT = 96

@@ -19,19 +19,20 @@ from collections.abc import Mapping
 
 import sympy
 
-from nbcompile.ir.buffer import Pointwise, Reduction, Tensor
+from nbcompile.ir.buffer import Pointwise, Reduction, Scan, Tensor
 from nbcompile.ir.expr import Expr, IndexOf, Load, Local, cast, cost, loads, rebuild, substitute
 from nbcompile.ir.index import (
     ZERO,
     Index,
     constant,
     flatten,
+    loop_variable,
     product,
     reduction_variable,
     simplify,
     stride_along,
 )
-from nbcompile.ir.kernel import Accumulate, Kernel, Let, Nest, Scratch, Statement, Store
+from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Scratch, Statement, Store
 from nbcompile.scheduling.fuse import Group, Member, _is_element, passes
 from nbcompile.scheduling.loops import tidy_loops
 from nbcompile.scheduling.narrow import narrow
@@ -88,7 +89,7 @@ class _Builder:
     def _keeping(self, member: Member) -> str:
         buffer = member.buffer
         cheap = cost(buffer.body) <= RECOMPUTE_COST and len(list(loads(buffer.body))) <= RECOMPUTE_LOADS
-        if cheap:
+        if cheap and isinstance(buffer, Pointwise):
             return RECOMPUTE
         if buffer.name in self.stored:
             return MEMORY
@@ -120,7 +121,7 @@ class _Builder:
     def kernel(self) -> Kernel:
         last = max(self.passes.values(), default=0)
         before: list[Statement] = []
-        nests: dict[int, list[Let | Store | Accumulate]] = {at: [] for at in range(last + 1)}
+        nests: dict[int, list[Inner]] = {at: [] for at in range(last + 1)}
         after: dict[int, list[Statement]] = {at: [] for at in range(-1, last + 1)}
         done: set[tuple[str, int]] = set()
         for at in range(-1, last + 1):
@@ -141,7 +142,7 @@ class _Builder:
         return tidy_loops(plain)
 
     def _emit(
-        self, member: Member, at: int, nests: dict[int, list[Let | Store | Accumulate]],
+        self, member: Member, at: int, nests: dict[int, list[Inner]],
         after: dict[int, list[Statement]], done: set[tuple[str, int]],
     ) -> None:  # fmt: skip
         """The statements of one member in one pass (again, where it is computed again)."""
@@ -158,15 +159,18 @@ class _Builder:
             after[at] += self._row_result(member)
             return
         target: list[Statement] = nests[at] if inside and at >= 0 else after[at]  # type: ignore[assignment]
+        if isinstance(buffer, Scan):
+            nests[at].append(self._carry(buffer, member, value))
+            value = _result(buffer)
         first = at == self.passes[name]
         stores = self._stores(member, first)
-        if not stores or self._is_used(name, at):
+        if value != Local(name, buffer.dtype) and (not stores or self._is_used(name, at)):
             target.append(Let(name, value))
             value = Local(name, buffer.dtype)
         target += [Store(where, offset, value) for where, offset in stores]
 
     def _emit_earlier(
-        self, member: Member, at: int, nests: dict[int, list[Let | Store | Accumulate]],
+        self, member: Member, at: int, nests: dict[int, list[Inner]],
         after: dict[int, list[Statement]], done: set[tuple[str, int]],
     ) -> None:  # fmt: skip
         for load in loads(member.buffer.body):
@@ -205,12 +209,16 @@ class _Builder:
                 place = place * extent + member.mapping.get(reduction_variable(at), ZERO)
         return Accumulate(_accumulator(buffer), buffer.kind, value, sympy.expand(place))
 
+    def _carry(self, buffer: Scan, member: Member, value: Expr) -> Carry:
+        place = member.mapping[loop_variable(buffer.dim)] if buffer.kind.startswith("arg") else ZERO
+        return Carry(_accumulator(buffer), buffer.kind, value, place)
+
     def _row_result(self, member: Member) -> list[Statement]:
         buffer = member.buffer
         assert isinstance(buffer, Reduction)
         statements: list[Statement] = []
         if _accumulator(buffer) != buffer.name:
-            statements.append(Let(buffer.name, cast(Local(_accumulator(buffer), buffer.accumulate), buffer.dtype)))
+            statements.append(Let(buffer.name, _result(buffer)))
         if buffer.name in self.stored:
             offset = self._offset(buffer.name, member.results)
             statements.append(Store(buffer.name, offset, Local(buffer.name, buffer.dtype)))
@@ -241,7 +249,13 @@ class _Builder:
         return Local(name, body.dtype)
 
 
-def _accumulator(buffer: Reduction) -> str:
+def _result(buffer: Reduction | Scan) -> Expr:
+    """The running result in the type of the buffer."""
+    name = _accumulator(buffer)
+    return Local(name, buffer.dtype) if name == buffer.name else cast(Local(name, buffer.accumulate), buffer.dtype)
+
+
+def _accumulator(buffer: Reduction | Scan) -> str:
     """The name of the running result: another one where it has another type than the buffer."""
     exact = buffer.kind in ("argmax", "argmin") or buffer.accumulate == buffer.dtype
     return buffer.name if exact else f"{buffer.name}_wide"

@@ -25,6 +25,7 @@ from nbcompile.ir.buffer import (
     Pointwise,
     Program,
     Reduction,
+    Scan,
     Scatter,
 )
 from nbcompile.ir.expr import loads
@@ -46,7 +47,7 @@ def views_in(value: Any) -> Iterator[BufferView]:
 def reads(buffer: Buffer) -> tuple[str, ...]:
     """The buffers that a buffer is computed from, each once."""
     match buffer:
-        case Pointwise(body=body) | Reduction(body=body):
+        case Pointwise(body=body) | Reduction(body=body) | Scan(body=body):
             return tuple(dict.fromkeys(each.buffer for each in loads(body)))
         case Scatter(body=body, position=position, into=into):
             read = [each.buffer for part in (body, *position) for each in loads(part)]

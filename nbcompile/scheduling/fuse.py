@@ -22,14 +22,13 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from nbcompile.ir.buffer import Pointwise, Program, Reduction
+from nbcompile.ir.buffer import Computed, Pointwise, Program, Reduction, Scan
 from nbcompile.ir.expr import loads
 from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, product, reduction_variable
 from nbcompile.ir.kernel import Loop
 from nbcompile.record.model import FusionDecision
 from nbcompile.scheduling.dependencies import dependencies, in_order, reads
 
-Computed = Pointwise | Reduction
 MEMBER_LIMIT = 64
 POINTER_LIMIT = 48
 FEW_ROWS = 8
@@ -81,8 +80,11 @@ class Incompatible(Exception):
 
 
 def own_loops(buffer: Computed) -> tuple[dict[Symbol, Index], dict[Symbol, Index]]:
-    """The loops over a buffer's result and those that it reduces, loops of one iteration left out."""
+    """The loops over a buffer's result and those that it reduces or scans, loops of one iteration left out."""
     outer = {loop_variable(at): n for at, n in enumerate(buffer.layout.size) if not is_one(n)}
+    if isinstance(buffer, Scan):
+        along = loop_variable(buffer.dim)
+        return {each: n for each, n in outer.items() if each != along}, {along: outer[along]}
     reduced = buffer.reduced if isinstance(buffer, Reduction) else ()
     return outer, {reduction_variable(at): n for at, n in enumerate(reduced) if not is_one(n)}
 
@@ -216,11 +218,12 @@ def _row_split(
     inside = frozenset(mapping[variable] for variable in reduced)
     everything = {variable for variable, size in group.loops.items() if not is_one(size)}
     inner = frozenset(variable for variable in group.inner if not is_one(group.loops[variable]))
-    if isinstance(buffer, Reduction):
+    if isinstance(buffer, (Reduction, Scan)):
+        what = "reduces" if isinstance(buffer, Reduction) else "scans"
         if results | inside != everything:
-            raise Incompatible("it reduces over a part of the loops")
+            raise Incompatible(f"it {what} over a part of the loops")
         if inner and inner != inside:
-            raise Incompatible("it reduces along other loops than the kernel")
+            raise Incompatible(f"it {what} along other loops than the kernel")
         return inside
     if results == everything:
         return group.inner
@@ -247,8 +250,8 @@ def _check_elements(group: Group, newcomer: Member) -> None:
 
 
 def _is_element(group: Group, member: Member) -> bool:
-    """Whether a pointwise member has a value for each element of a row."""
-    return isinstance(member.buffer, Pointwise) and any(place in group.inner for place in member.results)
+    """Whether a member has a value for each element of a row."""
+    return not isinstance(member.buffer, Reduction) and any(place in group.inner for place in member.results)
 
 
 def _check_mutation(group: Group) -> None:
@@ -314,7 +317,7 @@ def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
     fusion = _Fusion(needs)
     for name in order:
         buffer = by_name[name]
-        fusion.place(buffer if isinstance(buffer, (Pointwise, Reduction)) else None, name)
+        fusion.place(buffer if isinstance(buffer, Computed) else None, name)
     fusion.merge_groups()
     return fusion.in_order(), fusion.decisions
 

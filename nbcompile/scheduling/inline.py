@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbcompile.ir.buffer import Buffer, Extern, Pointwise, Program, Reduction, Scatter
+from nbcompile.ir.buffer import Buffer, Computed, Extern, Pointwise, Program, Reduction, Scan, Scatter
 from nbcompile.ir.expr import Expr, Load, cost, loads, rebuild, substitute
 from nbcompile.ir.index import Index, Symbol, constant, loop_variable, product, simplify
 from nbcompile.scheduling.dependencies import reads, views_in
@@ -32,11 +32,11 @@ def inline_small(program: Program) -> Program:
     from_reduction: set[str] = set()
     buffers: list[Buffer] = []
     for original in program.buffers:
-        if not isinstance(original, (Pointwise, Reduction)):
+        if not isinstance(original, Computed):
             buffers.append(original)
             continue
         buffer = replace(original, body=_with(original.body, inlined), from_nodes=_nodes(original, inlined))
-        if isinstance(buffer, Reduction) or any(name in from_reduction for name in reads(buffer)):
+        if isinstance(buffer, (Reduction, Scan)) or any(name in from_reduction for name in reads(buffer)):
             from_reduction.add(buffer.name)
         elif _is_small(buffer) and buffer.name not in needed and _always_spread(buffer, program):
             inlined[buffer.name] = buffer
@@ -45,7 +45,7 @@ def inline_small(program: Program) -> Program:
     return replace(program, buffers=tuple(buffers))
 
 
-def _is_small(buffer: Pointwise | Reduction) -> bool:
+def _is_small(buffer: Computed) -> bool:
     return (
         isinstance(buffer, Pointwise)
         and not buffer.writes_to
@@ -54,10 +54,10 @@ def _is_small(buffer: Pointwise | Reduction) -> bool:
     )
 
 
-def _always_spread(buffer: Pointwise | Reduction, program: Program) -> bool:
+def _always_spread(buffer: Computed, program: Program) -> bool:
     count = constant(product(buffer.layout.size))
     for reader in program.buffers:
-        if buffer.name not in reads(reader) or not isinstance(reader, (Pointwise, Reduction)):
+        if buffer.name not in reads(reader) or not isinstance(reader, Computed):
             continue
         reduced = reader.reduced if isinstance(reader, Reduction) else ()
         points = constant(product((*reader.layout.size, *reduced)))
@@ -79,6 +79,6 @@ def _with(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
     return rebuild(body, lambda part: _with(part, inlined))
 
 
-def _nodes(buffer: Pointwise | Reduction, inlined: dict[str, Pointwise]) -> tuple[str, ...]:
+def _nodes(buffer: Computed, inlined: dict[str, Pointwise]) -> tuple[str, ...]:
     parts = [inlined[name].from_nodes for name in reads(buffer) if name in inlined]
     return tuple(dict.fromkeys([*(name for part in parts for name in part), *buffer.from_nodes]))

@@ -15,10 +15,9 @@ from dataclasses import replace
 
 from nbcompile.ir.expr import Expr, IndexOf, Load, rebuild, walk
 from nbcompile.ir.index import ZERO, Index, Symbol, is_one, same, stride_along
-from nbcompile.ir.kernel import Accumulate, Kernel, Let, Loop, Nest, Store, Update
+from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Store, Update
 
 __all__ = ["tidy_loops", "with_pointers"]
-Inner = Let | Store | Accumulate | Update
 
 
 def tidy_loops(kernel: Kernel) -> Kernel:
@@ -48,7 +47,7 @@ def indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
                 yield node.index, False
         if isinstance(statement, Store):
             yield statement.offset, not statement.buffer.startswith("row_")
-        elif isinstance(statement, Accumulate) and statement.place != ZERO:
+        elif isinstance(statement, (Accumulate, Carry)) and statement.place != ZERO:
             yield statement.place, False
 
 
@@ -131,7 +130,7 @@ def _mapped(statement: Inner, change: Callable[[Index], Index]) -> Inner:
     value = at(statement.value)
     if isinstance(statement, Store):
         return Store(statement.buffer, change(statement.offset), value)
-    if isinstance(statement, Accumulate):
+    if isinstance(statement, (Accumulate, Carry)):
         return replace(statement, value=value, place=change(statement.place))
     return replace(statement, value=value)
 

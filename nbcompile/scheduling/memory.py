@@ -12,7 +12,7 @@ ReuseLine). Read next: nbcompile/scheduling/plan.py
 
 from __future__ import annotations
 
-from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scatter, Tensor
+from nbcompile.ir.buffer import Computed, Extern, ExternOutput, Program, Scatter, Tensor
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Step
 from nbcompile.ir.layout import contiguous, same_places
 from nbcompile.scheduling.dependencies import reads, views_in
@@ -32,7 +32,7 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
     idle: list[str] = []
     for at, launch in enumerate(launches):
         if isinstance(launch, Kernel):
-            ours = [name for name in launch.writes if isinstance(tensors[name], (Pointwise, Reduction))]
+            ours = [name for name in launch.writes if isinstance(tensors[name], Computed)]
             steps += [_memory_for(name, idle, tensors, reusable=name not in kept) for name in ours]
             changed = [tensors[name] for name in launch.writes]
             steps += [Reuse(each.name, each.into) for each in changed if isinstance(each, Scatter)]
@@ -70,7 +70,7 @@ def _last_uses(launches: list[Kernel | Extern], outputs_of: dict[str, list[str]]
 
 def _is_ours(tensor: Tensor) -> bool:
     """Whether its memory may be handed on: made for it, and of exactly its elements."""
-    if isinstance(tensor, (Pointwise, Reduction, Scatter)):
+    if isinstance(tensor, Computed | Scatter):
         return True
     return isinstance(tensor, ExternOutput) and same_places(tensor.layout, contiguous(tensor.layout.size))
 

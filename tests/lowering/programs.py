@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from nbcompile.ir import evaluate, kernel, verify
 from nbcompile.ir.buffer import Extern, Program
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
+from tests import targets
 
 
 def traced(function: Callable[..., Any], *inputs: Any, decomposed: bool = False, dynamic: bool = False) -> Any:
@@ -43,9 +44,10 @@ def externs(program: Program) -> list[str]:
 
 def check(
     function: Callable[..., Any], *inputs: Any, allow_extern: bool = False, exact_strides: bool = True,
-    other_inputs: tuple[Any, ...] | None = None, **how: Any,
+    other_inputs: tuple[Any, ...] | None = None, cpp: bool = True, triton: bool = True, must_be_triton: bool = False,
+    **how: Any,
 ) -> tuple[Program, kernel.Schedule]:  # fmt: skip
-    """Program and schedule give eager's values, dtypes and strides."""
+    """Program, schedule, generated C++ and (in its interpreter) Triton give eager's values, dtypes and strides."""
     graph = traced(function, *inputs, **how)
     program = lower(graph, inputs)
     verify.verify_program(program)
@@ -56,24 +58,30 @@ def check(
     inputs = inputs if other_inputs is None else other_inputs
     expected = flat(function(*copy.deepcopy(inputs)))
     for stage in (program, plan):
-        found = evaluate.run(stage, copy.deepcopy(inputs), graph)
-        assert len(found) == len(expected)
-        for mine, theirs in zip(found, expected, strict=True):
-            if not isinstance(theirs, torch.Tensor):
-                assert mine == theirs
-                continue
-            assert mine.dtype == theirs.dtype and mine.shape == theirs.shape, (
-                mine.dtype,
-                theirs.dtype,
-                mine.shape,
-                theirs.shape,
-            )
-            tolerance = {"rtol": 2e-2, "atol": 2e-2} if theirs.dtype in (torch.bfloat16, torch.float16) else {}
-            torch.testing.assert_close(mine, theirs, equal_nan=True, **tolerance)
-            if exact_strides and theirs.numel():
-                sized = [at for at, n in enumerate(theirs.shape) if n > 1]
-                assert [mine.stride(at) for at in sized] == [theirs.stride(at) for at in sized]
+        require_equal(evaluate.run(stage, copy.deepcopy(inputs), graph), expected, exact_strides)
+    if cpp:
+        require_equal(targets.run_cpp(plan, copy.deepcopy(inputs), graph), expected, exact_strides)
+    if triton and targets.HAS_TRITON:
+        try:
+            require_equal(targets.run_triton(plan, copy.deepcopy(inputs)), expected, exact_strides)
+        except targets.Refused as reason:
+            assert not must_be_triton, reason
     return program, plan
+
+
+def require_equal(found: Sequence[Any], expected: Sequence[Any], exact_strides: bool = True) -> None:
+    """Values as eager's within rounding; dtypes, shapes and strides as eager's exactly."""
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected, strict=True):
+        if not isinstance(theirs, torch.Tensor):
+            assert mine == theirs
+            continue
+        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+        tolerance = {"rtol": 2e-2, "atol": 2e-2} if theirs.dtype in (torch.bfloat16, torch.float16) else {}
+        torch.testing.assert_close(mine, theirs, equal_nan=True, **tolerance)
+        if exact_strides and theirs.numel():
+            sized = [at for at, n in enumerate(theirs.shape) if n > 1]
+            assert [mine.stride(at) for at in sized] == [theirs.stride(at) for at in sized]
 
 
 def flat(value: Any) -> list[Any]:

@@ -1,0 +1,151 @@
+"""Reductions and scans of blocks: combined element by element while a loop runs, and across the block.
+
+    v0_total = tl.full([1024], 0, tl.float32)
+    for begin in range(0, 100000, 1024): ... v0_total = tl.where(mask, v0_total + (x1), v0_total)
+    v0 = tl.sum(v0_total, 0)
+
+In torch: torch/_inductor/codegen/triton.py (TritonKernel.reduction). Read next:
+nbcompile/codegen/triton.py
+"""
+
+from __future__ import annotations
+
+import torch
+
+from nbcompile.codegen.triton_values import TYPES, TritonEmitter, index_text, origin_of, value_text
+from nbcompile.ir.kernel import Accumulate, Carry
+
+START = {"sum": "0", "prod": "1", "any": "0", "all": "1"}
+
+
+def total_name(part: Accumulate | Carry) -> str:
+    """The variable that holds a running total."""
+    return f"{part.name}_total"
+
+
+def _limit(part: Accumulate | Carry) -> str:
+    """What changes nothing when it is combined."""
+    if part.kind in START:
+        return START[part.kind]
+    lowest = part.kind in {"max", "argmax", "logsumexp"}
+    dtype = part.value.dtype
+    if dtype.is_floating_point:
+        return 'float("-inf")' if lowest else 'float("inf")'
+    if dtype == torch.bool:
+        return "0" if lowest else "1"
+    limits = torch.iinfo(dtype)
+    return str(limits.min if lowest else limits.max)
+
+
+def start(emitter: TritonEmitter, part: Accumulate | Carry, block: int) -> None:
+    """Declare the totals of a block."""
+    kind = TYPES[part.value.dtype]
+    emitter.writer.line(
+        f"{total_name(part)} = tl.full([{block}], {_limit(part)}, {kind})", origin_of(emitter, part.name)
+    )
+    if part.kind.startswith("arg"):
+        emitter.writer.line(f"{part.name}_place = tl.full([{block}], {2**63 - 1}, tl.int64)")
+
+
+def combine(emitter: TritonEmitter, part: Accumulate, mask: str) -> None:
+    """One more block of values into the totals."""
+    total, value, origin = total_name(part), value_text(emitter, part.value), origin_of(emitter, part.name)
+    if part.kind.startswith("arg"):
+        best = emitter.fresh("better")
+        place = f"({index_text(part.place)}) + tl.zeros_like({part.name}_place)"
+        test = "beats_larger" if part.kind == "argmax" else "beats_smaller"
+        emitter.writer.line(f"{best} = {test}({value}, {place}, {total}, {part.name}_place) & {mask}", origin)
+        emitter.writer.line(f"{total} = tl.where({best}, {value}, {total})", origin)
+        emitter.writer.line(f"{part.name}_place = tl.where({best}, {place}, {part.name}_place)", origin)
+        return
+    emitter.writer.line(f"{total} = tl.where({mask}, {JOIN[part.kind].format(total, f'({value})')}, {total})", origin)
+
+
+JOIN = {
+    "sum": "{0} + {1}", "prod": "{0} * {1}", "max": "nan_maximum({0}, {1})", "min": "nan_minimum({0}, {1})",
+    "any": "{0} | {1}", "all": "{0} & {1}",
+}  # fmt: skip
+ACROSS = {
+    "sum": "tl.sum({0}, 0)", "prod": "tl.reduce({0}, 0, multiply)",
+    "max": "tl.reduce({0}, 0, nan_maximum)", "min": "tl.reduce({0}, 0, nan_minimum)",
+    "any": "tl.max({0}.to(tl.int32), 0) != 0", "all": "tl.min({0}.to(tl.int32), 0) != 0",
+}  # fmt: skip
+
+
+def reduce_row(emitter: TritonEmitter, part: Accumulate, value: str) -> str:
+    """Combine a whole row that is in registers."""
+    dtype = TYPES[part.value.dtype]
+    emitter.writer.line(
+        f"{total_name(part)} = tl.where({emitter.mask}, {value}, tl.full([1], {_limit(part)}, {dtype}))",
+        origin_of(emitter, part.name),
+    )
+    if part.kind.startswith("arg"):
+        place = f"({index_text(part.place)}) + tl.zeros_like(inner).to(tl.int64)"
+        emitter.writer.line(f"{part.name}_place = tl.where({emitter.mask}, {place}, {2**63 - 1})")
+    return across(emitter, part)
+
+
+def across(emitter: TritonEmitter, part: Accumulate) -> str:
+    """The totals of a block into one; answers its name."""
+    origin = origin_of(emitter, part.name)
+    if part.kind.startswith("arg"):
+        pick = "pick_larger" if part.kind == "argmax" else "pick_smaller"
+        emitter.writer.line(f"_, {part.name} = tl.reduce(({total_name(part)}, {part.name}_place), 0, {pick})", origin)
+    else:
+        emitter.writer.line(f"{part.name} = {ACROSS[part.kind].format(total_name(part))}", origin)
+    return part.name
+
+
+# --- scans -----------------------------------------------------------------------------------------------------------
+
+COMBINE = {
+    "sum": "plus", "prod": "multiply", "max": "nan_maximum", "min": "nan_minimum", "logsumexp": "log_sum_exp",
+    "argmax": "latest_larger", "argmin": "latest_smaller",
+}  # fmt: skip
+"""The function of two values (of two values and their places) that a scan is made with."""
+
+
+def _results(part: Carry) -> list[str]:
+    """The variables of a scan's result; the last one is what is asked for."""
+    return [f"{part.name}_value", part.name] if part.kind.startswith("arg") else [part.name]
+
+
+def _totals(part: Carry) -> list[str]:
+    return [total_name(part), f"{part.name}_place"] if part.kind.startswith("arg") else [total_name(part)]
+
+
+def _scanned(emitter: TritonEmitter, part: Carry) -> str:
+    """What is scanned, in the block's full shape; with places where these are asked for."""
+    text = f"({value_text(emitter, part.value)}) + tl.zeros_like({emitter.mask}).to({TYPES[part.value.dtype]})"
+    if not part.kind.startswith("arg"):
+        return text
+    return f"{text}, ({index_text(part.place)}) + tl.zeros_like({emitter.mask}).to(tl.int64)"
+
+
+def scan_block(emitter: TritonEmitter, part: Carry) -> None:
+    """Each element of a block combined with those before it. (What lies beyond the end comes last.)"""
+    scanned = _scanned(emitter, part)
+    scanned = f"({scanned})" if part.kind.startswith("arg") else scanned
+    line = f"{', '.join(_results(part))} = tl.associative_scan({scanned}, 0, {COMBINE[part.kind]})"
+    emitter.writer.line(line, origin_of(emitter, part.name))
+    emitter.locals[part.name] = part.name
+
+
+def scan_next_block(emitter: TritonEmitter, part: Carry, block: int) -> None:
+    """The same in a loop over blocks: the last element of each is carried on."""
+    scan_block(emitter, part)
+    results, totals = ", ".join(_results(part)), _totals(part)
+    emitter.writer.line(f"{results} = {COMBINE[part.kind]}({', '.join(totals)}, {results})")
+    for total, result in zip(totals, _results(part), strict=True):
+        dtype = TYPES[torch.int64 if total.endswith("_place") else part.value.dtype]
+        last = f"tl.sum(tl.where(tl.arange(0, {block}) == {block - 1}, {result}, 0), 0).to({dtype})"
+        emitter.writer.line(f"{total} = tl.full([{block}], 0, {dtype}) + {last}")
+
+
+def scan_step(emitter: TritonEmitter, part: Carry) -> None:
+    """The same where each element of a block is a scan of its own: one more value for each."""
+    results, totals = _results(part), ", ".join(_totals(part))
+    line = f"{totals} = {COMBINE[part.kind]}({totals}, {_scanned(emitter, part)})"
+    emitter.writer.line(line, origin_of(emitter, part.name))
+    emitter.writer.line(f"{', '.join(results)} = {totals}")
+    emitter.locals[part.name] = part.name

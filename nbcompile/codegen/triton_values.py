@@ -1,0 +1,220 @@
+"""Statements and values as Triton, in blocks.
+
+    tanh(x[8*i0 + i1] + 1.0), under a mask
+    ->  x1 = tl.load(p0 + (8*i0 + i1), (element < 64), 0.0)
+        t1 = tanh(x1 + tl.full([1], 1.0, tl.float32))
+
+In torch: torch/_inductor/codegen/triton.py (TritonOverrides, TritonKernel.load). Read next:
+nbcompile/codegen/triton_reductions.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+
+from nbcompile.codegen.printers import TRITON, print_index
+from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
+from nbcompile.ir.index import Index
+from nbcompile.ir.kernel import Kernel, Let, Schedule, Store, Update
+
+TYPES = {
+    torch.float32: "tl.float32", torch.float64: "tl.float64",
+    torch.bfloat16: "tl.bfloat16", torch.float16: "tl.float16", torch.bool: "tl.int1",
+    torch.int8: "tl.int8", torch.int16: "tl.int16", torch.int32: "tl.int32", torch.int64: "tl.int64",
+    torch.uint8: "tl.uint8", torch.uint16: "tl.uint16", torch.uint32: "tl.uint32", torch.uint64: "tl.uint64",
+}  # fmt: skip
+LIBDEVICE = ["tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "erfinv", "lgamma"]
+
+OPERATIONS = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
+    "eq": "{0} == {1}", "ne": "{0} != {1}",
+    "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
+    "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_not": "{0} == 0",
+    "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_not": "~{0}",
+    "shift_left": "{0} << {1}", "shift_right": "{0} >> {1}", "where": "tl.where({0}, {1}, {2})",
+    "maximum": "nan_maximum({0}, {1})", "minimum": "nan_minimum({0}, {1})",
+    "fmax": "tl.maximum({0}, {1})", "fmin": "tl.minimum({0}, {1})",
+    "exp": "tl.exp({0})", "log": "tl.log({0})", "sqrt": "tl.sqrt_rn({0})", "sin": "tl.sin({0})", "cos": "tl.cos({0})",
+    "erf": "tl.erf({0})", "abs": "tl.abs({0})", "floor": "tl.floor({0})",
+    "ceil": "tl.ceil({0})", "exp2": "tl.exp2({0})",
+    "log2": "tl.log2({0})", "rsqrt": "1.0 / tl.sqrt_rn({0})", "reciprocal": "1.0 / {0}", "isnan": "{0} != {0}",
+    "sigmoid": "sigmoid({0})", "tanh": "tanh({0})", "expm1": "expm1({0})", "log1p": "log1p({0})", "log10": "log10({0})",
+    "isinf": "is_infinite({0})", "sign": "sign({0})", "round": "round_half_even({0})", "trunc": "truncate({0})",
+    "signbit": "sign_bit({0})", "floor_div": "floor_divide({0}, {1})", "trunc_div": "truncate_divide({0}, {1})",
+    "remainder": "remainder({0}, {1})", "fmod": "c_remainder({0}, {1})",
+    **{name: f"libdevice.{name}({{0}})" for name in LIBDEVICE},
+    "atan2": "libdevice.atan2({0}, {1})", "hypot": "libdevice.hypot({0}, {1})",
+    "copysign": "libdevice.copysign({0}, {1})",
+    "nextafter": "libdevice.nextafter({0}, {1})", "pow": "power({0}, {1})",
+}  # fmt: skip
+"""The Triton of each operation. ``libdevice`` is NVIDIA's mathematical library."""
+
+
+class NoTriton(NotImplementedError):
+    """A kernel that has no Triton form yet; the message names what is missing."""
+
+
+@dataclass(slots=True)
+class TritonEmitter:
+    """What is known while one kernel is written."""
+
+    kernel: Kernel
+    schedule: Schedule
+    writer: SourceWriter
+    pointers: dict[str, str]
+    mask: str = ""
+    """Which elements of the block exist."""
+    locals: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
+    """Scratch rows that are kept in registers."""
+    counter: int = 0
+
+    def fresh(self, stem: str) -> str:
+        """A name that is not taken."""
+        self.counter += 1
+        return f"{stem}{self.counter}"
+
+
+def index_text(index: Index) -> str:
+    """An index expression as Triton."""
+    return print_index(index, TRITON)
+
+
+def origin_of(emitter: TritonEmitter, name: str) -> tuple[str, ...]:
+    """The fx nodes that a buffer is from."""
+    for buffer in emitter.schedule.program.buffers:
+        if buffer.name == name:
+            return buffer.from_nodes
+    return ()
+
+
+def emit_statement(emitter: TritonEmitter, statement: Let | Store | Update) -> None:
+    """One statement, for all elements of a block."""
+    value = value_text(emitter, statement.value)
+    if isinstance(statement, Update):
+        _update(emitter, statement, value)
+    elif isinstance(statement, Let):
+        emitter.writer.line(f"{statement.name} = {value}", origin_of(emitter, statement.name))
+        emitter.locals[statement.name] = statement.name
+    elif any(scratch.name == statement.buffer for scratch in emitter.kernel.scratch):
+        emitter.writer.line(f"{statement.buffer} = {value}")
+        emitter.rows[statement.buffer] = statement.buffer
+    else:
+        # Where there is no block, one of one element: the value may be one.
+        mask, block = (f", {emitter.mask}", "") if emitter.mask else ("", " + tl.arange(0, 1)")
+        emitter.writer.line(
+            f"tl.store({emitter.pointers[statement.buffer]} + ({index_text(statement.offset)}){block}, {value}{mask})",
+            origin_of(emitter, statement.buffer),
+        )
+
+
+ATOMIC = {"sum": "add", "max": "max", "min": "min"}
+ATOMIC_TYPES = frozenset({torch.float32, torch.float64, torch.int32, torch.int64})
+
+
+def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
+    """Lanes that meet at one element take turns: an atomic operation.
+
+    Of several stores to one element any may be the last, as in eager on a GPU.
+    """
+    dtype = update.value.dtype
+    # CUDA's maximum of floating-point numbers forgets nan.
+    forgets_nan = dtype.is_floating_point and update.kind in ("max", "min")
+    takes_turns = update.kind in ATOMIC and dtype in ATOMIC_TYPES and not forgets_nan
+    if not takes_turns and update.kind not in ("store", "any"):
+        raise NoTriton(f"an element of {dtype} changed by {update.kind}, in turns")
+    before = emitter.mask
+    _gathers(emitter, update.place.gathers, update.place.index)
+    limits = [f"({g.symbol.name} >= 0) & ({g.symbol.name} < {index_text(g.size)})" for g in update.place.gathers]
+    if update.kind == "any":
+        limits.append(value)  # what is true is stored, whoever comes first; what is false changes nothing
+    mask = " & ".join([*([before] if before else []), *(f"({each})" for each in limits)])
+    function = f"tl.atomic_{ATOMIC[update.kind]}" if takes_turns else "tl.store"
+    address = f"{emitter.pointers[update.buffer]} + ({index_text(update.place.index)})"
+    emitter.writer.line(
+        f"{function}({address}, {value}{f', {mask}' if mask else ''})", origin_of(emitter, update.buffer)
+    )
+
+
+def value_text(emitter: TritonEmitter, body: Expr) -> str:
+    """A value of a block as an expression; lines are written as needed."""
+    match body:
+        case Constant(value, dtype):
+            return _constant(value, dtype)
+        case Local(name):
+            return emitter.locals[name]
+        case Apply("cast", (inner,), dtype):
+            text = value_text(emitter, inner)
+            return f"({text} != 0)" if dtype == torch.bool else f"({text}).to({TYPES[dtype]})"
+        case Apply(op, args):
+            if op not in OPERATIONS:
+                raise NoTriton(f"the operation {op}")
+            return _named(emitter, OPERATIONS[op].format(*(_operand(value_text(emitter, each)) for each in args)))
+        case Load():
+            return _load(emitter, body)
+        case IndexOf(index, dtype, gathers):
+            _gathers(emitter, gathers, index)
+            return f"({index_text(index)} + tl.full([1], 0, tl.int64)).to({TYPES[dtype]})"
+        case Masked(condition, value, otherwise):
+            before = emitter.mask
+            name = _named(emitter, value_text(emitter, condition), "m")
+            emitter.mask = f"({before} & {name})" if before else name
+            inside = _named(emitter, value_text(emitter, value))
+            emitter.mask = before
+            return _named(emitter, f"tl.where({name}, {inside}, {value_text(emitter, otherwise)})")
+
+
+def _operand(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
+
+
+def _named(emitter: TritonEmitter, text: str, stem: str = "t") -> str:
+    if text.isidentifier():
+        return text
+    name = emitter.fresh(stem)
+    emitter.writer.line(f"{name} = {text}")
+    return name
+
+
+def _constant(value: bool | float, dtype: torch.dtype) -> str:
+    if dtype == torch.bool:
+        return f"tl.full([1], {int(value)}, tl.int1)"
+    text = f"float({str(float(value))!r})" if dtype.is_floating_point and (not math.isfinite(value)) else repr(value)
+    return f"tl.full([1], {text}, {TYPES[dtype]})"
+
+
+def _load(emitter: TritonEmitter, load: Load) -> str:
+    if load.buffer in emitter.rows:
+        return emitter.rows[load.buffer]
+    _gathers(emitter, load.gathers, load.index[0])
+    zero = "0.0" if load.dtype.is_floating_point else "0"
+    mask = f", {emitter.mask}, {zero}" if emitter.mask else ""
+    # tl.full gives the address a block's shape, so that a mask may go with it.
+    address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])})" + (
+        f" + tl.zeros_like({emitter.mask}).to(tl.int32)" if emitter.mask else ""
+    )
+    return _named(emitter, f"tl.load({address}{mask})", "x")
+
+
+def _gathers(emitter: TritonEmitter, gathers: Sequence[Gather], index: sympy.Expr) -> None:
+    for gather in gathers:
+        if gather.symbol not in index.free_symbols:
+            continue
+        name, size = gather.symbol.name, index_text(gather.size)
+        value = value_text(emitter, replace_with_int64(gather.value))
+        emitter.writer.line(f"{name} = {value}")
+        if gather.wraps:
+            emitter.writer.line(f"{name} = tl.where({name} < 0, {name} + {size}, {name})")
+        held = f" | ~{emitter.mask}" if emitter.mask else ""
+        emitter.writer.line(f'tl.device_assert((({name} >= 0) & ({name} < {size})){held}, "index out of bounds")')
+
+
+def replace_with_int64(value: Expr) -> Expr:
+    """An index as a 64-bit integer."""
+    return value if value.dtype == torch.int64 else Apply("cast", (value,), torch.int64)

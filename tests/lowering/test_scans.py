@@ -1,0 +1,77 @@
+"""Scans compute what eager computes: along rows and down columns, fused with what is around them, with nan and ties."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.ir.kernel import Carry, Nest
+from tests import targets
+from tests.lowering.programs import check, programs
+
+torch.manual_seed(0)
+x = torch.randn(5, 37)
+ties = torch.tensor([[1.0, 3.0, 3.0, math.nan, 3.0, math.nan, 9.0], [-math.inf, -math.inf, 2.0, 2.0, 1.0, 5.0, 5.0]])
+n = torch.randint(-3, 4, (6, 9))
+
+SCANS = {
+    "sum": lambda x, dim: x.cumsum(dim),
+    "prod": lambda x, dim: x.cumprod(dim),
+    "max": lambda x, dim: list(x.cummax(dim)),
+    "min": lambda x, dim: list(x.cummin(dim)),
+    "logsumexp": lambda x, dim: x.logcumsumexp(dim),
+}
+
+
+@pytest.mark.parametrize("kind", SCANS)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_every_kind_along_every_dimension(kind, dim):
+    """The program, its schedule, C++ and Triton give eager's values, with nan, infinities and equal values among them."""
+    for tensor in (x, ties, x.to(torch.bfloat16), *([] if kind == "logsumexp" else [n, n > 0])):
+        check(lambda t: SCANS[kind](t, dim), tensor)
+
+
+def test_what_is_around_shares_the_loop():
+    """A chain before, a scan, a chain after, and a reduction over the result are one kernel."""
+    _, plan = check(lambda x: ((2 * x + 1).cumsum(1) * x).sum(1), x)
+    (kernel,) = plan.kernels()
+    assert sum(isinstance(part, Carry) for nest in kernel.body if isinstance(nest, Nest) for part in nest.body) == 1
+
+
+def test_two_scans_share_a_loop():
+    """The values of cummax and their places are one kernel."""
+    _, plan = programs(lambda x: list(x.cummax(0)), x)
+    assert len(list(plan.kernels())) == 1
+
+
+def test_long_and_short_rows():
+    """Rows that need several blocks of a GPU; rows of one element, of none, and scalars."""
+    check(lambda t: [t.cumsum(1), *t.cummin(1)], torch.randint(-3, 4, (2, 3000)).float())
+    for shape in ((3, 1), (0, 4), (4, 0), ()):
+        check(lambda t: [t.cumsum(-1), *t.cummax(-1)], torch.randn(shape), triton=False)
+
+
+def test_a_long_sum_is_as_exact_as_eagers():
+    """Rounding errors do not add up along a row or a column."""
+    long = torch.rand(40000, 3)
+    exact = long.double().cumsum(0)
+    for tensor, dim in ((long, 0), (long.t().contiguous(), 1)):
+        (found,) = targets.run_cpp(programs(lambda t: t.cumsum(dim), tensor)[1], (tensor,))
+        assert ((found if dim == 0 else found.t()) - exact).abs().max() < 1e-6 * exact.max()
+
+
+def test_sizes_that_are_symbols():
+    """One kernel for all lengths."""
+    check(lambda t: [t.cumsum(1), t.cumprod(0)], torch.randn(3, 8), dynamic=True, other_inputs=(torch.randn(4, 33),))
+
+
+def test_gradients():
+    """The derivatives, as autograd writes them, are loops too."""
+    for function in (lambda t: t.cumsum(1), lambda t: t.cummax(1)[0], lambda t: t.logcumsumexp(0)):
+        both = [torch.randn(4, 11, generator=torch.Generator().manual_seed(0)).requires_grad_() for _ in range(2)]
+        for each, run in zip(both, (function, nbcompile.compile(function)), strict=True):
+            run(each).square().sum().backward()
+        torch.testing.assert_close(both[0].grad, both[1].grad)

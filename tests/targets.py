@@ -1,0 +1,157 @@
+"""One schedule on every target: generated C++, Triton in its interpreter, Triton as machine code for a GPU.
+
+Triton reads TRITON_INTERPRET when it is imported, so the interpreter is a process of its own, started once:
+schedules and inputs go in, results (or why there are none) come out.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from nbcompile.backends import attribute_of
+from nbcompile.codegen import cpp
+from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.ir.buffer import Extern, GraphAttribute
+from nbcompile.ir.kernel import Schedule
+from nbcompile.runtime import program, toolchain
+
+ROOT = Path(__file__).parents[1]
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+@functools.cache
+def compiler() -> toolchain.Compiler:
+    """The C++ compiler of this machine."""
+    found = toolchain.find()
+    assert isinstance(found, toolchain.Compiler), found
+    return found
+
+
+def run_cpp(planned: Schedule, inputs: Any, graph: Any = None) -> tuple[Any, ...]:
+    """Emit, build, load, call."""
+    loaded = program.load(cpp.emit(planned), compiler(), functools.partial(attribute_of, graph), opaque_values(planned))
+    return loaded.positional(*inputs)
+
+
+# --- Triton in its interpreter ---------------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """Why a schedule was not run by the interpreter: it has no Triton form, or calls ATen."""
+
+
+@functools.cache
+def interpreter() -> subprocess.Popen[bytes]:
+    """The process with the interpreter; it lives as long as this one."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.targets"], cwd=ROOT, env=environment, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    atexit.register(process.kill)
+    return process
+
+
+def run_triton(planned: Schedule, inputs: Any) -> tuple[Any, ...]:
+    """The schedule's Triton kernels, interpreted.
+
+    Raises:
+        Refused: they cannot be.
+    """
+    if any(isinstance(step, Extern) for step in planned.steps):
+        raise Refused("it calls ATen")
+    if any(isinstance(each, GraphAttribute) for each in planned.program.buffers):
+        raise Refused("the graph holds a tensor")
+    process = interpreter()
+    assert process.stdin is not None and process.stdout is not None
+    pickle.dump((planned, inputs), process.stdin)
+    process.stdin.flush()
+    answer = pickle.load(process.stdout)
+    if isinstance(answer, Exception):
+        raise answer
+    results: tuple[Any, ...] = answer
+    return results
+
+
+def _libdevice() -> None:
+    """NVIDIA's mathematical library, which the interpreter has not, with torch's functions."""
+    import numpy as np  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+    import triton.language as tl  # noqa: PLC0415
+    from triton.language.extra import libdevice  # noqa: PLC0415
+    from triton.runtime.interpreter import TensorHandle  # noqa: PLC0415
+
+    def with_torch(function: Any) -> Any:
+        def call(*args: Any) -> Any:
+            found = function(*(torch.from_numpy(np.array(each.handle.data)) for each in args)).numpy()
+            scalar = args[0].dtype
+            kind = (
+                tl.block_type(scalar, list(found.shape)) if args[0].type.is_block() or found.shape != (1,) else scalar
+            )
+            return tl.tensor(TensorHandle(found, scalar), kind)
+
+        return call
+
+    names = "tan asin acos atan sinh cosh asinh acosh atanh erfc erfinv lgamma atan2 hypot copysign nextafter pow fmod"
+    for name in names.split():
+        setattr(libdevice, name, with_torch(getattr(torch, name)))
+
+
+def _serve() -> None:
+    from nbcompile.codegen import triton as generator  # noqa: PLC0415  (only here is there an interpreter)
+    from nbcompile.runtime import triton as runtime  # noqa: PLC0415
+
+    _libdevice()
+    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the interpreter prints is no answer
+    while True:
+        try:
+            planned, inputs = pickle.load(source)
+        except EOFError:
+            return
+        answer: Any
+        try:
+            emitted = generator.emit(planned)
+            answer = runtime.load(emitted).positional(*inputs)
+        except generator.NoTriton as reason:
+            answer = Refused(str(reason))
+        except Exception as error:  # noqa: BLE001
+            answer = error if type(error) in (IndexError, Refused) else RuntimeError(f"{type(error).__name__}: {error}")
+        pickle.dump(answer, target)
+        target.flush()
+
+
+# --- Triton as machine code ------------------------------------------------------------------------------------------
+
+
+def compile_triton(planned: Schedule) -> int:
+    """Every kernel as an sm_90 binary, on a machine without a GPU; answers how many there are."""
+    import triton  # noqa: PLC0415  (an extra)
+    from triton.backends.compiler import GPUTarget  # noqa: PLC0415
+    from triton.compiler import ASTSource  # noqa: PLC0415
+
+    from nbcompile.codegen import triton as generator  # noqa: PLC0415
+    from nbcompile.runtime import triton as runtime  # noqa: PLC0415
+
+    emitted = generator.emit(planned)
+    module = runtime.load_source(emitted.source)
+    for kernel in emitted.kernels:
+        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel, planned), {})
+        binary = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+        assert binary[:4] == b"\x7fELF", kernel.name
+    return len(emitted.kernels)
+
+
+if __name__ == "__main__":
+    # Pickles name this module as the tests import it.
+    from tests import targets
+
+    targets._serve()
