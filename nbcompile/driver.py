@@ -28,7 +28,7 @@ from types import CodeType
 import torch
 import torch.utils._device
 
-from nbcompile import advice, backends, config, errors, narrate, torch_internals
+from nbcompile import advice, backends, config, errors, narrate, torch_internals, what_if
 from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
@@ -37,7 +37,7 @@ from nbcompile.capture.source import expression, resolve
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, RunOnly, SkipFrame, skip_code
-from nbcompile.guarding import check as guarding, explain, filtering
+from nbcompile.guarding import check as guarding, filtering
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
@@ -105,7 +105,7 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
         guards = filtering.kept(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame, _remember(guards))
     if page is not None:
-        page.write(guards=explain.describe(check, page.compile_id), symbols=trace.symbols())
+        page.write(**what_if.describe(frame, options, check, page.compile_id), symbols=trace.symbols())
         page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
     with recorder.stage("residual program"), _collector_paused():
         residual = rewriting.residual_program(frame, trace, compiled_graph)

@@ -151,12 +151,17 @@ def _object_aliasing(guard: Guard, scope: Scope) -> Ambient:
     )
 
 
+def shape_names(scope: Scope) -> dict[str, Any]:
+    """What expressions over sizes mention, but for the locals."""
+    names = {**vars(math), **shape_guard_names(), "G": scope.globals, "__builtins__": vars(builtins)}
+    return {**names, "___from_numpy": from_array}
+
+
 def _shape_env(guard: Guard, scope: Scope) -> Ambient:
     assert isinstance(guard.expected, ShapeGuards)
     parts = guard.expected.expressions
     text = " and ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
-    names = {**vars(math), **shape_guard_names(), "G": scope.globals, "__builtins__": vars(builtins)}
-    names["___from_numpy"] = from_array
+    names = shape_names(scope)
     check: Callable[[Any], bool] = eval(f"lambda L: {text or 'True'}", names)
     single = [(part, eval(f"lambda L: {part}", names)) for part in parts]
 

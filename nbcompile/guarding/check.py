@@ -164,14 +164,15 @@ def _prepare(guard: Guard, known: Known) -> Leaf | Ambient:
 
 def _holds(each: Leaf | Ambient, scope: Scope) -> bool:
     if isinstance(each, Leaf):
-        return meaning(each, lambda source: _fetch(source, scope))
+        return meaning(each, lambda source: fetch(source, scope))
     try:
         return each.holds(scope)
     except Exception:  # noqa: BLE001 - as the C++ tree: an address that leads nowhere does not hold
         return False
 
 
-def _fetch(source: Source, scope: Scope) -> object:
+def fetch(source: Source, scope: Scope) -> object:
+    """The value at an address; a global that hides a builtin ends the way to the builtin."""
     first = root(source)
     if isinstance(first, BuiltinSource) and first.name in scope.globals:
         raise NameError(f"{first.name!r} is a global now, no builtin")

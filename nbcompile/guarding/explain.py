@@ -10,8 +10,9 @@ In torch: get_guard_fail_reason in torch/_dynamo/guards.py. Read next: nbcompile
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
@@ -84,14 +85,16 @@ def _message(verdict: Any) -> str | None:
 _DUPLICATE = "Duplicate tensor found"
 
 
-def describe(check: FrameCheck, compile_id: str) -> tuple[model.Guard, ...]:
-    """Every guard as a record entry, in the order of checking."""
+def describe(
+    check: FrameCheck, compile_id: str, tests: Iterable[str] = itertools.repeat("")
+) -> tuple[model.Guard, ...]:
+    """Every guard as a record entry, in the order of checking; ``tests`` is for each what a page evaluates."""
     entries = []
-    for number, each in enumerate(check.prepared):
+    for number, (each, test) in enumerate(zip(check.prepared, tests, strict=False)):
         guard = each.strong_guard() if isinstance(each, Leaf) else each.guard
         source = "" if guard.source is None else expression(guard.source)
         kind = guard.kind.value
-        entries.append(model.Guard(f"{compile_id}.g{number}", kind, source, each.text, words(guard), guard.stack))
+        entries.append(model.Guard(f"{compile_id}.g{number}", kind, source, each.text, words(guard), guard.stack, test))
     return tuple(entries)
 
 

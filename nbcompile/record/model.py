@@ -57,6 +57,24 @@ class Guard:
     """The same in plain words: ``xs has 3 items``."""
     stack: tuple[StackLine, ...] = ()
     """The user's code that made the promise necessary."""
+    test: str = ""
+    """The check as a tree (trees.py) over the frame's readings, as JSON."""
+
+
+FORETOLD_DIMS = 5
+"""A page may ask about a tensor of so many dims, though no call brought one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value that guards read from the call that was compiled."""
+
+    name: str
+    """``L['x'].size()[0]``, ``type(L['x'])``, ``process.grad_mode``"""
+    value: str
+    """A number, a text, a truth value or None, as Python writes it."""
+    varies: bool = False
+    """Were it to differ in another call, automatic dynamic would make a symbol of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +362,10 @@ class CompiledFrame:
     """The captured graph; None where no operator was met."""
     compiled_graph: CompiledGraph | None = None
     guards: tuple[Guard, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    """What the guards of this code object (of this entry and of older ones) ask of a call, as this call answers it."""
+    recompile_limit: int = 0
+    """So many entries there may be."""
     symbols: tuple[Symbol, ...] = ()
     mutations: tuple[Mutation, ...] = ()
     breaks: tuple[Break, ...] = ()

@@ -4,7 +4,8 @@
 
 Numbers follow Python in both: ints have no bounds (they travel as text), ``//`` and
 ``%`` round down, ``1`` and ``1.0`` are equal, nan equals nothing. What is read from the
-call (``L['x'].size()[0]``) is looked up in an environment by its text.
+call (``L['x'].size()[0]``) is looked up in an environment by its text. ``same`` is equality
+that tells types and signs of zero apart, as guards on constants do.
 
 In torch: ShapeEnv.produce_guards writes Python and C++ texts. Read next:
 nbcompile/record/model.py
@@ -15,7 +16,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 Tree = Mapping[str, Any]
@@ -38,15 +39,28 @@ def _is_the_same(left: Value, right: Value) -> bool:
     return type(left) is type(right) and left == right
 
 
+def _is_exactly(left: Value, right: Value) -> bool:
+    """Equal and not to be told apart: ``1``, ``True`` and ``1.0`` are three values, so are ``0.0`` and ``-0.0``."""
+    signs = isinstance(left, float) and isinstance(right, float) and math.copysign(1, left) != math.copysign(1, right)
+    return _is_the_same(left, right) and not signs
+
+
+def _power(base: float, exponent: float) -> Any:
+    made = base**exponent
+    if isinstance(made, complex):
+        raise ArithmeticError("a root of a negative number")  # noqa: TRY004 - Python knows such roots, guards do not
+    return made
+
+
 _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
-    "/": operator.truediv, "**": operator.pow, "neg": operator.neg, "abs": abs, "isnan": math.isnan,
+    "/": operator.truediv, "**": _power, "neg": operator.neg, "abs": abs, "isnan": math.isnan,
 }  # fmt: skip
 OPERATORS: Mapping[str, Callable[..., Any]] = {
     **{name: _of_numbers(function) for name, function in _ARITHMETIC.items()},
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "is": _is_the_same, "is not": lambda left, right: not _is_the_same(left, right),
-    "min": min, "max": max, "not": operator.not_,
+    "same": _is_exactly, "min": min, "max": max, "not": operator.not_,
 }  # fmt: skip
 """What a tree may do; ``and`` and ``or`` stop early and are written out in :func:`evaluate`."""
 
@@ -57,6 +71,29 @@ _BINARY: Mapping[type[ast.AST], str] = {
 }  # fmt: skip
 _CALLS = {"min": "min", "max": "max", "Min": "min", "Max": "max", "abs": "abs", "math.isnan": "isnan"}
 _DIVISIONS = {"FloorDiv": "//", "Mod": "%", "PythonMod": "%", "CleanDiv": "//"}
+
+
+def read(name: str) -> Tree:
+    """A value of the call."""
+    return {"read": name}
+
+
+def same(name: str, value: Value) -> Tree:
+    """Whether a value of the call is exactly this one."""
+    return {"op": "same", "of": [read(name), constant(value)]}
+
+
+def every(trees: Sequence[Tree]) -> Tree:
+    """Whether all hold."""
+    return trees[0] if len(trees) == 1 else {"op": "and", "of": list(trees)}
+
+
+def reads(tree: Tree) -> Iterator[str]:
+    """The names of all that a tree reads."""
+    if "read" in tree:
+        yield tree["read"]
+    for each in tree.get("of", ()):
+        yield from reads(each)
 
 
 def parse(condition: str) -> Tree | None:
@@ -74,7 +111,7 @@ class _Untold(Exception):
 def _tree(node: ast.expr) -> Tree:
     match node:
         case ast.Constant(value):
-            return _constant(value)
+            return constant(value)
         case ast.BoolOp(op, values):
             return _join("and" if isinstance(op, ast.And) else "or", [_tree(each) for each in values])
         case ast.UnaryOp(ast.Not(), operand):
@@ -94,7 +131,8 @@ def _tree(node: ast.expr) -> Tree:
     raise _Untold
 
 
-def _constant(value: object) -> Tree:
+def constant(value: object) -> Tree:
+    """A number, a text, a truth value or None as a tree."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return {"value": value}
     if isinstance(value, int):

@@ -9,7 +9,7 @@ In torch: nothing. Read next: nbcompile/views/text.py, the plainest reader of it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nbcompile.record import links
@@ -54,6 +54,13 @@ def short_target(target: str) -> str:
     if "aten" in parts or "prims" in parts:
         return next((each for each in parts if each not in ("torch", "ops", "aten", "prims")), target)
     return parts[-1] or target
+
+
+def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Columns as wide as their content, none wider than 32: a longer cell sticks out."""
+    widths = [min(max(len(row[index]) for row in rows), 32) for index in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 # --- a record in numbers -----------------------------------------------------------------------

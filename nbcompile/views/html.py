@@ -17,18 +17,13 @@ the imports, in page order.
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Iterable
-from importlib import resources
 
 from markupsafe import Markup
-from pygments.lexers import JavascriptLexer
-from pygments.token import Comment, Whitespace
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record
-from nbcompile.views import breaks, facts, graph, guards, kernels, sections, source
+from nbcompile.views import assets as files, breaks, facts, graph, guards, kernels, sections, source, what_if
 from nbcompile.views.markup import Limits, chip, code, join, tag
 
 HARD_LIMIT = 512_000
@@ -50,8 +45,10 @@ def render(
     With a ``limit`` in bytes, long things are shortened (and say so) until the output fits.
     """
     wanted = sections.chosen(show)
+    if show is None and not what_if.by_default(record):
+        wanted = tuple(each for each in wanted if each != "what_if")  # it doubles the size of a simple output
     # Marks the fragment for older or newer scripts on the same page: each leaves the others' alone.
-    around = (styles(), script()) if assets else (Markup(), Markup())
+    around = (files.styles(), files.script(*_programs(record, wanted))) if assets else (Markup(), Markup())
     for limits in (Limits(),) if limit is None else _DETAIL:
         shown = limits.shorten(record) if limits in _DETAIL[1:] else record
         body = tag("div", _head(shown, wanted, limits), _sections(shown, wanted, limits), class_="nbc")
@@ -83,7 +80,10 @@ def _tile(tile: facts.Tile) -> Markup:
 
 
 def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
-    whole = {"tree": breaks.tree, "breaks": breaks.render, "recompilations": guards.recompilations}
+    whole = {
+        "tree": breaks.tree, "breaks": breaks.render, "recompilations": guards.recompilations,
+        "what_if": what_if.render,
+    }  # fmt: skip
     parts = [make(record, limits) for name, make in whole.items() if name in wanted]
     if not any(name in wanted for name in sections.FRAME_SECTIONS):
         return join(parts)
@@ -118,35 +118,9 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
     return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)
 
 
-# --- styles and script -------------------------------------------------------------------------
+ALL_PROGRAMS = ("trees", "what_if")
 
 
-@functools.cache
-def styles() -> Markup:
-    """theme.css as an element, without its comments and spaces."""
-    text = re.sub(r"/\*.*?\*/", "", _static("theme.css"), flags=re.DOTALL)
-    text = re.sub(r"\s+", " ", text)
-    text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
-    return tag("style", Markup(text.replace(";}", "}").strip()))
-
-
-@functools.cache
-def script() -> Markup:
-    """view.js as an element, without its comments and spaces (its names are left readable)."""
-    kept: list[str] = []
-    tokens = [(kind, value) for kind, value in JavascriptLexer().get_tokens(_static("view.js")) if kind not in Comment]
-    for index, (kind, value) in enumerate(tokens):
-        if kind not in Whitespace or not kept:
-            kept.append(value if kind not in Whitespace else "")
-        elif "\n" in value:
-            kept.append("" if kept[-1].endswith(("\n", "{", ";", ",", "(")) else "\n")
-        elif _WORD.match(kept[-1][-1:]) and index + 1 < len(tokens) and _WORD.match(tokens[index + 1][1]):
-            kept.append(" ")
-    return tag("script", Markup("".join(kept)))
-
-
-_WORD = re.compile(r"[\w$]")
-
-
-def _static(name: str) -> str:
-    return resources.files("nbcompile.views").joinpath("static", name).read_text(encoding="utf-8")
+def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The parts of the script that the sections need."""
+    return ALL_PROGRAMS if "what_if" in wanted and what_if.compiled_calls(record) else ()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from nbcompile.record.model import Record
-from nbcompile.views import html
+from nbcompile.views import assets, html, sections
 from nbcompile.views.markup import listing, tag
 
 
@@ -52,19 +52,25 @@ def page(title: str, sections: Iterable[Section]) -> str:
     navigation = tag("nav", tag("ol", contents), aria_label="Contents") if len(parts) > 1 else None
     head = (
         tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title), html.styles(), tag("style", _PAGE_STYLE),
+        tag("title", title), assets.styles(), tag("style", _PAGE_STYLE),
     )  # fmt: skip
-    body = (tag("h1", title), navigation, [_section(index, each) for index, each in enumerate(parts)], html.script())
+    body = (
+        tag("h1", title),
+        navigation,
+        [_section(index, each) for index, each in enumerate(parts)],
+        assets.script(*html.ALL_PROGRAMS),
+    )
     return "<!doctype html>\n" + str(tag("html", tag("head", head), tag("body", tag("main", body)), lang="en")) + "\n"
 
 
 def _section(index: int, section: Section) -> Markup:
+    shown = section.show or tuple(sections.SECTIONS)
     paragraphs = [tag("p", each.strip()) for each in section.prose.split("\n\n") if each.strip()]
     return tag(
         "section", tag("h2", section.title), tag("div", paragraphs, class_="prose") if paragraphs else None,
         tag("div", listing(section.code), class_="nbc") if section.code else None,
         tag("pre", section.output, class_="out") if section.output else None,
-        Markup(html.render(section.record, section.show, assets=False, limit=None)) if section.record else None,
+        Markup(html.render(section.record, shown, assets=False, limit=None)) if section.record else None,
         id=f"s{index}",
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ SECTIONS = {
     "tree": "the frames as a tree: calls and resume functions",
     "breaks": "distinct graph breaks, with cause and cure",
     "recompilations": "which guard refused, what it wanted, what came",
+    "what_if": "change the call: which entry would it hit, which guard refuses",
     "source": "your source, line by line: what happened to it",
     "graph": "the captured FX graph",
     "guards": "what must hold for the compiled code to run again",

@@ -17,18 +17,19 @@ nbcompile/views/html.py, the same facts as a page.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph, Record, StackLine
-from nbcompile.views import facts, sections
+from nbcompile.views import facts, sections, what_if
 
 WIDTH = 79
 
 
 def render(record: Record, show: str | Iterable[str] | None = None) -> str:
-    """The chosen sections as text (all but ``timings`` for None)."""
-    wanted = [each for each in sections.chosen(show) if show is not None or each != "timings"]
+    """The chosen sections as text (for None all but ``timings``, and ``what_if`` only after a recompilation)."""
+    usual = {"timings": False, "what_if": what_if.by_default(record)}
+    wanted = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
     lines: list[str] = []
     for name in wanted:
         if name in _RECORD_SECTIONS:
@@ -181,14 +182,7 @@ def _graph(_: Record, frame: CompiledFrame) -> Iterator[str]:
 def _nodes(graph: Graph) -> Iterator[str]:
     rows = [("node", "target", "arguments", "type")]
     rows += [(node.name, node.target, node.arguments, facts.type_of(node)) for node in graph.nodes]
-    yield from _table(rows)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Columns as wide as their content, none wider than 32: a longer cell sticks out."""
-    widths = [min(max(len(row[index]) for row in rows), 32) for index in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from facts.columns(rows)
 
 
 def _guards(_: Record, frame: CompiledFrame) -> Iterator[str]:
@@ -245,6 +239,7 @@ def _timings(record: Record, frame: CompiledFrame) -> Iterator[str]:
 
 _RECORD_SECTIONS: dict[str, Callable[[Record], Iterator[str]]] = {
     "summary": _summary, "tree": _tree, "breaks": _breaks, "recompilations": _recompilations,
+    "what_if": what_if.as_text,
 }  # fmt: skip
 _FRAME_SECTIONS: dict[str, Callable[[Record, CompiledFrame], Iterator[str]]] = {
     "source": _source, "graph": _graph, "guards": _guards, "residual": _residual, "aten": _aten,

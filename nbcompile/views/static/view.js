@@ -1,7 +1,5 @@
 // Makes a view interactive: links between source lines, graph boxes, table rows and kernel lines; filter; print.
 // Everything is legible without it. It may run any number of times on a page: each output is set up once.
-(() => {
-"use strict";
 
 // --- small things ------------------------------------------------------------------------------
 
@@ -124,7 +122,7 @@ const setUpTools = root => {
   if (root.querySelector("details")) tools.append(button("Unfold all", () => true), button("Fold", each => usual.has(each)));
   if (all(root, "tbody tr").length > 8) {
     const field = element("input", { type: "search", placeholder: "Filter rows" });
-    field.setAttribute("aria-label", "Filter the rows of all tables");
+    field.setAttribute("aria-label", "Filter the tables");
     field.addEventListener("input", () => filter(root, field.value.trim().toLowerCase(), status));
     tools.append(field);
   }
@@ -163,5 +161,5 @@ for (const root of document.querySelectorAll(".nbc:not([data-up])")) {
   setUpLinks(root, status);
   setUpKeys(root);
   setUpPrint(root);
+  all(root, ".n-what").forEach(each => nbWhatIf.setUp(each));
 }
-})();

@@ -1,0 +1,124 @@
+"""The style sheet and the script of a view, made small, as elements that need no other file.
+
+    styles()                        theme.css
+    script("trees", "what_if")      view.js, and the parts that some sections need
+
+Comments and spaces go, and names that are declared in the script and are no property of anything become
+one letter or two. Everything runs inside one function: a page may hold it any number of times.
+
+In torch: nothing. Read next: nbcompile/views/static/view.js
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import string
+from collections.abc import Iterator, Sequence
+from importlib import resources
+
+from markupsafe import Markup
+from pygments.lexers import JavascriptLexer
+from pygments.token import Comment, Name, Whitespace, _TokenType
+
+from nbcompile.views.markup import tag
+
+Token = tuple[_TokenType, str]
+_WORD = re.compile(r"[\w$]")
+_OPENING = {")": "(", "]": "[", "}": "{"}
+
+
+@functools.cache
+def styles() -> Markup:
+    """theme.css as an element."""
+    text = re.sub(r"/\*.*?\*/", "", _static("theme.css"), flags=re.DOTALL)
+    text = re.sub(r"\s+", " ", text)
+    text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
+    return tag("style", Markup(text.replace(";}", "}").strip()))
+
+
+@functools.cache
+def script(*parts: str) -> Markup:
+    """view.js as an element, after the parts that some sections need."""
+    programs = (_static(f"{name}.js") for name in (*parts, "view"))
+    # What stands behind `typeof module` is for the tests, which run the parts one by one.
+    program = re.sub(r'^(if \(typeof module.*|"use strict";)$', "", "\n".join(programs), flags=re.MULTILINE)
+    return tag("script", Markup('(()=>{"use strict";\n' + minified(program) + "\n})()"))
+
+
+def minified(program: str) -> str:
+    """A program without comments, with few spaces and short names."""
+    tokens = [each for each in JavascriptLexer().get_tokens(program) if each[0] not in Comment]
+    short = _short_names([each for each in tokens if each[0] not in Whitespace])
+    kept: list[str] = []
+    for index, (kind, value) in enumerate(tokens):
+        if kind not in Whitespace:
+            while value == "}" and kept and kept[-1] in ("", ";", "\n"):
+                kept.pop()  # no end of a statement is needed there
+            kept.append(value if _is_property(tokens, index) else short.get(value, value))
+            continue
+        before = kept[-1][-1:] if kept else "\n"
+        after = tokens[index + 1][1][:1] if index + 1 < len(tokens) else ""
+        if "\n" in value:
+            kept.append("" if before in "\n{;,(" else "\n")
+        elif (_WORD.match(before) and _WORD.match(after)) or before + after in ("++", "--"):
+            kept.append(" ")
+    return "".join(kept)
+
+
+def _is_property(tokens: Sequence[Token], index: int) -> bool:
+    return index > 0 and tokens[index - 1][1] in (".", "?.")
+
+
+def _short_names(tokens: list[Token]) -> dict[str, str]:
+    """New names for what the program declares and never uses as a property."""
+    used = {value for _, value in tokens}
+    free = (name for size in (1, 2) for name in map("".join, itertools.product(string.ascii_letters, repeat=size)))
+    fresh = (name for name in free if name not in used and name not in ("do", "if", "in", "of", "as"))
+    declared = {name for name in _declared(tokens) if len(name) > 2}
+    often = sorted(declared - set(_properties(tokens)), key=lambda name: -sum(value == name for _, value in tokens))
+    return dict(zip(often, fresh, strict=False))
+
+
+def _declared(tokens: list[Token]) -> Iterator[str]:
+    """Names after ``const`` and ``let``, and the parameters of arrow functions."""
+    for index, (_, value) in enumerate(tokens):
+        if value in ("const", "let"):
+            end = next(i for i in range(index, len(tokens)) if tokens[i][1] in ("=", ";", "of"))
+            yield from _names(tokens[index + 1 : end])
+        elif value == "=>":
+            yield from _names(tokens[_start_of(tokens, index - 1) : index])
+
+
+def _names(tokens: Sequence[Token]) -> Iterator[str]:
+    return (value for kind, value in tokens if kind in Name)
+
+
+def _start_of(tokens: list[Token], end: int) -> int:
+    """Where the bracket that closes here was opened; the place itself if none closes here."""
+    depth = 0
+    for index in range(end, -1, -1):
+        depth += (tokens[index][1] in _OPENING) - (tokens[index][1] in _OPENING.values())
+        if depth == 0:
+            return index
+    return end
+
+
+def _properties(tokens: list[Token]) -> Iterator[str]:
+    """Names that stand for properties: ``x.name``, ``{name: ...}``, ``{name, ...}`` and ``const {name} =``."""
+    brackets: list[str] = []
+    for (_, before), (kind, value), (_, after) in zip(tokens, tokens[1:], [*tokens[2:], tokens[0]], strict=False):
+        if before in ("{", "[", "(", "${"):
+            brackets.append(before)
+        elif before in ("}", "]", ")") and brackets:
+            brackets.pop()
+        if kind not in Name:
+            continue
+        in_braces = bool(brackets) and brackets[-1] == "{" and before in ("{", ",")
+        if before in (".", "?.") or (in_braces and after in (":", ",", "}")):
+            yield value
+
+
+def _static(name: str) -> str:
+    return resources.files("nbcompile.views").joinpath("static", name).read_text(encoding="utf-8")

@@ -1,0 +1,83 @@
+"""What a page has to know to answer, without a kernel: which entry would another call hit?
+
+    guards      each with a tree that the page evaluates            L['x'].size()[0] same 3
+    readings    what the trees read, as the compiled call had it    L['x'].size()[0] is 3
+                and which of them become symbols when they differ   (automatic dynamic)
+
+In torch: nothing. Read next: nbcompile/views/what_if.py, which asks.
+"""
+
+from __future__ import annotations
+
+import json
+from types import CodeType
+from typing import Any
+
+import torch
+
+from nbcompile import config
+from nbcompile.by_identity import ByIdentity
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.source import ROOTS, Scope, Source, expression, resolve
+from nbcompile.guarding import explain
+from nbcompile.guarding.check import FrameCheck
+from nbcompile.guarding.readings import Readings
+from nbcompile.options import Options
+from nbcompile.record.model import Reading
+from nbcompile.tracing.dynamism import Dynamism
+
+_readings: ByIdentity[CodeType, Readings] = ByIdentity()
+
+
+def describe(frame: Frame, options: Options, check: FrameCheck, compile_id: str) -> dict[str, Any]:
+    """The entries ``guards``, ``readings`` and ``recompile_limit`` of the record of a frame."""
+    readings, scope = readings_of(frame.code), frame.scope()
+    tests = [json.dumps(readings.test(each, scope), separators=(",", ":")) for each in check.prepared]
+    symbolic = {name for source in readings.sources.values() for name in _symbolic(source, scope, options)}
+    return {
+        "guards": explain.describe(check, compile_id, tests),
+        "readings": tuple(Reading(name, repr(value), name in symbolic) for name, value in readings.take(scope).items()),
+        "recompile_limit": options.recompile_limit or config.recompile_limit,
+    }
+
+
+def readings_of(code: CodeType) -> Readings:
+    """All that the entries of a code object ask of a call."""
+    known: Readings | None = _readings.get(code, None)  # type: ignore[arg-type]
+    if known is None:
+        known = Readings()
+        _readings[code] = known
+    return known
+
+
+def _symbolic(source: Source, scope: Scope, options: Options) -> list[str]:
+    """The sizes of a tensor, or the number, that would be symbols once they were seen to differ."""
+    if options.dynamic is False or not config.automatic_dynamic_shapes:
+        return []
+    name = expression(source)
+    try:
+        value = resolve(source, scope)
+    except Exception:  # noqa: BLE001 - an older entry's address that leads nowhere in this call
+        return []
+    if isinstance(value, torch.Tensor):
+        policy = Dynamism(options.dynamic, dims={name: frozenset(range(value.dim()))})
+        # Another call may bring a tensor where this one brought a parameter: the page asks for the class.
+        policy.context(value.detach() if isinstance(value, torch.nn.Parameter) else value, source)
+    else:
+        policy = Dynamism(options.dynamic, scalars=frozenset({name}))
+        if type(value) is int and not _is_of_module(source, scope):
+            policy.is_symbolic_int(value, source)
+        elif type(value) is float:
+            policy.is_symbolic_float(value, source)
+    return [each for each, why in policy.origins.items() if why == "automatic dynamic"]
+
+
+def _is_of_module(source: Source, scope: Scope) -> bool:
+    """Whether a number is a setting of a module: those stay constants, unless the user says otherwise."""
+    if config.allow_unspec_int_on_nn_module:
+        return False
+    while not isinstance(source, ROOTS):
+        source = source.base
+        if isinstance(resolve(source, scope), torch.nn.Module):
+            return True
+    return False

@@ -1,0 +1,42 @@
+"""One headless Chromium for all tests of views; pages that are fetched from nowhere."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The browser; the test is left out where there is none."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on the PATH: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api").sync_playwright().start()
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    yield browser
+    browser.close()
+    playwright.stop()
+
+
+@pytest.fixture
+def browser_page(chromium):
+    """Opens HTML as a page; at the end, nothing was fetched and no script complained."""
+    opened, complaints = [], []
+
+    def open_page(body, width=1280, theme="light", **options):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
+        context.route("**/*", lambda route: (complaints.append(f"fetched {route.request.url}"), route.abort()))
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(f"error {error}"))
+        page.on("console", lambda message: complaints.append(f"console {message.text}"))
+        page.set_content(f"<!doctype html><html lang=en><meta charset=utf-8><title>A page</title><main>{body}</main>")
+        opened.append(context)
+        return page
+
+    yield open_page
+    for context in opened:
+        context.close()
+    assert not complaints
