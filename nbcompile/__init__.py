@@ -51,6 +51,7 @@ from nbcompile.api import (
 )
 from nbcompile.options import Options
 from nbcompile.record.model import Record
+from nbcompile.torch_internals import set_logs
 
 if TYPE_CHECKING:
     from nbcompile import jupyter
@@ -87,6 +88,7 @@ __all__ = [
     "reset",
     "run",
     "set_default_backend",
+    "set_logs",
     "set_stance",
     "skip_frame",
     "step_unsupported",

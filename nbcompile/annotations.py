@@ -325,6 +325,8 @@ STANCES = (
 Stance = tuple[str, Any]
 """A stance and the backend that is forced, if any."""
 DEFAULT: Stance = ("default", None)
+WARMED_UP: Stance = ("skip_guard_eval_unsafe", None)
+"""The default stance where the user promises that nothing new will be met."""
 
 
 class _Stances:
@@ -343,11 +345,20 @@ def stance() -> Stance:
     if torchs is None:
         return DEFAULT
     found = torchs._stance
-    return DEFAULT if found.stance == "default" and found.backend is None else (found.stance, found.backend)
+    return _stance(found.stance, found.skip_guard_eval_unsafe, found.backend)
+
+
+def _stance(name: str, warmed_up: bool, backend: object) -> Stance:
+    if name != "default" or backend is not None:
+        return name, backend
+    return WARMED_UP if warmed_up else DEFAULT
 
 
 class set_stance:
     """How compiled functions behave from now on; as a context manager or decorator: inside.
+
+    ``skip_guard_eval_unsafe`` promises that no call will need new code; one that does is an error. torch leaves out
+    most guards then; here all are evaluated, so that a broken promise is never a wrong result.
 
     Raises:
         ValueError: no stance has this name.
@@ -363,8 +374,7 @@ class set_stance:
             raise ValueError(f"invalid stance {stance!r}; the stances are: {', '.join(STANCES)}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
-        wanted = (stance, force_backend)
-        self._wanted = DEFAULT if wanted == DEFAULT else wanted
+        self._wanted = _stance(stance, skip_guard_eval_unsafe, force_backend)
         self._prior = _stances.current
         self.__enter__()
 

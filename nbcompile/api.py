@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, config, later, stances
+from nbcompile import annotations as marks, config, later, logs, stances
 from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import links, recorder
@@ -37,6 +37,7 @@ else:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS = "_nbcompile_options"
+MODULE_CALLS = (torch.nn.Module._call_impl, torch.nn.Module._wrapped_call_impl)
 ORIGINAL = "_nbcompile_original"
 """The attribute under which a wrapper keeps what it wraps."""
 
@@ -96,7 +97,15 @@ def _compile(model: Any, options: Options, disable: bool) -> Any:
     if isinstance(model, torch.nn.Module):
         return CompiledModule(model, options)
     original = getattr(model, ORIGINAL, model)
-    return _wrap(original, _caught(original, getattr(original, "__code__", None)), options)
+    return _wrap(original, _caught(original, _code_of(original)), options)
+
+
+def _code_of(function: Callable[..., Any]) -> CodeType | None:
+    """The code that the user means: of a module's own call, which only runs hooks around it, that of ``forward``."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, torch.nn.Module) and getattr(function, "__func__", None) in MODULE_CALLS:
+        function = owner.forward
+    return getattr(function, "__code__", None)
 
 
 def _expect_known(backend: str | Callable[..., Any]) -> None:
@@ -181,7 +190,9 @@ def get_default_backend() -> str | Callable[..., Any]:
 
 def _caught(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]:
     """A function whose frame the hook looks at: a library's own (``torch.nn.Linear``) is called from one of ours."""
-    if code is not None and skipping.code_skip_reason(code) is None:
+    with config.with_torchs():
+        wrapped = config.wrap_top_frame
+    if code is not None and skipping.code_skip_reason(code) is None and not wrapped:
         skipping.always_look(code)
         return fn
 
@@ -331,6 +342,7 @@ def new_recorder(function: str) -> recorder.Recorder:
 def reset() -> None:
     """Forget all compiled code and all that was learnt about functions."""
     hook.reset()
+    logs.reset()
 
 
 def disable(function: Function | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:

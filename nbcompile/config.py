@@ -73,12 +73,19 @@ do_not_emit_runtime_asserts: bool = False
 nested_graph_breaks: bool = False
 """A break inside of an inlined function: every frame of the chain goes on in a resume function of its own."""
 rewrite_assert_with_torch_assert: bool = True
+"""``assert tensor`` is an operator of the graph; False: a data-dependent jump, which breaks it."""
 dont_skip_tracing: bool = False
+"""Functions of files that are usually left to Python are traced, too (not those of a compiler)."""
 trace_numpy: bool = True
+"""NumPy's functions become operators on tensors; False: they break the graph."""
 trace_autograd_ops: bool = False
+"""``torch.autograd.grad`` and ``backward`` in the graph (torch's; no effect here)."""
 allow_rnn: bool = False
+"""LSTM, GRU and RNN modules are traced."""
 allow_empty_graphs: bool = False
+"""A frame without an operator is compiled, too: its calls are guarded and run our residual program."""
 wrap_top_frame: bool = False
+"""What ``compile`` is given is called from a frame of ours: hooks of a module are traced with it, in one graph."""
 reorderable_logging_functions: Functions = set()
 """Functions that only log: called after the graph, and no break."""
 ignore_logging_functions: Functions = set()
@@ -93,6 +100,7 @@ install_free_tensors: bool = False
 use_recursive_dict_tags_for_guards: bool = False
 assume_dunder_attributes_remain_unchanged: bool = True
 replay_side_effects: bool = True
+"""False: what a function does to objects from outside is forgotten. Wrong results are yours."""
 side_effect_replay_policy: str = "info"
 """What a replayed side effect says: ``silent``, ``info``, ``warn`` or ``error``."""
 
@@ -106,7 +114,8 @@ repro_level: int = int(os.environ.get("TORCHDYNAMO_REPRO_LEVEL", "2"))
 NO_EFFECT = {
     "prefer_deferred_runtime_asserts_over_guards": "sizes are guarded",
     "do_not_emit_runtime_asserts": "run-time assertions are always there",
-    "allow_empty_graphs": "a frame without operators is never compiled",
+    "force_nn_module_property_static_shapes": "force_parameter_static_shapes decides for the tensors of all modules",
+    "trace_autograd_ops": "a backward pass inside of a compiled function always breaks the graph",
     "guard_nn_modules": "modules are always guarded",
     "install_free_tensors": "parameters are always inputs of the graph",
     "use_recursive_dict_tags_for_guards": "the guard tree uses tags of its own accord",

@@ -20,7 +20,7 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType
@@ -28,7 +28,7 @@ from types import CodeType
 import torch
 import torch.utils._device
 
-from nbcompile import advice, backends, config, errors, narrate, torch_internals, what_if
+from nbcompile import advice, backends, config, errors, logs, narrate, torch_internals, what_if
 from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
@@ -72,6 +72,8 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     if failed and config.error_on_recompile:
         raise errors.RecompileError(frame.code, failed)
     compile_id = cache.next_compile_id(frame.code)
+    where = f"{frame.code.co_filename}:{frame.code.co_firstlineno}"
+    logs.recompiled(frame.code.co_name, where, failed, compile_id)
     with recorder.frame(compile_id, frame.code.co_name) as page:
         if page is not None:
             _write_call(page, frame, _advised(frame, options, failed))
@@ -80,7 +82,7 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         except breaks.SkipFrame as skip:
             return _skipped(page, skip.reason)
         except breaks.Unsupported as error:
-            return _cannot_compile(frame, options, page, error)
+            return _cannot_compile(options, compile_id, page, error)
         except errors.NbcompileError as error:
             if config.suppress_errors and not options.fullgraph:
                 return _suppressed(frame, page, error)
@@ -101,6 +103,8 @@ def user_modes() -> bool:
 
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
     trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
+    if isinstance(trace.exit, GraphBreak):
+        _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)
     with recorder.stage("guards"), _collector_paused():
         guards = filtering.kept(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame, _remember(guards))
@@ -109,6 +113,7 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
         page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
     with recorder.stage("residual program"), _collector_paused():
         residual = rewriting.residual_program(frame, trace, compiled_graph)
+    _tell_side_effects(trace, residual, compile_id)
     for code in residual.python_codes:
         skip_code(code)
     cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
@@ -204,15 +209,28 @@ def _skipped(page: recorder.FrameDraft | None, reason: str) -> Outcome:
 
 
 def _cannot_compile(
-    frame: Frame, options: Options, page: recorder.FrameDraft | None, error: breaks.Unsupported
+    options: Options, compile_id: str, page: recorder.FrameDraft | None, error: breaks.Unsupported
 ) -> Outcome:
-    reports = [tracer.break_report(each) for each in ((error.cause, error) if error.cause else (error,))]
+    reports = [tracer.break_report(each, "skip") for each in ((error.cause, error) if error.cause else (error,))]
     if page is not None:
         outcome = "an error, as no break is allowed" if error.is_final else "nothing can resume after it"
         page.write(breaks=_numbered(page, tuple(reports)), skip_reason=f"{error.kind.title}: {outcome}")
     if options.fullgraph or error.is_final:
-        raise errors.Unsupported(reports[0]) from (error if config.verbose else None)
+        _warn(reports)
+        raise errors.Unsupported(reports[0], config.verbose) from (error if config.verbose else None)
+    _tell_break(reports, compile_id)
     return _skipped(page, f"graph break: {error.kind.title}")
+
+
+def _tell_break(reports: Sequence[model.Break], compile_id: str) -> None:
+    _warn(reports)
+    logs.graph_break(reports, compile_id)
+
+
+def _warn(reports: Sequence[model.Break]) -> None:
+    for each in reports:
+        if breaks.KINDS[each.kind].warns:
+            logs.warn_once(each)
 
 
 def _suppressed(frame: Frame, page: recorder.FrameDraft | None, error: Exception) -> Outcome:
@@ -315,6 +333,24 @@ def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting
         for code in residual.resume_codes:
             _resumed_by[code] = page.compile_id
         page.write(resume_functions=_resume_functions(trace.exit, residual))
+
+
+def _tell_side_effects(trace: Trace, residual: rewriting.Residual, compile_id: str) -> None:
+    """As config.side_effect_replay_policy has it.
+
+    Raises:
+        RuntimeError: the policy is ``error``, and there are some.
+    """
+    policy = config.side_effect_replay_policy
+    if not trace.mutations or policy == "silent":
+        return
+    logs.side_effects(lambda: narrate_mutations(trace, residual), compile_id)
+    if policy in ("warn", "error"):
+        changed = ", ".join(dict.fromkeys(target for target, _ in residual.effects if target))
+        text = f"The function changes what others can see; it is replayed after the graph. Changed: {changed}"
+        if policy == "error":
+            raise errors.ReplayedSideEffects(text)
+        warnings.warn(text, errors.SideEffectWarning, stacklevel=2)
 
 
 def narrate_mutations(trace: Trace, residual: rewriting.Residual) -> tuple[model.Mutation, ...]:

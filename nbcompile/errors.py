@@ -62,17 +62,22 @@ class GeneratedCodeWarning(UserWarning):
 class Unsupported(NbcompileError):
     """``fullgraph=True``, and the function breaks. ``report`` tells why, as data."""
 
-    def __init__(self, report: Break) -> None:
-        super().__init__(break_text(report))
+    def __init__(self, report: Break, verbose: bool = False) -> None:
+        super().__init__(break_text(report, verbose))
         self.report = report
 
 
-def break_text(report: Break) -> str:
-    """A break as torch prints it: title, explanation, hints, context, user stack with carets."""
+def break_text(report: Break, verbose: bool = False) -> str:
+    """A break as torch raises it: the report, and the user's stack with carets."""
+    advice = [] if verbose else ["", ADVICE]
+    return "\n".join([report_text(report), "", "from user code:", *stack_lines(report.stack), *advice])
+
+
+def report_text(report: Break) -> str:
+    """A break as torch prints it: title, explanation, hints, context, where to read on."""
     lines = [report.title, *_field("Explanation", report.explanation), *(f"  Hint: {hint}" for hint in report.hints)]
     lines += ["", *_field("Developer debug context", report.context), ""]
-    lines += [f" For more details about this graph break, please visit: {page_of(report.kind)}", "", "from user code:"]
-    return "\n".join([*lines, *stack_lines(report.stack), "", ADVICE])
+    return "\n".join([*lines, f" For more details about this graph break, please visit: {page_of(report.kind)}"])
 
 
 ADVICE = "Set TORCHDYNAMO_VERBOSE=1 (or nbcompile.config.verbose) for the compiler's own stack trace."
@@ -136,14 +141,29 @@ class InvalidStance(NbcompileError):
         super().__init__(f"invalid torch.compile stance {name!r}; the stances are: {', '.join(known)}")
 
 
+def _refusals(code: CodeType, failed: tuple[FailedGuard, ...]) -> str:
+    where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
+    reasons = [f"    - {each.compile_id}: {each.reason}" for each in failed] or ["    - nothing is compiled yet"]
+    return "\n".join([where, *reasons])
+
+
 class FailOnRecompile(NbcompileError):
     """The stance is fail_on_recompile, and no entry accepts the call."""
 
     def __init__(self, code: CodeType, failed: tuple[FailedGuard, ...]) -> None:
-        where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
-        reasons = [f"    - {each.compile_id}: {each.reason}" for each in failed] or ["    - nothing is compiled yet"]
         super().__init__(
-            "\n".join([f"Detected recompile when torch.compile stance is 'fail_on_recompile': {where}", *reasons])
+            f"Detected recompile when torch.compile stance is 'fail_on_recompile': {_refusals(code, failed)}"
+        )
+
+
+class NotWarmedUp(NbcompileError):
+    """``set_stance(skip_guard_eval_unsafe=True)``, and no entry accepts the call."""
+
+    def __init__(self, code: CodeType, failed: tuple[FailedGuard, ...]) -> None:
+        super().__init__(
+            "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have not warmed "
+            "up your model with enough inputs such that you can guarantee no more recompilations: "
+            f"{_refusals(code, failed)}"
         )
 
 
@@ -182,6 +202,18 @@ class InternalError(NbcompileError):
 
 class InternalErrorWarning(UserWarning):
     """See :class:`InternalError`."""
+
+
+class ReplayedSideEffects(NbcompileError):
+    """``config.side_effect_replay_policy`` is ``error``, and the function changes what others can see."""
+
+
+class GraphBreakWarning(UserWarning):
+    """A break of a kind that one better knows of (``BreakKind.warns``); once for each cause."""
+
+
+class SideEffectWarning(UserWarning):
+    """``config.side_effect_replay_policy`` is ``warn``: see :class:`ReplayedSideEffects`."""
 
 
 class RecompileLimitWarning(UserWarning):

@@ -42,6 +42,8 @@ def callback(options: Options, stance: marks.Stance, code: CodeType | None) -> F
         return compiling(forced)
     key = backend_key(options.backend)
     match name:
+        case "skip_guard_eval_unsafe":
+            return FrameCallback(lambda frame: _not_warmed_up(frame, key), key)
         case "eager_on_recompile":
             return FrameCallback(lambda _: SkipFrame("the stance is eager_on_recompile"), key)
         case "fail_on_recompile":
@@ -62,6 +64,10 @@ def compiling(options: Options) -> FrameCallback:
     return FrameCallback(
         lambda frame: first_call.compile_frame(frame, options, key), key, isolated=options.isolate_recompiles
     )
+
+
+def _not_warmed_up(frame: Frame, key: BackendKey) -> Outcome:
+    raise errors.NotWarmedUp(frame.code, cache.failures(frame.code, frame.scope(), key))
 
 
 def _refuse(frame: Frame, key: BackendKey) -> Outcome:

@@ -29,6 +29,7 @@ from types import CellType, CodeType
 from typing import Protocol, TypeVar, assert_never, cast
 from weakref import WeakValueDictionary
 
+from nbcompile import config, errors
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache, skipping
@@ -141,7 +142,12 @@ class FrameCallback:
             cache.note_skip(code, reason)
             return _Answer(_SKIP)
         with _compiling:
-            return _answer(code, self.compile_frame(caught))
+            try:
+                return _answer(code, self.compile_frame(caught))
+            except errors.NbcompileError as error:
+                if not config.verbose:
+                    error.__traceback__ = None  # the compiler's own frames say nothing to a user
+                raise
 
 
 @contextmanager

@@ -129,6 +129,16 @@ class CarriedValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Operand:
+    """A value that waits on the operand stack while an expression is computed: ``a * 2`` in ``a * 2 + g(b)``."""
+
+    value: str
+    """The tracer's view of it: ``TensorVariable()``."""
+    made_by: StackLine
+    """The piece of source that left it there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Break:
     """Why a graph ended before its frame did (or why the frame was skipped)."""
 
@@ -149,6 +159,10 @@ class Break:
     """torch's own id, ``GB0007``, where there is one."""
     first_seen: str = ""
     """Id of the earlier break with the same cause, "" if this is the first."""
+    operands: tuple[Operand, ...] = ()
+    """What waited on the operand stack of the frame that ends, lowest first."""
+    traced: tuple[str, ...] = ()
+    """The last instructions that were traced; only with ``config.verbose``."""
 
 
 @dataclass(frozen=True, slots=True)

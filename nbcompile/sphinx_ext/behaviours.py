@@ -20,6 +20,8 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from nbcompile.sphinx_ext.tables import paragraph, table
+
 TESTS = Path(__file__).parents[2] / "tests" / "behaviour"
 _NAME = re.compile(r"test_([A-Z]{2})_(\d+)(?:_and_(?:([A-Z]{2})_)?(\d+))?")
 
@@ -74,10 +76,12 @@ class Behaviours(SphinxDirective):
         for path in TESTS.glob("test_*.py"):
             self.env.note_dependency(str(path))
         found = list(behaviours())
-        made: list[nodes.Node] = [_paragraph(_summary(found))]
+        made: list[nodes.Node] = [paragraph(_summary(found))]
         for section in dict.fromkeys(each.section for each in found):
             rows = [each for each in found if each.section == section]
-            made += [nodes.rubric(text=section), _paragraph(_summary(rows)), _table(rows)]
+            texts = [(", ".join(each.ids), each.says, each.outcome) for each in rows]
+            made += [nodes.rubric(text=section), paragraph(_summary(rows))]
+            made.append(table(texts, widths=(1, 6, 3), cls="behaviours"))
         return made
 
 
@@ -87,24 +91,3 @@ def _summary(rows: list[Behaviour]) -> str:
         f"{kinds.count(kind)} {word}" for kind, word in (("holds", "hold"), ("differs", "differ"), ("open", "open"))
     ]
     return f"{len({name for each in rows for name in each.ids})} behaviours in {len(rows)} tests: {', '.join(counts)}."
-
-
-def _paragraph(text: str) -> nodes.paragraph:
-    return nodes.paragraph(text=text)
-
-
-def _table(rows: list[Behaviour]) -> nodes.table:
-    body = nodes.tbody()
-    for each in rows:
-        row = nodes.row()
-        for text in (", ".join(each.ids), each.says, each.outcome):
-            entry = nodes.entry()
-            entry += _paragraph(text)
-            row += entry
-        body += row
-    group = nodes.tgroup(cols=3)
-    group += [nodes.colspec(colwidth=width) for width in (1, 6, 3)]
-    group += body
-    table = nodes.table(classes=["behaviours"])
-    table += group
-    return table

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nbcompile.record.model import StackLine
+from nbcompile.record.model import Operand, StackLine
 
 FUNDAMENTAL = (
     "This graph break is fundamental: it is unlikely that it can ever be traced through. Consider finding a workaround."
@@ -36,14 +36,16 @@ class BreakKind:
     explanation: str
     hints: tuple[str, ...] = ()
     gb_id: str = ""
+    warns: bool = False
+    """Most users do not read reports of breaks: of this kind a warning tells, once."""
 
 
 KINDS: dict[str, BreakKind] = {}
 
 
-def _kind(id: str, gb_id: str, title: str, explanation: str, *hints: str) -> BreakKind:
+def _kind(id: str, gb_id: str, title: str, explanation: str, *hints: str, warns: bool = False) -> BreakKind:
     assert id not in KINDS, f"two kinds of break are called {id}"
-    KINDS[id] = BreakKind(id, title, explanation, hints, gb_id)
+    KINDS[id] = BreakKind(id, title, explanation, hints, gb_id, warns)
     return KINDS[id]
 
 
@@ -71,6 +73,7 @@ BUILTIN_FUNCTION = _kind(
     "If it is a builtin of Python, please report that it cannot be traced.",
     "If it is a function of your own extension, wrap it into a custom operator (torch.library.custom_op) or, "
     "if it is traceable, use `torch.compiler.allow_in_graph`.",
+    warns=True,
 )
 BUILTIN_OPERATOR = _kind(
     "NB0004",
@@ -107,6 +110,7 @@ TENSOR_ITEM = _kind(
     "Unsupported Tensor.item() call with capture_scalar_outputs=False",
     "`Tensor.item()` turns data into a Python number, which is only known when the program runs.",
     "Set `config.capture_scalar_outputs = True` or TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1 to capture it in the graph.",
+    warns=True,
 )
 DATA_DEPENDENT_OPERATOR = _kind(
     "NB0007",
@@ -474,6 +478,13 @@ class Unsupported(Exception):
     """It is an error for the user: no break is allowed here."""
     cause: Unsupported | None = None
     """The break that was met first, where this one only says why nothing can resume after it."""
+    operands: tuple[Operand, ...] = ()
+    """What waits on the operand stack of the frame that ends."""
+    traced: tuple[str, ...] = ()
+    """The last instructions, where the compiler's own view is wanted (config.verbose)."""
+
+    def __str__(self) -> str:
+        return f"{self.kind.id} {self.kind.title} ({self.context})"
 
     def explanation(self) -> str:
         """The row's text with its placeholders filled."""

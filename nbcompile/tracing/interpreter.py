@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import torch
 import torch.fx
 
+from nbcompile import config
 from nbcompile.bytecode.instruction import Instruction, Label
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
@@ -53,6 +54,8 @@ from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 from nbcompile.tracing.wrapping.table import wrap
 
 Keywords = Mapping[str, VariableTracker]
+LAST_STEPS = 20
+"""So many instructions before a break are told with ``config.verbose``."""
 
 
 class PlannedEnd(BaseException):
@@ -79,7 +82,7 @@ class Interpreter:
         self.broken: tuple[Translator, ...] = ()
         """The frames that ran when something could not be traced."""
         self.inlined: list[str] = []
-        self.steps: list[Step] | None = [] if recording else None
+        self.steps: list[Step] | None = [] if recording or config.verbose else None
         self._scope = frame.scope()
 
     # -- frames --------------------------------------------------------------------------
@@ -128,6 +131,15 @@ class Interpreter:
                     frame.describe_step(),
                 )
             )
+
+    def last_steps(self) -> tuple[str, ...]:
+        """The last instructions, for who wants to see the compiler at work (config.verbose)."""
+        if self.steps is None or not config.verbose:
+            return ()
+        return tuple(
+            f"{each.function}:{each.line}  {each.opcode} {each.argument} [{', '.join(each.stack)}]"
+            for each in self.steps[-LAST_STEPS:]
+        )
 
     def note_inlined(self, frame: Translator) -> None:
         """For the record: a call is followed into its body."""
@@ -461,7 +473,11 @@ class Interpreter:
     def rewrite_assert(self, frame: Translator, jump: Instruction, condition: TensorVariable) -> bool:
         """``assert tensor`` as an operator of the graph, not a branch; whether it was one."""
         following = frame.view.instructions[frame.pc : frame.pc + 3]
-        if not following or following[0].opcode != "LOAD_ASSERTION_ERROR":
+        if (
+            not config.rewrite_assert_with_torch_assert
+            or not following
+            or following[0].opcode != "LOAD_ASSERTION_ERROR"
+        ):
             return False
         message = "assertion error"
         if following[1].opcode != "RAISE_VARARGS":

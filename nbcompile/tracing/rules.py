@@ -32,9 +32,12 @@ import torch.nn.grad
 import torch.signal
 import torch.special
 
+from nbcompile import config
+
 TORCH = os.path.dirname(torch.__file__) + os.sep
 NBCOMPILE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 ANNOTATIONS = os.path.join(NBCOMPILE, "annotations.py")
+COMPILERS_OF_TORCH = (os.path.join(TORCH, "_dynamo") + os.sep, os.path.join(TORCH, "_inductor") + os.sep)
 POLYFILLS = os.path.join(NBCOMPILE, "tracing", "polyfills") + os.sep
 STDLIB = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 SITE = os.path.realpath(sysconfig.get_paths()["purelib"]) + os.sep
@@ -224,6 +227,8 @@ def skip_reason(filename: str) -> str | None:
     """Why code of a file is not traced through; None: it is."""
     if filename.startswith(NBCOMPILE):
         return None if filename.startswith((POLYFILLS, ANNOTATIONS)) else "the compiler itself"
+    if config.dont_skip_tracing and not filename.startswith(COMPILERS_OF_TORCH):
+        return None
     if filename.startswith(TORCH):
         traced = any(filename.startswith(part) for part in TRACED_TORCH)
         return None if traced else "torch's own code that is not made of operators"

@@ -137,7 +137,7 @@ class _FrameTracer:
                 finished = self.top.step()
             except PlannedEnd as end:
                 assert self.plan is not None
-                return self._end_at_break(self.plan, end.frames)
+                return self._planned_end(self.plan, end.frames)
             except breaks.Unsupported as error:
                 raise _Again(self._plan(error)) from None
             except ObservedException as error:
@@ -167,6 +167,8 @@ class _FrameTracer:
     def _plan(self, error: breaks.Unsupported) -> Plan:
         """Decide how the frame goes on after what could not be traced; raises if it cannot."""
         self._note_stack(error)
+        error.operands = self.top.operands()
+        error.traced = self.interpreter.last_steps()
         error.is_final |= self.options.fullgraph
         if error.is_final or error.forbids_resume:
             raise error
@@ -229,7 +231,7 @@ class _FrameTracer:
         return None
 
     def _after(self, first: breaks.Unsupported, second: breaks.Unsupported) -> breaks.Unsupported:
-        second.stack = first.stack
+        second.stack, second.operands, second.traced = first.stack, first.operands, first.traced
         second.cause = first
         return second
 
@@ -263,12 +265,20 @@ class _FrameTracer:
     def _end_at_return(self, finished: Finished) -> Trace:
         self._close_generators()
         interpreter = self.interpreter
-        if not interpreter.output.has_operators() and not interpreter.side_effects.any():
+        is_empty = not interpreter.output.has_operators() and not interpreter.side_effects.any()
+        if is_empty and not config.allow_empty_graphs:
             raise breaks.SkipFrame("no ops traced")
         reconstruction = Reconstruction(interpreter)
         value = reconstruction.recipe(finished.value)
-        mutations = reconstruction.mutations()
+        mutations = reconstruction.mutations() if config.replay_side_effects else ()
         return self._trace(reconstruction, mutations, Return(value))
+
+    def _planned_end(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
+        try:
+            return self._end_at_break(plan, chain)
+        except breaks.Unsupported as error:  # what lives on cannot be carried over: it is the same place
+            error.stack = error.stack or plan.error.stack
+            raise
 
     def _end_at_break(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
         self._close_generators()
@@ -281,7 +291,7 @@ class _FrameTracer:
             manager.exit(self.interpreter)
         action, resume, outer = ending.describe(broken, pending, callers, reconstruction)
         contexts = tuple(map(reconstruction.recipe, managers))
-        mutations = reconstruction.mutations()
+        mutations = reconstruction.mutations() if config.replay_side_effects else ()
         opcode = "step" if isinstance(action, Continue) else broken.current.opcode
         earlier = () if plan.error.cause is None else (break_report(plan.error.cause, opcode),)
         report = break_report(plan.error, opcode)
@@ -389,4 +399,6 @@ def break_report(error: breaks.Unsupported, opcode: str = "") -> Break:
         stack=error.stack,
         reason=ending.REASONS.get(opcode, ""),
         gb_id=error.kind.gb_id,
+        operands=error.operands,
+        traced=error.traced,
     )

@@ -27,11 +27,11 @@ from nbcompile.bytecode.instruction import Instruction, Label, argument_text, la
 from nbcompile.bytecode.longhand import longhand
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, ModuleSource, Source
-from nbcompile.record.model import StackLine
+from nbcompile.record.model import Operand, StackLine
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers import table
-from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import CellVariable
@@ -92,6 +92,8 @@ class Translator:
     """The function whose globals these are, where they are not the top frame's or a module's."""
     function: VariableTracker | None = None
     stack: list[VariableTracker] = field(default_factory=list)
+    pushed_by: dict[int, Instruction] = field(default_factory=dict)
+    """For each height of the stack, the instruction that put there what stands there."""
     pc: int = 0
     current: Instruction = field(default_factory=lambda: Instruction("NOP"))
     keyword_names: tuple[str, ...] = ()
@@ -179,6 +181,7 @@ class Translator:
     def push(self, value: VariableTracker) -> None:
         """Onto the operand stack."""
         self.stack.append(value)
+        self.pushed_by[len(self.stack)] = self.current
 
     def pop(self) -> VariableTracker:
         """The top, looked at from now on."""
@@ -258,8 +261,22 @@ class Translator:
     # -- for people ----------------------------------------------------------------------
 
     def stack_line(self) -> StackLine:
-        """Where this frame is in the user's source."""
-        return stack_line(self.code, self.current)
+        """Where this frame is in the user's source; clean-up code has no line: it is where what comes before it is."""
+        current = self.current
+        if current.line is None and current in self.view.instructions:
+            before = self.view.instructions[: self.view.instructions.index(current)]
+            current = next((each for each in reversed(before) if each.line is not None), current)
+        return stack_line(self.code, current)
+
+    def operands(self) -> tuple[Operand, ...]:
+        """What stands on the operand stack, and the source that put it there; once for each piece of source."""
+        found: dict[StackLine, Operand] = {}
+        for height, value in enumerate(self.stack, 1):
+            made_by = self.pushed_by[height]
+            if made_by.line is not None and not isinstance(value, NullVariable):
+                line = stack_line(self.code, made_by)
+                found.setdefault(line, Operand(value.describe(), line))
+        return tuple(found.values())
 
     def describe_step(self) -> tuple[str, ...]:
         """The operand stack, for the record."""

@@ -153,6 +153,19 @@ def test_CC_8_side_effects_are_told():
     assert mutation.stack[-1].code == "xs.append(1)"
 
 
+def test_CC_8_policy():
+    """side_effect_replay_policy: silent, info, warn (a UserWarning names the sources) or error (an exception does)."""
+
+    def f(x, xs):
+        xs.append(1)
+        return x + 1
+
+    for policy, outcome in (("warn", pytest.warns(UserWarning, match="xs")), ("error", pytest.raises(RuntimeError))):
+        with nbcompile.config.patch(side_effect_replay_policy=policy), outcome:
+            watch(f)(x, [])
+        nbcompile.reset()
+
+
 def test_CC_9_static_by_default():
     """By default the graph is made for the sizes of the inputs."""
     compiled = watch(lambda x: x + 1)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import nbcompile
+from nbcompile import logs
 from tests.behaviour.support import report_of, same, watch
 
 x = torch.ones(3)
@@ -135,9 +136,13 @@ def test_FG_8_nonstrict_trace():
 
 
 def test_FG_9_c_functions():
-    """A builtin of C is refused, with two hints: report it, or wrap it."""
+    """A builtin of C is refused, with two hints: report it, or wrap it; a warning says the same, once."""
     for function in (lambda x: x + zlib.crc32(b"abc"), lambda x: x + os.getpid()):
-        report = report_of(function, x)
+        logs._warned.clear()
+        with pytest.warns(UserWarning, match="comes from a C/C\\+\\+ extension") as warned:
+            report = report_of(function, x)
+            report_of(function, x)
+        assert len([each for each in warned if "extension" in str(each.message)]) == 1
         assert (report.title, report.gb_id) == ("Attempted to call function marked as skipped", "GB0007")
         assert len(report.hints) == 2
         assert "allow_in_graph" in report.hints[1]

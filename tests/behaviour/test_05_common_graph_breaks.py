@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import nbcompile
+from nbcompile import logs
 from tests.behaviour.support import asserting, report_of, same, watch
 
 x = torch.ones(3)
@@ -96,13 +97,15 @@ def test_CB_7_two_resume_functions():
 
 
 def test_CB_8_item():
-    """`.item()` breaks by default; the hint names the setting and its environment variable."""
+    """`.item()` breaks by default; the hint names the setting and its environment variable, and so does a warning."""
 
     def g(x):
         return x + x.sum().item()
 
     f = watch(g)
-    same(f(x), g(x))
+    logs._warned.clear()
+    with pytest.warns(UserWarning, match="TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1(.|\n)*, in g"):
+        same(f(x), g(x))
     assert f.titles == ["Unsupported Tensor.item() call with capture_scalar_outputs=False"]
     assert f.gb_ids == ["GB0124"]
     assert "capture_scalar_outputs" in f.breaks[0].hints[0]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.support import CountingBackend, differs, same, watch
+from tests.behaviour.support import CountingBackend, same, watch
 
 x = torch.ones(2, 3)
 
@@ -114,18 +114,25 @@ def test_WA_7_train_step():
     assert losses[-1] < losses[0]
 
 
-@differs("the hook is traced into the module's own graph where torch compiles it as a frame of its own: wrap_top_frame")
-def test_WA_8_hooks():
-    """A forward hook of a compiled module runs, and sees what eager shows it."""
-    model = Model()
-    seen = []
-    model.register_forward_hook(lambda module, given, result: seen.append(tuple(result.shape)) or result * 2)
-    expected = model(x)
-    compiled = nbcompile.compile(model, backend="eager")
-    same(compiled(x), expected)
-    nbcompile.compile_module_(model, backend="eager")
-    same(model(x), expected)
-    assert seen == [(2, 3)] * 3
+@pytest.mark.parametrize("in_place", [False, True])
+def test_WA_8_hooks(in_place):
+    """A forward hook of a compiled module is a frame of its own; wrap_top_frame puts both into one graph."""
+    for wrapped, count in ((False, 2), (True, 1)):
+        model = Model()
+        seen = []
+        model.register_forward_hook(lambda module, given, result: seen.append(tuple(result.shape)) or result * 2)
+        expected = model(x)
+        backend = CountingBackend()
+        nbcompile.reset()
+        with nbcompile.config.patch(wrap_top_frame=wrapped):
+            compiled = model
+            if in_place:
+                nbcompile.compile_module_(model, backend=backend)
+            else:
+                compiled = nbcompile.compile(model, backend=backend)
+            same(compiled(x), expected)
+        assert len(backend) == count
+        assert seen == [(2, 3)] * 2
 
 
 def test_WA_9_replaced_submodule():

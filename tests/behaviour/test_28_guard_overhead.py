@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import nbcompile
 from tests.behaviour.counting import counts
 from tests.behaviour.support import differs, same, watch
 
@@ -98,7 +99,7 @@ def test_GO_4_ready_filters(name):
 
 
 def test_GO_6_skip_guard_eval():
-    """After warm-up, set_stance(skip_guard_eval_unsafe=True) leaves out most guards and finds the right entry."""
+    """After warm-up, set_stance(skip_guard_eval_unsafe=True) finds the right entry; what is new is an error."""
     compiled = watch(Net())
     for size in (2, 4):
         compiled(torch.ones(size, 3))
@@ -106,3 +107,6 @@ def test_GO_6_skip_guard_eval():
         for size in (2, 4, 2):
             same(compiled(torch.ones(size, 3)), compiled.function._orig_mod(torch.ones(size, 3)))
     assert len(compiled.backend) == 2
+    for stance in (torch.compiler.set_stance, nbcompile.set_stance):
+        with stance(skip_guard_eval_unsafe=True), pytest.raises(RuntimeError, match="not warmed up"):
+            compiled(torch.ones(2, 3).double())

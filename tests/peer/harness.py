@@ -25,6 +25,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -34,6 +35,7 @@ import nbcompile
 import nbcompile.config
 from nbcompile.peer import observe
 from nbcompile.record import recorder
+from nbcompile.record.model import Break
 from tests.peer import describe
 from tests.peer.program import Program, Settings, programs
 
@@ -75,7 +77,7 @@ class Observation:
 
     calls: list[Call] = field(default_factory=list)
     breaks: list[str] = field(default_factory=list)
-    """Titles of the graph breaks that were met, in order."""
+    """Titles and places of the graph breaks that were met, in order: ``Data-dependent branching at control.py:12``."""
     recompiles: list[tuple[str, ...]] = field(default_factory=list)
     """The reasons of each recompilation, newest entry first."""
     failures: list[str] = field(default_factory=list)
@@ -158,7 +160,7 @@ class Theirs:
         """From torch's logs."""
         with torch._dynamo.config.patch(dict(settings.config)), observe.watch() as told:
             yield
-        seen.breaks += [met.title for met in told.breaks]
+        seen.breaks += [_placed(met.title, met.file, met.line) for met in told.breaks]
         seen.recompiles += [entry.reasons for entry in told.recompiles]
 
 
@@ -188,9 +190,19 @@ class Ours:
             yield
         for frame in pen.frames:
             if frame.status != "failed":  # that break was raised, not survived (fullgraph=True): a fact of the call
-                seen.breaks += [met.title for met in frame.breaks]
+                seen.breaks += [_placed(met.title, *_innermost(met)) for met in frame.breaks]
             if frame.failed_guards:
                 seen.recompiles.append(tuple(f"{each.compile_id}: {each.reason}" for each in frame.failed_guards))
+
+
+def _placed(title: str, file: str, line: int) -> str:
+    """A break as its title and the user's line that it is in, where it is told and not a line of torch's polyfills."""
+    told = line and "_dynamo" not in Path(file).parts
+    return f"{title} at {Path(file).name}:{line}" if told else title
+
+
+def _innermost(met: Break) -> tuple[str, int]:
+    return (met.stack[-1].file, met.stack[-1].line) if met.stack else ("", 0)
 
 
 EAGER, OURS, THEIRS = Eager(), Ours(), Theirs()
@@ -380,7 +392,9 @@ def _differing_details(ours: Observation, theirs: Observation) -> list[Differenc
 
 def _differing_reasons(ours: Observation, theirs: Observation) -> list[Difference]:
     found = [
-        Difference("reasons", f"break {index}", *pair) for index, pair in enumerate(_padded(ours.breaks, theirs.breaks))
+        Difference("reasons", f"break {index}", *pair)
+        for index, pair in enumerate(_padded(ours.breaks, theirs.breaks))
+        if pair[0].partition(" at ")[0] != pair[1]  # torch told no place
     ]
     for index, pair in enumerate(_padded(ours.recompiles, theirs.recompiles)):
         found.append(Difference("reasons", f"recompile {index}", *(_without_ids(each) for each in pair)))

@@ -1,0 +1,163 @@
+"""What happens, told in torch's logs while it happens.
+
+    TORCH_LOGS=graph_breaks,recompiles python f.py      or nbcompile.set_logs(graph_breaks=True)
+
+    Graph break in user code at f.py:7
+    Graph Break Reason: Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):
+    ...
+
+The record (record/) holds the same, and more, as data. A break that was told
+before is told in short: in the default mode each caller meets it again.
+
+In torch: log_graph_break in torch/_dynamo/symbolic_convert.py and
+torch/_logging/. Read next: nbcompile/driver.py
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from nbcompile import config, torch_internals
+from nbcompile.errors import GraphBreakWarning, report_text, stack_lines
+from nbcompile.record.model import Break, FailedGuard, Mutation, StackLine
+
+GRAPH_BREAKS, RECOMPILES, SIDE_EFFECTS = map(
+    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "side_effects")
+)
+HERE = str(Path(__file__).parent)
+SECOND = "\n\n*** While handling this graph break, another graph break occurred: ***\n\n"
+RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d+")
+NOTE = (
+    "NOTE: the most recent `torch.compile` tracing attempt might not be where you applied `torch.compile`: after a "
+    "graph break the rest of the function is a function of its own, which is called, and compiled as any other."
+)
+
+_told: set[object] = set()
+"""The title and place of each break that was told in full."""
+_warned: set[str] = set()
+"""What was warned of in this process."""
+
+
+def reset() -> None:
+    """Tell everything in full again."""
+    _told.clear()
+
+
+def warn_once(report: Break) -> None:
+    """A warning for who reads no reports: what cannot be traced, what can be done, and where it is."""
+    if report.explanation in _warned:
+        return
+    _warned.add(report.explanation)
+    lines = [f"Graph break: {report.explanation}", *report.hints, "from user code:", *stack_lines(report.stack)]
+    file, line = (report.stack[-1].file, report.stack[-1].line) if report.stack else ("", 0)
+    warnings.warn_explicit("\n".join(lines), GraphBreakWarning, file, line)
+
+
+def graph_break(reports: Sequence[Break], compile_id: str) -> None:
+    """One break; where nothing can resume after it, a second report says why."""
+    if not GRAPH_BREAKS.isEnabledFor(10):
+        return
+    first, last = reports[0], reports[-1]
+    place = f"{first.stack[-1].file}:{first.stack[-1].line}" if first.stack else "an unknown place"
+    chain = tuple((each.file, each.line) for each in first.stack) if config.nested_graph_breaks else place
+    reason = _reason(last, SECOND.join(map(report_text, reports)))
+    with torch_internals.compiling(compile_id):
+        if (first.title, chain) in _told:
+            GRAPH_BREAKS.debug(
+                "Graph break (user stack suppressed due to duplicate graph break) in user code at %s\n"
+                "Graph Break Reason: %s",
+                place,
+                reason,
+            )
+            return
+        _told.add((first.title, chain))
+        GRAPH_BREAKS.debug("%s", "\n".join(_full(first, place, reason)))
+
+
+def _full(report: Break, place: str, reason: str) -> Iterable[str]:
+    yield f"Graph break in user code at {place}"
+    yield f"Graph Break Reason: {reason}"
+    if report.operands:
+        yield "\nStack variable source attribution:"
+        for operand in report.operands:
+            line, *rest = stack_lines((operand.made_by,))
+            yield f"  {operand.value} originated from:\n{line.rpartition(', in ')[0]}"
+            yield from rest
+    yield "\nUser code traceback:"
+    above = _stack_above()
+    if not config.verbose:
+        yield from stack_lines(_collapsed((*above, *report.stack)))
+        return
+    yield from stack_lines(above)
+    yield "\n========== most recent `torch.compile` tracing attempt started here ==========\n"
+    yield from stack_lines(report.stack)
+    yield f"\n{NOTE}\n\nMost recent bytecode instructions traced:"
+    yield from report.traced
+
+
+def _reason(report: Break, text: str) -> str:
+    match report.reason:
+        case "":
+            return text
+        case why if why.startswith("when"):
+            return f"Encountered graph break {why}:\n\n{text}"
+        case why:
+            return f"{why} Graph break encountered:\n\n{text}"
+
+
+def _stack_above() -> tuple[StackLine, ...]:
+    """Who called the function that is compiled: Python's own stack, without us."""
+    frames = [each for each in traceback.extract_stack(sys._getframe()) if not each.filename.startswith(HERE)]
+    return tuple(map(_stack_line, frames))
+
+
+def _stack_line(frame: traceback.FrameSummary) -> StackLine:
+    line = (frame.line or "").strip()
+    return StackLine(frame.filename, frame.lineno or 0, frame.name, line)
+
+
+def _collapsed(stack: Iterable[StackLine]) -> tuple[StackLine, ...]:
+    """A function and the resume functions that it goes on in as one line each: where it is now."""
+    shown: list[StackLine] = []
+    for each in stack:
+        found = RESUMED.fullmatch(each.function)
+        name = found[1] if found else each.function
+        if found and shown and shown[-1].function == name:
+            shown.pop()
+        shown.append(StackLine(each.file, each.line, name, each.code, each.column, each.end_column))
+    return tuple(shown)
+
+
+def recompiled(function: str, place: str, failed: Sequence[FailedGuard], compile_id: str) -> None:
+    """Why no entry accepted a call, newest entry first."""
+    if not failed or not RECOMPILES.isEnabledFor(10):
+        return
+    reasons = "\n".join(f"    - {each.compile_id}: {each.reason}" for each in failed)
+    with torch_internals.compiling(compile_id):
+        RECOMPILES.debug(
+            "Recompiling function %s in %s\n    triggered by the following guard failure(s):\n%s",
+            function,
+            place,
+            reasons,
+        )
+
+
+def side_effects(tell: Callable[[], Sequence[Mutation]], compile_id: str) -> None:
+    """The side effects that the residual program replays."""
+    if not SIDE_EFFECTS.isEnabledFor(10):
+        return
+    with torch_internals.compiling(compile_id):
+        for each in tell():
+            SIDE_EFFECTS.debug("%s", side_effect_text(each))
+
+
+def side_effect_text(mutation: Mutation) -> str:
+    """One side effect: what changes, by which statements, and where the user's code did it."""
+    lines = [f"Mutating {mutation.target or 'object'} ({mutation.kind})"]
+    lines += [f"    {line}" for line in mutation.code.splitlines()]
+    return "\n".join([*lines, *stack_lines(mutation.stack)])
