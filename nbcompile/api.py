@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, config, later, logs, stances
+from nbcompile import annotations as marks, calls, config, later, logs, stances
 from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import links, recorder
@@ -116,12 +116,15 @@ def _expect_known(backend: str | Callable[..., Any]) -> None:
 def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Options) -> Callable[..., Any]:
     """A function that looks like ``original`` and calls ``entry`` with the hook on."""
     call, stance, default = stances.compiling(options).call, marks.stance, marks.DEFAULT
+    watching = recorder.watching
 
     @functools.wraps(original)
     def compiled(*arguments: Any, **keywords: Any) -> Any:
-        if stance() is default:
-            return call(entry, arguments, keywords)
-        return _under_stance(original, entry, options, arguments, keywords)
+        if stance() is not default:
+            return _under_stance(original, entry, options, arguments, keywords)
+        if watching:
+            return calls.noted(call, entry, arguments, keywords)
+        return call(entry, arguments, keywords)
 
     setattr(compiled, ORIGINAL, original)
     setattr(compiled, OPTIONS, options)

@@ -404,6 +404,19 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a compiled function from outside, or some in a row with the same outcome."""
+
+    code: str
+    """The first part of the compile ids of its code object: ``"0"``."""
+    entry: str
+    """Compile id of the entry that ran; "" where the function ran as Python."""
+    compiled: bool = False
+    """No entry accepted the call: this one was compiled for it."""
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """Where the record was made."""
 
@@ -424,4 +437,6 @@ class Record:
     frames: tuple[CompiledFrame, ...] = ()
     """In the order in which compilation began."""
     timings: tuple[Timing, ...] = field(default=(), compare=False)
+    calls: tuple[Call, ...] = ()
+    """The calls of compiled functions that were made meanwhile, in order."""
     schema: int = SCHEMA

@@ -13,6 +13,7 @@ into entries.
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,19 +33,34 @@ class Recorder:
     environment: model.Environment = field(default_factory=model.Environment)
     frames: list[model.CompiledFrame] = field(default_factory=list)
     timings: list[model.Timing] = field(default_factory=list)
+    calls: list[model.Call] = field(default_factory=list)
 
     def record(self) -> model.Record:
         """Everything so far, as data; may be asked again later."""
-        return model.Record(self.function, self.environment, tuple(self.frames), tuple(self.timings))
+        return model.Record(self.function, self.environment, tuple(self.frames), tuple(self.timings), tuple(self.calls))
 
     @contextmanager
     def listening(self) -> Iterator[Recorder]:
         """Receive every frame compiled inside the block (in this context)."""
         token = _recorders.set((*_recorders.get(), self))
+        watching.append(None)
         try:
             yield self
         finally:
+            watching.pop()
             _recorders.reset(token)
+
+    def note_call(self, call: model.Call) -> None:
+        """Keep one call; hits of one entry in a row are one entry of the list."""
+        last = self.calls[-1] if self.calls else None
+        if last is not None and not call.compiled and dataclasses.replace(last, times=1) == call:
+            self.calls[-1] = dataclasses.replace(last, times=last.times + 1)
+        else:
+            self.calls.append(call)
+
+
+watching: list[None] = []
+"""Not empty while anyone listens, in whatever context: what a call of a compiled function looks at."""
 
 
 class FrameDraft:
@@ -99,6 +115,12 @@ class FrameDraft:
 def listening() -> bool:
     """Whether anyone wants to know."""
     return bool(_recorders.get())
+
+
+def note_call(call: model.Call) -> None:
+    """A compiled function was called from outside."""
+    for each in _recorders.get():
+        each.note_call(call)
 
 
 def draft() -> FrameDraft | None:

@@ -9,7 +9,7 @@ In torch: nothing. Read next: nbcompile/views/text.py, the plainest reader of it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nbcompile.record import links
@@ -54,13 +54,6 @@ def short_target(target: str) -> str:
     if "aten" in parts or "prims" in parts:
         return next((each for each in parts if each not in ("torch", "ops", "aten", "prims")), target)
     return parts[-1] or target
-
-
-def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Columns as wide as their content, none wider than 32: a longer cell sticks out."""
-    widths = [min(max(len(row[index]) for row in rows), 32) for index in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 # --- a record in numbers -----------------------------------------------------------------------
@@ -245,7 +238,7 @@ class Refusal:
     stack: tuple[StackLine, ...]
 
 
-_MISMATCH = re.compile(r"^(?:tensor )?(?P<what>.*?) (?P<aspect>size|stride) mismatch at index (?P<dim>\d+)\. ")
+_MISMATCH = re.compile(r"^(?:tensor )?(?P<what>.*?) (?P<aspect>\w+) mismatch(?: at index (?P<dim>\d+))?\. ")
 _VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<actual>.*?)\.?$")
 
 
@@ -258,12 +251,18 @@ def refusal(record: Record, failed: FailedGuard) -> Refusal:
     return Refusal(
         failed.compile_id,
         f"{mismatch['aspect']} of tensor {mismatch['what']}" if mismatch else failed.reason,
-        failed.expected or (values["expected"] if values else ""),
-        failed.actual or (values["actual"] if values else ""),
-        mismatch["dim"] if mismatch else "",
+        _of_flag(failed.reason, 0) or (values["expected"] if values else failed.expected),
+        _of_flag(failed.reason, 1) or (values["actual"] if values else failed.actual),
+        (mismatch["dim"] or "") if mismatch else "",
         guard.condition if guard else "",
         failed.stack or (guard.stack if guard else ()),
     )
+
+
+def _of_flag(reason: str, which: int) -> str:
+    """Of ``requires_grad mismatch. expected requires_grad=0``, which leaves the other side to the reader."""
+    found = re.search(r"expected requires_grad=([01])$", reason)
+    return str(bool(int(found[1])) is (which == 0)) if found else ""
 
 
 def remedies(failed: FailedGuard) -> list[str]:

@@ -23,7 +23,18 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record
-from nbcompile.views import assets as files, breaks, facts, graph, guards, kernels, sections, source, what_if
+from nbcompile.views import (
+    assets as files,
+    breaks,
+    facts,
+    graph,
+    guards,
+    kernels,
+    recompilations,
+    sections,
+    source,
+    what_if,
+)
 from nbcompile.views.markup import Limits, chip, code, join, tag
 
 HARD_LIMIT = 512_000
@@ -81,7 +92,7 @@ def _tile(tile: facts.Tile) -> Markup:
 
 def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
     whole = {
-        "tree": breaks.tree, "breaks": breaks.render, "recompilations": guards.recompilations,
+        "tree": breaks.tree, "breaks": breaks.render, "recompilations": recompilations.render,
         "what_if": what_if.render,
     }  # fmt: skip
     parts = [make(record, limits) for name, make in whole.items() if name in wanted]

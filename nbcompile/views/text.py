@@ -16,34 +16,31 @@ nbcompile/views/html.py, the same facts as a page.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
 from nbcompile.record import links
-from nbcompile.record.model import CompiledFrame, Graph, Record, StackLine
-from nbcompile.views import facts, sections, what_if
-
-WIDTH = 79
+from nbcompile.record.model import CompiledFrame, Graph, Record
+from nbcompile.views import facts, lines, recompilations, sections, what_if
 
 
 def render(record: Record, show: str | Iterable[str] | None = None) -> str:
     """The chosen sections as text (for None all but ``timings``, and ``what_if`` only after a recompilation)."""
     usual = {"timings": False, "what_if": what_if.by_default(record)}
     wanted = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
-    lines: list[str] = []
+    told: list[str] = []
     for name in wanted:
         if name in _RECORD_SECTIONS:
-            lines += _block(name if name != "summary" else "", _RECORD_SECTIONS[name](record))
+            told += _block(name if name != "summary" else "", _RECORD_SECTIONS[name](record))
     distinct = links.distinct_breaks(record)
     for frame in record.frames:
         blocks = [_block(name, _FRAME_SECTIONS[name](record, frame)) for name in wanted if name in _FRAME_SECTIONS]
         if any(blocks):
-            lines += [
+            told += [
                 "",
                 *_frame_title(frame, distinct),
                 *(f"  {line}" if line else "" for block in blocks for line in block),
             ]
-    return "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
+    return "\n".join(line.rstrip() for line in told).strip("\n") + "\n"
 
 
 def _block(title: str, body: Iterable[str]) -> list[str]:
@@ -55,18 +52,7 @@ def _block(title: str, body: Iterable[str]) -> list[str]:
 
 def _frame_title(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> list[str]:
     title = f"[{frame.id}] {frame.function}  {facts.place(frame.file, frame.first_line)}"
-    return [title, *_wrapped(f"{frame.status} ({frame.cause}), {facts.ended_by(frame, distinct)}", "  ", "  ")]
-
-
-def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Prose below 80 columns; its own line breaks are kept."""
-    lines: list[str] = []
-    for part in text.split("\n"):
-        lines += textwrap.wrap(
-            part, WIDTH - 4, initial_indent=rest if lines else first, subsequent_indent=rest,
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
-    return lines
+    return [title, *lines.wrapped(f"{frame.status} ({frame.cause}), {facts.ended_by(frame, distinct)}", "  ", "  ")]
 
 
 # --- about the whole record --------------------------------------------------------------------
@@ -85,7 +71,7 @@ def _tree(record: Record) -> Iterator[str]:
     distinct = links.distinct_breaks(record)
     for index, each in enumerate(distinct):
         if len(each.frames) > 1:
-            yield from _wrapped(f"{facts.break_label(index)}: {facts.repeated(record, each)}", "", "    ")
+            yield from lines.wrapped(f"{facts.break_label(index)}: {facts.repeated(record, each)}", "", "    ")
     for root in links.resume_tree(record):
         yield from _tree_lines(record, root, "", distinct)
 
@@ -99,7 +85,7 @@ def _tree_lines(
         filter(None, (facts.span(record, frame), facts.count(len(links.operators(frame.graph)), "operator")))
     )
     yield f"{indent}{role}[{frame.id}] {frame.function} ({about})"
-    yield from _wrapped(facts.ended_by(frame, distinct), f"{indent}    ", f"{indent}      ")
+    yield from lines.wrapped(facts.ended_by(frame, distinct), f"{indent}    ", f"{indent}      ")
     chain = facts.is_chain(frame)
     for resume in reversed(frame.resume_functions) if chain else frame.resume_functions:
         if chain:
@@ -116,44 +102,19 @@ def _breaks(record: Record) -> Iterator[str]:
         cause = each.cause
         if index:
             yield ""
-        yield from _wrapped(f"{facts.break_label(index)}  {cause.title}  [{facts.break_ids(cause)}]", "", "    ")
+        yield from lines.wrapped(f"{facts.break_label(index)}  {cause.title}  [{facts.break_ids(cause)}]", "", "    ")
         if cause.reason:
-            yield from _wrapped(f"({cause.reason})", "  ", "  ")
-        yield from _wrapped(f"ended {facts.count(len(each.frames), 'frame')}: {', '.join(each.frames)}", "  ", "  ")
-        yield from _wrapped(f"Explanation: {cause.explanation}", "  ", "    ")
+            yield from lines.wrapped(f"({cause.reason})", "  ", "  ")
+        yield from lines.wrapped(
+            f"ended {facts.count(len(each.frames), 'frame')}: {', '.join(each.frames)}", "  ", "  "
+        )
+        yield from lines.wrapped(f"Explanation: {cause.explanation}", "  ", "    ")
         for hint in cause.hints:
-            yield from _wrapped(f"Hint: {hint}", "  ", "    ")
-        yield from _wrapped(f"Developer debug context: {cause.context}", "  ", "    ")
+            yield from lines.wrapped(f"Hint: {hint}", "  ", "    ")
+        yield from lines.wrapped(f"Developer debug context: {cause.context}", "  ", "    ")
         if cause.stack:
             yield "  from user code:"
-            yield from (f"    {line}" for line in _stack(cause.stack))
-
-
-def _stack(stack: tuple[StackLine, ...]) -> Iterator[str]:
-    for line in stack:
-        yield f'File "{line.file}", line {line.line}, in {line.function}'
-        if line.code:
-            yield f"  {line.code}"
-            if underline := facts.carets(line):
-                yield f"  {underline}"
-
-
-def _recompilations(record: Record) -> Iterator[str]:
-    for frame in record.frames:
-        if not frame.failed_guards:
-            continue
-        yield f"[{frame.id}] {frame.function} was compiled because"
-        for failed in frame.failed_guards:
-            no = facts.refusal(record, failed)
-            yield from _wrapped(f"[{no.entry}] refused: {no.what}", "  ", "      ")
-            if no.expected or no.actual:
-                dimension = f" (dimension {no.dimension})" if no.dimension else ""
-                yield f"      expected {no.expected}, actual {no.actual}{dimension}"
-            if no.condition:
-                yield f"      guard: {no.condition}"
-            yield from (f"      {line}" for line in _stack(no.stack))
-            for told in facts.remedies(failed):
-                yield from _wrapped(told, "      ", "        ")
+            yield from (f"    {line}" for line in lines.stack(cause.stack))
 
 
 # --- about one frame ---------------------------------------------------------------------------
@@ -182,7 +143,7 @@ def _graph(_: Record, frame: CompiledFrame) -> Iterator[str]:
 def _nodes(graph: Graph) -> Iterator[str]:
     rows = [("node", "target", "arguments", "type")]
     rows += [(node.name, node.target, node.arguments, facts.type_of(node)) for node in graph.nodes]
-    yield from facts.columns(rows)
+    yield from lines.columns(rows)
 
 
 def _guards(_: Record, frame: CompiledFrame) -> Iterator[str]:
@@ -190,12 +151,12 @@ def _guards(_: Record, frame: CompiledFrame) -> Iterator[str]:
         yield facts.readable(source) if source else "(state of the process)"
         for guard in guards:
             at = f"  ({facts.place(guard.stack[-1].file, guard.stack[-1].line)})" if guard.stack else ""
-            yield from _wrapped(f"{guard.kind}: {guard.words or guard.condition}{at}", "  ", "    ")
+            yield from lines.wrapped(f"{guard.kind}: {guard.words or guard.condition}{at}", "  ", "    ")
             if guard.words:
                 yield f"    {guard.condition}"
     for name, where, known, asked in facts.symbol_rows(frame):
-        yield from _wrapped(f"symbol {name} = {where}: {known}", "", "    ")
-        yield from _wrapped(f"assumed: {asked}", "  ", "    ") if asked else ()
+        yield from lines.wrapped(f"symbol {name} = {where}: {known}", "", "    ")
+        yield from lines.wrapped(f"assumed: {asked}", "  ", "    ") if asked else ()
 
 
 def _residual(_: Record, frame: CompiledFrame) -> Iterator[str]:
@@ -215,13 +176,13 @@ def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
         return
     yield f"backend {compiled.backend}"
     for note in compiled.notes:
-        yield from _wrapped(f"note: {note}", "", "  ")
+        yield from lines.wrapped(f"note: {note}", "", "  ")
     for buffer in compiled.buffers:
         yield f"{buffer.name}: {buffer.kind} {buffer.dtype}[{', '.join(buffer.shape)}]"
         yield from (f"  {line}" for line in buffer.body.rstrip("\n").split("\n"))
     for decision in compiled.fusions:
         verdict = "fused" if decision.fused else "apart"
-        yield from _wrapped(f"{decision.first} + {decision.second}: {verdict}, {decision.reason}", "", "  ")
+        yield from lines.wrapped(f"{decision.first} + {decision.second}: {verdict}, {decision.reason}", "", "  ")
     for kernel in compiled.kernels:
         yield f"{kernel.name} ({kernel.language}{': ' + kernel.reason if kernel.reason else ''})"
         if kernel.source:
@@ -238,7 +199,7 @@ def _timings(record: Record, frame: CompiledFrame) -> Iterator[str]:
 
 
 _RECORD_SECTIONS: dict[str, Callable[[Record], Iterator[str]]] = {
-    "summary": _summary, "tree": _tree, "breaks": _breaks, "recompilations": _recompilations,
+    "summary": _summary, "tree": _tree, "breaks": _breaks, "recompilations": recompilations.as_text,
     "what_if": what_if.as_text,
 }  # fmt: skip
 _FRAME_SECTIONS: dict[str, Callable[[Record, CompiledFrame], Iterator[str]]] = {

@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links, trees
 from nbcompile.record.model import FORETOLD_DIMS, CompiledFrame, Reading, Record
-from nbcompile.views import facts
+from nbcompile.views import facts, lines
 from nbcompile.views.markup import Limits, code, fold, row, section, table, tag
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
@@ -66,7 +66,7 @@ def as_text(record: Record) -> Iterator[str]:
             if not each.rare
         ]
         if rows:
-            yield from facts.columns([(group[-1].function, *(frame.id for frame in group)), *rows])
+            yield from lines.columns([(group[-1].function, *(frame.id for frame in group)), *rows])
 
 
 def _group(frames: tuple[CompiledFrame, ...], limits: Limits, *, titled: bool) -> Markup:

@@ -30,7 +30,16 @@ def test_an_unknown_section_is_refused_by_name():
     [
         ("tensor 'x' size mismatch at index 1. expected 3, actual 4", (), ("size of tensor 'x'", "3", "4", "1")),
         ("tensor 'x' stride mismatch at index 0. expected 3, actual 4", (), ("stride of tensor 'x'", "3", "4", "0")),
-        ("dtype mismatch. expected Float, actual Double", (), (..., "Float", "Double", "")),
+        (
+            "tensor 'x' dtype mismatch. expected Float, actual Double",
+            (),
+            ("dtype of tensor 'x'", "Float", "Double", ""),
+        ),
+        (
+            "tensor 'x' requires_grad mismatch. expected requires_grad=0",
+            ("", "a tensor"),
+            ("requires_grad of tensor 'x'", "False", "True", ""),
+        ),
         ("L['k'] == 3", ("3", "4"), (..., "3", "4", "")),
         ("something else", (), (..., "", "", "")),
     ],

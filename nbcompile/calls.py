@@ -1,0 +1,60 @@
+"""Which entry each call of a compiled function ran, noted while somebody listens.
+
+    f(ones(3))      compiled 0/0
+    f(ones(3))      0/0 hit              hits leave no trace in Python: torch's C code finds the entry and runs it.
+    f(ones(4))      compiled 0/1         So the entries are asked before the call, and the list is looked at after it:
+    f(ones(9))      0/1 hit              the entry that was hit stands first.
+
+In torch: nothing; hits are not logged. Read next: nbcompile/views/recompilations.py
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from nbcompile.capture.source import Scope
+from nbcompile.dispatch import cache
+from nbcompile.record import recorder
+from nbcompile.record.model import Call
+
+
+def noted(call: Callable[..., Any], entry: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
+    """Call a function through the compiler, and note what ran."""
+    code = _code_of(entry)
+    if code is None:
+        return call(entry, arguments, keywords)
+    attempts, accepting = cache.state(code).attempts, _accepting(code, entry, arguments, keywords)
+    try:
+        return call(entry, arguments, keywords)
+    finally:
+        front = next((each.compile_id for each in cache.entries(code)), "")
+        compiled = cache.state(code).attempts > attempts
+        number = cache.state(code).number
+        if number is not None:
+            recorder.note_call(Call(str(number), front if compiled or front in accepting else "", compiled))
+
+
+def _code_of(entry: Callable[..., Any]) -> CodeType | None:
+    """The code that the hook meets first: the function's own, or that of a module's forward."""
+    code = getattr(entry, "__code__", None) or getattr(getattr(type(entry), "forward", None), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _accepting(
+    code: CodeType, entry: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> set[str]:
+    """The entries whose guards hold of a call."""
+    function = getattr(type(entry), "forward", entry) if not hasattr(entry, "__code__") else entry
+    given = arguments if function is entry else (entry, *arguments)
+    try:
+        bound = inspect.signature(function).bind(*given, **keywords)
+        bound.apply_defaults()
+        free = zip(code.co_freevars, getattr(function, "__closure__", None) or (), strict=False)
+        values = {**bound.arguments, **{name: cell.cell_contents for name, cell in free}}
+    except (TypeError, ValueError):  # a call that the function itself refuses, a variable that is not assigned yet
+        return set()
+    scope = Scope(code, values, getattr(function, "__globals__", {}), {})
+    return {each.compile_id for each in cache.entries(code) if each.check.holds(scope)}

@@ -1,0 +1,42 @@
+"""Prose, tables and stacks as lines of text below 80 columns.
+
+In torch: nothing. Read next: nbcompile/views/text.py
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from nbcompile.record.model import StackLine
+from nbcompile.views import facts
+
+WIDTH = 79
+
+
+def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
+    """Prose below 80 columns; its own line breaks are kept."""
+    lines: list[str] = []
+    for part in text.split("\n"):
+        lines += textwrap.wrap(
+            part, WIDTH - 4, initial_indent=rest if lines else first, subsequent_indent=rest,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return lines
+
+
+def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Columns as wide as their content, none wider than 32: a longer cell sticks out."""
+    widths = [min(max(len(row[index]) for row in rows), 32) for index in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def stack(lines: tuple[StackLine, ...]) -> Iterator[str]:
+    """The user's stack, with carets below the expression."""
+    for line in lines:
+        yield f'File "{line.file}", line {line.line}, in {line.function}'
+        if line.code:
+            yield f"  {line.code}"
+            if underline := facts.carets(line):
+                yield f"  {underline}"

@@ -1,0 +1,197 @@
+"""Recompilations: which call ran which entry, why an entry refused, what would help, what the new one changed.
+
+    calls      0/0         0/1                  0/1 f was compiled because the older entries refused the call
+    1          compiled                         0/0   size of tensor 'x', dimension 0: expected 3, actual 4
+    2-3        hit                                    advice: mark_dynamic(x, 0) (tried: it helps)
+    4          refused     compiled             - x.size()[0] == 3      + 2 <= x.size()[0]
+
+In torch: TORCH_LOGS=recompiles prints the reasons. Read next: nbcompile/views/what_if.py
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from nbcompile.record import links
+from nbcompile.record.model import Call, CompiledFrame, Record
+from nbcompile.views import facts, lines
+from nbcompile.views.breaks import stack
+from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row, section, table, tag
+
+
+def render(record: Record, limits: Limits) -> Markup | None:
+    """For each recompile, the guard by which each older entry refused."""
+    again = [frame for frame in record.frames if frame.failed_guards]
+    if not again:
+        return None
+    shown, more = limits.cut(again)
+    parts = [_recompile(record, frame, limits, opened=len(again) < 4) for frame in shown]
+    about = f"{len(again)}: a call came for which no compiled entry would do"
+    return section(
+        "recompilations", "Recompilations", _timelines(record, limits), parts, more, about=about, opened=True
+    )
+
+
+# --- calls and entries -------------------------------------------------------------------------
+
+
+def timeline(record: Record, number: str) -> list[tuple[str, Call]]:
+    """The calls of a code object in order, runs of hits as one: ``2-3``."""
+    told, first = [], 1
+    for each in record.calls:
+        if each.code == number:
+            last = first + each.times - 1
+            told.append((str(first) if last == first else f"{first}-{last}", each))
+            first = last + 1
+    return told
+
+
+def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) -> str:
+    """What an entry had to do with a call."""
+    if call.entry == entry.id:
+        return "compiled" if call.compiled else "hit"
+    refused = compiled is not None and any(each.compile_id == entry.id for each in compiled.failed_guards)
+    return "refused" if refused else ""
+
+
+_TONES = {"hit": "ok", "compiled": "info", "refused": "bad", "as Python": "warn"}
+
+
+def _timelines(record: Record, limits: Limits) -> Content:
+    return [_timeline(record, group, limits) for group in links.entries(record) if len(group) > 1]
+
+
+def _timeline(record: Record, group: tuple[CompiledFrame, ...], limits: Limits) -> Content:
+    calls = timeline(record, group[0].id.partition("/")[0])
+    if not calls:
+        return None
+    entries = [each for each in group if each.status == "compiled"]
+    shown, more = limits.cut(calls)
+    rows = [row(tag("th", number), *_cells(call, entries, group)) for number, call in shown]
+    title = ("Calls of ", code(group[0].function), " and the entries that they found")
+    return (table(title, ("call", *(each.id for each in entries), ""), rows), more)
+
+
+def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame, ...]) -> Iterator[Content]:
+    made = next((each for each in group if call.compiled and each.id == call.entry), None)
+    for entry in entries:
+        said = outcome(call, entry, made)
+        yield chip(said, _TONES[said]) if said else ""
+    yield "" if call.entry else chip("as Python", _TONES["as Python"])
+
+
+# --- one recompilation -------------------------------------------------------------------------
+
+
+def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bool) -> Markup:
+    rows = []
+    for failed in frame.failed_guards:
+        no = facts.refusal(record, failed)
+        condition = fold("the guard", code(no.condition)) if no.condition not in ("", no.what) else None
+        remedies = [tag("div", told, class_="n-quiet") for told in facts.remedies(failed)]
+        expected, came = code(no.expected) if no.expected else None, no.actual or read(no, frame)
+        actual = tag("td", code(came) if came else None, class_="n-now")
+        at = stack(no.stack[-1:]) if no.stack else None
+        rows.append(row(tag("th", code(no.entry)), (_what(no), *remedies, condition), expected, actual, at))
+    why = " was compiled because the older entries refused the call"
+    title = (code(frame.id), " ", tag("b", frame.function), why)
+    head = ("entry", "refused because of", "expected", "actual", "your line")
+    return join((table(title, head, rows), _changed(record, frame, limits, opened=opened)))
+
+
+def read(no: facts.Refusal, frame: CompiledFrame) -> str:
+    """For a relation between sizes: what they were in the call that was refused."""
+    found = {facts.readable(each.name): each.value for each in frame.readings}
+    return ", ".join(f"{name} = {value}" for name, value in found.items() if "()" in name and name in no.what)
+
+
+def _what(no: facts.Refusal) -> str:
+    return f"{no.what}, dimension {no.dimension}" if no.dimension else no.what
+
+
+def _changed(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bool) -> Markup | None:
+    """What the new entry has that the one before it had not, and the other way round."""
+    before = previous(record, frame)
+    found = changes(before, frame) if before is not None else []
+    if before is None or not found:
+        return None
+    shown, more = limits.cut(found)
+    looks = {"+": "n-ok", "-": "n-bad"}
+    told = [tag("span", line, "\n", class_=looks.get(line[:1])) for line in shown]
+    program = tag("pre", tag("code", told), class_="n-code n-diff")
+    return fold(f"What changed from {before.id}", program, more, opened=opened and len(found) < 16)
+
+
+def previous(record: Record, frame: CompiledFrame) -> CompiledFrame | None:
+    """The entry of the same code object that was compiled before."""
+    group = next(group for group in links.entries(record) if frame in group)
+    older = [each for each in group[: group.index(frame)] if each.status == "compiled"]
+    return older[-1] if older and frame.status == "compiled" else None
+
+
+def changes(before: CompiledFrame, after: CompiledFrame) -> list[str]:
+    """Guards that went and came, and the lines of the graph that differ."""
+    guards = [*_missing("-", before, after), *_missing("+", after, before)]
+    old, new = ([_without_notes(line) for line in _program(frame)] for frame in (before, after))
+    diff = [each for each in difflib.ndiff(old, new) if each[:2] in ("- ", "+ ") and each[2:].strip()]
+    graph = [f"{each[0]} {each[2:].strip()}" for each in diff]
+    return [*(["guards:", *guards] if guards else []), *(["graph:", *graph] if graph else [])]
+
+
+def _missing(sign: str, frame: CompiledFrame, other: CompiledFrame) -> Iterator[str]:
+    """The guards of one entry that the other lacks, in words where these tell them apart."""
+    conditions, words = ({getattr(each, name) for each in other.guards} for name in ("condition", "words"))
+    for each in frame.guards:
+        if each.condition not in conditions:
+            yield f"{sign} {each.words if each.words not in words else facts.readable(each.condition)}"
+
+
+def _program(frame: CompiledFrame) -> list[str]:
+    return frame.graph.code.split("\n") if frame.graph is not None else []
+
+
+def _without_notes(line: str) -> str:
+    """A line of a graph without the comment that tells its file."""
+    return re.sub(r"^\s*# .*", "", line)
+
+
+# --- as text -----------------------------------------------------------------------------------
+
+
+def as_text(record: Record) -> Iterator[str]:
+    """The calls, then each recompilation."""
+    for group in links.entries(record):
+        calls = timeline(record, group[0].id.partition("/")[0]) if len(group) > 1 else []
+        entries = [each for each in group if each.status == "compiled"]
+        rows = [("call", *(each.id for each in entries), "")]
+        for number, call in calls:
+            made = next((each for each in group if call.compiled and each.id == call.entry), None)
+            rows.append((number, *(outcome(call, each, made) for each in entries), "" if call.entry else "as Python"))
+        if calls:
+            yield from lines.columns(rows)
+    for frame in record.frames:
+        if frame.failed_guards:
+            yield from _as_text(record, frame)
+
+
+def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
+    yield f"[{frame.id}] {frame.function} was compiled because"
+    for failed in frame.failed_guards:
+        no = facts.refusal(record, failed)
+        yield from lines.wrapped(f"[{no.entry}] refused: {_what(no)}", "  ", "      ")
+        if no.expected or no.actual:
+            yield f"      expected {no.expected}, actual {no.actual}"
+        elif came := read(no, frame):
+            yield f"      actual {came}"
+        if no.condition:
+            yield f"      guard: {no.condition}"
+        yield from (f"      {line}" for line in lines.stack(no.stack))
+        for told in facts.remedies(failed):
+            yield from lines.wrapped(told, "      ", "        ")
+    before = previous(record, frame)
+    for line in changes(before, frame) if before is not None else ():
+        yield f"  changed {line}" if line.endswith(":") and line in ("guards:", "graph:") else f"    {line}"

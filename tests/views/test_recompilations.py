@@ -1,0 +1,80 @@
+"""The view of recompilations: calls by entries, refusals, what the new entry changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import api
+from nbcompile.record.model import Call
+from nbcompile.views import html, recompilations, text
+from tests.views import sample_records as sample
+
+
+def branching(x):
+    if x.shape[0] > 5:
+        return x + 1
+    return x * 2
+
+
+@pytest.fixture(scope="module")
+def record():
+    nbcompile.reset()
+    compiled, pen = nbcompile.compile(branching, backend="eager"), api.new_recorder("branching")
+    with pen.listening():
+        for size in (3, 4, 6, 5, 9, 10):
+            compiled(torch.ones(size))
+    return pen.record()
+
+
+def test_the_timeline_is_the_calls(record):
+    """Each call in order, with what every entry had to do with it."""
+    lines = [line.split() for line in text.render(record, "recompilations").splitlines()]
+    assert lines[1:7] == [
+        ["call", "0/0", "0/1", "0/2"],
+        ["1", "compiled"],
+        ["2", "refused", "compiled"],
+        ["3", "refused", "refused", "compiled"],
+        ["4", "hit"],
+        ["5-6", "hit"],
+    ]
+    assert sum(each.times for each in record.calls) == 6
+
+
+def test_what_changed_between_entries(record):
+    """Guards that went and came, and the lines of the graph that differ; the size that came is told."""
+    assert recompilations.changes(record.frames[1], record.frames[2]) == [
+        "guards:", "- 2 <= x.size()[0] <= 5", "+ 6 <= x.size()[0]",
+        "graph:", '- mul: "f32[s77]" = l_x_ * 2;  l_x_ = None', '+ add: "f32[s77]" = l_x_ + 1;  l_x_ = None',
+        "- return (mul,)", "+ return (add,)",
+    ]  # fmt: skip
+    shown = html.render(record, "recompilations", assets=False)
+    assert "x.size()[0] = 6" in shown
+    assert "(tried: it helps)" in shown
+
+
+def test_guards_that_words_do_not_tell_apart_are_shown_as_conditions(record):
+    """Two entries for two dtypes have the same words for their tensor: then the condition is shown."""
+    first = record.frames[0]
+    guard = next(each for each in first.guards if each.kind == "TENSOR_MATCH")
+    other = replace(guard, condition=guard.condition.replace("float32", "float64"))
+    second = replace(first, guards=tuple(other if each is guard else each for each in first.guards))
+    assert [line[:16] for line in recompilations.changes(first, second)] == ["guards:", "- check_tensor(x", "+ check_tensor(x"]  # fmt: skip
+
+
+def test_a_record_without_calls_has_no_timeline():
+    """Records of older versions, and what was compiled without a call from outside."""
+    shown = html.render(sample.recompiled(), "recompilations", assets=False)
+    assert "Calls of" not in shown
+    assert "was compiled because" in shown
+
+
+def test_many_calls_are_cut_visibly():
+    """A thousand alternating calls do not make a thousand rows."""
+    calls = tuple(Call("0", f"0/{index % 2}") for index in range(3000))
+    shown = html.render(replace(sample.recompiled(), calls=calls), "recompilations")
+    assert "more: see the full report" in shown
+    assert len(shown) < html.HARD_LIMIT
