@@ -104,6 +104,12 @@ replay_side_effects: bool = True
 side_effect_replay_policy: str = "info"
 """What a replayed side effect says: ``silent``, ``info``, ``warn`` or ``error``."""
 
+# -- between processes
+warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "0") != "0"
+"""What is compiled is kept on disk, and a later process neither traces nor compiles it again."""
+warm_start_megabytes: int = 512
+"""How much is kept; what was not used for longest goes first."""
+
 # -- other machinery of torch
 optimize_ddp: bool = True
 compiled_autograd: bool = False

@@ -16,7 +16,6 @@ from __future__ import annotations
 import gc
 import inspect
 import linecache
-import sys
 import textwrap
 import traceback
 import warnings
@@ -26,10 +25,8 @@ from dataclasses import replace
 from types import CodeType
 
 import torch
-import torch.utils._device
 
-from nbcompile import advice, backends, config, errors, logs, narrate, torch_internals, what_if
-from nbcompile.by_identity import ByIdentity
+from nbcompile import advice, backends, chain, config, errors, logs, narrate, torch_internals, what_if
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
@@ -38,6 +35,7 @@ from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, RunOnly, SkipFrame, skip_code
 from nbcompile.guarding import check as guarding, filtering
+from nbcompile.ir import parts
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
@@ -45,6 +43,7 @@ from nbcompile.rewriting.resume import resume_info
 from nbcompile.runtime import memo
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.warm import entry
 
 GUARD_LATENCY = "one evaluation of the guards"
 
@@ -61,7 +60,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 
 
 def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
-    if user_modes():
+    if torch_internals.user_modes():
         return SkipFrame("a torch function mode is active", code_wide=False)
     if torch_internals.in_transform():
         return SkipFrame("a transform of torch.func is active", code_wide=False)
@@ -95,14 +94,9 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
             return _internal_error(frame, options, page, error)
 
 
-def user_modes() -> bool:
-    """Whether a mode of the user's sees every call of a torch function: a graph would hide them from it."""
-    modes = torch_internals.function_modes()
-    return any(not isinstance(mode, torch.utils._device.DeviceContext) for mode in modes)
-
-
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
-    trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
+    with parts.collecting() as made:
+        trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
     if isinstance(trace.exit, GraphBreak):
         _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)
     with recorder.stage("guards"), _collector_paused():
@@ -119,6 +113,9 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
     cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
     if page is not None:
         _write_residual(page, trace, residual)
+    if config.warm_start:
+        with recorder.stage("store"):
+            entry.keep(frame, options, trace, guards, residual, compiled_graph, made, page)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
 
 
@@ -278,26 +275,9 @@ def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fai
         source=source_text(code),
         cause="recompiled" if failed else ("resumed" if info is not None else "first call"),
         failed_guards=failed,
-        called_from=_calling_frame(),
-        resumes=_resumed_by.get(code, ""),
+        called_from=chain.calling_frame(),
+        resumes=chain.resumes(code),
     )
-
-
-_resumed_by: ByIdentity[CodeType, str] = ByIdentity()
-"""The code of each resume function, and the compile id of the frame that it goes on with."""
-_residuals: ByIdentity[CodeType, str] = ByIdentity()
-"""The code of each residual program, and its compile id."""
-
-
-def _calling_frame() -> str:
-    """The compile id of the residual program that is running right now, "" if none is."""
-    frame = sys._getframe()
-    while frame is not None:
-        compile_id = _residuals.get(frame.f_code, "")
-        if compile_id:
-            return compile_id
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""
 
 
 def source_text(code: CodeType) -> str:
@@ -327,11 +307,9 @@ def _numbered(page: recorder.FrameDraft, reports: tuple[model.Break, ...]) -> tu
 
 
 def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting.Residual) -> None:
-    _residuals[residual.code] = page.compile_id
+    chain.note(residual, page.compile_id)
     page.write(status="compiled", residual=residual.source, mutations=narrate_mutations(trace, residual))
     if isinstance(trace.exit, GraphBreak):
-        for code in residual.resume_codes:
-            _resumed_by[code] = page.compile_id
         page.write(resume_functions=_resume_functions(trace.exit, residual))
 
 

@@ -222,3 +222,7 @@ class RecompileLimitWarning(UserWarning):
 
 class SuppressedErrorWarning(UserWarning):
     """``config.suppress_errors``: a function runs uncompiled because compiling it failed."""
+
+
+class StoreWarning(UserWarning):
+    """The store of compiled functions cannot be used, or a part of it; everything is compiled as if it were empty."""

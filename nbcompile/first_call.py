@@ -1,18 +1,24 @@
-"""What happens at a call that no compiled code accepts.
+"""What happens at a call that no compiled code accepts: the store is asked, then the compiler.
 
-Read next: nbcompile/driver.py, the page that compiles it.
+    kept by an earlier process, guards hold      loaded, in milliseconds; the compiler is not even imported
+    anything else                                driver.py compiles it, and keeps it for later processes
 
-In torch: _TorchDynamoContext in torch/_dynamo/eval_frame.py.
+In torch: _TorchDynamoContext in torch/_dynamo/eval_frame.py; nothing there starts without tracing. Read next:
+nbcompile/warm/entry.py, then nbcompile/driver.py
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbcompile import later
+from nbcompile import chain, config, later, torch_internals
+from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
-from nbcompile.dispatch.hook import BackendKey, Outcome
+from nbcompile.dispatch import cache
+from nbcompile.dispatch.hook import BackendKey, Outcome, skip_code
 from nbcompile.options import Options
+from nbcompile.record import recorder
+from nbcompile.warm import entry, pages
 
 if TYPE_CHECKING:
     from nbcompile import driver
@@ -21,5 +27,26 @@ else:
 
 
 def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
-    """Code for one call."""
-    return driver.compile_frame(frame, options, key)
+    """Code for one call, from the store or from the compiler; or how the call runs instead."""
+    with config.with_torchs():
+        kept = _kept(frame, options, key) if config.warm_start else None
+    return driver.compile_frame(frame, options, key) if kept is None else kept
+
+
+def _kept(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | None:
+    if torch_internals.user_modes() or torch_internals.in_transform():
+        return None
+    failed = cache.failures(frame.code, frame.scope(), key)
+    if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):
+        return None
+    found = entry.load(frame, options, with_page=recorder.listening())
+    if found is None:
+        return None
+    compile_id = cache.next_compile_id(frame.code)
+    with recorder.frame(compile_id, frame.code.co_name) as page:
+        if page is not None:
+            pages.rewrite(page, found.page, failed, chain.calling_frame(), chain.resumes(frame.code))
+    for code in found.residual.python_codes:
+        skip_code(code)
+    chain.note(found.residual, compile_id)
+    return CompiledFrame(compile_id, found.residual.code, found.check, options.backend)

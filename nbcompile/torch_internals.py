@@ -28,6 +28,7 @@ import torch._guards
 import torch.fx
 import torch.nn.attention
 import torch.overrides
+import torch.utils._device
 
 # The frame hook (PEP 523) and the guard tree live in torch's C extension.
 from torch._C._dynamo import eval_frame, guards
@@ -424,6 +425,11 @@ def shape_guard_names() -> dict[str, Any]:
 def function_modes() -> list[object]:
     """The torch function modes that are active, outermost first (there is no public way to ask)."""
     return list(torch.overrides._get_current_function_mode_stack())
+
+
+def user_modes() -> bool:
+    """Whether a mode of the user's sees every call of a torch function: a graph would hide them from it."""
+    return any(not isinstance(mode, torch.utils._device.DeviceContext) for mode in function_modes())
 
 
 # torch.func's transforms are a stack of levels in C++; what steps of them were traced before a trace was given up

@@ -28,6 +28,7 @@ import torch.fx
 from nbcompile import torch_internals
 from nbcompile.aot import passes, provenance, pure
 from nbcompile.aot.decompositions import Table
+from nbcompile.ir import parts
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 """Takes its arguments in a list, which it empties, so that they die as early as possible."""
@@ -80,7 +81,9 @@ def compile_graph(
     traced = pure.trace(module, example_inputs, table)
     if traced is not None:
         provenance.mark(traced.graph, module.graph)
-        return _call_directly(compilers.inference(traced, example_inputs))
+        compiled = compilers.inference(traced, example_inputs)
+        parts.join("direct")
+        return _call_directly(compiled)
     return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
 
 
@@ -143,6 +146,7 @@ def _through_autograd(
         # Our backward graphs do not use saved tensors as scratch memory, so backward(retain_graph=True) is fine.
         metadata.bw_donated_idxs.clear()
     if inner and _needs_no_wrapper(metadata, example_inputs):
+        parts.join("direct")
         return _call_directly(inner[0])
     return wrapped
 

@@ -10,7 +10,7 @@ nbcompile/rewriting/residual.py, which turns it into a program.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Literal
 
@@ -159,6 +159,21 @@ class GraphBreak:
     one before returns, innermost first."""
 
 
+@dataclass(slots=True)
+class Assumed:
+    """What a trace took for granted of this process, without a guard.
+
+    The next call need not check it, and another process that wants to use what was compiled must (warm/).
+    """
+
+    members: dict[Source, object] = field(default_factory=dict)
+    """Members of trusted modules (torch, Python's library), by their addresses."""
+    codes: dict[int, tuple[CodeType, str]] = field(default_factory=dict)
+    """Whatever was traced through, by the code's address, with the name of its module."""
+    obstacle: str = ""
+    """Something that only this process can know went into the trace: what it was."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Everything that tracing one frame found out."""
@@ -172,3 +187,4 @@ class Trace:
     inlined: tuple[str, ...] = ()
     symbols: Callable[[], tuple[Symbol, ...]] = tuple
     """Asked for like the guards."""
+    assumed: Assumed = field(default_factory=Assumed)

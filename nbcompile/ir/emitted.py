@@ -12,12 +12,15 @@ nbcompile/codegen/cpp.py, nbcompile/runtime/program.py
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
-from nbcompile.ir.buffer import Extern
-from nbcompile.ir.kernel import Schedule
 from nbcompile.record.model import KernelLine
+
+if TYPE_CHECKING:  # what is emitted is run without SymPy, in which these are written
+    from nbcompile.ir.buffer import Extern
+    from nbcompile.ir.kernel import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,26 @@ def to_json(record: model.Record, indent: int | None = None) -> str:
     return json.dumps({"schema": record.schema, **_to_plain(record)}, indent=indent)
 
 
+def frame_to_plain(frame: model.CompiledFrame) -> dict[str, Any]:
+    """One frame as what JSON has."""
+    plain: dict[str, Any] = _to_plain(frame)
+    return {"schema": model.SCHEMA, **plain}
+
+
+def frame_from_plain(plain: dict[str, Any]) -> model.CompiledFrame:
+    """The frame that :func:`frame_to_plain` wrote.
+
+    Raises:
+        RecordFormatError: another schema, or a field that is missing, unknown or of the wrong type.
+    """
+    entries = dict(plain)
+    if entries.pop("schema", None) != model.SCHEMA:
+        raise RecordFormatError("the frame was written by another version")
+    frame = _from_plain(model.CompiledFrame, entries, "frame")
+    assert isinstance(frame, model.CompiledFrame)
+    return frame
+
+
 def from_json(text: str) -> model.Record:
     """The record that :func:`to_json` wrote.
 

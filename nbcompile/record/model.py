@@ -392,6 +392,8 @@ class CompiledFrame:
     inlined: tuple[str, ...] = ()
     """Functions that were traced through, ``name (file:line)``, in order."""
     skip_reason: str = ""
+    store: str = ""
+    """Whether a later process can use what was compiled, or why not; "" where nothing is kept."""
 
 
 @dataclass(frozen=True, slots=True)

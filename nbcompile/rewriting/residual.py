@@ -20,8 +20,8 @@ Read next: nbcompile/rewriting/body.py
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import CodeType
 
 from nbcompile import torch_internals
@@ -47,6 +47,10 @@ class Residual:
     """For each side effect: the changed object, and the statement(s) that replay it."""
     carried: tuple[tuple[tuple[str, str, str], ...], ...] = ()
     """For each resume function: name, expression and kind of what it is given."""
+    kept: Mapping[str, object] = field(default_factory=dict)
+    """The objects that some names of the source mean."""
+    lines: tuple[int | None, ...] = ()
+    """The user's line of each statement, where it is not the function's first."""
 
 
 def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., object] | None) -> Residual:
@@ -65,6 +69,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         program.return_value(trace.exit.value, trace.mutations)
     else:
         program.go_on(trace.exit, trace.mutations)
+    lines = tuple(getattr(each, "lineno", None) for each in program.statements)
     code, shown = compile_function(frame.code, program.statements, program.constants)
     return Residual(
         code,
@@ -73,6 +78,8 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         tuple(program.python_codes),
         tuple(program.effects),
         tuple(program.carried),
+        program.constants,
+        lines,
     )
 
 

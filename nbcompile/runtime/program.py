@@ -21,7 +21,9 @@ from typing import Any, Protocol
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.ir.emitted import Drop, EmittedProgram, Launch, Make, Plan, TensorShape
+from nbcompile.ir import parts
+from nbcompile.ir.emitted import Drop, Launch, Make, Plan, TensorShape
+from nbcompile.ir.parts import Runnable
 from nbcompile.runtime import cpp, launcher
 from nbcompile.runtime.launcher import Entry, NoLauncher
 from nbcompile.runtime.toolchain import Compiler
@@ -43,7 +45,7 @@ class Loaded(Protocol):
 
 
 def load(
-    emitted: EmittedProgram,
+    emitted: Runnable,
     compiler: Compiler,
     attribute: Attribute | None = None,
     constants: Mapping[int, object] | None = None,
@@ -53,6 +55,9 @@ def load(
     Raises:
         toolchain.BuildError: the compiler refused what we generated.
     """
+    parts.add(emitted)
+    if constants:
+        parts.refuse("an operator is given an object of this process")
     library = cpp.load(emitted.source, compiler) if emitted.source else None
     entries = {}
     for kernel in emitted.kernels:
@@ -109,7 +114,7 @@ class Wrapped:
 
     def __init__(
         self,
-        emitted: EmittedProgram,
+        emitted: Runnable,
         kernels: Mapping[str, Callable[..., None]],
         attribute: Attribute,
         constants: Mapping[int, object],

@@ -26,6 +26,7 @@ from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, Source, resolve
+from nbcompile.capture.trace import Assumed
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
 from nbcompile.tracing import breaks, construction, operations, overrides, rules, text
@@ -69,7 +70,10 @@ class PlannedEnd(BaseException):
 class Interpreter:
     """Everything that the frames of one trace share; the ``Tracer`` of its trackers."""
 
-    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism, recording: bool = False) -> None:
+    def __init__(
+        self, frame: Frame, options: Options, dynamism: Dynamism, assumed: Assumed, recording: bool = False
+    ) -> None:
+        self.assumed = assumed
         self.output = OutputGraph(frame, options, dynamism)
         self.output.stack = self.output.inputs.stack = self.stack
         self.side_effects = SideEffects()
@@ -142,7 +146,8 @@ class Interpreter:
         )
 
     def note_inlined(self, frame: Translator) -> None:
-        """For the record: a call is followed into its body."""
+        """A call is followed into its body."""
+        self.assumed.codes[id(frame.code)] = frame.code, str(frame.scope.get("__name__", ""))
         if not frame.code.co_filename.startswith(OURS):
             self.inlined.append(f"{frame.code.co_qualname} ({frame.code.co_filename}:{frame.code.co_firstlineno})")
 
@@ -206,6 +211,13 @@ class Interpreter:
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
         self.output.guard(source, kind, expected)
 
+    def assume(self, source: Source | None, value: object) -> None:
+        if source is not None:
+            self.assumed.members[source] = value
+
+    def depend_on_process(self, what: str) -> None:
+        self.assumed.obstacle = self.assumed.obstacle or what
+
     def guard_keys(self, mapping: VariableTracker) -> None:
         assert isinstance(mapping, DictVariable) and mapping.source is not None
         keys: tuple[object, ...] = tuple(self.real_value(mapping.source))  # type: ignore[arg-type]
@@ -227,6 +239,8 @@ class Interpreter:
     def evaluate(
         self, function: Any, arguments: Sequence[object], keywords: Mapping[str, object] | None = None
     ) -> object:
+        if isinstance(function, types.FunctionType) and not rules.is_trusted_module(function.__module__):
+            self.depend_on_process(f"what {function.__qualname__} returned while it was traced")
         try:
             return function(*arguments, **(keywords or {}))
         except Exception as error:  # whatever a pure function raises, the program would see

@@ -56,6 +56,12 @@ class Tracer(Protocol):
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
         """Promise something about an input."""
 
+    def assume(self, source: Source | None, value: object) -> None:
+        """Take a member of a trusted module for what it is, unguarded."""
+
+    def depend_on_process(self, what: str) -> None:
+        """Something went into the trace that another process cannot check."""
+
     def stack(self) -> tuple[StackLine, ...]:
         """The user's stack at this moment, outermost first."""
 

@@ -28,7 +28,7 @@ from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
 from nbcompile.capture.source import ArraySource, LocalSource, Source
-from nbcompile.capture.trace import Continue, GraphBreak, Return, Trace
+from nbcompile.capture.trace import Assumed, Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import Break
@@ -84,10 +84,11 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
         errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
     """
     plan: Plan | None = None
+    assumed = Assumed()  # by any attempt: what an earlier one saw decided where this one ends
     while True:
         try:
             with process_state.kept():
-                attempt = _FrameTracer(frame, options, dynamism, recording, plan)
+                attempt = _FrameTracer(frame, options, dynamism, assumed, recording, plan)
                 try:
                     return attempt.run()
                 finally:
@@ -99,11 +100,19 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
 class _FrameTracer:
     """One attempt."""
 
-    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism, recording: bool, plan: Plan | None) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        options: Options,
+        dynamism: Dynamism,
+        assumed: Assumed,
+        recording: bool,
+        plan: Plan | None,
+    ) -> None:
         self.frame = frame
         self.options = options
         self.plan = plan
-        self.interpreter = Interpreter(frame, options, dynamism, recording)
+        self.interpreter = Interpreter(frame, options, dynamism, assumed, recording)
         self.top = self._top_frame()
         self.interpreter.frames.append(self.top)
         self.interpreter.end_at = () if plan is None else plan.path
@@ -312,7 +321,7 @@ class _FrameTracer:
             page.write(steps=tuple(self.interpreter.steps))
         earlier = () if self.plan is None else self.plan.inlined
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
-        return Trace(graph, settled, mutations, exit, inlined, output.inputs.symbol_cards)
+        return Trace(graph, settled, mutations, exit, inlined, output.inputs.symbol_cards, self.interpreter.assumed)
 
     def _guards(self) -> tuple[Guard, ...]:
         output = self.interpreter.output

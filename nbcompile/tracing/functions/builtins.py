@@ -203,6 +203,7 @@ def _callable(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
 
 @handles(id)
 def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    tracer.depend_on_process("the id of an object")
     value = realise(tracer, arguments[0])
     if value.source is not None and not isinstance(value, (TensorVariable, ConstantVariable)):
         real = tracer.real_value(value.source)
@@ -213,6 +214,7 @@ def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTra
 
 @handles(hash)
 def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    tracer.depend_on_process("a hash")  # of texts, it is another one in every process
     value = realise(tracer, arguments[0])
     if value.is_constant():
         return ConstantVariable(tracer.evaluate(hash, (value.constant(),)))

@@ -309,6 +309,8 @@ class SetVariable(ContainerVariable):
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         # Python's own order, where it can be known: that of the set of the real values.
         items = list(self.members.values())
+        if len(items) > 1:
+            tracer.depend_on_process("the order of a set")
         if all(item.is_constant() for item in items):
             return [self.members[key] for key in set(self.members)]
         return items

@@ -52,6 +52,7 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
     told = known_annotations.annotated(value)
     if told is not None:
         guard_function(tracer, value, source)
+        tracer.depend_on_process(f"{getattr(value, '__qualname__', value)} is annotated")
         told.source = source
         return told
     polyfill = registry.polyfill(value)
@@ -125,6 +126,7 @@ def is_trusted(tracer: Tracer, source: Source | None) -> bool:
 def guard_function(tracer: Tracer, value: Callable[..., object], source: Source | None) -> None:
     """Promise that it is this function; torch.sin of a guarded module torch, and the like, is taken as unchanging."""
     if source is None or is_trusted(tracer, source):
+        tracer.assume(source, value)
         return
     kind = GuardKind.FUNCTION_MATCH if isinstance(value, types.FunctionType) else GuardKind.ID_MATCH
     if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):

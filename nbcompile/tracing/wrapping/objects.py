@@ -31,7 +31,9 @@ from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_se
 
 def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTracker:
     """A class: itself, no other."""
-    if source is not None and not is_trusted(tracer, source):
+    if is_trusted(tracer, source):
+        tracer.assume(source, value)
+    elif source is not None:
         tracer.guard(source, GuardKind.ID_MATCH, value)
     if "_dynamo_forbidden" in value.__dict__:
         return known_annotations.annotated(value) or ClassVariable(value, source)
@@ -40,7 +42,9 @@ def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTr
 
 def wrap_module(tracer: Tracer, value: types.ModuleType, source: Source | None) -> VariableTracker:
     """A module, or what is used as one: ``torch._C._VariableFunctions``."""
-    if source is not None and not isinstance(source, ModuleSource) and not is_trusted(tracer, source):
+    if isinstance(source, ModuleSource) or is_trusted(tracer, source):
+        tracer.assume(source, value)
+    elif source is not None:
         tracer.guard(source, GuardKind.ID_MATCH, value)
     return ModuleVariable(value, source)
 

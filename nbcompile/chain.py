@@ -1,0 +1,42 @@
+"""Which residual program runs, and which frame a resume function goes on with: what links the frames of a record.
+
+    f  "0/0"  ->  torch_dynamo_resume_in_f_at_3  "1/0", called from "0/0", goes on with "0/0"
+
+In torch: nothing; TORCH_LOGS tells frames apart by their ids alone. Read next: nbcompile/driver.py
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType
+
+from nbcompile.by_identity import ByIdentity
+from nbcompile.rewriting.residual import Residual
+
+_resumed_by: ByIdentity[CodeType, str] = ByIdentity()
+"""The code of each resume function, and the compile id of the frame that it goes on with."""
+_residuals: ByIdentity[CodeType, str] = ByIdentity()
+"""The code of each residual program, and its compile id."""
+
+
+def note(residual: Residual, compile_id: str) -> None:
+    """Remember a residual program and the resume functions that it calls."""
+    _residuals[residual.code] = compile_id
+    for code in residual.resume_codes:
+        _resumed_by[code] = compile_id
+
+
+def resumes(code: CodeType) -> str:
+    """The compile id of the frame that this resume function goes on with; "" if it is none."""
+    return _resumed_by.get(code, "")
+
+
+def calling_frame() -> str:
+    """The compile id of the residual program that is running right now, "" if none is."""
+    frame = sys._getframe()
+    while frame is not None:
+        compile_id = _residuals.get(frame.f_code, "")
+        if compile_id:
+            return compile_id
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""

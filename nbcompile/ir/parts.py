@@ -1,0 +1,88 @@
+"""What a graph's callable is made of, noted while it is made, so that a later process can make it again.
+
+    with collecting() as made:
+        compiled = backend(graph, inputs)
+    made.programs      the text, kernels and plan of each program that was loaded
+    made.joined        "direct": the one program is the callable
+
+Stages write here and never read. Where nobody collects, or something cannot be made from data (``made.obstacle``
+says what), nothing is lost but a warm start.
+
+In torch: torch/_functorch/_aot_autograd/autograd_cache.py. Read next: nbcompile/warm/graphs.py
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from nbcompile.ir.emitted import EmittedKernel, Plan
+
+
+class Runnable(Protocol):
+    """An emitted program, as far as running it needs it."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def wrapper(self) -> str: ...
+    @property
+    def kernels(self) -> tuple[EmittedKernel, ...]: ...
+    @property
+    def externs(self) -> tuple[Any, ...]:
+        """Each with its ``name`` in the wrapper and its ``target``."""
+
+    @property
+    def plan(self) -> Plan | None: ...
+    @property
+    def no_plan(self) -> str: ...
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of one callable."""
+
+    programs: list[Runnable] = field(default_factory=list)
+    joined: str = ""
+    """How they are put together; "" if that was not told."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What putting them together needs to know."""
+    obstacle: str = ""
+
+
+_parts: contextvars.ContextVar[Parts | None] = contextvars.ContextVar("nbcompile_parts", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[Parts]:
+    """Collect what is loaded inside the block."""
+    made = Parts()
+    token = _parts.set(made)
+    try:
+        yield made
+    finally:
+        _parts.reset(token)
+
+
+def add(program: Runnable) -> None:
+    """A program was loaded."""
+    made = _parts.get()
+    if made is not None:
+        made.programs.append(program)
+
+
+def join(how: str, **facts: Any) -> None:
+    """The programs were put together."""
+    made = _parts.get()
+    if made is not None:
+        made.joined, made.facts = how, facts
+
+
+def refuse(reason: str) -> None:
+    """Something is part of it that only this process has."""
+    made = _parts.get()
+    if made is not None:
+        made.obstacle = made.obstacle or reason

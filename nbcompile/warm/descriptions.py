@@ -1,0 +1,247 @@
+"""What an object of a program is, in words that hold in every process that has the same one.
+
+    torch.nn.functional        ["module", "torch.nn.functional"]
+    a function                 ["function", "mine", "helper", digest of its code and defaults]
+    a class                    ["class", "mine", "Model", digest of its members and bases]
+    print                      ["builtin", "builtins", "print"]
+
+An entry of the store holds descriptions, never objects. When it is looked up, the objects that the addresses of
+its guards lead to *now* are described in the same way, and the words compared: an edited function, or a class with
+another method, is another object, wherever it came from.
+
+Members of torch and of Python's library are described by their names alone: their versions are part of every
+entry's key.
+
+In torch: nothing; torch/_dynamo/package.py pickles. Read next: nbcompile/warm/addresses.py
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import sys
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from nbcompile.warm.literals import NotStorable, Unreadable, encode
+
+Description = list[Any]
+DEPTH = 4
+"""Of functions that are defaults, or members of members."""
+_MEMBERS_OF_PYTHON = frozenset({"__dict__", "__weakref__", "__doc__", "__annotations__", "__firstlineno__"})
+_C_CALLABLES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+def is_trusted(module: object) -> bool:
+    """Whether a module's name is one of torch's, of ours or of Python's library."""
+    top = str(module).partition(".")[0]
+    return top in ("torch", "nbcompile", "builtins") or (top in sys.stdlib_module_names and top != "__main__")
+
+
+def digest_of(parts: Iterable[object]) -> str:
+    """A short name for a sequence of texts and numbers."""
+    return hashlib.sha256(repr(list(parts)).encode()).hexdigest()[:24]
+
+
+def code_digest(code: types.CodeType) -> str:
+    """What a function does, and on which of its own lines; not in which file, nor where in it.
+
+    Raises:
+        NotStorable: it holds an object that is no literal.
+    """
+    return digest_of(
+        (
+            code.co_name, code.co_qualname, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
+            code.co_flags, code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+            code.co_exceptiontable, code.co_linetable, [_constant(each) for each in code.co_consts],
+        )
+    )  # fmt: skip
+
+
+def _constant(value: object) -> object:
+    if isinstance(value, types.CodeType):
+        return code_digest(value)
+    if isinstance(value, tuple):
+        return [_constant(each) for each in value]
+    return encode(value)
+
+
+def describe(value: Any, depth: int = DEPTH) -> Description:
+    """An object in words.
+
+    Raises:
+        NotStorable: there are none that another process would understand.
+    """
+    if isinstance(value, types.ModuleType):
+        return ["module", value.__name__]
+    if isinstance(value, type):
+        return _class(value, depth)
+    if isinstance(value, types.FunctionType):
+        return _function(value, depth)
+    if isinstance(value, _C_CALLABLES):
+        return _of_c(value)
+    if isinstance(value, enum.Enum):
+        return ["member", describe(type(value), depth), value.name]
+    if isinstance(value, types.CodeType):
+        return ["code", code_digest(value)]
+    return ["value", encode(value)]
+
+
+def _function(value: types.FunctionType, depth: int) -> Description:
+    if is_trusted(value.__module__):
+        return ["function", value.__module__, value.__qualname__, value.__code__.co_filename.rpartition("/")[2]]
+    if not depth:
+        raise NotStorable(f"functions within functions, down to {value.__qualname__}")
+    given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
+    held = [_content(cell, depth - 1) for cell in value.__closure__ or ()]
+    told = digest_of((code_digest(value.__code__), [_roughly(each, depth - 1) for each in given], held))
+    return ["function", value.__module__, value.__qualname__, told]
+
+
+def _content(cell: types.CellType, depth: int) -> object:
+    # What a closure holds is guarded where it was read; functions and classes in it count here, too.
+    try:
+        content = cell.cell_contents
+    except ValueError:
+        return "empty"
+    return _roughly(content, depth)
+
+
+def _roughly(value: object, depth: int) -> object:
+    """What an object is as far as it can be said: what a trace read of it beyond that, it guarded."""
+    if not depth:
+        return type(value).__qualname__
+    try:
+        return [_roughly(each, depth) for each in value] if isinstance(value, tuple) else describe(value, depth)
+    except NotStorable:
+        return type(value).__qualname__
+
+
+def _class(value: type, depth: int) -> Description:
+    name = [value.__module__, value.__qualname__]
+    if is_trusted(value.__module__):
+        return ["class", *name]
+    bases = [[each.__module__, each.__qualname__] for each in value.__mro__]
+    own = [each for each in value.__mro__ if not is_trusted(each.__module__)]
+    members = [
+        (key, _member(member, depth - 1))
+        for each in own
+        for key, member in sorted(vars(each).items())
+        if key not in _MEMBERS_OF_PYTHON
+    ]
+    return ["class", *name, digest_of((bases, members))]
+
+
+def _member(value: Any, depth: int) -> object:
+    if isinstance(value, staticmethod | classmethod):
+        return [type(value).__name__, _roughly(value.__func__, depth)]
+    if isinstance(value, property):
+        return ["property", *(_roughly(each, depth) for each in (value.fget, value.fset, value.fdel))]
+    if isinstance(value, enum.Enum):
+        return ["member", value.name, repr(value.value)]
+    return _roughly(value, depth)
+
+
+def _of_c(value: Any) -> Description:
+    owner = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
+    if isinstance(owner, types.ModuleType):
+        return ["builtin", owner.__name__, value.__name__]
+    if isinstance(owner, type):
+        if not is_trusted(owner.__module__) and owner.__module__ not in sys.modules:
+            raise NotStorable(f"a method of {owner.__qualname__}")
+        return ["builtin", f"{owner.__module__}:{owner.__qualname__}", value.__name__]
+    if owner is None and isinstance(value.__module__, str):
+        return ["builtin", value.__module__, value.__name__]
+    raise NotStorable(f"the method {value.__name__} of an object")
+
+
+def find(description: Description) -> Any:
+    """The object of this process that is described: by its name, and only if it is that one.
+
+    Raises:
+        Unreadable: there is none, or another one.
+    """
+    match description:
+        case ["module", str(name)] if name in sys.modules:
+            return sys.modules[name]
+        case ["function" | "class", str(module), str(path), *_] if module in sys.modules:
+            found = _walk(sys.modules[module], path)
+        case ["builtin", str(place), str(name)]:
+            module, _, path = place.partition(":")
+            owner = sys.modules.get(module)
+            found = _member_of(_walk(owner, path) if path else owner, name)
+        case ["member", list(of), str(name)]:
+            found = find(of)[name]
+        case _:
+            raise Unreadable(f"nothing to be found: {description!r:.80}")
+    try:
+        same = describe(found) == description
+    except NotStorable:
+        same = False
+    if not same:
+        raise Unreadable(f"{description[1]}.{description[2]} is another one now")
+    return found
+
+
+def findable(value: object) -> Description:
+    """The description of an object that :func:`find` finds again.
+
+    Raises:
+        NotStorable: it has no name of its own.
+    """
+    description = describe(value)
+    try:
+        found = find(description)
+    except Unreadable as reason:
+        raise NotStorable(str(reason)) from None
+    if found is not value:
+        raise NotStorable(f"{getattr(value, '__qualname__', value)!r} is not what its name means")
+    return description
+
+
+def named_code(code: types.CodeType, module: str) -> Description:
+    """Code that was traced through, by the name under which every process finds it.
+
+    Raises:
+        NotStorable: there is no such name.
+    """
+    description = ["code", module, code.co_qualname, code_digest(code)]
+    try:
+        expect_code(description)
+    except Unreadable:
+        raise NotStorable(f"{code.co_qualname} was traced through, and has no name of its own") from None
+    return description
+
+
+def expect_code(description: Description) -> None:
+    """Look for the code of that name.
+
+    Raises:
+        Unreadable: it is another one now.
+    """
+    _, module, path, digest = description
+    found = _walk(sys.modules.get(module), path)
+    found = getattr(found, "fget", getattr(found, "__func__", found))
+    code = getattr(found, "__code__", None)
+    if not isinstance(code, types.CodeType) or code_digest(code) != digest:
+        raise Unreadable(f"{module}.{path} is another function now")
+
+
+def _walk(start: object, path: str) -> Any:
+    for name in path.split("."):
+        start = getattr(start, name, None)
+    return start
+
+
+def _member_of(owner: object, name: str) -> Any:
+    held = vars(owner).get(name) if isinstance(owner, type) else None
+    return getattr(owner, name, None) if held is None else held
+
+
+def tensor_facts(value: torch.Tensor) -> list[Any]:
+    """What a guard on a tensor promises beside its sizes."""
+    keys = torch._C._dispatch_keys(value).raw_repr()
+    return [describe(type(value)), str(value.dtype), str(value.device), value.requires_grad, keys]

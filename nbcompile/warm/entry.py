@@ -1,0 +1,162 @@
+"""One compiled frame, kept for the next process, and taken up again.
+
+    keep(...)      after a compile: guards, program and kernels as data; or the reason why not
+    load(...)      at a call that no code accepts: the first entry whose guards hold of that very call
+
+Nothing is traced, lowered or compiled by ``load``; neither SymPy nor torch's own compiler is imported. What it
+returns is a ``CompiledFrame`` like any other: same guards (in torch's C++ tree), same residual program.
+
+In torch: torch/_dynamo/precompile_context.py. Read next: docs/design/warm_start.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard
+from nbcompile.capture.trace import Assumed, Trace
+from nbcompile.dispatch import cache
+from nbcompile.guarding import check as guarding
+from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.check import GuardsDoNotHold
+from nbcompile.guarding.stand_ins import NotEnough, stand_ins
+from nbcompile.ir.parts import Parts
+from nbcompile.options import Options
+from nbcompile.record.recorder import FrameDraft
+from nbcompile.rewriting.residual import Residual
+from nbcompile.runtime import memo
+from nbcompile.warm import addresses, descriptions, graphs, keys, pages, programs, promises, shelf
+from nbcompile.warm.addresses import Written
+from nbcompile.warm.literals import NotStorable, Unreadable
+
+MANY_GUARDS = 16
+"""From so many on a memo of them may pay for what it costs to build once: a C file of ours is compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entry that is good for a call."""
+
+    residual: Residual
+    check: guarding.FrameCheck
+    page: dict[str, Any]
+    """What the record said when it was compiled; {} where nobody asked."""
+
+
+def keep(
+    frame: Frame,
+    options: Options,
+    trace: Trace,
+    guards: tuple[Guard, ...],
+    residual: Residual,
+    graph: Callable[..., object] | None,
+    made: Parts,
+    page: FrameDraft | None,
+) -> None:
+    """Write down what was compiled; the record says where that cannot be done, and why."""
+    try:
+        key = keys.key(frame.code, options)
+        content = _written(frame, trace, guards, residual, graph, made)
+    except NotStorable as reason:
+        told = f"not kept for later processes: {reason}"
+    else:
+        kept = shelf.add(key, content, None if page is None else pages.write(page))
+        told = "kept for later processes" if kept else "not kept for later processes: the disk refuses"
+    if page is not None:
+        page.write(store=told)
+
+
+def _written(
+    frame: Frame,
+    trace: Trace,
+    guards: tuple[Guard, ...],
+    residual: Residual,
+    graph: Callable[..., object] | None,
+    made: Parts,
+) -> dict[str, Any]:
+    if trace.assumed.obstacle:
+        raise NotStorable(trace.assumed.obstacle)
+    written = Written(Known(frame.scope()))
+    content: dict[str, Any] = {
+        "function": frame.code.co_qualname,
+        "guards": promises.write(guards, written),
+        "assumed": _assumed(trace.assumed, guards, written, frame),
+        "inputs": [written.place(each.source) for each in trace.graph.inputs] if trace.graph else [],
+        "graph": None if graph is None else graphs.write(made),
+        "program": programs.write(residual, frame, graph),
+    }
+    return {**content, "addresses": written.data()}
+
+
+def _assumed(assumed: Assumed, guards: tuple[Guard, ...], written: Written, frame: Frame) -> dict[str, Any]:
+    members = [[written.place(source), descriptions.describe(value)] for source, value in assumed.members.items()]
+    covered = {id(each) for each in _covered(guards, frame)}
+    codes = [
+        descriptions.named_code(code, module)
+        for code, module in assumed.codes.values()
+        if id(code) not in covered and not descriptions.is_trusted(module)
+    ]
+    return {"members": members, "codes": codes}
+
+
+def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
+    """The code that guards or the key answer for: of guarded functions, and all that is nested in it."""
+    codes = [frame.code]
+    for guard in guards:
+        code = getattr(guard.expected, "__code__", None)
+        if isinstance(code, CodeType):
+            codes.append(code)
+    for each in codes:
+        codes.extend(nested for nested in each.co_consts if isinstance(nested, CodeType))
+    return codes
+
+
+def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
+    """What an earlier process compiled, if some of it is good for this call (and its page is there, if wanted)."""
+    try:
+        key = keys.key(frame.code, options)
+    except NotStorable:
+        return None
+    for path, content in shelf.entries(key):
+        page = shelf.page(path) if with_page else {}
+        if page is None or (page and page["file"] != frame.code.co_filename):
+            continue  # compiled unwatched, or in another file: the page would say nothing, or the wrong place
+        try:
+            residual, check = _read(content, frame)
+        except (Unreadable, NotStorable, GuardsDoNotHold):
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever stands in a file, the call goes on
+            shelf.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
+            continue
+        shelf.touch(path)
+        return Found(residual, check, page)
+    return None
+
+
+def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.FrameCheck]:
+    known = Known(frame.scope())
+    sources = addresses.read(content["addresses"], known)
+    for place, told in content["assumed"]["members"]:
+        if descriptions.describe(known.value(sources[place])) != told:
+            raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
+    for told in content["assumed"]["codes"]:
+        descriptions.expect_code(told)
+    guards = promises.read(content["guards"], sources, known)
+    check = _check(guards, frame)
+    graph = None if content["graph"] is None else graphs.read(content["graph"])
+    residual = programs.read(content["program"], frame, graph)
+    cache.note(frame, guards, [sources[each] for each in content["inputs"]])
+    return residual, check
+
+
+def _check(guards: tuple[Guard, ...], frame: Frame) -> guarding.FrameCheck:
+    remember = memo.maker() if len(guards) >= MANY_GUARDS else None
+    try:
+        with stand_ins():
+            return guarding.build_check(guards, frame, remember)
+    except NotEnough:
+        return guarding.build_check(guards, frame, remember)

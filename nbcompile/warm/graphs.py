@@ -1,0 +1,157 @@
+"""A graph's callable as data: the generated texts, and how the programs are joined.
+
+    programs   [{source: C++, wrapper: Python, kernels: [...], plan: [...]}]      as codegen emitted them
+    joined     "direct"                                                           one program, called as it is
+
+The shared objects themselves are in the kernels' own store (runtime/store.py), found by their source; one that
+was thrown away there is built again.
+
+In torch: torch/_inductor/output_code.py (CompiledFxGraph, pickled). Read next: nbcompile/warm/shelf.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from nbcompile.ir.emitted import Drop, EmittedKernel, Launch, Make, Plan, Returned, TensorShape
+from nbcompile.ir.parts import Parts, Runnable
+from nbcompile.runtime import program, toolchain
+from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
+
+KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints")
+"""What running a kernel needs; the rest is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProgram:
+    """An emitted program without what it was emitted from (``ir.parts.Runnable``)."""
+
+    source: str
+    wrapper: str
+    kernels: tuple[EmittedKernel, ...]
+    externs: tuple[Called, ...]
+    plan: Plan | None
+    no_plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An operator that a wrapper calls."""
+
+    name: str
+    target: Any
+
+
+def write(made: Parts) -> dict[str, Any]:
+    """A callable's parts as JSON.
+
+    Raises:
+        NotStorable: a part is made by somebody else, or holds an object of this process.
+    """
+    if made.obstacle:
+        raise NotStorable(made.obstacle)
+    if made.joined != "direct" or len(made.programs) != 1:
+        raise NotStorable("the graph is not only generated code")
+    return {"joined": made.joined, "programs": [_write(each) for each in made.programs]}
+
+
+def _write(emitted: Runnable) -> dict[str, Any]:
+    if "attribute(" in emitted.wrapper:
+        raise NotStorable("the graph holds a tensor of its own")
+    return {
+        "source": emitted.source,
+        "wrapper": emitted.wrapper,
+        "kernels": [_kernel(each) for each in emitted.kernels],
+        "externs": [[each.name, _operator_name(each.target)] for each in emitted.externs],
+        "plan": None if emitted.plan is None else _plan(emitted.plan),
+        "no_plan": emitted.no_plan,
+    }
+
+
+def _kernel(kernel: EmittedKernel) -> dict[str, Any]:
+    if kernel.language != "cpp":
+        raise NotStorable(f"a kernel in {kernel.language}")
+    return {name: encode(getattr(kernel, name)) for name in KEPT_OF_KERNELS}
+
+
+def _operator_name(target: Any) -> str:
+    if isinstance(target, torch._ops.OpOverload) and target.namespace in ("aten", "prims"):
+        return str(target)
+    raise NotStorable(f"it calls {target}")
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    def shape(each: TensorShape) -> Any:
+        return encode((each.dtype, each.size, each.stride))
+
+    def step(each: Make | Launch | Drop) -> list[Any]:
+        match each:
+            case Make(slot, made):
+                return ["Make", slot, shape(made)]
+            case Launch(kernel, slots):
+                return ["Launch", kernel, encode(slots)]
+            case Drop(slot):
+                return ["Drop", slot]
+
+    return {
+        "inputs": [shape(each) for each in plan.inputs],
+        "slots": plan.slots,
+        "steps": [step(each) for each in plan.steps],
+        "outputs": [[each.slot, encode(each.view)] for each in plan.outputs],
+    }
+
+
+def read(data: dict[str, Any]) -> Callable[..., Any]:
+    """The callable again.
+
+    Raises:
+        Unreadable: there is no compiler to build what is missing, or an operator that it calls.
+    """
+    compiler = toolchain.find()
+    if isinstance(compiler, toolchain.NoCompiler):
+        raise Unreadable(compiler.reason)
+    try:
+        (loaded,) = [program.load(_read(each), compiler) for each in data["programs"]]
+    except toolchain.BuildError as error:
+        raise Unreadable(str(error)) from error
+    return loaded.positional
+
+
+def _read(data: dict[str, Any]) -> StoredProgram:
+    kernels = []
+    for each in data["kernels"]:
+        given = {name: decode(each[name]) for name in KEPT_OF_KERNELS}
+        kernels.append(EmittedKernel(source="", **given))
+    externs = tuple(Called(name, _operator(text)) for name, text in data["externs"])
+    plan = None if data["plan"] is None else _read_plan(data["plan"])
+    return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"])
+
+
+def _operator(text: str) -> Any:
+    namespace, name, overload = text.split(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    except AttributeError as error:
+        raise Unreadable(f"there is no operator {text}") from error
+
+
+def _read_plan(data: dict[str, Any]) -> Plan:
+    def step(kind: str, *parts: Any) -> Make | Launch | Drop:
+        match kind:
+            case "Make":
+                return Make(parts[0], TensorShape(*decode(parts[1])))
+            case "Launch":
+                return Launch(parts[0], decode(parts[1]))
+            case _:
+                return Drop(*parts)
+
+    return Plan(
+        tuple(TensorShape(*decode(each)) for each in data["inputs"]),
+        data["slots"],
+        tuple(step(*each) for each in data["steps"]),
+        tuple(Returned(slot, decode(view)) for slot, view in data["outputs"]),
+    )

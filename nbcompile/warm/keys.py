@@ -1,0 +1,93 @@
+"""What must be the same, bit for bit, before an entry is looked at: its key.
+
+    the function      bytecode, constants, names, lines, nested functions; not its file
+    how               options, settings, environment variables
+    with what         nbcompile's own source, torch, Python, the compiler, the processor
+
+Everything else that an entry depends on stands in its guards and is checked value by value.
+
+In torch: torch/_inductor/codecache.py (FxGraphHashDetails). Read next: nbcompile/warm/promises.py
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import sys
+from pathlib import Path
+from types import CodeType
+
+import torch
+
+from nbcompile import config
+from nbcompile.options import OWN_BACKENDS, Options
+from nbcompile.runtime import toolchain
+from nbcompile.warm.descriptions import code_digest, digest_of
+from nbcompile.warm.literals import NotStorable, encode
+
+FORMAT = 1
+VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX")
+NO_PART = ("NBCOMPILE_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+"""Where something is kept does not change what it is."""
+
+
+def key(code: CodeType, options: Options) -> str:
+    """The name of the folder of one function's entries.
+
+    Raises:
+        NotStorable: it is compiled in a way that has no name.
+    """
+    return digest_of((code_digest(code), _how(options), surroundings()))
+
+
+def _how(options: Options) -> list[object]:
+    if options.backend != "inductor":
+        known = options.backend in OWN_BACKENDS
+        raise NotStorable(f"the backend {options.backend!r} makes no code" if known else "the backend is not ours")
+    if options.guard_filter is not None:
+        raise NotStorable("a function of the user's chooses the guards")
+    chosen = [[name, encode(value)] for name, value in sorted(options.backend_options.items())]
+    asked = [options.fullgraph, options.dynamic, options.mode, chosen]
+    settings = [
+        [name, _setting(value)] for name, value in sorted(config.current().items()) if not name.startswith("warm_start")
+    ]
+    variables = [
+        (name, value)
+        for name, value in sorted(os.environ.items())
+        if name.startswith(VARIABLES) and name not in NO_PART
+    ]
+    return [*asked, settings, variables]
+
+
+def _setting(value: object) -> object:
+    if isinstance(value, set | frozenset):
+        if value:
+            raise NotStorable("functions are named in the settings")
+        return []
+    return encode(value)
+
+
+@functools.cache
+def surroundings() -> str:
+    """This machine and what is installed on it, as far as compiled code depends on them."""
+    compiler = toolchain.find()
+    return digest_of(
+        (
+            FORMAT, own_source(), torch.__version__, torch.version.git_version, torch.version.cuda, sys.version,
+            sys.flags.optimize, platform.node(), toolchain.processor_model(), getattr(compiler, "identity", ""),
+        )
+    )  # fmt: skip
+
+
+@functools.cache
+def own_source() -> str:
+    """A checksum of nbcompile itself: another version may compile otherwise."""
+    home = Path(__file__).parent.parent
+    total = hashlib.sha256()
+    for path in sorted(home.rglob("*")):
+        if path.suffix in (".py", ".c", ".h") and "static" not in path.parts:
+            total.update(str(path.relative_to(home)).encode())
+            total.update(path.read_bytes())
+    return total.hexdigest()

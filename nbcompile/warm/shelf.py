@@ -1,0 +1,156 @@
+"""Entries on disk, between processes.
+
+    <cache>/frames/9f2c.../1b77....json      what one compile made: guards, program, kernels' texts
+    <cache>/frames/9f2c.../1b77....page      what a person was told about it
+
+A folder holds the entries of one key (one function, one way to compile it), the one that was used last first. A
+file is a checksum and JSON, written under a name of its own and renamed into place: complete or absent, whatever
+is killed when. What is damaged or truncated is passed over with one warning, and thrown away. When all entries
+together grow beyond the limit, those that were not used for longest go.
+
+In torch: torch/_inductor/codecache.py (FxGraphCache). Read next: nbcompile/warm/entry.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nbcompile import config, errors
+from nbcompile.runtime import store
+
+ENTRIES_OF_ONE_KEY = 16
+LOOKED_AT = 32
+"""How many entries are added between two looks at the size of them all."""
+MEGABYTE = 1 << 20
+
+_added = [0]
+_warned: set[str] = set()
+
+
+def folder(key: str) -> Path:
+    """Where the entries of a key are."""
+    return store.directory() / "frames" / key
+
+
+def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The entries of a key, last used first; damaged ones are passed over."""
+    for path in _by_age(folder(key).glob("*.json")):
+        content = read(path)
+        if content is not None:
+            yield path, content
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """What a file holds; None, and a warning, if it is not what was written."""
+    try:
+        checksum, _, text = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if hashlib.sha256(text).hexdigest().encode() != checksum:
+        warn("damaged", f"{path} is damaged: it is not used, and what it held is compiled again")
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+def page(path: Path) -> dict[str, Any] | None:
+    """The page about an entry; None where there is none."""
+    return read(path.with_suffix(".page"))
+
+
+def add(key: str, content: dict[str, Any], page: dict[str, Any] | None) -> bool:
+    """Keep an entry, and the page about it. False, and one warning, where the disk refuses."""
+    text = json.dumps(content).encode()
+    name = hashlib.sha256(text).hexdigest()[:20]
+    where = folder(key)
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if page is not None:
+            _write(where / f"{name}.page", json.dumps(page).encode())
+        _write(where / f"{name}.json", text)
+    except OSError as error:
+        warn("refused", f"nothing is kept for the next process: {error}")
+        return False
+    for path in _by_age(where.glob("*.json"))[ENTRIES_OF_ONE_KEY:]:
+        _remove(path)
+    _added[0] += 1
+    if _added[0] % LOOKED_AT == 1:
+        shrink(config.warm_start_megabytes * MEGABYTE)
+    return True
+
+
+def touch(path: Path) -> None:
+    """It was used now."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def size() -> int:
+    """How many bytes all entries take."""
+    return sum(_size(each) for each in (store.directory() / "frames").glob("*/*"))
+
+
+def shrink(limit: int) -> None:
+    """Throw away what was not used for longest, until the rest is within the limit."""
+    excess = size() - limit
+    if excess <= 0:
+        return
+    for path in reversed(_by_age((store.directory() / "frames").glob("*/*.json"))):
+        if excess <= 0:
+            return
+        excess -= _size(path) + _size(path.with_suffix(".page"))
+        _remove(path)
+
+
+def warn(kind: str, text: str) -> None:
+    """Once in a process for each kind of trouble."""
+    if kind not in _warned:
+        _warned.add(kind)
+        warnings.warn(text, errors.StoreWarning, stacklevel=2)
+
+
+def _write(path: Path, text: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".draft")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _remove(path: Path) -> None:
+    for each in (path, path.with_suffix(".page")):
+        with contextlib.suppress(OSError):
+            each.unlink()
+    with contextlib.suppress(OSError):
+        path.parent.rmdir()  # only where it is empty
+
+
+def _by_age(paths: Iterator[Path]) -> list[Path]:
+    return sorted(paths, key=_last_used, reverse=True)
+
+
+def _last_used(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,296 @@
+"""A function that an earlier process compiled is not compiled again; one that differs in anything that matters is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from nbcompile import config, errors
+from nbcompile.warm import shelf
+
+FUNCTION = """
+import torch
+SCALE = 2.0
+LIMITS = {"low": 0.5}
+def helper(y, by=1.0):
+    return torch.relu(y) * by
+def f(x, flag=True):
+    y = helper(x, by=SCALE)
+    if flag:
+        y = y - LIMITS["low"]
+    return torch.softmax(y, -1)
+"""
+
+
+def test_the_second_process_loads(process):
+    """Same function, same inputs: same result, nothing traced."""
+    x = torch.randn(4, 8)
+    first, second = process(FUNCTION), None
+    one = first.call("f", x)
+    second = process(FUNCTION)
+    two = second.call("f", x)
+    assert (first.loaded, second.loaded) == ([False], [True])
+    assert torch.equal(one, two)
+    torch.testing.assert_close(two, second.module.f(x))
+
+
+CHANGES = {
+    "its own body": ('y - LIMITS["low"]', 'y + LIMITS["low"]'),
+    "a default": ("flag=True", "flag=False"),
+    "a global": ("SCALE = 2.0", "SCALE = 3.0"),
+    "the sign of a zero": ("SCALE = 2.0", "SCALE = -0.0"),
+    "a called function": ("torch.relu(y) * by", "torch.relu(y) + by"),
+    "a called function's default": ("by=1.0", "by=7.0"),
+    "an item": ('"low": 0.5', '"low": 0.25'),
+    "the type of a global": ("SCALE = 2.0", "SCALE = 2"),
+    "a function of torch": ("def f(", "torch_relu = torch.relu\ntorch.relu = lambda x: torch_relu(x) + 1\ndef f("),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_a_program_that_differs_is_compiled(process, changed, monkeypatch):
+    """Whatever it differs in."""
+    monkeypatch.setattr(torch, "relu", torch.relu)
+    x = torch.randn(4, 8)
+    process(FUNCTION).call("f", x)
+    before, after = CHANGES[changed]
+    assert before in FUNCTION
+    other = process(FUNCTION.replace(before, after, 1))
+    result = other.call("f", x)
+    assert other.loaded == [False]
+    torch.testing.assert_close(result, other.module.f(x))
+
+
+CALLS = {
+    "another size": lambda: torch.randn(5, 8),
+    "another dtype": lambda: torch.randn(4, 8, dtype=torch.float64),
+    "other strides": lambda: torch.randn(8, 4).t(),
+    "a gradient": lambda: torch.randn(4, 8, requires_grad=True),
+    "a parameter": lambda: torch.nn.Parameter(torch.randn(4, 8), requires_grad=False),
+}
+
+
+@pytest.mark.parametrize("given", CALLS)
+def test_a_call_that_differs_is_compiled(process, given):
+    """What the guards promise is checked before an entry is used."""
+    process(FUNCTION).call("f", torch.randn(4, 8))
+    later = process(FUNCTION)
+    x = CALLS[given]()
+    result = later.call("f", x)
+    assert later.loaded == [False]
+    torch.testing.assert_close(result, later.module.f(x))
+
+
+def test_the_state_of_the_process_is_checked(process):
+    """Grad mode, default dtype, threads: as when it was compiled."""
+    x = torch.randn(4, 8)
+    process(FUNCTION).call("f", x)
+    with torch.no_grad():
+        later = process(FUNCTION)
+        later.call("f", x)
+    assert later.loaded == [False]
+    again = process(FUNCTION)
+    again.call("f", x)
+    assert again.loaded == [True]
+
+
+def test_each_way_to_compile_has_entries_of_its_own(process):
+    """Options are part of the key."""
+    x = torch.randn(4, 8)
+    process(FUNCTION).call("f", x)
+    later = process(FUNCTION)
+    later.call("f", x, dynamic=True)
+    assert later.loaded == [False]
+
+
+MODULE = """
+import torch
+class Block(torch.nn.Module):
+    scale = 2
+    def __init__(self):
+        super().__init__()
+        self.line = torch.nn.Linear(4, 4)
+        self.rate = 0.5
+    def forward(self, x):
+        return self.shift(torch.nn.functional.gelu(self.line(x)) * self.rate)
+    def shift(self, y):
+        return y + self.scale
+torch.manual_seed(0)
+net = Block()
+"""
+
+
+def test_a_module_is_loaded_with_its_parameters_as_inputs(process):
+    """Another process has other parameters, at other addresses."""
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        process(MODULE).call("net", x)
+        later = process(MODULE)
+        later.module.net.line.weight.mul_(2.0)
+        result = later.call("net", x)
+    assert later.loaded == [True]
+    torch.testing.assert_close(result, later.module.net(x))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("y + self.scale", "y - self.scale"), ("scale = 2", "scale = 3"), ("rate = 0.5", "rate = 1.5")],
+)
+def test_a_module_of_another_class_is_compiled(process, before, after):
+    """A method, what the class holds, what the instance holds."""
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        process(MODULE).call("net", x)
+        later = process(MODULE.replace(before, after))
+        result = later.call("net", x)
+    assert later.loaded == [False]
+    torch.testing.assert_close(result, later.module.net(x))
+
+
+BREAK = """
+import torch
+seen = []
+def note(text):
+    seen.append(text)
+def f(x, k):
+    y = x * k
+    print("here", end="")
+    z = y + 1
+    note("after")
+    return torch.relu(z), k
+"""
+
+
+def test_breaks_and_side_effects_are_the_same(process, capsys):
+    """Resume functions are made again from the user's code, and loaded, too."""
+    x = torch.randn(5)
+    first = process(BREAK)
+    first.call("f", x, 3)
+    later = process(BREAK)
+    result, k = later.call("f", x, 3)
+    assert first.loaded == [False, False]
+    assert later.loaded == [True, True]
+    assert (first.module.seen, later.module.seen) == (["after"], ["after"])
+    assert capsys.readouterr().out == "herehere"
+    torch.testing.assert_close(result, torch.relu(x * 3 + 1))
+    assert later.frames[1].resumes == later.frames[0].id
+
+
+def test_the_page_is_told_again(process):
+    """Graph, guards and kernels of what runs; only the cause says that nothing was compiled."""
+    x = torch.randn(4, 8)
+    first, later = process(FUNCTION), None
+    first.call("f", x)
+    later = process(FUNCTION)
+    later.call("f", x)
+    was, now = first.frames[0], later.frames[0]
+    assert (was.graph, was.guards, was.compiled_graph, was.residual) == (
+        now.graph,
+        now.guards,
+        now.compiled_graph,
+        now.residual,
+    )
+    assert was.store == "kept for later processes"
+
+
+REFUSED = {
+    "the backend": (FUNCTION, {"backend": "eager"}, "makes no code"),
+    "an id": ("def f(x, o=object()): return x + (id(o) > 0)", {}, "the id of an object"),
+    "a constant result": (
+        "import torch, nbcompile\n@nbcompile.assume_constant_result\ndef three(): return 3\ndef f(x): return x * three()",
+        {},
+        "three",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_means_nothing_elsewhere_is_not_kept(process, what):
+    """The record names the reason."""
+    source, options, reason = REFUSED[what]
+    first = process(source)
+    first.call("f", torch.randn(4, 8), **options)
+    assert first.reasons[0].startswith("not kept for later processes: ")
+    assert reason in first.reasons[0]
+
+
+def clear(folder):
+    """Away with the entries (their pages stay), and with the memory of warnings."""
+    shelf._warned.clear()
+    for each in folder.glob("*.json"):
+        each.unlink()
+
+
+def test_a_damaged_entry_is_compiled_again(process, tmp_path):
+    """One warning, the right result, and the entry is replaced."""
+    x = torch.randn(4, 8)
+    process(FUNCTION).call("f", x)
+    (path,) = (tmp_path / "store" / "frames").glob("*/*.json")
+    whole = path.read_bytes()
+    damages = (whole[: len(whole) // 2], whole[:200] + b"?" + whole[201:], b"", b"0" * 64 + b"\nnull")
+    for damaged in damages:
+        clear(path.parent)
+        path.write_bytes(damaged)
+        later = process(FUNCTION)
+        with pytest.warns(errors.StoreWarning, match="damaged"):
+            result = later.call("f", x)
+        assert later.loaded == [False]
+        torch.testing.assert_close(result, later.module.f(x))
+    assert not path.exists()
+
+
+def test_an_entry_with_another_meaning_is_passed_over(process, tmp_path):
+    """Whatever stands in a file with a right checksum, the call goes on."""
+    x = torch.randn(4, 8)
+    process(FUNCTION).call("f", x)
+    (path,) = (tmp_path / "store" / "frames").glob("*/*.json")
+    content = shelf.read(path)
+    for changed in (
+        {},
+        {**content, "guards": [["NO_SUCH", 0, 1]]},
+        {**content, "addresses": {"table": [[1]], "kinds": []}},
+    ):
+        clear(path.parent)
+        shelf._write(path, json.dumps(changed).encode())
+        later = process(FUNCTION)
+        with pytest.warns(errors.StoreWarning, match="cannot be used"):
+            result = later.call("f", x)
+        assert later.loaded == [False]
+        torch.testing.assert_close(result, later.module.f(x))
+
+
+def test_a_folder_that_cannot_be_written_costs_one_warning(process, tmp_path, monkeypatch):
+    """And the function runs compiled."""
+    x = torch.randn(4, 8)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "file" / "below"))
+    shelf._warned.clear()
+    first = process(BREAK)
+    with pytest.warns(errors.StoreWarning, match="nothing is kept") as told:
+        first.call("f", x, 3)
+    assert len([each for each in told if each.category is errors.StoreWarning]) == 1
+    assert set(first.reasons) == {"not kept for later processes: the disk refuses"}
+
+
+def test_the_store_is_bounded(process, tmp_path):
+    """What was not used for longest goes first."""
+    first = process(FUNCTION)
+    for columns in (2, 3, 4):
+        first.call("f", torch.randn(4, columns), dynamic=False)
+    paths = sorted((tmp_path / "store" / "frames").glob("*/*.json"), key=lambda each: each.stat().st_mtime)
+    assert len(paths) == 3
+    shelf.touch(paths[0])
+    shelf.shrink(shelf.size() - 1)
+    assert [each.exists() for each in paths] == [True, False, True]
+
+
+def test_off_means_off(process, tmp_path):
+    """Nothing is read, nothing is written."""
+    x = torch.randn(4, 8)
+    with config.patch(warm_start=False):
+        off = process(FUNCTION)
+        off.call("f", x)
+    assert not (tmp_path / "store" / "frames").exists()
+    assert off.reasons == [""]

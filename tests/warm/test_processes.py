@@ -1,0 +1,56 @@
+"""The store between real processes: what the second one does not import, and what it does with a broken store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, sys, warnings
+import torch, nbcompile
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 4))
+@nbcompile.compile
+def f(x):
+    y = net(x)
+    print("between", file=sys.stderr)
+    return torch.softmax(y, -1)
+with warnings.catch_warnings(record=True) as told, torch.no_grad():
+    result = f(torch.ones(2, 4))
+    assert torch.allclose(result, torch.softmax(net(torch.ones(2, 4)), -1))
+heavy = [name for name in ("torch._dynamo", "sympy", "nbcompile.driver", "nbcompile.tracing", "nbcompile.lowering") if name in sys.modules]
+again = torch.compile(lambda d: d["x"] + 1, backend="eager")({"x": torch.ones(2)}) if len(sys.argv) > 1 else None
+print(json.dumps([heavy, [str(each.message) for each in told]]))
+"""
+
+
+def run(folder, *arguments: str):
+    """The program in a process of its own: the heavy modules that it imported, and its warnings."""
+    told = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NBCOMPILE_CACHE_DIR": str(folder), "NBCOMPILE_WARM_START": "1"},
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stderr.count("between") == 1
+    return json.loads(told.stdout)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store that one process has filled."""
+    folder = tmp_path_factory.mktemp("store")
+    heavy, _ = run(folder)
+    assert "torch._dynamo" in heavy
+    return folder
+
+
+def test_a_warm_process_imports_no_compiler(store):
+    """Two graphs, a resume function and a module's guards come from the store; a real torch.compile works afterwards."""
+    assert run(store, "and torch.compile") == [[], []]
