@@ -26,7 +26,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot import passes, provenance, pure
+from nbcompile.aot import joined, passes, provenance, pure
 from nbcompile.aot.decompositions import Table
 from nbcompile.ir import parts
 
@@ -82,6 +82,7 @@ def compile_graph(
     if traced is not None:
         provenance.mark(traced.graph, module.graph)
         compiled = compilers.inference(traced, example_inputs)
+        parts.name("inference")
         parts.join("direct")
         return _call_directly(compiled)
     return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
@@ -103,6 +104,15 @@ def _through_autograd(
 ) -> CompiledFunction:
     internals = torch_internals.guards_context()
     inner: list[BoxedFunction] = []
+    without_gradient: list[int] = []
+
+    def compiler(role: str, compile_one: GraphCompiler) -> GraphCompiler:
+        def compile_and_name(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+            compiled = compile_one(graph, examples)
+            parts.name(role)
+            return compiled
+
+        return compile_and_name
 
     def inference(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
         provenance.mark(graph.graph, module.graph)
@@ -121,6 +131,8 @@ def _through_autograd(
         else:
             forward, backward = cut.default_partition(joint, *arguments, **keywords)
         provenance.hand_on(joint.graph, backward.graph)
+        (output,) = backward.graph.find_nodes(op="output")
+        without_gradient.extend(at for at, each in enumerate(output.args[0]) if each is None)
         return forward, backward
 
     with contextlib.ExitStack() as stack:
@@ -134,9 +146,9 @@ def _through_autograd(
         wrapped: CompiledFunction = torch_internals.aot_autograd().aot_module_simplified(
             module,
             list(example_inputs),
-            fw_compiler=compilers.forward,
-            bw_compiler=compilers.backward,
-            inference_compiler=inference,
+            fw_compiler=compiler("forward", compilers.forward),
+            bw_compiler=compiler("backward", compilers.backward),
+            inference_compiler=compiler("inference", inference),
             partition_fn=partition,
             decompositions=dict(table),
             keep_inference_input_mutations=mutate_in_graph,
@@ -148,7 +160,16 @@ def _through_autograd(
     if inner and _needs_no_wrapper(metadata, example_inputs):
         parts.join("direct")
         return _call_directly(inner[0])
+    _tell_how_joined(metadata, None if inner else without_gradient, len(example_inputs))
     return wrapped
+
+
+def _tell_how_joined(metadata: Any, without_gradient: Sequence[int] | None, inputs: int) -> None:
+    facts = joined.facts_of(metadata, without_gradient, inputs) if parts.collected() else ""
+    if isinstance(facts, str):
+        parts.refuse(facts)
+    else:
+        parts.join("inference" if without_gradient is None else "training", **facts)
 
 
 def _needs_no_wrapper(metadata: Any, example_inputs: Sequence[Any]) -> bool:

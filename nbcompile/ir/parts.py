@@ -3,7 +3,7 @@
     with collecting() as made:
         compiled = backend(graph, inputs)
     made.programs      the text, kernels and plan of each program that was loaded
-    made.joined        "direct": the one program is the callable
+    made.joined        "direct": the one program is the callable; "training": a forward and a backward one
 
 Stages write here and never read. Where nobody collects, or something cannot be made from data (``made.obstacle``
 says what), nothing is lost but a warm start.
@@ -46,6 +46,8 @@ class Parts:
     """The parts of one callable."""
 
     programs: list[Runnable] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)
+    """What each is for: ``inference``, ``forward``, ``backward``."""
     joined: str = ""
     """How they are put together; "" if that was not told."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -72,6 +74,18 @@ def add(program: Runnable) -> None:
     made = _parts.get()
     if made is not None:
         made.programs.append(program)
+
+
+def name(role: str) -> None:
+    """What the program is for that was loaded last."""
+    made = _parts.get()
+    if made is not None:
+        made.roles.append(role)
+
+
+def collected() -> bool:
+    """Whether anybody wants to know."""
+    return _parts.get() is not None
 
 
 def join(how: str, **facts: Any) -> None:

@@ -1,7 +1,7 @@
 """A graph's callable as data: the generated texts, and how the programs are joined.
 
     programs   [{source: C++, wrapper: Python, kernels: [...], plan: [...]}]      as codegen emitted them
-    joined     "direct"                                                           one program, called as it is
+    joined     "direct": one program, called as it is; "inference", "training"    as aot/joined.py puts them together
 
 The shared objects themselves are in the kernels' own store (runtime/store.py), found by their source; one that
 was thrown away there is built again.
@@ -17,11 +17,15 @@ from typing import Any
 
 import torch
 
+from nbcompile import torch_internals
+from nbcompile.aot import joined
 from nbcompile.ir.emitted import Drop, EmittedKernel, Launch, Make, Plan, Returned, TensorShape
 from nbcompile.ir.parts import Parts, Runnable
 from nbcompile.runtime import program, toolchain
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
+_ROLES = {"direct": ("inference",), "inference": ("inference",), "training": ("forward", "backward")}
+"""The programs of each way to join them, in the order of their making."""
 KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints")
 """What running a kernel needs; the rest is for people."""
 
@@ -54,9 +58,10 @@ def write(made: Parts) -> dict[str, Any]:
     """
     if made.obstacle:
         raise NotStorable(made.obstacle)
-    if made.joined != "direct" or len(made.programs) != 1:
+    if tuple(made.roles) != _ROLES.get(made.joined) or len(made.programs) != len(made.roles):
         raise NotStorable("the graph is not only generated code")
-    return {"joined": made.joined, "programs": [_write(each) for each in made.programs]}
+    facts = {name: encode(value) for name, value in made.facts.items()}
+    return {"joined": made.joined, "facts": facts, "programs": [_write(each) for each in made.programs]}
 
 
 def _write(emitted: Runnable) -> dict[str, Any]:
@@ -114,11 +119,20 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
     compiler = toolchain.find()
     if isinstance(compiler, toolchain.NoCompiler):
         raise Unreadable(compiler.reason)
+    facts = {name: decode(value) for name, value in data["facts"].items()}
     try:
-        (loaded,) = [program.load(_read(each), compiler) for each in data["programs"]]
+        loaded = [program.load(_read(each), compiler) for each in data["programs"]]
     except toolchain.BuildError as error:
         raise Unreadable(str(error)) from error
-    return loaded.positional
+    match data["joined"]:
+        case "direct":
+            return loaded[0].positional
+        case "inference":
+            joint = joined.inference(loaded[0], facts)
+        case _:
+            joint = joined.training(loaded[0], loaded[1], facts)
+    torch_internals.hide_from_hook(joint.__code__)
+    return joint
 
 
 def _read(data: dict[str, Any]) -> StoredProgram:

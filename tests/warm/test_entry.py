@@ -178,6 +178,92 @@ def test_breaks_and_side_effects_are_the_same(process, capsys):
     assert later.frames[1].resumes == later.frames[0].id
 
 
+def test_symbolic_sizes_are_guarded_by_data(process):
+    """An entry for any size is used for a size that was never seen."""
+    first = process(FUNCTION)
+    for rows in (4, 5):
+        first.call("f", torch.randn(rows, 8))
+    later = process(FUNCTION)
+    x = torch.randn(9, 8)
+    result = later.call("f", x)
+    assert later.loaded == [True]
+    torch.testing.assert_close(result, later.module.f(x))
+    one = torch.randn(1, 8)
+    torch.testing.assert_close(later.call("f", one), later.module.f(one))
+    assert later.loaded == [True, False]
+
+
+WRITES = """
+import torch
+def f(x, y):
+    x.add_(y)
+    return (x * 2).sum()
+"""
+
+
+def test_inputs_that_the_graph_changes_are_changed(process):
+    """And autograd learns of it: their version goes up."""
+    told = []
+    for _ in range(2):
+        x = torch.ones(3)
+        run = process(WRITES)
+        total = run.call("f", x, torch.ones(3))
+        told.append((run.loaded, x.tolist(), x._version, total.item()))
+    assert [each[0] for each in told] == [[False], [True]]
+    assert told[0][1:] == told[1][1:] == ([2.0] * 3, 1, 12.0)
+
+
+def trained(run, rows=(3,)):
+    """Outputs and gradients of a net's calls."""
+    told = []
+    for count in rows:
+        x = torch.linspace(-1, 1, count * 4).view(1, count, 4).requires_grad_()
+        run.module.net.zero_grad()
+        y = run.call("net", x)
+        y.square().sum().backward()
+        told += [y.detach(), x.grad, *(each.grad.clone() for each in run.module.net.parameters())]
+    return told
+
+
+@pytest.mark.parametrize("rows", [(3,), (3, 4, 7)], ids=["static", "symbolic"])
+def test_training_needs_no_autograd_of_the_compiler(process, rows):
+    """Forward and backward come from the store; gradients are eager's."""
+    first = process(MODULE)
+    trained(first, rows)
+    later = process(MODULE)
+    if len(rows) > 1:
+        rows = rows[2:]
+    found = trained(later, rows)
+    assert later.loaded == [True]
+    later.call = lambda name, x: later.module.net(x)
+    torch.testing.assert_close(found, trained(later, rows))
+
+
+SAVED = """
+import torch
+def f(x):
+    return x.sin(), x.detach().cos(), 3
+"""
+
+
+def test_what_training_refuses_is_refused(process):
+    """Second derivatives, tensors that changed since they were saved; outputs without gradient have none."""
+    process(SAVED).call("f", torch.ones(3, requires_grad=True))
+    later = process(SAVED)
+    x = torch.ones(3, requires_grad=True)
+    sine, cosine, three = later.call("f", x)
+    assert (later.loaded, sine.requires_grad, cosine.requires_grad, three) == ([True], True, False, 3)
+    (first,) = torch.autograd.grad(sine.sum(), x, create_graph=True)
+    torch.testing.assert_close(first.detach(), x.detach().cos())
+    with pytest.raises(RuntimeError, match="double backward"):
+        first.sum().backward()
+    sine, _, _ = later.call("f", x)
+    with torch.no_grad():
+        x.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        sine.sum().backward()
+
+
 def test_the_page_is_told_again(process):
     """Graph, guards and kernels of what runs; only the cause says that nothing was compiled."""
     x = torch.randn(4, 8)

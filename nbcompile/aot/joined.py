@@ -1,0 +1,200 @@
+"""How compiled programs become the callable of a graph: inputs in, outputs out, gradients on the way back.
+
+    inference(program, facts)               versions of mutated inputs go up, dynamic outputs are marked
+    training(forward, backward, facts)      an autograd.Function over the two
+
+AOTAutograd wraps programs at run time as its metadata says. For the common case (nothing aliases, no subclass, nothing
+is mutated outside of the graph) what it does fits on this page, and the facts that it needs are plain data: so a later
+process can join programs without importing AOTAutograd.
+
+In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompile/warm/graphs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+Facts = dict[str, Any]
+Boxed = Callable[[list[Any]], Sequence[Any]]
+PLAIN_OUTPUTS = ("non_alias", "unsafe_view_alias")
+"""Kinds of outputs that have memory of their own; the second is the one view of it that anybody sees."""
+
+
+def facts_of(metadata: Any, without_gradient: Sequence[int] | None, inputs: int) -> Facts | str:
+    """What joining needs to know of AOTAutograd's metadata; or why it cannot be done here.
+
+    Args:
+        metadata: of the graph (a ``ViewAndMutationMeta``).
+        without_gradient: for training, the inputs for which the backward graph returns nothing; else None.
+        inputs: how many the graph has.
+    """
+    trains = without_gradient is not None
+    obstacle = _obstacle(metadata, inputs, trains)
+    if obstacle:
+        return obstacle
+    outputs = metadata.output_info
+    facts: Facts = {
+        "dynamic": [sorted(each.dynamic_dims) if each.dynamic_dims else None for each in outputs],
+        "versions": list(metadata.mutated_graph_handled_indices_seen_by_autograd),
+    }
+    if not trains:
+        return facts
+    info = metadata.input_info
+    return {
+        **facts,
+        "detached": [at for at in without_gradient or () if info[at].requires_grad and not info[at].is_leaf],
+        "views": list(metadata.unsafe_view_out_indices),
+        "fixed": [at for at, each in enumerate(outputs) if not each.requires_grad],
+        "checked": _ends(metadata.tensors_saved_for_backwards_with_vc_check_slice),
+        "unchecked": _ends(metadata.tensors_saved_for_backwards_no_vc_check_slice),
+        "numbers": _ends(metadata.symints_saved_for_backwards_slice),
+        "returns": metadata.num_forward_returns,
+        "gradients": [
+            at
+            for at, each in enumerate(outputs)
+            if issubclass(each.raw_type, torch.Tensor) and each.requires_grad_for_backward
+        ],
+        "layouts": [_layout(each.memory_format) for each in metadata.subclass_tangent_meta],
+        "deterministic": metadata.deterministic,
+    }
+
+
+def _obstacle(metadata: Any, inputs: int, trains: bool) -> str:
+    if torch._C._is_any_autocast_enabled():
+        return "it is compiled under autocast"
+    if len(metadata.input_info) != inputs:
+        return "some inputs are one tensor, or views of one"
+    if any(each.output_type.name not in PLAIN_OUTPUTS for each in metadata.output_info):
+        return "an output is a view, or an input"
+    if metadata.num_mutated_inp_runtime_indices or metadata.num_intermediate_bases:
+        return "an input is changed after the graph has run"
+    if trains and metadata.mutated_graph_handled_indices:
+        return "a graph with gradients changes an input"
+    unusual = (
+        metadata.tokens, metadata.num_backward_tokens, metadata.is_rng_op_functionalized,
+        metadata.num_graphsafe_rng_states, getattr(metadata, "num_opaque_objects_saved_for_bw", 0),
+        getattr(metadata, "act_input_indices", ()), metadata.grad_enabled_mutation is not None,
+        trains and metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw,
+    )  # fmt: skip
+    return "it needs AOTAutograd at run time" if any(unusual) else ""
+
+
+def _ends(piece: slice) -> list[int | None]:
+    return [piece.start, piece.stop]
+
+
+def _layout(form: Any) -> tuple[Any, ...]:
+    return form.size and tuple(form.size), form.stride and tuple(form.stride), form.memory_format
+
+
+def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
+    """A callable without gradients."""
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        changed = [arguments[at] for at in facts["versions"]]
+        with torch.no_grad():
+            if changed:
+                torch.autograd.graph.increment_version(changed)
+            results = program(list(arguments))
+        return _marked(results, facts)
+
+    return call
+
+
+def training(forward: Boxed, backward: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
+    """A callable with gradients."""
+    checked, unchecked, numbers = (slice(*facts[name]) for name in ("checked", "unchecked", "numbers"))
+
+    class Compiled(torch.autograd.Function):
+        """The forward graph, and the backward graph for what it saved."""
+
+        @staticmethod
+        def forward(ctx: Any, *arguments: Any) -> Any:
+            results = forward(list(arguments))
+            ctx.save_for_backward(*map(_without_base, results[checked]))
+            ctx.unchecked = tuple(map(_without_base, results[unchecked]))
+            ctx.numbers = results[numbers]
+            returned = list(results[: facts["returns"]])
+            for at in facts["views"]:
+                returned[at] = torch.ops.aten._unsafe_view(returned[at], returned[at].shape)
+            fixed = (returned[at] for at in facts["fixed"])
+            ctx.mark_non_differentiable(*(each for each in fixed if isinstance(each, torch.Tensor)))
+            ctx._materialize_non_diff_grads = False
+            return tuple(returned)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            _expect_usual(facts)
+            forms = zip(facts["gradients"], facts["layouts"], strict=True)
+            wanted = [_laid_out(gradients[at], form) for at, form in forms]
+            given = [*ctx.numbers, *ctx.saved_tensors, *ctx.unchecked, *wanted]
+            if torch.is_grad_enabled():
+                return _Twice.apply(backward, len(given), *given, *_something_to_derive(given))
+            return tuple(backward(given))
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        given = list(arguments)
+        for at in facts["detached"]:
+            given[at] = given[at].detach()
+        with torch.enable_grad():
+            results = Compiled.apply(*given)
+        return _marked(results, facts)
+
+    return call
+
+
+class _Twice(torch.autograd.Function):
+    """A backward graph that is run where its own derivative may be asked for: there is none."""
+
+    @staticmethod
+    def forward(_ctx: Any, backward: Boxed, count: int, *given: Any) -> Any:
+        return tuple(backward(list(given[:count])))
+
+    @staticmethod
+    def backward(_ctx: Any, *_gradients: Any) -> Any:
+        raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
+
+
+def _something_to_derive(given: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+    if any(isinstance(each, torch.Tensor) and each.requires_grad for each in given):
+        return ()
+    return (torch.empty(0, requires_grad=True),)
+
+
+def _without_base(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach() if tensor._is_view() else tensor
+
+
+def _laid_out(gradient: Any, form: tuple[Any, ...]) -> Any:
+    """A gradient with the strides that the backward graph was compiled for."""
+    size, stride, memory_format = form
+    if not isinstance(gradient, torch.Tensor):
+        return gradient
+    if memory_format is not None:
+        return gradient.contiguous(memory_format=memory_format)
+    if gradient.shape == size and gradient.stride() == stride:
+        return gradient
+    laid = torch.empty_strided(size, stride, dtype=gradient.dtype, device=gradient.device)
+    return laid.copy_(gradient)
+
+
+def _expect_usual(facts: Facts) -> None:
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise RuntimeError("a compiled backward function cannot be called within vmap, grad or vjp")
+    if facts["deterministic"] is False and torch.are_deterministic_algorithms_enabled():
+        raise RuntimeError(
+            "This compiled backward function is being run with torch.use_deterministic_algorithms(True), but it was "
+            "previously generated during the forward function while torch.use_deterministic_algorithms(False) was set."
+        )
+
+
+def _marked(results: Sequence[Any], facts: Facts) -> Sequence[Any]:
+    """Outputs whose sizes vary say so: a graph that they are given to need not learn it anew."""
+    for result, dims in zip(results, facts["dynamic"], strict=False):
+        if dims:
+            known = getattr(result, "_dynamo_propagated_dynamic_indices", set())
+            result._dynamo_propagated_dynamic_indices = known | set(dims)
+    return results
