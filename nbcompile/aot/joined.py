@@ -195,6 +195,6 @@ def _marked(results: Sequence[Any], facts: Facts) -> Sequence[Any]:
     """Outputs whose sizes vary say so: a graph that they are given to need not learn it anew."""
     for result, dims in zip(results, facts["dynamic"], strict=False):
         if dims:
-            known = getattr(result, "_dynamo_propagated_dynamic_indices", set())
+            known: set[int] = getattr(result, "_dynamo_propagated_dynamic_indices", set())
             result._dynamo_propagated_dynamic_indices = known | set(dims)
     return results
