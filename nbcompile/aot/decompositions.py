@@ -61,15 +61,22 @@ REDUCTIONS = ("norm", "nansum", "count_nonzero", "dist", "aminmax", "_safe_softm
 # Tensors that are constants of their shape.
 CREATIONS = ("logspace", "tril_indices", "triu_indices")
 
+# Images read at places between their elements, and what pads or unfolds them: an index, and a formula around it.
+IMAGES = (
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d", "grid_sampler_2d",
+    "affine_grid_generator", "im2col", "col2im", "reflection_pad2d_backward", "max_pool2d_with_indices_backward",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "channel_shuffle",
+)  # fmt: skip
+
 # Moving data, where a view, a `where` or a scatter says the same.
 DATA_MOVEMENT = (
     "rot90", "diag_embed", "select_backward", "slice_backward", "diagonal_backward", "trace", "index_fill",
-    "pixel_shuffle", "pixel_unshuffle",
+    "pixel_shuffle", "pixel_unshuffle", "as_strided_scatter", "diagonal_scatter", "unfold_backward", "take",
 )  # fmt: skip
 
 NAMES = (
     *ACTIVATIONS, *ACTIVATION_GRADIENTS, *ARITHMETIC, *NORMALISATIONS, *LOSSES, *REDUCTIONS, *CREATIONS,
-    *DATA_MOVEMENT,
+    *DATA_MOVEMENT, *IMAGES,
 )  # fmt: skip
 
 

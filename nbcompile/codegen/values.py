@@ -24,7 +24,7 @@ import torch
 from nbcompile.codegen.printers import C_TYPES, c_index, c_literal, cpp_operation
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
-from nbcompile.ir.index import Index, Symbol, stride_along
+from nbcompile.ir.index import Index, Symbol, gather_variable, stride_along
 from nbcompile.ir.kernel import access
 
 INLINE_LENGTH = 64
@@ -254,6 +254,10 @@ def _load(scope: Scope, load: Load) -> Value:
     for each in gathered:
         mask = each.good if each.many and mask == "lanes" else f"mask_of<W>({mask}) & BOOL({each.good})"
         scope.names.used_types.add(("bool", True))
+    step = stride_along(offset, scope.vector)
+    if step is not None and not any(each.many for each in gathered):
+        address = f"{pointer} + {_place(c_index(offset, names))}"
+        return Value(f"strided<{element}, W>({address}, {c_index(step)}, {mask})", True, load.dtype)
     place = c_index(offset, {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"})
     return Value(f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {place}; }})", True, load.dtype)
 
@@ -281,6 +285,9 @@ class Gathered:
     many: bool
 
 
+_ANY = gather_variable(0)
+
+
 def _per_lane(gathered: list[Gathered], node: Load | IndexOf, index: Index) -> dict[Symbol, str]:
     return {
         gather.symbol: f"{found.index}[j]" if found.many else found.index
@@ -289,8 +296,8 @@ def _per_lane(gathered: list[Gathered], node: Load | IndexOf, index: Index) -> d
 
 
 def _gather(scope: Scope, gather: Gather) -> Gathered:
-    """Compute and check an index (once: the value is remembered under the gather itself)."""
-    key = (IndexOf(gather.symbol, torch.int64, (gather,)), scope.lanes)
+    """Compute and check an index (once: the value is remembered, whatever its symbol)."""
+    key = (IndexOf(_ANY, torch.int64, (replace(gather, symbol=_ANY),)), scope.lanes)
     if key in scope.done:
         known = scope.done[key]
         return Gathered(known.text, known.text + "_good", known.many)

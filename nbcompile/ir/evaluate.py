@@ -23,6 +23,7 @@ import sympy
 import torch
 from torch import nn
 
+from nbcompile import torch_internals
 from nbcompile.ir.buffer import (
     BufferView,
     Computed,
@@ -38,7 +39,7 @@ from nbcompile.ir.buffer import (
     Scatter,
     ranges,
 )
-from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, walk
 from nbcompile.ir.index import FloorDiv, Index, Mod, Symbol, loop_variable, reduction_variable, value_of
 from nbcompile.ir.kernel import (
     Accumulate,
@@ -83,6 +84,17 @@ def symbol_values(program: Program, inputs: Sequence[Any]) -> dict[Symbol, int]:
         if source.dim is not None:
             given = given.shape[source.dim] if source.property == "size" else given.stride(source.dim)
         found[source.symbol] = int(given)
+    return found
+
+
+def values_along(body: Expr, variable: Symbol, size: int) -> list[int] | None:
+    """The integers that a body is for each value of its one loop variable; None where it depends on anything else."""
+    for node in walk(body):
+        if isinstance(node, (Load, Local)) or (isinstance(node, IndexOf) and node.index.free_symbols - {variable}):
+            return None
+    with torch_internals.dispatch_modes()._disable_current_modes():  # numbers, also where tensors are fake
+        scope = _Scope(_Machine(Program((), (), 0), {}, (), None), [variable], [size], lambda *_: torch.empty(0))
+        found: list[int] = scope.full(body).tolist()
     return found
 
 

@@ -29,6 +29,8 @@ from nbcompile import torch_internals
 _functions: Any = torch_internals.sympy_functions()
 FloorDiv: Any = _functions.FloorDiv
 Mod: Any = _functions.Mod
+Max: Any = _functions.Max
+Min: Any = _functions.Min
 
 Index: TypeAlias = sympy.Expr
 Symbol: TypeAlias = sympy.Symbol
@@ -259,10 +261,21 @@ def _join(expression: Index) -> Index:
     for atom in sorted(expression.atoms(Mod), key=str):
         top, bottom = atom.args
         factor = expression.coeff(atom)
-        whole = FloorDiv(top, bottom)
-        if factor != 0 and not factor.has(Mod) and sympy.expand(expression.coeff(whole) - factor * bottom) == 0:
-            return _join(sympy.expand(expression - factor * atom - factor * bottom * whole + factor * top))
+        wanted = _one_division(top, bottom)
+        for whole in (each for each in expression.atoms(FloorDiv) if _one_division(*each.args) == wanted):
+            if factor != 0 and not factor.has(Mod) and sympy.expand(expression.coeff(whole) - factor * bottom) == 0:
+                return _join(sympy.expand(expression - factor * atom - factor * bottom * whole + factor * top))
     return expression
+
+
+def _one_division(top: Index, bottom: Index) -> Index:
+    """``(a + x//m) // n`` is ``(m*a + x) // (m*n)``."""
+    for term in sympy.Add.make_args(top):
+        if isinstance(term, FloorDiv):
+            inner, divisor = term.args
+            return _one_division(sympy.expand((top - term) * divisor + inner), sympy.expand(divisor * bottom))
+    quotient: Index = FloorDiv(top, bottom)
+    return quotient
 
 
 @functools.lru_cache(maxsize=16384)

@@ -31,9 +31,11 @@ _FAMILIES: dict[str, str] = {
         "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add index_copy index_fill masked_scatter "
         "embedding_dense_backward scatter_ index_put_"
     ),
-    "pooling": (
-        "max_pool2d_with_indices max_pool2d_with_indices_backward avg_pool2d avg_pool2d_backward "
-        "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward"
+    "counting into bins: elements meet at places that are read from memory": "histc bincount histogramdd",
+    "gradients that meet where an image was read between its elements": (
+        "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward "
+        "upsample_bicubic2d_backward grid_sampler_2d_backward grid_sampler_3d_backward replication_pad1d_backward "
+        "replication_pad2d_backward replication_pad3d_backward reflection_pad1d_backward reflection_pad3d_backward"
     ),
     "linear algebra": "linalg_inv_ex linalg_solve linalg_qr _linalg_svd _linalg_eigh linalg_lu_factor_ex cholesky",
 }  # fmt: skip

@@ -34,7 +34,9 @@ from nbcompile.lowering import (
     indexing,
     normalisation,
     pointwise,
+    pooling,
     reductions,
+    resizing,
     scans,
     scatter,
     views,
@@ -47,7 +49,20 @@ from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
 from nbcompile.lowering.value import Value, expanded, is_free
 
 aten = torch.ops.aten
-_TABLES = (activations, conversion, creation, indexing, normalisation, pointwise, reductions, scans, scatter, views)
+_TABLES = (
+    activations,
+    conversion,
+    creation,
+    indexing,
+    normalisation,
+    pointwise,
+    pooling,
+    reductions,
+    resizing,
+    scans,
+    scatter,
+    views,
+)
 """Importing them has filled LOWERINGS."""
 
 BODY_LIMIT = 96

@@ -9,12 +9,14 @@ nbcompile/lowering/scatter.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from nbcompile.ir.expr import Apply, Gather, cost
-from nbcompile.ir.index import ZERO, Index, is_one, loop_variable
+from nbcompile.ir import evaluate
+from nbcompile.ir.expr import Apply, Expr, Gather, cast, cost, walk
+from nbcompile.ir.index import ZERO, Index, constant as known_number, divide, index, is_one, loop_variable
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, expanded, is_free, joined_nodes, moved
@@ -27,6 +29,37 @@ _CHEAP = 4
 def _source(build: Builder, x: Value) -> Value:
     # An element that is gathered often would be computed as often.
     return x if is_free(x) or (cost(x.body) <= _CHEAP and isinstance(x.body, Apply)) else build.realise(x)
+
+
+KNOWN_LIMIT = 4096
+"""So many indices are worked out while compiling."""
+
+
+def known_index(ids: Value, extent: Index) -> Index | None:
+    """An index that is computed from the place alone, as a formula: resizing an image reads ``i0 // 2``."""
+    variables = [loop_variable(at) for at in range(ids.ndim) if not is_one(ids.size[at]) and mentions(ids.body, at)]
+    limit, count = known_number(extent), known_number(ids.size[int(variables[0].name[1:])]) if variables else None
+    if len(variables) != 1 or limit is None or count is None or not 1 < count <= KNOWN_LIMIT:
+        return None
+    found = evaluate.values_along(cast(ids.body, torch.int64), variables[0], count)
+    if found is None or min(found) < 0 or max(found) >= limit:
+        return None
+    first, step, repeated = found[0], found[1] - found[0], found.count(found[0])
+    if found == [first + step * at for at in range(count)]:
+        return first + step * variables[0]
+    if found == [first + at // repeated for at in range(count)]:
+        return first + divide(variables[0], index(repeated), {})
+    return None
+
+
+def mentions(body: Expr, at: int) -> bool:
+    """Whether a body depends on a loop variable."""
+    places = (getattr(node, "index", ()) for node in walk(body))
+    return any(
+        loop_variable(at) in each.free_symbols
+        for place in places
+        for each in (place if isinstance(place, tuple) else (place,))
+    )
 
 
 def index_at(value: Value, first: int, ndim: int) -> Value:
@@ -106,6 +139,10 @@ def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Val
     gathers: list[Gather] = []
     for at, each in given.items():
         ids = index_at(expanded(each, common), len(before), len(size))
+        formula = known_index(replace(ids, size=tuple(size)), x.size[at])
+        if formula is not None:
+            position[at] = formula
+            continue
         symbol, gathered = build.gather(ids, x.size[at], wraps=True)
         position[at] = symbol
         gathers.append(gathered)

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from nbcompile.ir.expr import Expr, IndexOf, Load, rebuild, walk
-from nbcompile.ir.index import ZERO, Index, Symbol, is_one, same, stride_along
+from nbcompile.ir.index import ZERO, Index, Symbol, constant, is_one, same, stride_along
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Store, Update
 
 __all__ = ["tidy_loops", "with_pointers"]
+FEW_LANES = 8
+"""A loop of fewer iterations is not worth a vector of its own."""
 
 
 def tidy_loops(kernel: Kernel) -> Kernel:
@@ -143,6 +145,9 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
     last_inner = nests[0].loops[-1].variable
     if last_outer is None or is_one(kernel.loops[-1].size) or kernel.scratch:
         return last_inner
+    short, long = constant(nests[0].loops[-1].size), constant(kernel.loops[-1].size)
+    if short is not None and short < FEW_LANES and len(nests) == 1 and (long is None or long >= FEW_LANES):
+        return last_outer  # a window of a pool: most lanes would have nothing to do
     along = across = 0
     for index, in_memory in indices(kernel):
         if in_memory and last_inner in index.free_symbols:

@@ -102,3 +102,12 @@ def test_a_split_and_joined_index_is_itself():
     """8*(i0 // 8) + i0 % 8 is i0; equality of sizes sees through brackets."""
     assert simplify(8 * FloorDiv(I0, 8) + Mod(I0, 8), {I0: sympy.Integer(100)}) == I0
     assert same(2 * (I0 + 1), 2 * I0 + 2) and not same(I0, I1)
+
+
+def test_a_reshape_over_several_dimensions_is_one_walk():
+    """A contiguous tensor read in another shape is read from front to back."""
+    sizes = tuple(sympy.Integer(n) for n in (8, 64, 56, 56))
+    i0, i1 = loop_variable(0), loop_variable(1)
+    ranges = {i0: sympy.Integer(4096), i1: sympy.Integer(392)}
+    position = unflatten(392 * i0 + i1, sizes, ranges)
+    assert simplify(flatten(position, sizes), ranges) == 392 * i0 + i1

@@ -1,0 +1,318 @@
+"""Windows over the last dimensions: the largest, the mean, and where gradients flow back.
+
+    max_pool2d(x, 3, stride=2)   max over r0 < 3, r1 < 3 of x[i0, i1, 2*i2 + r0, 2*i3 + r1]
+    avg_pool2d backward          sum over the windows that an element is in: g[.., (i2 + p)//s - r0, ..] / size
+
+What a window has outside of the tensor is masked.
+
+In torch: torch/_inductor/lowering.py (max_pool2d_with_indices, avg_pool2d). Read next:
+nbcompile/lowering/resizing.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from nbcompile.ir.expr import Expr, IndexOf, Masked, apply, cast, compute_dtype, constant
+from nbcompile.ir.index import (
+    ZERO,
+    Index,
+    Max,
+    Min,
+    constant as known_number,
+    divide,
+    index,
+    is_one,
+    loop_variable,
+    product,
+    remainder,
+)
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.elementwise import SUPPORTED, elementwise
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, joined_nodes, moved
+from nbcompile.lowering.views import at_least, below, both
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window along one dimension of ``extent`` elements."""
+
+    extent: Index
+    out: Index
+    """How many windows there are."""
+    size: int
+    stride: int
+    padding: int
+    dilation: int = 1
+
+    def place(self, at: Index, within: Index) -> Index:
+        """The element that the window ``at`` has at ``within``; it may lie outside."""
+        return at * self.stride + within * self.dilation - self.padding
+
+    def reaches_out(self) -> bool:
+        """Whether some window may have elements outside."""
+        last = known_number((self.out - 1) * self.stride + (self.size - 1) * self.dilation - self.padding - self.extent)
+        return self.padding > 0 or last is None or last >= 0
+
+
+def _listed(value: Sequence[int] | int, count: int) -> list[int]:
+    values = [value] if isinstance(value, int) else list(value)
+    return values * count if len(values) == 1 else values
+
+
+def _windows(
+    build: Builder, x: Value, count: int, kernel: Any, stride: Any, padding: Any, dilation: Any, result: Any = None
+) -> list[Window]:
+    """The windows along the last ``count`` dimensions, as many as FakeTensor says the result has."""
+    if x.dtype not in SUPPORTED:
+        raise NoLowering(f"dtype {x.dtype}")
+    assert build.node is not None
+    predicted = build.node.meta["val"] if result is None else result
+    out = (predicted[0] if isinstance(predicted, (tuple, list)) else predicted).shape[-count:]
+    sizes = _listed(kernel, count)
+    return [
+        Window(x.size[x.ndim - count + at], index(out[at]), *each)
+        for at, each in enumerate(
+            zip(sizes, _listed(stride, count) if stride else sizes, _listed(padding, count), _listed(dilation, count),
+                strict=True)
+        )
+    ]  # fmt: skip
+
+
+def _inside(windows: Sequence[Window], places: Sequence[Index]) -> list[Expr]:
+    """The conditions that places lie in a tensor; counted from the border, so that no number is negative."""
+    conditions: list[Expr] = []
+    for window, place in zip(windows, places, strict=True):
+        from_border = place + window.padding
+        conditions += [at_least(from_border, index(window.padding))] if window.padding else []
+        conditions += [below(from_border, window.extent + window.padding)] if window.reaches_out() else []
+    return conditions
+
+
+def _spread(x: Value, windows: Sequence[Window], outside: float, dtype: torch.dtype) -> Value:
+    """The tensor with each window's elements along dimensions of their own, at the end."""
+    kept = x.ndim - len(windows)
+    places = [each.place(loop_variable(kept + n), loop_variable(x.ndim + n)) for n, each in enumerate(windows)]
+    size = (*x.size[:kept], *(each.out for each in windows), *(index(each.size) for each in windows))
+    body = cast(moved(x, size, [*(loop_variable(at) for at in range(kept)), *places]).body, dtype)
+    conditions = _inside(windows, places)
+    if conditions:
+        body = Masked(both(conditions), body, constant(outside, dtype))
+    return Value(dtype, x.device, size, body, x.from_nodes)
+
+
+def _last(x: Value, count: int) -> list[int]:
+    return list(range(x.ndim - count, x.ndim))
+
+
+# -- the largest -----------------------------------------------------------------------------------
+
+
+def _max_pool(
+    build: Builder, x: Value, count: int, kernel: Any, stride: Any, padding: Any, dilation: Any
+) -> tuple[Value, Value]:
+    windows = _windows(build, x, count, kernel, stride, padding, dilation)
+    wide = compute_dtype(x.dtype)
+    lowest = -math.inf if wide.is_floating_point else torch.iinfo(wide).min
+    spread = _spread(build.shared(x), windows, lowest, wide)
+    dims = _last(spread, count)
+    best = convert(build, build.reduce(spread, dims, False, "max", wide, wide), x.dtype)
+    which = build.reduce(spread, dims, False, "argmax", torch.int64, wide)
+    return best, _in_tensor(build, which, windows)
+
+
+def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value:
+    """The place in a window as the place in the tensor, counted over the dimensions that are pooled."""
+    first = which.ndim - len(windows)
+
+    def place(within: Expr) -> Expr:
+        total: Expr = constant(0, torch.int64)
+        step = math.prod(each.size for each in windows)
+        for n, window in enumerate(windows):
+            step //= window.size
+            own = apply("remainder", apply("floor_div", within, step), window.size)
+            start = IndexOf(loop_variable(first + n) * window.stride - window.padding, torch.int64)
+            total = total * _number(window.extent) + (start + own * window.dilation)
+        return total
+
+    return elementwise(build, place, (which,))
+
+
+def _number(extent: Index) -> Expr:
+    number = known_number(extent)
+    return IndexOf(extent, torch.int64) if number is None else constant(number, torch.int64)
+
+
+@lowering(aten.max_pool2d_with_indices.default)
+def max_pool2d(
+    build: Builder, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> tuple[Value, Value]:  # fmt: skip
+    """The largest of each window, and where it is."""
+    return _max_pool(build, x, 2, kernel, stride, padding, dilation)
+
+
+@lowering(aten.max_pool3d_with_indices.default)
+def max_pool3d(
+    build: Builder, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> tuple[Value, Value]:  # fmt: skip
+    """The largest of each window, and where it is."""
+    return _max_pool(build, x, 3, kernel, stride, padding, dilation)
+
+
+# -- the mean --------------------------------------------------------------------------------------
+
+
+def _avg_pool(
+    build: Builder, x: Value, count: int, kernel: Any, stride: Any, padding: Any, count_include_pad: bool,
+    divisor: int | None,
+) -> Value:  # fmt: skip
+    windows = _windows(build, x, count, kernel, stride, padding, 1)
+    if not x.dtype.is_floating_point:
+        raise NoLowering(f"the mean of {x.dtype}")
+    wide = compute_dtype(x.dtype)
+    spread = _spread(build.shared(x), windows, 0.0, wide)
+    total = build.reduce(spread, _last(spread, count), False, "sum", wide, wide)
+    first = total.ndim - count
+    at: list[Index] = [loop_variable(first + n) for n in range(count)]
+    mean = elementwise(build, lambda s: s / _divisor(windows, at, count_include_pad, divisor, s.dtype), (total,))
+    return convert(build, mean, x.dtype)
+
+
+def _divisor(
+    windows: Sequence[Window], at: Sequence[Index], count_include_pad: bool, divisor: int | None, dtype: torch.dtype
+) -> Expr:
+    """By how much the sum over a window is divided."""
+    if divisor is not None:
+        return constant(divisor, dtype)
+    lengths: list[Index] = []
+    for window, place in zip(windows, at, strict=True):
+        first = place * window.stride - window.padding
+        border = window.padding if count_include_pad else 0
+        lengths.append(
+            Min(first + window.size, window.extent + border) - (first if count_include_pad else Max(first, ZERO))
+            if _is_cut(window, border)
+            else index(window.size)
+        )
+    length = product(lengths)
+    number = known_number(length)
+    return constant(number, dtype) if number is not None else cast(IndexOf(length, torch.int64), dtype)
+
+
+def _is_cut(window: Window, border: int) -> bool:
+    """Whether some window has fewer elements than others that count."""
+    past = known_number((window.out - 1) * window.stride - window.padding + window.size - window.extent - border)
+    return window.padding > border or past is None or past > 0
+
+
+@lowering(aten.avg_pool2d.default)
+def avg_pool2d(
+    build: Builder, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Value:  # fmt: skip
+    """The mean of each window."""
+    return _avg_pool(build, x, 2, kernel, stride, padding, count_include_pad, divisor_override)
+
+
+@lowering(aten.avg_pool3d.default)
+def avg_pool3d(
+    build: Builder, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Value:  # fmt: skip
+    """The mean of each window."""
+    return _avg_pool(build, x, 3, kernel, stride, padding, count_include_pad, divisor_override)
+
+
+@lowering(aten.avg_pool2d_backward.default)
+def avg_pool2d_backward(
+    build: Builder, grad: Value, x: Value, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Value:  # fmt: skip
+    """To each element its share of the gradients of the windows that it is in."""
+    return _avg_pool_backward(build, grad, x, 2, (kernel, stride, padding), count_include_pad, divisor_override)
+
+
+@lowering(aten.avg_pool3d_backward.default)
+def avg_pool3d_backward(
+    build: Builder, grad: Value, x: Value, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Value:  # fmt: skip
+    """To each element its share of the gradients of the windows that it is in."""
+    return _avg_pool_backward(build, grad, x, 3, (kernel, stride, padding), count_include_pad, divisor_override)
+
+
+def _avg_pool_backward(
+    build: Builder, grad: Value, x: Value, count: int, how: tuple[Any, Any, Any], count_include_pad: bool,
+    divisor: int | None,
+) -> Value:  # fmt: skip
+    kernel, stride, padding = how
+    windows = _windows(build, x, count, kernel, stride, padding, 1, result=_Shape(grad.size))
+    kept, wide = x.ndim - count, compute_dtype(x.dtype)
+    grad = build.shared(grad)
+    # The windows that hold an element: the last is the one that begins at or before it.
+    holding = [-(-each.size // each.stride) for each in windows]
+    size = (*x.size, *map(index, holding))
+    ranges = {loop_variable(at): extent for at, extent in enumerate(size)}
+    places: list[Index] = []
+    conditions: list[Expr] = []
+    for n, window in enumerate(windows):
+        reach = loop_variable(kept + n) + window.padding
+        back = ZERO if holding[n] == 1 else loop_variable(x.ndim + n)
+        latest = divide(reach, index(window.stride), ranges)
+        within = remainder(reach, index(window.stride), ranges) + back * window.stride
+        conditions += [at_least(latest, back)] if holding[n] > 1 else []
+        conditions += [below(latest, window.out + back)]
+        conditions += [below(within, index(window.size))] if holding[n] * window.stride > window.size else []
+        places.append(latest - back)
+    share = moved(grad, size, [*(loop_variable(at) for at in range(kept)), *places]).body
+    share = cast(share, wide) / _divisor(windows, places, count_include_pad, divisor, wide)
+    body = Masked(both(conditions), share, constant(0.0, wide))
+    nodes = joined_nodes(grad.from_nodes, build.here())
+    parts = Value(wide, x.device, size, body, nodes)
+    return convert(build, build.reduce(parts, _last(parts, count), False, "sum", wide, wide), x.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    shape: tuple[Index, ...]
+
+
+# -- as many windows as asked for ------------------------------------------------------------------
+
+
+def _even_windows(x: Value, out: Sequence[Any]) -> list[int]:
+    """The window along each dimension, where all are equal."""
+    found: list[int] = []
+    for extent, asked in zip(x.size[-len(out) :], out, strict=True):
+        length, parts = known_number(extent), known_number(index(asked))
+        if is_one(index(asked)) and length is None:
+            raise NoLowering("windows of symbolic size")
+        if length is None or parts is None or not parts or length % parts:
+            raise NoLowering("windows of different sizes")
+        found.append(length // parts)
+    return found
+
+
+@lowering(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
+def adaptive_avg_pool(build: Builder, x: Value, out: Sequence[Any]) -> Value:
+    """The mean over as many windows as asked for."""
+    kernel = _even_windows(x, out)
+    return _avg_pool(build, x, len(out), kernel, (), 0, True, None)
+
+
+@lowering(aten._adaptive_avg_pool2d_backward.default, aten._adaptive_avg_pool3d_backward.default)
+def adaptive_avg_pool_backward(build: Builder, grad: Value, x: Value) -> Value:
+    """To each element its share of its window's gradient."""
+    count = 2 if build.node is None or "2d" in str(build.node.target) else 3
+    kernel = _even_windows(x, grad.size[-count:])
+    return _avg_pool_backward(build, grad, x, count, (kernel, (), 0), True, None)

@@ -1,0 +1,160 @@
+"""Images made larger or smaller by taking the nearest element, and borders made of the image itself.
+
+    upsample_nearest2d(x, (8, 8))     x[i0, i1, i2//2, i3//2]                         of an x of 4 by 4
+    reflection_pad1d(x, (2, 2))       x[i0, 7 - max(...)]                             the index goes back at the ends
+
+Where one size is a multiple of the other the index is an expression over the
+loops; otherwise it is computed as ATen computes it, in float.
+
+In torch: torch/_inductor/lowering.py (upsample_nearestnd, _reflection_padnd). Read next:
+nbcompile/lowering/scans.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from nbcompile.ir.expr import Expr, Gather, IndexOf, apply, cast, compute_dtype, constant
+from nbcompile.ir.index import Index, Max, Min, constant as known_number, divide, index, indices, loop_variable
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, joined_nodes, moved
+
+aten = torch.ops.aten
+
+# -- the nearest element ---------------------------------------------------------------------------
+
+
+def _nearest(build: Builder, x: Value, out: Sequence[Any], scales: Sequence[float | None], exact: bool) -> Value:
+    kept, sizes = x.ndim - len(out), indices(out)
+    ranges = {loop_variable(kept + n): size for n, size in enumerate(sizes)}
+    position: list[Index] = [loop_variable(at) for at in range(kept)]
+    gathers: list[Gather] = []
+    for n, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
+        extent, place = x.size[kept + n], loop_variable(kept + n)
+        times = _times(extent, size, scale)
+        if times is not None:
+            position.append(divide(place, index(times), ranges))
+            continue
+        symbol = build.fresh_gather()
+        found = _in_float(place, extent, size, scale, exact)
+        gathers.append(Gather(symbol, found, extent, wraps=False))
+        position.append(symbol)
+    source = build.realise(x) if gathers else build.shared(x)
+    result = moved(source, [*x.size[:kept], *sizes], position, tuple(gathers))
+    return Value(x.dtype, x.device, result.size, result.body, joined_nodes(x.from_nodes, build.here()))
+
+
+def _times(extent: Index, size: Index, scale: float | None) -> int | None:
+    """How often each element is repeated, where that is the same number for all."""
+    small, large = known_number(extent), known_number(size)
+    if not small or not large or large % small or (scale is not None and scale != large / small):
+        return None
+    return large // small
+
+
+def _in_float(place: Index, extent: Index, size: Index, scale: float | None, exact: bool) -> Expr:
+    """``min(int(place * (extent / size)), extent - 1)``; the nearest to the middle if exact."""
+    small, large = known_number(extent), known_number(size)
+    if small is None or large is None:
+        raise NoLowering("a resize to a size that is no multiple and a symbol")
+    ratio = constant(1.0 / scale if scale else small / large, torch.float32)
+    position = cast(IndexOf(place, torch.int64), torch.float32)
+    scaled = (position + 0.5) * ratio if exact else position * ratio
+    return apply("minimum", cast(apply("floor", scaled), torch.int64), small - 1)
+
+
+@lowering(aten.upsample_nearest1d.default)
+def upsample_nearest1d(build: Builder, x: Value, out: Sequence[Any], scales: float | None = None) -> Value:
+    """The nearest element."""
+    return _nearest(build, x, out, [scales], exact=False)
+
+
+@lowering(aten.upsample_nearest2d.default)
+def upsample_nearest2d(
+    build: Builder, x: Value, out: Sequence[Any], scales_h: float | None = None, scales_w: float | None = None
+) -> Value:
+    """The nearest element."""
+    return _nearest(build, x, out, [scales_h, scales_w], exact=False)
+
+
+@lowering(aten.upsample_nearest3d.default)
+def upsample_nearest3d(
+    build: Builder, x: Value, out: Sequence[Any], scales_d: float | None = None, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """The nearest element."""
+    return _nearest(build, x, out, [scales_d, scales_h, scales_w], exact=False)
+
+
+@lowering(aten._upsample_nearest_exact2d.default)
+def upsample_nearest_exact2d(
+    build: Builder, x: Value, out: Sequence[Any], scales_h: float | None = None, scales_w: float | None = None
+) -> Value:
+    """The element nearest to the middle."""
+    return _nearest(build, x, out, [scales_h, scales_w], exact=True)
+
+
+@lowering(aten.upsample_nearest2d_backward.default)
+def upsample_nearest2d_backward(
+    build: Builder, grad: Value, out: Sequence[Any], given: Sequence[Any], scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """The sum of the gradients of all that an element became."""
+    extents = indices(given)[-2:]
+    pairs = zip(extents, grad.size[-2:], (scales_h, scales_w), strict=True)
+    found = [_times(*each) for each in pairs]
+    times = [each for each in found if each is not None]
+    if len(times) < len(found):
+        raise NoLowering("elements repeated a different number of times")
+    kept, wide = grad.ndim - 2, compute_dtype(grad.dtype)
+    size = (*grad.size[:kept], *extents, *indices(times))
+    position: list[Index] = [loop_variable(at) for at in range(kept)]
+    position += [loop_variable(kept + n) * each + loop_variable(grad.ndim + n) for n, each in enumerate(times)]
+    parts = moved(build.shared(grad), size, position)
+    dims = [grad.ndim, grad.ndim + 1]
+    return convert(build, build.reduce(parts, dims, False, "sum", wide, wide), grad.dtype)
+
+
+# -- borders ---------------------------------------------------------------------------------------
+
+
+def _reflected(place: Index, extent: Index) -> Index:
+    """Back again at both ends, which are not repeated."""
+    from_front = Max(place, -place)
+    from_back = extent - 1 - from_front
+    return extent - 1 - Max(from_back, -from_back)
+
+
+def _repeated(place: Index, extent: Index) -> Index:
+    """Not beyond the ends."""
+    return Min(Max(place, index(0)), extent - 1)
+
+
+def _bordered(build: Builder, x: Value, pad: Sequence[Any], source: Callable[[Index, Index], Index]) -> Value:
+    amounts = indices(pad)
+    position: list[Index] = [loop_variable(at) for at in range(x.ndim)]
+    size = list(x.size)
+    for n in range(len(amounts) // 2):
+        at, before, after = x.ndim - 1 - n, amounts[2 * n], amounts[2 * n + 1]
+        size[at] = before + x.size[at] + after
+        if before != 0 or after != 0:
+            position[at] = source(loop_variable(at) - before, x.size[at])
+    result = moved(build.shared(x), size, position)
+    return Value(x.dtype, x.device, result.size, result.body, joined_nodes(x.from_nodes, build.here()))
+
+
+@lowering(aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default)
+def reflection_pad(build: Builder, x: Value, pad: Sequence[Any]) -> Value:
+    """A border that mirrors the image."""
+    return _bordered(build, x, pad, _reflected)
+
+
+@lowering(aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default)
+def replication_pad(build: Builder, x: Value, pad: Sequence[Any]) -> Value:
+    """A border that repeats the last element."""
+    return _bordered(build, x, pad, _repeated)
