@@ -51,6 +51,7 @@ from nbcompile.api import (
 )
 from nbcompile.options import Options
 from nbcompile.record.model import Record
+from nbcompile.reporting import report
 from nbcompile.torch_internals import set_logs
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ __all__ = [
     "load_ipython_extension",
     "nonstrict_trace",
     "patch_dynamo_config",
+    "report",
     "reset",
     "run",
     "set_default_backend",

@@ -2,13 +2,15 @@
 
     page("Tour", [Section("A fused kernel", record, code="@compile ...", prose="...")])
 
-Styles and script stand once, for all sections; nothing is shortened.
+Styles and script stand once, for all sections; nothing is shortened. Frames and sections have addresses:
+``out.html#s0-0.1-guards``, and with the script ``out.html#s0-0.1~n3`` for a node.
 
 In torch: tlparse writes a directory. Read next: nbcompile/views/static/view.js
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -48,8 +50,9 @@ def page(title: str, sections: Iterable[Section]) -> str:
     """A whole HTML document."""
     parts = list(sections)
     # The page is a document of its own, so here, and only here, ids are safe.
-    contents = [tag("li", tag("a", each.title, href=f"#s{index}")) for index, each in enumerate(parts)]
-    navigation = tag("nav", tag("ol", contents), aria_label="Contents") if len(parts) > 1 else None
+    contents = [_contents(index, each) for index, each in enumerate(parts)]
+    links = sum(len(each.record.frames) if each.record else 1 for each in parts)
+    navigation = tag("nav", tag("ol", contents), aria_label="Contents") if links > 1 else None
     head = (
         tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", title), assets.styles(), tag("style", _PAGE_STYLE),
@@ -58,9 +61,44 @@ def page(title: str, sections: Iterable[Section]) -> str:
         tag("h1", title),
         navigation,
         [_section(index, each) for index, each in enumerate(parts)],
-        assets.script(*html.ALL_PROGRAMS),
+        assets.script(*html.ALL_PROGRAMS, "addresses"),
     )
     return "<!doctype html>\n" + str(tag("html", tag("head", head), tag("body", tag("main", body)), lang="en")) + "\n"
+
+
+def _contents(index: int, section: Section) -> Markup:
+    """A line of the contents, with the frames of the record below."""
+    frames = section.record.frames if section.record else ()
+    below = [tag("a", f"{each.id} {each.function}", href=f"#{anchor(index, each.id)}") for each in frames[:_LISTED]]
+    inner = tag("small", " ", Markup(" · ").join(below)) if below else None
+    return tag("li", tag("a", section.title, href=f"#s{index}"), inner)
+
+
+_LISTED = 60
+"""Frames of a record in the contents."""
+
+
+def anchor(index: int, *path: str) -> str:
+    """The id of a frame, or of one of its sections: ``s0-0.1-guards``."""
+    return "-".join((f"s{index}", *(re.sub(r"[^\w.]", ".", each) for each in path)))
+
+
+def _with_anchors(fragment: str, index: int) -> Markup:
+    """The same with ids on frames and sections. User's text is escaped, so it holds no such element."""
+    frame: tuple[str, ...] = ()
+    given: set[str] = set()
+
+    def add(found: re.Match[str]) -> str:
+        nonlocal frame
+        if found["frame"]:
+            frame = (found["frame"],)
+        name = anchor(index, *frame, *filter(None, (found["section"],)))
+        while name in given:  # calls beyond the limit of entries share a name: 0/-
+            name += "+"
+        given.add(name)
+        return f'{found[0]} id="{name}"'
+
+    return Markup(re.sub(r'<details[^>]*? data-(?:f="(?P<frame>[^"]*)"|s="(?P<section>[^"]*)")', add, fragment))
 
 
 def _section(index: int, section: Section) -> Markup:
@@ -70,7 +108,7 @@ def _section(index: int, section: Section) -> Markup:
         "section", tag("h2", section.title), tag("div", paragraphs, class_="prose") if paragraphs else None,
         tag("div", listing(section.code), class_="nbc") if section.code else None,
         tag("pre", section.output, class_="out") if section.output else None,
-        Markup(html.render(section.record, shown, assets=False, limit=None)) if section.record else None,
+        _with_anchors(html.render(section.record, shown, assets=False, limit=None), index) if section.record else None,
         id=f"s{index}",
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from nbcompile.views import html
+from nbcompile.views import html, report
 from tests.views import sample_records as sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -125,3 +125,23 @@ def test_every_record_is_shown_without_complaint(name, tmp_path):
     assert complaints == []
     assert dom.count("<svg") == sum(frame.graph is not None for frame in record.frames)
     assert dom.count('data-up="1"') == 1
+
+
+def test_deep_links_into_a_report(chromium, tmp_path):
+    """An address opens its frame and section, with or without scripts; a selected node is part of the address."""
+    path = tmp_path / "report.html"
+    path.write_text(report.of_record(sample.recompiled()), encoding="utf-8")
+    for scripts in (True, False):
+        page = chromium.new_context(java_script_enabled=scripts).new_page()
+        page.goto(f"{path.as_uri()}#s0-0.1-guards")
+        assert page.locator("details[id='s0-0.1-guards'] > summary").is_visible()
+    page = chromium.new_page()
+    page.goto(path.as_uri())
+    page.locator("nav a", has_text="0/1").click()
+    node = page.locator("[id='s0-0.1'] .n-src [data-n]").first
+    node.click()
+    address = page.url
+    assert address.endswith(f"#s0-0.1~{node.get_attribute('data-n')}".replace(" ", "%20"))
+    again = chromium.new_page()
+    again.goto(address)
+    assert again.locator("[id='s0-0.1'] .n-src .n-on").count() == 1

@@ -244,7 +244,7 @@ def test_a_report_is_one_document():
     assert "A <tour>" in page.text
     assert not re.search(r'(src|href)="(?!data:|#)', text)
     ids = [value for key, value in page.attributes if key == "id"]
-    assert len(ids) == len(set(ids)) == len(parts)
+    assert len(ids) == len(set(ids)) > len(parts)
     assert 'name="viewport"' in text
 
 

@@ -1,0 +1,80 @@
+"""``nbcompile.report(path)``: everything that a program compiles, as one file that opens anywhere.
+
+    with nbcompile.report("out.html"):       what is compiled inside of the block
+        train()
+
+    nbcompile.report("out.html")             from here to the end of the program
+    python -m nbcompile script.py --html out.html        the same for a program that knows nothing of it
+
+In torch: TORCH_TRACE writes a log, tlparse makes pages of it. Read next: nbcompile/views/report.py
+"""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from nbcompile import api, later
+from nbcompile.record.model import Record
+
+if TYPE_CHECKING:
+    from nbcompile.views import report as pages
+else:
+    pages = later.module("nbcompile.views.report")
+
+
+class Report:
+    """Listens from the moment it is made; ``report(path)`` makes one."""
+
+    def __init__(self, path: str | Path, title: str = "") -> None:
+        self.path = Path(path).absolute()  # the program may change the working directory
+        self._pen = api.new_recorder(title or self.path.stem)
+        self._listening = ExitStack()
+        self._listening.enter_context(self._pen.listening())
+        atexit.register(self.close)
+
+    @property
+    def record(self) -> Record:
+        """What was recorded so far, as data."""
+        return self._pen.record()
+
+    def close(self) -> None:
+        """Stop listening and write the file; again: nothing."""
+        atexit.unregister(self.close)
+        if self._listening is not _CLOSED:
+            self._listening.close()
+            self._listening = _CLOSED
+            self.path.write_text(pages.of_record(self.record), encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_CLOSED = ExitStack()
+
+
+def report(path: str | Path, title: str = "") -> Report:
+    """Record from here on, and write one self-contained HTML file.
+
+    Args:
+        path: the file. Its folder has to exist.
+        title: what the page is called; "": the file's name.
+
+    Returns:
+        A context manager: the file is written where its block ends, or else where the program does.
+
+    Raises:
+        FileNotFoundError: there is no such folder: said now, and not after hours of training.
+    """
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder} to write the report to")
+    return Report(path, title)

@@ -1,0 +1,112 @@
+"""nbcompile.report(path), and python -m nbcompile script.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.__main__ import main
+from nbcompile.record import codec, recorder
+
+SCRIPT = """
+import sys
+import torch, nbcompile
+@nbcompile.compile(backend="eager")
+def scaled(x):
+    return x * 2
+print(scaled(torch.ones(3)).sum().item(), sys.argv[1:], __name__)
+"""
+
+
+@nbcompile.compile(backend="eager")
+def doubled(x):
+    return x + x
+
+
+def test_a_block_writes_its_report(tmp_path):
+    """What is compiled inside of the block is in the file; afterwards nobody listens."""
+    nbcompile.reset()
+    with nbcompile.report(tmp_path / "out.html") as seen:
+        doubled(torch.ones(3))
+        assert not seen.path.exists()
+    page = seen.path.read_text()
+    assert page.startswith("<!doctype html>")
+    assert 'id="s0-0.0-guards"' in page
+    assert seen.record.frames[0].function == "doubled"
+    assert recorder.watching == []
+    doubled(torch.ones(4))
+    assert len(seen.record.frames) == 1
+
+
+def test_a_folder_that_is_not_there_is_told_at_once(tmp_path):
+    """Not after the program has run."""
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        nbcompile.report(tmp_path / "none" / "out.html")
+
+
+def test_a_report_without_a_block_is_written_at_the_end(tmp_path):
+    """In a process of its own: the statement alone, and a working directory that changes."""
+    script = tmp_path / "script.py"
+    script.write_text(f"import nbcompile, os\nnbcompile.report('out.html')\nos.chdir('/')\n{SCRIPT}")
+    environment = {**os.environ, "PYTHONPATH": str(Path(nbcompile.__file__).parents[1])}
+    subprocess.run([sys.executable, script], cwd=tmp_path, check=True, capture_output=True, env=environment)
+    assert "scaled" in (tmp_path / "out.html").read_text()
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    nbcompile.reset()
+
+    def write(text):
+        (tmp_path / "script.py").write_text(text)
+        return str(tmp_path / "script.py")
+
+    return write
+
+
+def test_a_script_is_run_and_told(script, tmp_path, capsys):
+    """It sees its own arguments; its output comes first; the page and the data are written."""
+    page, data = tmp_path / "out.html", tmp_path / "seen.json"
+    assert main([script(SCRIPT), "--html", str(page), "--json", str(data), "--size", "3"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "6.0 ['--size', '3'] __main__\n"
+    assert str(page) in told.err
+    assert [frame.function for frame in codec.from_json(data.read_text()).frames] == ["scaled"]
+    assert 'href="#s0' in page.read_text() or 'id="s0-0.0"' in page.read_text()
+
+
+def test_without_a_file_the_record_is_printed(script, capsys):
+    """After the program's own output."""
+    assert main([script(SCRIPT)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("6.0 [] __main__\nnbcompile: script.py\n")
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "says"),
+    [("raise ValueError('no')", 1, "ValueError: no"), ("sys.exit(3)", 3, ""), ("sys.exit('bye')", 1, "bye")],
+)
+def test_a_script_that_ends_early_is_told_all_the_same(script, tmp_path, capsys, end, status, says):
+    """Its exit status is kept, its traceback begins in it, and what was compiled until then is in the report."""
+    page = tmp_path / "out.html"
+    assert main([script(f"{SCRIPT}\n{end}\n"), "--html", str(page)]) == status
+    said = capsys.readouterr().err
+    assert says in said
+    assert "runpy" not in said
+    assert "scaled" in page.read_text()
+
+
+def test_arguments_that_nobody_knows(capsys, tmp_path):
+    """A script that is not there; an unknown option of another command."""
+    assert main([str(tmp_path / "none.py")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["doctor", "--html", "x"])
