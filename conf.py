@@ -10,7 +10,7 @@ release = version = importlib.metadata.version("nbcompile")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "nbcompile.sphinx_ext"]
 
 root_doc = "docs/index"
-include_patterns = ["docs/**", "notebooks/**"]
+include_patterns = ["docs/**", "notebooks/**", "tests/cases/*.md"]
 exclude_patterns = ["**/.ipynb_checkpoints", "**/jupyter_execute", "docs/_*", "build", ".venv*"]
 
 # Every page runs against the compiler as it is now: a cache would show pictures of an older one.

@@ -26,3 +26,8 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``pytest tests/cases --update`` rewrites the golden pages."""
+    parser.addoption("--update", action="store_true", help="rewrite tests/cases/*.md as the compiler is now")
