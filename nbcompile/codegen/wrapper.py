@@ -165,7 +165,8 @@ def _extern(writer: SourceWriter, schedule: Schedule, extern: Extern) -> None:
     writer.line(f"{extern.name} = {call}")
     for output in outputs:
         path = "".join(f"[{at}]" for at in output.path)
-        writer.line(f"{output.name} = adopt({extern.name}{path}, {_sizes(output.layout)})")
+        layout = f"{_sizes(output.layout)}, {output.dtype}"
+        writer.line(f"{output.name} = adopt({extern.name}{path}, {layout}, {str(extern.target)!r})")
     writer.line(f"del {extern.name}")
 
 

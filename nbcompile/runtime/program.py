@@ -165,14 +165,32 @@ def expect(
         return tensor
     if written:
         raise ValueError(f"a graph that writes to an input with strides {stride} was given one with {tensor.stride()}")
-    return adopt(tensor, size, stride)
+    return _rearranged(tensor, size, stride)
 
 
-def adopt(tensor: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
-    """The result of an operator, in the layout that the kernels after it rely on."""
-    if not isinstance(tensor, torch.Tensor) or _strides_agree(tensor, stride):
+def adopt(tensor: Any, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, operator: str) -> Any:
+    """The result of an operator, in the layout and of the type that the kernels after it rely on.
+
+    Raises:
+        RuntimeError: the operator's fake implementation promised something else. (The types that ATen promises
+            are sometimes not those that it gives; then the promise holds, as the graph was made for it.)
+    """
+    if not isinstance(tensor, torch.Tensor):
         return tensor
-    copy = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
+    if tensor.shape != size or (tensor.dtype != dtype and not operator.startswith("aten.")):
+        raise RuntimeError(
+            f"{operator} returned {tensor.dtype}{list(tensor.shape)}, but its fake implementation says "
+            f"{dtype}{list(size)}; torch.library.opcheck finds such mistakes"
+        )
+    if tensor.dtype == dtype and _strides_agree(tensor, stride):
+        return tensor
+    return _rearranged(tensor, size, stride, dtype)
+
+
+def _rearranged(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    copy = torch.empty_strided(size, stride, dtype=dtype or tensor.dtype, device=tensor.device)
     return copy.copy_(tensor)
 
 

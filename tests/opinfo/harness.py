@@ -24,13 +24,15 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 
 import nbcompile
+from tests.opinfo import results
+from tests.opinfo.results import Outcome
 
 TOLERANCE = {torch.float16: 2e-2, torch.bfloat16: 4e-2, torch.complex64: 2e-3}
 """Relative and absolute; 2e-3 otherwise."""
@@ -45,16 +47,6 @@ RANDOM = (
     "fractional_max_pool scaled_dot_product_attention.dropout svd_lowrank pca_lowrank"
 ).split()
 """Random numbers are the code generator's own: parts of names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one operator's case came to."""
-
-    name: str
-    status: str  # passed, no sample, differs, error, crash
-    samples: int = 0
-    detail: str = ""
 
 
 def is_random(name: str) -> bool:
@@ -228,16 +220,22 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--backward", action="store_true")
+    parser.add_argument("--record", action="store_true", help="write the outcomes into results.json")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         _work(arguments)
         return
-    counts: collections.Counter[str] = collections.Counter()
-    for each in sweep(arguments.names or list(database()), arguments):
-        counts[each.status] += 1
-        if each.status not in ("passed", "no sample"):
+    known = list(database())
+    outcomes = []
+    for each in sweep(arguments.names or known, arguments):
+        outcomes.append(each)
+        if each.status not in results.FINE:
             print(f"{each.name}\t{each.status}\t{each.detail}", flush=True)
+    if arguments.record:
+        sweep_name = results.sweep_name(arguments.compiler, arguments.backend, arguments.dtype, arguments.backward)
+        results.record(sweep_name, outcomes, len(known))
+    counts = collections.Counter(each.status for each in outcomes)
     print(dict(counts), "of", sum(counts.values()))
 
 
