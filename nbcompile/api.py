@@ -75,7 +75,7 @@ def compile(  # noqa: A001
 
     Raises:
         TypeError: ``model`` is not callable.
-        errors.InvalidBackend: no backend has this name.
+        errors.InvalidBackend: no backend has this name; ``InvalidMode``, ``InvalidBackendOption`` likewise.
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
@@ -93,7 +93,10 @@ def _compile(model: Any, options: Options, disable: bool) -> Any:
         raise TypeError(f"A callable function is expected, but {type(model)} is provided.")
     if disable or config.disable:
         return model
-    _expect_known(options.backend)  # a name that does not exist is an error now, not at the first call
+    # A name that does not exist is an error now, not at the first call.
+    _expect_known(options.backend)
+    if options.backend == "inductor" and (options.mode or options.backend_options):
+        backends.read_settings(options.mode, options.backend_options)
     if isinstance(model, torch.nn.Module):
         return CompiledModule(model, options)
     original = getattr(model, ORIGINAL, model)

@@ -64,6 +64,8 @@ class BackendOptions:
 
 
 DEFAULTS = BackendOptions()
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""torch.compile's presets. They choose among ways to run matrix products and kernels on a GPU: on a CPU all are one."""
 
 
 # --- finding a backend -----------------------------------------------------------------------------------------------
@@ -144,15 +146,19 @@ def register(function: Backend | None = None, name: str | None = None) -> Any:
 
 def names() -> tuple[str, ...]:
     """Every backend that ``lookup`` knows, those of installed packages included."""
-    return tuple(sorted({*_registered, *_entry_points()}))
+    return tuple(sorted({*_registered, *_entry_points(), *torch_internals.registered_backends()}))
 
 
 def _by_name(name: str) -> Backend:
-    if name not in _registered:
-        found = _entry_points().get(name)
-        if found is None:
-            raise errors.InvalidBackend(name, names())
-        _registered[name] = found.load()
+    if name in _registered:
+        return _registered[name]
+    theirs = torch_internals.registered_backends()
+    if name in theirs:
+        return theirs[name]
+    found = _entry_points().get(name)
+    if found is None:
+        raise errors.InvalidBackend(name, names())
+    _registered[name] = found.load()
     return _registered[name]
 
 
@@ -191,7 +197,7 @@ def inductor(
     options: Mapping[str, object] | None = None,
 ) -> Callable[..., Any]:
     """Our code generator: fused loops in C++, matrix products and the like through ATen."""
-    chosen = read_options(options or {})
+    chosen = read_settings(mode, options or {})
     compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module)
     return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table(), mutate_in_graph=True)
 
@@ -201,12 +207,14 @@ def nbcompile(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any],
     return inductor(graph_module, example_inputs, **keywords)
 
 
-def read_options(options: Mapping[str, object]) -> BackendOptions:
-    """``options={...}`` as a dataclass.
+def read_settings(mode: str | None, options: Mapping[str, object]) -> BackendOptions:
+    """``mode=...`` and ``options={...}`` of our own backend, as a dataclass.
 
     Raises:
-        errors.InvalidBackendOption: a name that is not known.
+        errors.InvalidMode, errors.InvalidBackendOption: a name that is not known.
     """
+    if mode is not None and mode not in MODES:
+        raise errors.InvalidMode(mode, MODES)
     known = tuple(each.name for each in fields(BackendOptions))
     for name in options:
         if name not in known:

@@ -48,6 +48,13 @@ class InvalidBackendOption(NbcompileError):
         super().__init__(f"Unexpected optimization option {name!r}.{guess} The options are: {', '.join(known)}.")
 
 
+class InvalidMode(NbcompileError):
+    """``mode=...`` is none of the presets."""
+
+    def __init__(self, mode: str, known: Sequence[str]) -> None:
+        super().__init__(f"Unrecognized mode={mode!r}. The modes are: {', '.join(known)}.")
+
+
 class VerificationFailed(NbcompileError):
     """``options={"verify": True}``: the compiled graph computed something else than ATen."""
 

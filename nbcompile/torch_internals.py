@@ -15,6 +15,7 @@ import importlib
 import logging
 import os
 import re
+import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +58,13 @@ def symbolic_shapes() -> ModuleType:
 def aot_autograd() -> ModuleType:
     """AOTAutograd: functionalisation, joint graph, partitioning. 1 s to import."""
     return importlib.import_module("torch._functorch.aot_autograd")
+
+
+def registered_backends() -> dict[str, Callable[..., Any]]:
+    """What users registered with ``torch._dynamo.register_backend``, who then have imported its module."""
+    registry = sys.modules.get("torch._dynamo.backends.registry")
+    theirs: dict[str, Callable[..., Any]] = getattr(registry, "_COMPILER_FNS", {})
+    return {name: each for name, each in theirs.items() if not str(each.__module__).startswith("torch.")}
 
 
 def sympy_functions() -> ModuleType:

@@ -8,6 +8,7 @@ import importlib.metadata
 import pytest
 import torch
 
+import nbcompile
 from nbcompile import backends, errors
 from nbcompile.record import recorder
 from tests.aot.capturing import capture, compiled
@@ -69,6 +70,26 @@ def test_backends_of_installed_packages_are_found(square, monkeypatch):
     monkeypatch.setattr(backends, "_registered", dict(backends._registered))
     assert "from_outside" in backends.names()
     assert compiled(square, "from_outside")(torch.ones(3))[0].tolist() == [1, 1, 1]
+
+
+def test_backends_registered_with_torch_are_found(square, monkeypatch):
+    """Those of users, not torch's own: ``cudagraphs`` and the like are refused by name."""
+    import torch._dynamo.backends.registry as registry
+
+    monkeypatch.setattr(registry, "_COMPILER_FNS", dict(registry._COMPILER_FNS))
+    monkeypatch.setattr(registry, "_BACKENDS", dict(registry._BACKENDS))
+    torch._dynamo.register_backend(counting, name="known_to_torch")
+    assert "known_to_torch" in backends.names()
+    assert compiled(square, "known_to_torch")(torch.ones(3))[0].tolist() == [1, 1, 1]
+    with pytest.raises(errors.InvalidBackend):
+        backends.lookup("cudagraphs")
+
+
+def test_a_mode_or_an_option_that_does_not_exist_is_an_error_at_once():
+    with pytest.raises(errors.InvalidMode, match="'fastest'.*max-autotune"):
+        nbcompile.compile(torch.sin, mode="fastest")
+    with pytest.raises(errors.InvalidBackendOption, match="Did you mean 'verify'"):
+        nbcompile.compile(torch.sin, options={"verfy": True})
 
 
 def test_mode_and_options_reach_a_backend_that_was_given_them(square):

@@ -575,3 +575,27 @@ def nb0096(x):
 @given(torch.eye(2))
 def nb0096_fixed(x):
     return x + x
+
+
+def nb0097(x):
+    return (x + 1).resize_(2)
+
+
+def nb0097_fixed(x):
+    return (x + 1)[:2]
+
+
+def nb0098(x):
+    return torch.add(x, 1, out=torch.empty(0))
+
+
+def nb0098_fixed(x):
+    return torch.add(x, 1, out=torch.empty(3))
+
+
+def nb0099(x):
+    return torch.add(x, 1, out=torch.empty(6)[::2])
+
+
+def nb0099_fixed(x):
+    return torch.empty(6)[::2].copy_(x + 1)

@@ -98,18 +98,27 @@ def _default_device(guard: Guard, scope: Scope) -> Ambient:
     )
 
 
-def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
-    text = "torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == None"
-    top = torch._C._autograd._top_saved_tensors_default_hooks
+def _inlined_hooks() -> tuple[int, int] | None:
+    """The hooks on saved tensors that AOTAutograd would trace into the graph: those that are graphs themselves."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if not hooks or not all(isinstance(each, torch.fx.GraphModule) for each in hooks):
+        return None  # none, or Python that autograd calls with what any graph saves
+    pack, unpack = hooks
+    return id(pack), id(unpack)
 
-    def none_active(_: object) -> bool:
-        return top(True) is None
+
+def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
+    expected = _inlined_hooks()
+    text = f"torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == {expected}"
+
+    def same(_: object) -> bool:
+        return _inlined_hooks() == expected
 
     return Ambient(
         guard,
         text,
-        none_active,
-        lambda tree: tree.root.add_epilogue_lambda_guard(none_active, [text], None),
+        same,
+        lambda tree: tree.root.add_epilogue_lambda_guard(same, [text], None),
         lambda scope: text,
     )
 

@@ -95,16 +95,23 @@ def mean(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False, *, d
     return convert(build, average, dtype)
 
 
+def _some(x: Value, dim: Dims) -> Value:
+    """The argument, of which there must be an element to choose."""
+    if any(x.size[at] == 0 for at in all_dims(x, dim)):
+        raise NoLowering("nothing to choose from: ATen says so, with its own error")
+    return x
+
+
 @lowering(aten.amax.default)
 def amax(build: Builder, x: Value, dim: Dims = (), keepdim: bool = False) -> Value:
     """The largest element; nan if there is one."""
-    return reduce(build, x, dim, keepdim, "any" if x.dtype == torch.bool else "max")
+    return reduce(build, _some(x, dim), dim, keepdim, "any" if x.dtype == torch.bool else "max")
 
 
 @lowering(aten.amin.default)
 def amin(build: Builder, x: Value, dim: Dims = (), keepdim: bool = False) -> Value:
     """The smallest element; nan if there is one."""
-    return reduce(build, x, dim, keepdim, "all" if x.dtype == torch.bool else "min")
+    return reduce(build, _some(x, dim), dim, keepdim, "all" if x.dtype == torch.bool else "min")
 
 
 @lowering(aten.max.default)
@@ -136,7 +143,7 @@ def _arg(build: Builder, x: Value, dim: int | None, keepdim: bool, kind: str) ->
         x = convert(build, x, torch.uint8)
     if x.ndim == 0:
         return build.call(aten.full.default, (), 0, dtype=torch.int64, device=x.device)
-    return reduce(build, x, dim, keepdim, kind, torch.int64)
+    return reduce(build, _some(x, dim), dim, keepdim, kind, torch.int64)
 
 
 @lowering(aten.argmax.default)

@@ -434,6 +434,21 @@ NDARRAY_IN_TORCH = _kind(
 )  # fmt: skip
 
 
+RESIZE = _kind(
+    "NB0097", "GB0126", "Unsupported Tensor.resize_() call",
+    "`{name}` gives a tensor other memory, which a graph of tensors cannot say.",
+    "Make a new tensor of the size that is wanted.",
+)  # fmt: skip
+OUT_SIZE = _kind(
+    "NB0098", "GB0247", "Shape mismatch with out= tensor variant",
+    "`{name}` is called with `out=` a tensor of shape {given}, and would resize it to {wanted}.",
+    "Pass a tensor of the result's shape, or none.",
+)  # fmt: skip
+OUT_STRIDES = _kind(
+    "NB0099", "GB0242", "Attempted to call op with non-contiguous `out=` tensor",
+    "`{name}` is called with `out=` a tensor that is not contiguous.",
+    "Pass a contiguous tensor, or copy the result into it with `copy_`.",
+)  # fmt: skip
 NOT_REORDERABLE = _kind(
     "NB0090", "GB0296", "attempted to reorder a debugging function that can't actually be reordered",
     "A function of `config.reorderable_logging_functions` is called with a {name}: only tensors, constants and strings "

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 import torch.fx
+import torch.utils._pytree as pytree
 
 from nbcompile import annotations as marks, errors, torch_internals
 from nbcompile.capture.frame import Frame
@@ -159,6 +160,8 @@ class OutputGraph:
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
             with self.fake_mode:
+                if "out" in fake_keywords and callable(target):
+                    _refuse_other_memory(target, fake_arguments, fake_keywords)
                 if op == "call_method":
                     assert isinstance(target, str)
                     return getattr(fake_arguments[0], target)(*fake_arguments[1:], **fake_keywords)
@@ -314,6 +317,21 @@ def _only_computes_a_number(node: torch.fx.Node) -> bool:
         for each in (*node.args, *node.kwargs.values())
     ]
     return node.op == "call_function" and all(isinstance(each, numbers) for each in (node.meta.get(EXAMPLE), *operands))
+
+
+def _refuse_other_memory(function: Callable[..., object], arguments: Any, keywords: dict[str, Any]) -> None:
+    """``out=`` of another size is resized by the call: a graph, its inputs and its guards cannot follow that."""
+    trial = pytree.tree_map_only(torch.Tensor, torch.empty_like, keywords["out"])
+    function(*arguments, **{**keywords, "out": trial})
+    name = getattr(function, "__name__", str(function))
+    for before, after in zip(pytree.tree_leaves(keywords["out"]), pytree.tree_leaves(trial), strict=True):
+        if before is None:
+            continue
+        if before.shape != after.shape:
+            sizes = {"given": list(before.shape), "wanted": list(after.shape)}
+            raise breaks.unsupported(breaks.OUT_SIZE, f"fn={name}", name=name, **sizes)
+        if not before.is_contiguous():
+            raise breaks.unsupported(breaks.OUT_STRIDES, f"fn={name}", name=name)
 
 
 def _is_grad(node: torch.fx.Node) -> bool:

@@ -504,8 +504,14 @@ class TestProcessState:
         check = build_check((Guard(None, K.SAVED_TENSORS_HOOKS),), frame)
         assert agree(check, frame.scope())
         with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+            assert agree(check, frame.scope())  # called by autograd, whatever graph it is
+        same = torch.fx.symbolic_trace(lambda x: x.clone())
+        with torch.autograd.graph.saved_tensors_hooks(same, same):  # would be traced into the graph
             assert not agree(check, frame.scope())
+            inside = build_check((Guard(None, K.SAVED_TENSORS_HOOKS),), frame)
+            assert agree(inside, frame.scope())
         assert agree(check, frame.scope())
+        assert not agree(inside, frame.scope())
 
 
 def test_aliasing():

@@ -9,7 +9,7 @@ dtype. A case is one operator; it passes if each of its first samples, compiled
 with ``fullgraph=True``, gives what eager gives. The sweep runs in worker
 processes, so that a crash costs one operator and is counted.
 
-In torch: test/inductor/test_torchinductor_opinfo.py. Read next: tests/opinfo/test_operators.py
+In torch: test/inductor/test_torchinductor_opinfo.py. Read next: tests/opinfo/results.py
 """
 
 from __future__ import annotations
@@ -233,8 +233,9 @@ def main() -> None:
         if each.status not in results.FINE:
             print(f"{each.name}\t{each.status}\t{each.detail}", flush=True)
     if arguments.record:
-        sweep_name = results.sweep_name(arguments.compiler, arguments.backend, arguments.dtype, arguments.backward)
-        results.record(sweep_name, outcomes, len(known))
+        direction = "backward" if arguments.backward else "forward"
+        done = f"{arguments.compiler} {arguments.backend} {arguments.dtype} {direction}"
+        results.record(done, outcomes, len(known))
     counts = collections.Counter(each.status for each in outcomes)
     print(dict(counts), "of", sum(counts.values()))
 

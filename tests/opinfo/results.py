@@ -1,8 +1,9 @@
-"""What the sweeps found, kept in results.json, and the tables that the documentation makes of it.
+"""What the sweeps found, kept in results.json, and the tables that the documentation shows of it.
 
-    python -m tests.opinfo.results        the counts by dtype, and what does not pass
+    python -m tests.opinfo.harness --record --dtype int64     a sweep, into results.json
+    python -m tests.opinfo.results                            results.json, into docs/operators.md
 
-One entry a sweep. What is neither named under "no sample" nor under "failed"
+One entry a sweep. What is named neither under "no sample" nor under "failed"
 passed. A sweep of some operators replaces what is known of these and leaves
 the others.
 
@@ -12,14 +13,24 @@ In torch: nothing. Read next: tests/opinfo/known.py
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.opinfo.known import KNOWN
+
 FILE = Path(__file__).with_name("results.json")
+PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+BEGIN, END = "<!-- from tests/opinfo/results.json: begin -->\n", "<!-- end -->\n"
 PASSED, NO_SAMPLE = "passed", "no sample"
 FINE = (PASSED, NO_SAMPLE)
+OURS, PEER = "nbcompile inductor", "torch aot_eager"
+SWEEPS = (
+    "float32 forward", "float32 backward", "float64 forward", "bfloat16 forward", "int64 forward", "bool forward",
+)  # fmt: skip
+Table = dict[str, Any]
+"""Sweep -> ``{"of": count, "no sample": names, "failed": {name: what was seen}}``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +43,11 @@ class Outcome:
     detail: str = ""
 
 
-def sweep_name(compiler: str, backend: str, dtype: str, backward: bool) -> str:
-    """``nbcompile inductor, float32 backward``."""
-    return f"{compiler} {backend}, {dtype} {'backward' if backward else 'forward'}"
+# --- the file ----------------------------------------------------------------------------------------------------------
 
 
-def load() -> dict[str, Any]:
-    """Sweep -> ``{"of": count, "no sample": names, "failed": {name: what was seen}}``."""
+def load() -> Table:
+    """What is recorded."""
     return json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
@@ -56,3 +65,59 @@ def record(sweep: str, outcomes: Iterable[Outcome], of: int) -> None:
             failed[each.name] = f"{each.status}: {each.detail}"[:160]
     entry |= {"of": of, NO_SAMPLE: sorted(without), "failed": dict(sorted(failed.items()))}
     FILE.write_text(json.dumps(dict(sorted(known.items())), indent=0) + "\n")
+
+
+def passes(entry: Table) -> int:
+    """How many operators of a sweep passed."""
+    return int(entry["of"]) - len(entry[NO_SAMPLE]) - len(entry["failed"])
+
+
+# --- the page ----------------------------------------------------------------------------------------------------------
+
+
+def markdown(table: Table) -> str:
+    """Counts by dtype, then what does not pass, grouped by the reason."""
+    return "\n".join([*_counts(table), "", *_reasons(table)]) + "\n"
+
+
+def _counts(table: Table) -> Iterator[str]:
+    yield "| | with samples | nbcompile passes | `aot_eager` of torch.compile passes |"
+    yield "|---|---|---|---|"
+    for sweep in SWEEPS:
+        ours, theirs = table.get(f"{OURS} {sweep}"), table.get(f"{PEER} {sweep}")
+        if ours:
+            peer = passes(theirs) if theirs else "not run"
+            yield f"| {sweep} | {ours['of'] - len(ours[NO_SAMPLE])} | {passes(ours)} | {peer} |"
+
+
+def _reasons(table: Table) -> Iterator[str]:
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for name, sweeps in _failures(table).items():
+        peer = [name in table.get(f"{PEER} {sweep}", {"failed": ()})["failed"] for sweep in sweeps]
+        same = "the same" if all(peer) else "passes some" if any(peer) else "passes"
+        where = "all" if len(sweeps) > 2 else ", ".join(sweeps)
+        why = KNOWN.get(name) or table[f"{OURS} {sweeps[0]}"]["failed"][name].replace("|", "/")
+        groups.setdefault((why, where, same), []).append(name)
+    yield "| why | where | torch.compile | operators |"
+    yield "|---|---|---|---|"
+    for (why, where, same), names in groups.items():
+        yield f"| {why} | {where} | {same} | {', '.join(f'`{name}`' for name in names)} |"
+
+
+def _failures(table: Table) -> dict[str, list[str]]:
+    """Operator -> the sweeps that it does not pass."""
+    found: dict[str, list[str]] = {}
+    for sweep in SWEEPS:
+        for name in table.get(f"{OURS} {sweep}", {"failed": ()})["failed"]:
+            found.setdefault(name, []).append(sweep)
+    return found
+
+
+def page() -> str:
+    """The page of the documentation, with the tables as they should be."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    return f"{before}{BEGIN}\n{markdown(load())}\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -443,6 +443,13 @@ def _untraced(
     )
 
 
+@method("resize_", "resize_as_")
+def _resize(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(breaks.RESIZE, f"call_method {tensor.describe()} resize_", name="Tensor.resize_")
+
+
 @method("new_tensor")
 def _new_tensor(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
