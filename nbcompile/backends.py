@@ -146,19 +146,15 @@ def register(function: Backend | None = None, name: str | None = None) -> Any:
 
 def names() -> tuple[str, ...]:
     """Every backend that ``lookup`` knows, those of installed packages included."""
-    return tuple(sorted({*_registered, *_entry_points(), *torch_internals.registered_backends()}))
+    return tuple(sorted({*_registered, *_entry_points()}))
 
 
 def _by_name(name: str) -> Backend:
-    if name in _registered:
-        return _registered[name]
-    theirs = torch_internals.registered_backends()
-    if name in theirs:
-        return theirs[name]
-    found = _entry_points().get(name)
-    if found is None:
-        raise errors.InvalidBackend(name, names())
-    _registered[name] = found.load()
+    if name not in _registered:
+        found = _entry_points().get(name)
+        if found is None:
+            raise errors.InvalidBackend(name, names())
+        _registered[name] = found.load()
     return _registered[name]
 
 

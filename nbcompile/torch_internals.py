@@ -15,7 +15,6 @@ import importlib
 import logging
 import os
 import re
-import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -58,13 +57,6 @@ def symbolic_shapes() -> ModuleType:
 def aot_autograd() -> ModuleType:
     """AOTAutograd: functionalisation, joint graph, partitioning. 1 s to import."""
     return importlib.import_module("torch._functorch.aot_autograd")
-
-
-def registered_backends() -> dict[str, Callable[..., Any]]:
-    """What users registered with ``torch._dynamo.register_backend``, who then have imported its module."""
-    registry = sys.modules.get("torch._dynamo.backends.registry")
-    theirs: dict[str, Callable[..., Any]] = getattr(registry, "_COMPILER_FNS", {})
-    return {name: each for name, each in theirs.items() if not str(each.__module__).startswith("torch.")}
 
 
 def sympy_functions() -> ModuleType:
@@ -139,6 +131,22 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
 def new_fake_mode(shape_env: Any) -> Any:
     """The mode in which one frame's fake tensors live."""
     return fake_tensor().FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=False)
+
+
+def with_unknown_sizes(values: Sequence[Any]) -> list[Any]:
+    """Example inputs as fake tensors whose mode makes symbols of sizes and numbers that only the run knows."""
+    fake_mode = guards_context().detect_fake_mode(values)
+    if fake_mode is None:
+        fake_mode = new_fake_mode(symbolic_shapes().ShapeEnv())
+        values = [
+            fake_mode.from_tensor(each, static_shapes=True) if isinstance(each, torch.Tensor) else each
+            for each in values
+        ]
+    known = fake_mode.shape_env.settings
+    fake_mode.shape_env.settings = dataclasses.replace(
+        known, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
+    )
+    return list(values)
 
 
 class NamedSource(torch._guards.Source):

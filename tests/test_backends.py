@@ -72,19 +72,6 @@ def test_backends_of_installed_packages_are_found(square, monkeypatch):
     assert compiled(square, "from_outside")(torch.ones(3))[0].tolist() == [1, 1, 1]
 
 
-def test_backends_registered_with_torch_are_found(square, monkeypatch):
-    """Those of users, not torch's own: ``cudagraphs`` and the like are refused by name."""
-    import torch._dynamo.backends.registry as registry
-
-    monkeypatch.setattr(registry, "_COMPILER_FNS", dict(registry._COMPILER_FNS))
-    monkeypatch.setattr(registry, "_BACKENDS", dict(registry._BACKENDS))
-    torch._dynamo.register_backend(counting, name="known_to_torch")
-    assert "known_to_torch" in backends.names()
-    assert compiled(square, "known_to_torch")(torch.ones(3))[0].tolist() == [1, 1, 1]
-    with pytest.raises(errors.InvalidBackend):
-        backends.lookup("cudagraphs")
-
-
 def test_a_mode_or_an_option_that_does_not_exist_is_an_error_at_once():
     with pytest.raises(errors.InvalidMode, match="'fastest'.*max-autotune"):
         nbcompile.compile(torch.sin, mode="fastest")

@@ -85,7 +85,14 @@ def compile_graph(
         parts.name("inference")
         parts.join("direct")
         return _call_directly(compiled)
-    return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+    try:
+        return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+    except torch_internals.fake_tensor().DynamicOutputShapeException:
+        if torch_internals.guards_context().TracingContext.try_get() is not None:
+            raise  # it is the real torch.compile that asks; it has an answer of its own
+    # The derivative of x[mask] = y has sizes that only the run knows: such symbols are allowed now.
+    inputs = torch_internals.with_unknown_sizes(example_inputs)
+    return _through_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
 
 
 def _expect_tuple(module: torch.fx.GraphModule) -> None:

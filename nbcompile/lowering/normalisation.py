@@ -89,7 +89,7 @@ def layer_norm(
         result = elementwise(build, lambda a, w: a * w, (result, convert(build, weight, wide.dtype)))
     if bias is not None:
         result = elementwise(build, lambda a, b: a + b, (result, convert(build, bias, wide.dtype)))
-    # On the CPU ATen's kernel may save float32 in place of bfloat16; what FakeTensor says is what a backward is made for.
+    # On the CPU ATen may save float32 in place of bfloat16; a backward is made for what FakeTensor says.
     saved = dtype if x.device.type == "cpu" else wide.dtype
     return convert(build, result, dtype), convert(build, average, saved), convert(build, rstd, saved)
 

@@ -292,13 +292,27 @@ def symbolic_sizes_in_the_backward(compiled):
     return seen
 
 
+def places_chosen_by_data(compiled):
+    x, values = torch.randn(5, requires_grad=True), torch.randn(3, requires_grad=True)
+    chosen = torch.tensor([True, False, True, True, False])
+
+    def function(x, values):
+        y = x * 2
+        y[chosen] = values
+        return y.sin()
+
+    result = compiled(function)(x, values)
+    result.sum().backward()
+    return result, x, values
+
+
 PROGRAMS = [
     gradients_accumulate, hook_on_an_intermediate, hooks_on_parameters, hooks_on_modules, own_derivative,
     own_derivative_with_setup_context, checkpointed, checkpointed_by_reentry, checkpointed_random_numbers_are_the_same,
     backward_and_step_inside, autocast_inside_and_outside, scaled_gradients, graph_is_retained, graph_is_not_retained,
     no_gradient_inside, parameters_frozen_later, gradient_of_an_intermediate, running_statistics,
     padded_and_renormed_embedding, recurrence, parametrised_weights, transformer_layer, sizes_that_change,
-    symbolic_sizes_in_the_backward,
+    symbolic_sizes_in_the_backward, places_chosen_by_data,
 ]  # fmt: skip
 
 

@@ -4,8 +4,8 @@ In torch: test/inductor/test_torchinductor_opinfo.py (inductor_expected_failures
 Read next: tests/opinfo/test_operators.py
 """
 
-SEEDED = "the database wraps it in `freeze_rng_state`, a guard in C++ that neither torch.compile nor nbcompile traces"
-DATA = "its result (or its shape) is read from data: a graph break, an error under `fullgraph=True`; the same in torch.compile"
+SEEDED = "the database wraps it in `freeze_rng_state`, a guard in C++ that is not traced"
+DATA = "its result (or its shape) is read from data: a graph break, an error under `fullgraph=True`"
 
 KNOWN = {
     **dict.fromkeys(
@@ -24,10 +24,10 @@ KNOWN = {
     ),
     **dict.fromkeys(
         ("nn.functional.linear_cross_entropy.chunked", "nn.functional.linear_cross_entropy.chunked_none"),
-        "it warns, from C++: a graph break, an error under `fullgraph=True`; the same in torch.compile",
+        "it warns, from C++: a graph break, an error under `fullgraph=True`",
     ),
-    **dict.fromkeys(("resize_", "resize_as_"), "a graph break, an error under `fullgraph=True`; the same in torch.compile"),
+    **dict.fromkeys(("resize_", "resize_as_"), "a graph break, an error under `fullgraph=True`"),
     "masked_select": "torch promises that there are no more results than elements of the first argument, which is "
-    "wrong where that is broadcast; the same in torch.compile",
-    "to_sparse": "sparse tensors break the graph; the same in torch.compile",
+    "wrong where that is broadcast",
+    "to_sparse": "sparse tensors break the graph",
 }

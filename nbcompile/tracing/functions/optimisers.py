@@ -12,11 +12,14 @@ In torch: torch/_dynamo/variables/optimizer.py. Read next: nbcompile/tracing/sid
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
 import torch
 
+from nbcompile import torch_internals
+from nbcompile.tracing import breaks
 from nbcompile.tracing.functions.registry import handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -60,3 +63,19 @@ for _class in vars(torch.optim).values():
     _function: Any = vars(_class).get("_init_group") if isinstance(_class, type) else None
     if isinstance(_function, types.FunctionType):
         _traced_when_made(_class, getattr(_function, "_torchdynamo_orig_callable", _function))
+
+
+def _never_traced(function: types.FunctionType, reason: str) -> None:
+    torch_internals.hide_from_hook(function.__code__)
+
+    @handles_named(function.__module__, function.__qualname__)
+    def _disabled(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        name = function.__qualname__
+        raise breaks.unsupported(breaks.DISABLED_FUNCTION, str(function), name=name, reason=reason)
+
+
+for _module in {sys.modules[each.__module__] for each in vars(torch.optim).values() if isinstance(each, type)}:
+    # One operator for all parameters, which has no functional form: it runs as fast as it can already.
+    _fused: Any = vars(_module).get(f"_fused_{_module.__name__.rpartition('.')[2]}")
+    if _fused is not None:
+        _never_traced(getattr(_fused, "_torchdynamo_orig_callable", _fused), "don't trace into fused optimizer")

@@ -444,9 +444,7 @@ def _untraced(
 
 
 @method("resize_", "resize_as_")
-def _resize(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
+def _resize(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     raise breaks.unsupported(breaks.RESIZE, f"call_method {tensor.describe()} resize_", name="Tensor.resize_")
 
 

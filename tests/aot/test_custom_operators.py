@@ -1,0 +1,229 @@
+"""Custom operators in compiled code: as eager, or the documented error."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.library import Library, custom_op
+
+import nbcompile
+from nbcompile import errors
+from tests.aot.observed import agrees_with_eager
+
+
+@custom_op("nbcompile_tests::square", mutates_args=())
+def square(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.detach().numpy() ** 2)
+
+
+square.register_fake(torch.empty_like)
+square.register_autograd(
+    lambda ctx, grad: 2 * grad * ctx.saved_tensors[0],
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+)
+
+
+@custom_op("nbcompile_tests::scaled", mutates_args=())
+def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    return x * factor
+
+
+scaled.register_fake(lambda x, factor=2.0: torch.empty_like(x))
+
+
+@custom_op("nbcompile_tests::increase", mutates_args=("x",))
+def increase(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.add_(y)
+
+
+@custom_op("nbcompile_tests::increase_both", mutates_args=("x", "z"))
+def increase_both(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    x.add_(y)
+    z.mul_(2)
+    return x * z
+
+
+increase_both.register_fake(lambda x, y, z: torch.empty_like(x))
+
+
+@custom_op("nbcompile_tests::each_plus", mutates_args=())
+def each_plus(xs: list[torch.Tensor], n: int) -> list[torch.Tensor]:
+    return [x + n for x in xs]
+
+
+each_plus.register_fake(lambda xs, n: [torch.empty_like(x) for x in xs])
+
+
+@custom_op("nbcompile_tests::nothing_known", mutates_args=())
+def nothing_known(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+
+
+@custom_op("nbcompile_tests::flat", mutates_args=())
+def flat(x: torch.Tensor) -> torch.Tensor:
+    return x.view(-1)
+
+
+flat.register_fake(lambda x: x.view(-1))
+
+
+@custom_op("nbcompile_tests::places", mutates_args=())
+def places(x: torch.Tensor) -> torch.Tensor:
+    return torch.nonzero(x)
+
+
+@places.register_fake
+def _(x):
+    return x.new_empty([torch.library.get_ctx().new_dynamic_size(), x.dim()], dtype=torch.int64)
+
+
+@custom_op("nbcompile_tests::shorter", mutates_args=())
+def shorter(x: torch.Tensor) -> torch.Tensor:
+    return x[:2].clone()
+
+
+shorter.register_fake(torch.empty_like)
+
+
+@custom_op("nbcompile_tests::wider", mutates_args=())
+def wider(x: torch.Tensor) -> torch.Tensor:
+    return x.double()
+
+
+wider.register_fake(torch.empty_like)
+
+LIBRARY = Library("nbcompile_tests", "FRAGMENT")
+LIBRARY.define("times(Tensor x, int n) -> Tensor")
+LIBRARY.impl("times", lambda x, n: x * n, "CPU")
+torch.library.register_fake("nbcompile_tests::times", lambda x, n: torch.empty_like(x))
+LIBRARY.define("with_total(Tensor x) -> (Tensor, Tensor)")
+LIBRARY.impl("with_total", lambda x: (x + 1, x.sum(0)), "CPU")
+LIBRARY.impl("with_total", lambda x: (torch.empty_like(x), x.new_empty(x.shape[1:])), "Meta")
+LIBRARY.define("composed(Tensor x) -> Tensor")
+LIBRARY.impl("composed", lambda x: x.sin() + 1, "CompositeImplicitAutograd")
+LIBRARY.define("twice_in_place_(Tensor(a!) x) -> Tensor(a!)")
+LIBRARY.impl("twice_in_place_", lambda x: x.mul_(2), "CPU")
+LIBRARY.impl("twice_in_place_", lambda x: x, "Meta")
+LIBRARY.define("grow(Tensor(a!)[] xs, Tensor? y) -> ()")
+LIBRARY.impl("grow", lambda xs, y: [x.add_(1 if y is None else y) for x in xs] and None, "CPU")
+LIBRARY.impl("grow", lambda xs, y: None, "Meta")
+OPS = torch.ops.nbcompile_tests
+
+
+def some(*shape):
+    return torch.randn(*shape)
+
+
+def learning(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def increased(y):
+    total = y * 2
+    increase(total, y)
+    increase(total[:2], y[2:])
+    return total + 1, total
+
+
+def grown(x, y):
+    OPS.grow([x, y], None)
+    OPS.grow([x], y)
+    return x + y
+
+
+def increased_constant(x, y):
+    hidden, constant = y * 2, x.clone()
+    increase(constant, x)
+    return (hidden * constant).sum()
+
+
+PROGRAMS = {
+    "with a derivative": (lambda x: square(x.sin()) * 2, lambda: [learning(4)]),
+    "without a derivative": (lambda x: scaled(x.sin()) * 2 + x, lambda: [some(4)]),
+    "writes to its argument": (lambda x, y: (increase(x, y), x * 2)[1], lambda: [some(4), some(4)]),
+    "writes to an intermediate and a view": (increased, lambda: [some(4)]),
+    "writes to parts": (lambda x, y: (increase(x[1], y), increase(x[:, 2], y), x * 2)[2], lambda: [some(4, 4), some(4)]),
+    "writes to two and returns": (increase_both, lambda: [some(4), some(4), some(4)]),
+    "writes to what has no gradient": (increased_constant, lambda: [some(4), learning(4)]),
+    "lists": (lambda x: each_plus([x, x * 2], 3), lambda: [some(4)]),
+    "a size that data decides": (lambda x: places(x.relu()) + 1, lambda: [torch.tensor([[1.0, 0, 2]]).t()]),
+    "define and impl": (lambda x: OPS.times(x, 3) + 1, lambda: [some(4)]),
+    "an overload": (lambda x: OPS.times.default(x, n=2), lambda: [some(4)]),
+    "two results": (OPS.with_total, lambda: [some(4, 3)]),
+    "made of others": (lambda x: OPS.composed(x) * 2, lambda: [learning(4)]),
+    "writes to a list": (grown, lambda: [some(4), some(4)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_eager(name):
+    """Results, arguments afterwards, gradients."""
+    function, arguments = PROGRAMS[name]
+
+    def program(compiled):
+        given = arguments()
+        result = compiled(function)(*given)
+        for each in torch.utils._pytree.tree_leaves(result):
+            if each.requires_grad:
+                each.sum().backward()
+        return result, given
+
+    agrees_with_eager(program)
+
+
+def test_sizes_that_change():
+    """One graph with a symbolic size, forward and backward."""
+
+    def program(compiled):
+        run, seen = compiled(lambda x: square(x.sin()) * x.shape[0]), []
+        for size in (3, 4, 5):
+            x = torch.randn(size, requires_grad=True)
+            result = run(x)
+            result.sum().backward()
+            seen += [result, x]
+        return seen
+
+    agrees_with_eager(program, dynamic=True)
+
+
+def test_opcheck_passes_on_what_is_right():
+    """torch's own checks of an operator, after it was compiled here."""
+    nbcompile.compile(lambda x: square(x))(torch.ones(3))
+    assert set(torch.library.opcheck(square, (torch.randn(3, requires_grad=True),)).values()) == {"SUCCESS"}
+
+
+def test_no_derivative():
+    """Both graphs are made when the first is compiled: what eager says in the backward is said then."""
+    eager = scaled(learning(4))
+    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+        eager.sum().backward()
+    with pytest.raises(errors.BackendCompilerFailed, match="no autograd formula was registered"):
+        nbcompile.compile(lambda x: scaled(x.sin()))(learning(4))
+
+
+def test_no_fake_implementation():
+    """The documented error, which names ``register_fake`` and the user's line."""
+    with pytest.raises(errors.TorchRuntimeError, match=r"(?s)register_fake.*nothing_known\(x\) \+ 1"):
+        nbcompile.compile(lambda x: nothing_known(x) + 1)(torch.ones(3))
+
+
+@pytest.mark.parametrize(("operator", "wrong"), [(shorter, r"float32\[2\]"), (wider, r"float64\[4\]")])
+def test_a_fake_implementation_that_is_wrong(operator, wrong):
+    """An error that says what came and what was promised: kernels would read past the end."""
+    with pytest.raises(
+        RuntimeError, match=rf"returned torch\.{wrong}, but its fake implementation says torch\.float32\[4\]"
+    ):
+        nbcompile.compile(lambda x: operator(x) + 1)(torch.ones(4))
+
+
+def test_a_result_that_is_a_view_of_an_argument():
+    """Refused by torch itself, in eager mode too."""
+    for run in (flat, nbcompile.compile(lambda x: flat(x) + 1)):
+        with pytest.raises(RuntimeError, match="may not alias"):
+            run(torch.ones(2, 2))
+
+
+def test_a_schema_that_says_alias():
+    """A result that is said to be an argument cannot be made functional (as in torch.compile)."""
+    with pytest.raises(errors.BackendCompilerFailed, match="output has alias annotations"):
+        nbcompile.compile(lambda x: OPS.twice_in_place_(x) + 1)(torch.ones(2))
