@@ -12,7 +12,7 @@ VERSIONS  := 3.12 3.13
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-all sweep docs lint bench bench-capture bench-guards bench-nested format clean
+.PHONY: help setup tour test test-all sweep docs lint bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -60,6 +60,9 @@ bench: $(STAMP)  ## Measure against eager and torch.compile
 
 bench-capture: $(STAMP)  ## What capturing models of transformers costs, beside torch.compile
 	$(BIN)/python -m benchmarks capture
+
+bench-models: $(STAMP)  ## Real models against eager: results, gradients, the share of generated code, time of a call
+	$(BIN)/python -m benchmarks models
 
 bench-guards: $(STAMP)  ## The cost of a guarded call, and of guards by the number of layers
 	$(BIN)/python -m benchmarks per_call guards

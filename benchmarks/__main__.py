@@ -37,7 +37,7 @@ from benchmarks.tasks import MARK
 
 ROOT = Path(__file__).parent.parent
 COMPILERS = [EAGER, TORCH, OURS]
-GROUPS = ("start", "per_call", "guards", "nested", "training", "kernels", "capture")
+GROUPS = ("start", "per_call", "guards", "nested", "training", "kernels", "capture", "models")
 CAPTURED = (
     "bert", "gpt2", "llama", "mixtral", "t5", "vit", "swin", "resnet", "whisper", "clip", "deberta-v2", "mamba",
 )  # fmt: skip
@@ -213,9 +213,16 @@ def capture(bench: Bench) -> None:
     ]
 
 
+def models(bench: Bench) -> None:
+    """Real models against eager and torch.compile, each in a process of its own."""
+    for name in CAPTURED[:2] if bench.quick else CAPTURED:
+        bench.run({"task": "running", "compilers": COMPILERS, "models": [name]})
+
+
 GROUP_OF = {
     "kernel": "kernels", "per_call": "per call", "guards": "guards",
     "nested": "nested break", "training": "training step", "capture": "capture: to the graph",
+    "running": "models: one call",
 }  # fmt: skip
 RUNNERS = {
     "start": starts,
@@ -225,6 +232,7 @@ RUNNERS = {
     "training": training,
     "kernels": kernels,
     "capture": capture,
+    "models": models,
 }
 
 

@@ -17,6 +17,10 @@ def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
     parts = ["# nbcompile: measured", "", *(f"- {name}: {value}" for name, value in facts.items())]
     for group in dict.fromkeys(row["group"] for row in rows):
         parts += ["", f"## {group}", "", *_table([row for row in rows if row["group"] == group])]
+    left = [row for row in rows if row.get("operators")]
+    if left:
+        parts += ["", "## What ATen runs, beside matrix products, convolutions and attention", ""]
+        parts += [f"- {row['name']}: {_names(row['operators'])}" for row in left]
     differences = list(_differences(rows))
     if any("detail" in row for row in rows):
         parts += ["", "## Call nodes that one has and the other has not", "", *(differences or ["None."])]
@@ -80,6 +84,10 @@ def means(rows: Iterable[dict[str, Any]], group: str, compiler: str) -> dict[str
     return {
         "group": group, "name": "geometric mean", "compiler": compiler, "value": mean, "unit": "s", "failure": "",
     }  # fmt: skip
+
+
+def _names(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(counts.items()))
 
 
 def _differences(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -224,6 +224,35 @@ def capture(job: dict[str, Any]) -> None:
                 tell("capture: greatest relative error", label, compiler, found["error"], "")
 
 
+def running(job: dict[str, Any]) -> None:
+    """Outputs and gradients of real models against eager, the share of generated code, the time of a call."""
+    models = importlib.import_module("benchmarks.models")
+    run = importlib.import_module("benchmarks.running")
+    for name in job["models"]:
+        for learning in (False, True):
+            label = f"{name}, forward and backward" if learning else name
+            module, inputs = run.prepared(models.MODELS[name], learning=learning)
+            expected = run.step(module, module, inputs, learning=learning)
+
+            def prepare(
+                compiler: str, module: Any = module, inputs: Any = inputs, learning: bool = learning,
+                label: str = label, expected: Any = expected,
+            ) -> Callable[[], Any]:  # fmt: skip
+                call = compiled(compiler, module)
+                once = functools.partial(run.step, call, module, inputs, learning=learning)
+                found, result = run.share(once)
+                if compiler == OURS:
+                    tell("models: generated call nodes, in a hundred", label, OURS, found.percent(), "")
+                    tell("models: call nodes that ATen runs", label, OURS, found.by_aten.total(), "",
+                         operators=dict(found.by_aten))  # fmt: skip
+                if compiler != "eager":
+                    tell("models: greatest relative error", label, compiler, run.error(result, expected), "")
+                once()
+                return once
+
+            _race("models: one call", label, job, prepare)
+
+
 def _race(group: str, name: str, job: dict[str, Any], prepare: Callable[[str], Callable[[], Any]]) -> None:
     ready = {}
     for compiler in job["compilers"]:
@@ -257,6 +286,7 @@ TASKS = {
     "nested": nested,
     "training": training,
     "capture": capture,
+    "running": running,
 }
 
 

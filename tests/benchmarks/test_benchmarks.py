@@ -10,7 +10,8 @@ import time
 import pytest
 import torch
 
-from benchmarks import __main__ as bench, capture, models, report, timing, workloads
+import nbcompile
+from benchmarks import __main__ as bench, capture, models, report, running, timing, workloads
 
 
 def row(compiler, value, failure=""):
@@ -84,6 +85,19 @@ def test_a_captured_model_is_counted_and_checked():
     assert (found["graphs"], found["error"]) == (1, 0.0)
     assert found["nodes"]["linear"] > 0
     assert 0 < found["to graph"] < found["in all"]
+
+
+def test_a_running_model_is_counted_and_checked():
+    """The share of generated code, and the error of a training step."""
+    module, inputs = running.prepared(models.MODELS["vit"], learning=True)
+    expected = running.step(module, module, inputs, learning=True)
+    call = nbcompile.compile(module)
+    share, result = running.share(lambda: running.step(call, module, inputs, learning=True))
+    assert running.error(result, expected) < 1e-4
+    assert share.nodes > 100
+    assert share.percent() > 95
+    rows = [{**row("nbcompile", 1), "operators": {"aten.sort": 2, "aten.topk": 1}}]
+    assert "- w: aten.sort (2), aten.topk" in report.markdown(rows, {})
 
 
 def test_slower_code_is_measured_as_slower():

@@ -205,17 +205,8 @@ KNOWN: dict[tuple[str, str], str] = {
         "torch breaks at pow() of a tensor; here it is the operator",
     ),
     ("facts_by_method", "reasons"): "torch breaks at a method whose answer is no tensor; here it is answered",
-    **_known(
-        "out_arguments", "graphs details reasons", "torch breaks where an operator resizes its out=; here it is traced"
-    ),
-    **_known(
-        "out_argument_is_resized",
-        "graphs details reasons",
-        "torch breaks where an operator resizes its out=; here it is traced",
-    ),
-    **_known(
-        "argument_is_resized_or_set", "graphs details reasons", "torch breaks at resize_ and set_; here they are traced"
-    ),
+    **_known("out_arguments", "details reasons", "torch has a kind of break of its own for a list of out="),
+    **_known("argument_is_resized_or_set", "graphs details reasons", "torch breaks at set_, too; here it is traced"),
     ("requires_grad_is_set", "reasons"): "requires_grad_ of an intermediate breaks at once; torch finds out at the end",
     **_known(
         "cells_are_shared_and_then_not",
