@@ -115,7 +115,7 @@ def starts(bench: Bench) -> None:
     columns = [
         (TORCH, TORCH, {}),
         (TORCH, "torch.compile, no ISA probing", {"TORCHINDUCTOR_VEC_ISA_OK": "1"}),
-        (OURS, OURS, {}),
+        (OURS, OURS, {"NBCOMPILE_WARM_START": "1"}),
     ]
     common = {"task": "start", "size": sizes}
     bare_start = {"phase": "cold start, no precompiled header", "workloads": ["softmax"]}

@@ -74,6 +74,23 @@ def start(job: dict[str, Any]) -> None:
             torch.testing.assert_close(result, function(*arguments))
             tell(group, name, label, took, "s")
             tell(group, f"{name}, CPU time", label, took_cpu, "s")
+    if compiler == OURS and phase == "warm start":
+        _tell_store(job["workloads"][0], label)
+
+
+def _tell_store(name: str, label: str) -> None:
+    """What a warm process is left with: nothing of the compiler is imported, and how much the store takes."""
+    compiling = ("torch._dynamo", "sympy", "nbcompile.tracing", "nbcompile.lowering", "nbcompile.codegen")
+    imported = [each for each in compiling if each in sys.modules]
+    size = importlib.import_module("nbcompile.warm.shelf").size() / 1e3
+    tell(
+        "what a warm process needs",
+        f"{name}, parts of the compiler that were imported",
+        label,
+        float(len(imported)),
+        "",
+    )
+    tell("what a warm process needs", f"{name}, the store's size", label, size, "kB")
 
 
 def _cpu_seconds() -> float:

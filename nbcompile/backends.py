@@ -277,6 +277,7 @@ def _generated_or_aten(graph_module: torch.fx.GraphModule, example_inputs: Seque
     compiler = toolchain.find()
     if isinstance(compiler, toolchain.NoCompiler):
         note(f"{compiler.reason}: the graph runs through ATen")
+        _warn_once(f"{compiler.reason}: graphs run through ATen, operator by operator")
         return run_through_aten(graph_module, example_inputs, stage)
     try:
         return generate(graph_module, example_inputs, stage, compiler)
@@ -287,6 +288,11 @@ def _generated_or_aten(graph_module: torch.fx.GraphModule, example_inputs: Seque
         note(text)
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
     return run_through_aten(graph_module, example_inputs, stage)
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
 
 
 def generate(

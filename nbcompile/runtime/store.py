@@ -17,14 +17,19 @@ Read next: nbcompile/runtime/cpp.py
 
 from __future__ import annotations
 
-import contextlib
+import atexit
+import functools
 import hashlib
 import os
+import shutil
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
+
+from nbcompile import errors
 
 VARIABLE = "NBCOMPILE_CACHE_DIR"
 FORMAT = "1"
@@ -78,12 +83,24 @@ def _path(key: str, suffix: str) -> Path:
 
 
 def _writable(folder: Path) -> Path:
-    """The folder, made if need be; a private temporary one where the disk refuses."""
-    with contextlib.suppress(OSError):
+    """The folder, made if need be; a private temporary one, for this process, where the disk refuses."""
+    reason: object = "it cannot be written"
+    try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
-    return Path(tempfile.mkdtemp(prefix="nbcompile-"))
+    except OSError as error:
+        reason = error.strerror
+    return _private(str(directory()), str(reason))
+
+
+@functools.cache
+def _private(refused: str, reason: str) -> Path:
+    text = f"compiled kernels are not kept in {refused} ({reason}): every process builds its own"
+    warnings.warn(text, errors.StoreWarning, stacklevel=2)
+    folder = tempfile.mkdtemp(prefix="nbcompile-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _write(path: Path, text: str) -> None:

@@ -44,6 +44,8 @@ BASE_FLAGS = (
     "-fvisibility=hidden",
     "-w",
 )
+PATIENCE = "NBCOMPILE_COMPILER_TIMEOUT"
+"""The variable that says how long a compiler may take."""
 TUNING_FLAGS = ("-march=native", "-mcpu=native", "")
 """The first that the compiler takes is used: x86 and aarch64 spell it differently."""
 
@@ -174,7 +176,7 @@ def processor_model() -> str:
     return " ".join((platform.machine(), model or platform.processor(), features))
 
 
-def run(command: Sequence[str], source: str, timeout: float = 600) -> tuple[int, str]:
+def run(command: Sequence[str], source: str, timeout: float | None = None) -> tuple[int, str]:
     """Run a compiler on source text; its whole process group dies with us.
 
     A compiler is a tree of processes (driver, front end, assembler, linker).
@@ -189,10 +191,25 @@ def run(command: Sequence[str], source: str, timeout: float = 600) -> tuple[int,
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(source, timeout=timeout)
+        output, _ = process.communicate(source, timeout=patience() if timeout is None else timeout)
+    except subprocess.TimeoutExpired as error:
+        _kill(process)
+        raise BuildError(f"{command[0]} was stopped after {error.timeout:g} s (${PATIENCE})") from None
     except BaseException:
-        with_group = os.killpg if hasattr(os, "killpg") else os.kill
-        with_group(process.pid, signal.SIGKILL)
-        process.wait()
+        _kill(process)
         raise
     return process.returncode, output
+
+
+def patience() -> float:
+    """How many seconds a compiler may take."""
+    try:
+        return float(os.environ.get(PATIENCE, ""))
+    except ValueError:
+        return 300.0
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with_group = os.killpg if hasattr(os, "killpg") else os.kill
+    with_group(process.pid, signal.SIGKILL)
+    process.wait()
