@@ -104,6 +104,10 @@ replay_side_effects: bool = True
 side_effect_replay_policy: str = "info"
 """What a replayed side effect says: ``silent``, ``info``, ``warn`` or ``error``."""
 
+# -- waiting
+background: bool = _flag("NBCOMPILE_BACKGROUND")
+"""A graph runs as it was captured while another thread compiles it (nbcompile.background)."""
+
 # -- between processes
 warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "0") != "0"
 """What is compiled is kept on disk, and a later process neither traces nor compiles it again."""

@@ -26,7 +26,7 @@ from types import CodeType
 
 import torch
 
-from nbcompile import advice, backends, chain, config, errors, logs, narrate, torch_internals, what_if
+from nbcompile import advice, backends, background, chain, config, errors, logs, narrate, torch_internals, what_if
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
@@ -169,7 +169,11 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
     if graph is None:
         return None
     backend = backends.lookup(options.backend, mode=options.mode, options=options.backend_options)
-    compiled = backend(graph.module, _example_inputs(graph, frame))
+    inputs = _example_inputs(graph, frame)
+    if config.background and background.suits(inputs, graph.symbolic):
+        fakes = torch_internals.fake_twins(inputs)
+        return background.later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
+    compiled = backend(graph.module, inputs)
     scope = frame.scope()
     overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
     return torch_internals.without_overrides(compiled) if overridden else compiled

@@ -252,6 +252,12 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
         return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
 
 
+def fake_twins(tensors: Sequence[Any]) -> list[Any]:
+    """Fake tensors, related as real ones are now (views, leaves, one tensor twice), whatever becomes of those."""
+    mode = fake_tensor().FakeTensorMode()
+    return [mode.from_tensor(each, static_shapes=True) for each in tensors]
+
+
 def symbolic_int(shape_env: Any, value: int, expression: str) -> torch.SymInt:
     """An int input as a symbol of its own (not specialised for 0 and 1)."""
     kind = symbolic_shapes().DimDynamic.DYNAMIC

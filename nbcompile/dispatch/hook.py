@@ -204,6 +204,23 @@ _RUN_ONLY = _Strategy(_Action.RUN_ONLY, _Action.RUN_ONLY)
 _compiling = threading.RLock()
 
 
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compile outside of a call, in another thread: calls that must compile wait."""
+    with _compiling:
+        yield
+
+
+@contextmanager
+def not_compiling() -> Iterator[None]:
+    """Inside :func:`compiling`: let them go on."""
+    _compiling.release()
+    try:
+        yield
+    finally:
+        _compiling.acquire()
+
+
 class _Answer:
     """What C reads after it asked: a new entry, or how to run frames of this code."""
 

@@ -14,7 +14,7 @@ In torch: torch/_functorch/_aot_autograd/autograd_cache.py. Read next: nbcompile
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -53,6 +53,8 @@ class Parts:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What putting them together needs to know."""
     obstacle: str = ""
+    ready: list[Callable[[], None]] | None = None
+    """Of a callable that is still being made: what to do when it is there."""
 
 
 _parts: contextvars.ContextVar[Parts | None] = contextvars.ContextVar("nbcompile_parts", default=None)
@@ -93,6 +95,15 @@ def join(how: str, **facts: Any) -> None:
     made = _parts.get()
     if made is not None:
         made.joined, made.facts = how, facts
+
+
+def wait() -> list[Callable[[], None]]:
+    """The parts come later, in another thread: whoever wants them leaves a message in the list."""
+    made = _parts.get()
+    messages: list[Callable[[], None]] = []
+    if made is not None:
+        made.ready = messages
+    return messages
 
 
 def refuse(reason: str) -> None:

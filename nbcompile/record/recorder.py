@@ -85,6 +85,7 @@ class FrameDraft:
         }
         self.graph_fields: dict[str, object] = {}
         self.timings: list[model.Timing] = []
+        self._places: list[tuple[Recorder, int]] = []
 
     def write(self, **entries: object) -> None:
         """Set fields of the frame."""
@@ -101,6 +102,17 @@ class FrameDraft:
     def add_to_graph(self, name: str, *entries: object) -> None:
         """Append to a tuple field of what the backend makes."""
         self.graph_fields[name] = (*self.graph_fields.get(name, ()), *entries)  # type: ignore[misc]
+
+    def hand_in(self, recorder: Recorder) -> None:
+        """The page is finished, as far as the call is concerned."""
+        self._places.append((recorder, len(recorder.frames)))
+        recorder.frames.append(self.frame())
+        recorder.timings.extend(self.timings)
+
+    def rewrite(self) -> None:
+        """Something was written after the page was handed in: what was compiled in the background."""
+        for recorder, place in self._places:
+            recorder.frames[place] = self.frame()
 
     def frame(self) -> model.CompiledFrame:
         """The page as data, however far it got."""
@@ -142,8 +154,7 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     finally:
         _draft.reset(token)
         for recorder in recorders:
-            recorder.frames.append(page.frame())
-            recorder.timings.extend(page.timings)
+            page.hand_in(recorder)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ Read next: nbcompile/runtime/store.py
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -23,7 +25,8 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,8 +119,8 @@ def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
     processor = processor_model()
     trouble = ""
     for tuning in TUNING_FLAGS:
-        for threading in ("-fopenmp", ""):
-            flags = tuple(flag for flag in (*BASE_FLAGS, tuning, threading) if flag)
+        for parallel in ("-fopenmp", ""):
+            flags = tuple(flag for flag in (*BASE_FLAGS, tuning, parallel) if flag)
             compiler = Compiler(command, first_line, flags, processor)
             trouble = proved(compiler)
             if not trouble:
@@ -190,15 +193,37 @@ def run(command: Sequence[str], source: str, timeout: float | None = None) -> tu
         text=True,
         start_new_session=True,
     )
+    _running.add(process)
     try:
-        output, _ = process.communicate(source, timeout=patience() if timeout is None else timeout)
+        with builds.around():
+            output, _ = process.communicate(source, timeout=patience() if timeout is None else timeout)
     except subprocess.TimeoutExpired as error:
         _kill(process)
         raise BuildError(f"{command[0]} was stopped after {error.timeout:g} s (${PATIENCE})") from None
     except BaseException:
         _kill(process)
         raise
+    finally:
+        _running.discard(process)
     return process.returncode, output
+
+
+class _Builds(threading.local):
+    """What a thread does while it waits for a compiler."""
+
+    around: Callable[[], contextlib.AbstractContextManager[object]] = staticmethod(contextlib.nullcontext)
+
+
+builds = _Builds()
+_running: set[subprocess.Popen[str]] = set()
+
+
+@atexit.register
+def _stop() -> None:
+    """A compiler that another thread waits for does not outlive Python."""
+    for process in list(_running):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def patience() -> float:

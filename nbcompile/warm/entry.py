@@ -60,14 +60,29 @@ def keep(
     """Write down what was compiled; the record says where that cannot be done, and why."""
     try:
         key = keys.key(frame.code, options)
-        content = _written(frame, trace, guards, residual, graph, made)
+        content = _written(frame, trace, guards, residual, graph)
     except NotStorable as reason:
-        told = f"not kept for later processes: {reason}"
+        _tell(page, f"not kept for later processes: {reason}")
+        return
+
+    def finish() -> None:
+        try:
+            whole = {**content, "graph": None if graph is None else graphs.write(made)}
+        except NotStorable as reason:
+            _tell(page, f"not kept for later processes: {reason}")
+            return
+        kept = shelf.add(key, whole, None if page is None else pages.write(page))
+        _tell(page, "kept for later processes" if kept else "not kept for later processes: the disk refuses")
+
+    if made.ready is None:
+        finish()
     else:
-        kept = shelf.add(key, content, None if page is None else pages.write(page))
-        told = "kept for later processes" if kept else "not kept for later processes: the disk refuses"
+        made.ready.append(finish)
+
+
+def _tell(page: FrameDraft | None, text: str) -> None:
     if page is not None:
-        page.write(store=told)
+        page.write(store=text)
 
 
 def _written(
@@ -76,7 +91,6 @@ def _written(
     guards: tuple[Guard, ...],
     residual: Residual,
     graph: Callable[..., object] | None,
-    made: Parts,
 ) -> dict[str, Any]:
     if trace.assumed.obstacle:
         raise NotStorable(trace.assumed.obstacle)
@@ -86,7 +100,6 @@ def _written(
         "guards": promises.write(guards, written),
         "assumed": _assumed(trace.assumed, guards, written, frame),
         "inputs": [written.place(each.source) for each in trace.graph.inputs] if trace.graph else [],
-        "graph": None if graph is None else graphs.write(made),
         "program": programs.write(residual, frame, graph),
     }
     return {**content, "addresses": written.data()}

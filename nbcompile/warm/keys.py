@@ -51,7 +51,9 @@ def _how(options: Options) -> list[object]:
     chosen = [[name, encode(value)] for name, value in sorted(options.backend_options.items())]
     asked = [options.fullgraph, options.dynamic, options.mode, chosen]
     settings = [
-        [name, _setting(value)] for name, value in sorted(config.current().items()) if not name.startswith("warm_start")
+        [name, _setting(value)]
+        for name, value in sorted(config.current().items())
+        if not name.startswith(("warm_start", "background"))
     ]
     variables = [
         (name, value)
