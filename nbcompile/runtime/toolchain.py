@@ -19,6 +19,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import json
 import os
 import platform
 import shlex
@@ -108,7 +109,28 @@ def _find(chosen: str, search_path: str) -> Compiler | NoCompiler:
 
 
 def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
-    """Find the richest set of flags with which the compiler does its work."""
+    """The richest set of flags with which the compiler does its work; found out once, and kept in the store."""
+    try:
+        binary = Path(command[0]).stat()
+    except OSError as error:
+        return NoCompiler(str(error))
+    key = store.key_of("compiler", *command, str((binary.st_size, binary.st_mtime_ns)), processor_model())
+    known = store.fetch(key, ".json")
+    if known is not None:
+        version, *flags = json.loads(known.read_text())
+        return Compiler(command, version, tuple(flags), processor_model())
+    found = _tried(command)
+    if isinstance(found, Compiler):
+        with contextlib.suppress(OSError):
+            store.add(key, ".json", lambda draft: _write(draft, [found.version, *found.flags]))
+    return found
+
+
+def _write(path: Path, told: list[str]) -> None:
+    path.write_text(json.dumps(told))
+
+
+def _tried(command: tuple[str, ...]) -> Compiler | NoCompiler:
     try:
         version = subprocess.run(
             (*command, "--version"), capture_output=True, text=True, timeout=20, check=False
