@@ -65,7 +65,9 @@ class GoingOn(Effects):
     def go_on(self, end: GraphBreak, mutations: tuple[recipes.Mutation, ...]) -> None:
         """Settle what lives on, replay the side effects, run what broke, and call the rest."""
         carried = [self.carry(point) for point in end.resume]
-        callers = [self.carry(point, nested=True) for point in end.callers]
+        # Where Python runs the rest of the innermost frame, its caller is given what that returns.
+        stops = isinstance(end.action, Continue)
+        callers = [self.carry(point, nested=bool(index) or not stops) for index, point in enumerate(end.callers)]
         action = self.prepare(end)
         self.replay(mutations)
         self.act(end, action, carried, callers)
@@ -148,7 +150,7 @@ class GoingOn(Effects):
                 self.python_codes.append(code)
                 return lambda: _resumed(whole, [], [])
             case Continue():
-                self.python_codes += self.resume_codes
+                self.python_codes += self.resume_codes[: len(end.resume)]
                 return lambda: None
         raise AssertionError(end.action)
 
@@ -183,8 +185,11 @@ class GoingOn(Effects):
             set_line(self.statements[began:], line)
             return
         pushed: list[ast.expr] = []
-        if end.resume[0].pushes:
-            assert value is not None
+        innermost = carried[0]
+        if isinstance(end.action, Continue) and callers:
+            value = _resumed(innermost, [], [])
+            innermost, *callers = callers
+        if value is not None and (end.resume[0].pushes or isinstance(end.action, Continue)):
             name = self.fresh("result")
             self.statements.append(assign(name, value))
             pushed.append(ast.Name(name, ast.Load()))
@@ -193,7 +198,7 @@ class GoingOn(Effects):
         if managers and broken:
             del self.statements[began:]
             self.statements.append(ast.With(managers, broken))
-        self.statements.append(ast.Return(_resumed(carried[0], pushed, callers)))
+        self.statements.append(ast.Return(_resumed(innermost, pushed, callers)))
         set_line(self.statements[began:], line)
 
 

@@ -489,6 +489,8 @@ class Unsupported(Exception):
     """The user's stack, outermost first."""
     forbids_resume: bool = False
     """Nothing can go on after it: the frame runs uncompiled."""
+    needs_frame: bool = False
+    """The function that it is in runs as it is, whole: the call of it is what breaks."""
     is_final: bool = False
     """It is an error for the user: no break is allowed here."""
     cause: Unsupported | None = None

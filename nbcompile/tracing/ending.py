@@ -232,7 +232,8 @@ def _comprehension(frame: Translator, instruction: Instruction) -> Pending:
     return Pending(instruction, 1, 1, action, ((found.end, False),))
 
 
-CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "LOAD_ATTR", "BINARY_SUBSCR"})
+"""Instructions that push what a function returns: a property's getter and ``__getitem__`` are such, too."""
 BREAKABLE: dict[str, Callable[[Translator, Instruction], Pending]] = {
     "CALL": _call,
     "CALL_KW": _call,

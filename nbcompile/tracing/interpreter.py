@@ -102,6 +102,8 @@ class Interpreter:
 
     def before_step(self, frame: Translator) -> None:
         """Asked before each instruction: whether the graph ends here."""
+        if (len(self.frames) == 1 or config.nested_graph_breaks) and frame.can_stop_here():
+            frame.checkpoint = frame.steps
         path = self.end_at
         here = len(path) == len(self.frames) and path[-1] == frame.steps
         if here and path == tuple(each.steps for each in self.frames):

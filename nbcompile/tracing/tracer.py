@@ -116,7 +116,6 @@ class _FrameTracer:
         self.top = self._top_frame()
         self.interpreter.frames.append(self.top)
         self.interpreter.end_at = () if plan is None else plan.path
-        self.checkpoint: int | None = None
         self.comprehension: tuple[int, Comprehension] | None = None
         """The outermost inlined one that was entered last, and at which step."""
 
@@ -137,8 +136,6 @@ class _FrameTracer:
     def run(self) -> Trace:
         finished = None
         while finished is None:
-            if self._can_stop_here():
-                self.checkpoint = self.top.steps
             if not self._in_comprehension():
                 begun = comprehension_at(self.top.view.instructions, self.top.pc)
                 self.comprehension = None if begun is None else (self.top.steps, begun)
@@ -161,49 +158,52 @@ class _FrameTracer:
             self.comprehension[1].start <= self.top.pc < self.comprehension[1].end
         )
 
-    def _can_stop_here(self) -> bool:
-        """Whether the rest of the frame could run uncompiled from here on, and what came before is worth it."""
-        top = self.top
-        following = top.view.instructions[top.pc]
-        return (
-            not top.stack
-            and not top.contexts
-            and following.protection is None
-            and self.interpreter.output.operators() > 1
-            and following.opcode not in ("RESUME", "POP_TOP", "RETURN_VALUE")
-        )
-
     def _plan(self, error: breaks.Unsupported) -> Plan:
         """Decide how the frame goes on after what could not be traced; raises if it cannot."""
         self._note_stack(error)
         error.operands = self.top.operands()
         error.traced = self.interpreter.last_steps()
         error.is_final |= self.options.fullgraph
-        if error.is_final or error.forbids_resume:
+        if error.is_final or error.forbids_resume or (error.needs_frame and len(error.stack) == 1):
             raise error
         obstacle = error
         began, broken = self._broken()
+        inlined = tuple(self.interpreter.inlined)
+        if config.nested_graph_breaks and broken is self.top.current:
+            path, resumes = self._nested_path(error)
+            if path:
+                return Plan(path, error, resumes, inlined)
         if broken.opcode in ending.BREAKABLE and error.kind is not breaks.STEP_UNSUPPORTED:
             found = self._obstacle(error, self.top, broken)
             if found is None:
-                path = (began,) if broken is not self.top.current else self._resumable(error)
-                return Plan(path, error, resumes=True, inlined=tuple(self.interpreter.inlined))
+                return Plan((began,), error, True, inlined)
             obstacle = found
-        if self.checkpoint is None or obstacle.kind is breaks.LOOP:
+        if self.top.checkpoint is None or obstacle.kind is breaks.LOOP:
             raise obstacle
-        return Plan((self.checkpoint,), obstacle, resumes=False, inlined=tuple(self.interpreter.inlined))
+        return Plan((self.top.checkpoint,), obstacle, False, inlined)
 
-    def _resumable(self, error: breaks.Unsupported) -> tuple[int, ...]:
-        """Where the frames stand that go on: the top one; with nested_graph_breaks all, down to the broken one."""
-        chain = [self.top]
-        for caller, frame in itertools.pairwise(self.interpreter.broken if config.nested_graph_breaks else ()):
+    def _nested_path(self, error: breaks.Unsupported) -> tuple[tuple[int, ...], bool]:
+        """Where the frames stand that go on, down to the deepest that can end there; and whether that one resumes.
+
+        The frames above it go on with what their call returns. Of a deepest frame that cannot resume after the broken
+        instruction, what came before the last place where it could stop is compiled, and Python runs the rest.
+        """
+        found: tuple[tuple[int, ...], bool] = ((), False)
+        path: tuple[int, ...] = ()
+        for caller, frame in itertools.pairwise(self.interpreter.broken):
             direct = frame.returns_to_call and caller.current.opcode in ending.CALLS
-            breakable = frame.current.opcode in ending.BREAKABLE
-            if not direct or not breakable or self._obstacle(error, frame, frame.current):
+            if not direct or self._obstacle(error, caller, caller.current):
                 break
-            chain.append(frame)
-        *callers, broken = chain
-        return (*(each.steps for each in callers), broken.steps - 1)
+            path = (*path, caller.steps)
+            if error.needs_frame and frame is self.interpreter.broken[-1]:
+                break
+            obstacle = self._obstacle(error, frame, frame.current)
+            breakable = frame.current.opcode in ending.BREAKABLE and error.kind is not breaks.STEP_UNSUPPORTED
+            if breakable and obstacle is None:
+                found = (*path, frame.steps - 1), True
+            elif frame.checkpoint is not None and (obstacle is None or obstacle.kind is not breaks.LOOP):
+                found = (*path, frame.checkpoint), False
+        return found
 
     def _broken(self) -> tuple[int, Instruction]:
         """The step and the instruction to leave to Python: the current one, or the whole comprehension around it."""

@@ -104,6 +104,8 @@ class Translator:
     """Where the frames below this one are, while it runs."""
     steps: int = 0
     """How many instructions it has run."""
+    checkpoint: int | None = None
+    """After how many instructions it could last be left to Python."""
     calling: VariableTracker | None = None
     """What the call instruction that runs right now calls: the frame of just that function returns to it directly."""
     returns_to_call: bool = False
@@ -170,6 +172,17 @@ class Translator:
             self.push(ConstantVariable(self.current.offset))
         self.push(error.value)
         self.pc = self.view.labels[protection.target]
+
+    def can_stop_here(self) -> bool:
+        """Whether the rest of the frame could run uncompiled from here on, and what came before is worth it."""
+        if self.stack or self.contexts:
+            return False
+        following = self.view.instructions[self.pc]
+        return (
+            following.protection is None
+            and following.opcode not in ("RESUME", "POP_TOP", "RETURN_VALUE")
+            and self.interpreter.output.operators() > 1
+        )
 
     def jump(self, target: Label | None) -> None:
         """Go on elsewhere."""

@@ -21,10 +21,23 @@ KNOWN: dict[tuple[str, str], str] = {
         "loss_is_made_inside",
         "details",
     ): "torch calls F.cross_entropy by position in place of the module, here its forward does",
-    (
-        "nested_breaks_the_new_way",
-        "details",
-    ): "torch hands the values of all inlined frames over in one list, after which it names the input",
+    **{
+        (
+            name,
+            "details",
+        ): "torch hands the values of all inlined frames over in one list, after which it names the input"
+        for name in (
+            "nested_breaks_the_new_way",
+            "nested_break_in_a_property_and_in_getitem",
+            "nested_break_under_a_context_of_the_callee",
+            "nested_break_under_contexts_of_both",
+        )
+    },
+    **_known(
+        "nested_look_at_the_locals_of_the_callee",
+        "graphs details reasons",
+        "torch traces locals() of an inlined function; here the function runs as it is",
+    ),
     # -- __torch_function__ --------------------------------------------------------------
     ("plain_subclass_argument", "reasons"): "torch guards the class of a subclass apart; here the tensor's guard does",
     **_known(

@@ -483,7 +483,7 @@ def _dir(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 def of_the_frame(tracer: Tracer, name: str) -> breaks.Unsupported:
     """The break of a builtin that looks at its caller's locals: it needs the user's frame, whole."""
     reason = breaks.unsupported(breaks.BUILTIN_OPERATOR, f"builtin {name} of the frame", name=name, types="()")
-    reason.forbids_resume = len(tracer.stack()) == 1  # a callee runs as it is, whole
+    reason.needs_frame = True
     return reason
 
 

@@ -275,7 +275,7 @@ def _skip_frame(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         f"Skipping frame {code.co_name} ({code.co_filename} line {code.co_firstlineno})."
     )
     error = breaks.unsupported(breaks.SKIP_FRAME, context, message=None)
-    error.forbids_resume = True
+    error.needs_frame = True
     raise error
 
 

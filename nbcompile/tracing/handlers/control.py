@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
-from nbcompile.capture.source import LocalSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers.table import HANDLERS, instruction
@@ -217,7 +216,7 @@ def _reraise(frame: Translator, each: Instruction) -> None:
 @instruction("BEFORE_WITH")
 def _before_with(frame: Translator, each: Instruction) -> None:
     manager = frame.pop()
-    from_outside = isinstance(manager, ContextVariable) and manager.keeps_state and _is_users(manager)
+    from_outside = isinstance(manager, ContextVariable) and manager.keeps_state and _is_users(frame, manager)
     known = isinstance(manager, ContextVariable) or (isinstance(manager, ObjectVariable) and _is_python(manager))
     if from_outside or not known:
         name = manager.type_name()
@@ -245,10 +244,10 @@ def _is_python(manager: ObjectVariable) -> bool:
     return all(each is not None and not isinstance(each, C_METHODS) for each in methods)
 
 
-def _is_users(manager: ContextVariable) -> bool:
-    """Whether the user's code outside holds it; a resume function is given one that a residual program made."""
-    source = manager.source
-    return source is not None and not (isinstance(source, LocalSource) and source.name.startswith("___stack"))
+def _is_users(frame: Translator, manager: ContextVariable) -> bool:
+    """Whether the user's code outside holds it; the prologue of a resume function enters one that was made for it."""
+    before = frame.view.instructions[frame.pc - 2]  # the argument that was loaded is deleted: no user's name begins so
+    return manager.source is not None and not str(before.argval).startswith("___stack")
 
 
 @instruction("WITH_EXCEPT_START")

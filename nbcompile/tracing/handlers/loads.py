@@ -192,6 +192,7 @@ def _import_from(frame: Translator, each: Instruction) -> None:
 @instruction("LOAD_ATTR")
 def _load_attr(frame: Translator, each: Instruction) -> None:
     owner = frame.pop()
+    frame.calling = None if loads_method(each) else owner  # a property: what its getter returns is what is pushed
     value = owner.get_attribute(frame.interpreter, str(each.argval))
     _push_callable(frame, value, null=loads_method(each))
 
@@ -226,6 +227,7 @@ def _delete_attr(frame: Translator, each: Instruction) -> None:
 @instruction("BINARY_SUBSCR")
 def _subscript(frame: Translator, each: Instruction) -> None:
     owner, key = frame.pop_pair()
+    frame.calling = owner
     frame.push(owner.get_item(frame.interpreter, key))
 
 

@@ -165,9 +165,9 @@ class ObjectVariable(VariableTracker):
                         AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no getter"
                     )
                 source = self._class_source(name)
-                return tracer.call(
-                    tracer.wrap(found.fget, None if source is None else AttrSource(source, "fget")), [self]
-                )
+                fget = tracer.wrap(found.fget, None if source is None else AttrSource(source, "fget"))
+                tracer.hand_over(self, fget)
+                return tracer.call(fget, [self])
             case types.MemberDescriptorType():  # a slot
                 return self._slot(tracer, name, found)
             case types.GetSetDescriptorType():
@@ -333,7 +333,9 @@ class ObjectVariable(VariableTracker):
         plain = isinstance(items, DictVariable) and class_lookup(self.cls, "__getitem__") is dict.__getitem__
         if plain and self.has_special("__missing__") and not items.contains(tracer, key):  # type: ignore[union-attr]
             return self._special(tracer, "__missing__", [key], {})
-        return self._special(tracer, "__getitem__", [key], {})
+        method = self._special_method(tracer, "__getitem__")
+        tracer.hand_over(self, method)
+        return tracer.call(method, [key])
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         self._special(tracer, "__setitem__", [key, value], {})

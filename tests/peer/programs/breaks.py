@@ -8,7 +8,7 @@ import warnings
 import torch
 import torch._dynamo
 
-from tests.peer.program import program
+from tests.peer.program import case, program
 
 ones, arange = torch.ones, torch.arange
 
@@ -876,3 +876,100 @@ def break_while_a_global_iterates():
         return x
 
     return f, [(ones(2),)]
+
+
+class _Measured:
+    def __init__(self, x):
+        self.x = x
+
+    @property
+    def doubled(self):
+        y = self.x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    def __getitem__(self, index):
+        y = self.x - index
+        torch._dynamo.graph_break()
+        return y * 2
+
+
+@case((torch.arange(4.0),), config={"nested_graph_breaks": True})
+def nested_break_in_a_property_and_in_getitem(x):
+    each = _Measured(x)
+    return each.doubled + 3 + each[2] * 5
+
+
+def _without_grad(x):
+    with torch.no_grad():
+        x = x + 1
+        torch._dynamo.graph_break()
+        x = x * 2
+    return x - 1
+
+
+@case((torch.arange(4.0),), config={"nested_graph_breaks": True})
+def nested_break_under_a_context_of_the_callee(x):
+    return _without_grad(x + 1) * 3
+
+
+@case((torch.arange(4.0),), config={"nested_graph_breaks": True})
+def nested_break_under_contexts_of_both(x):
+    with torch.enable_grad():
+        y = _without_grad(x + 1) * 3
+    return y + 1
+
+
+@case((torch.arange(4.0),), config={"nested_graph_breaks": True})
+def nested_break_in_a_try_of_the_callee(x):
+    return _trying(x - 2) * 3 + 1
+
+
+def _trying(x):
+    x = x + 1
+    x = x * 4
+    try:
+        torch._dynamo.graph_break()
+    except ValueError:
+        pass
+    return x * 2
+
+
+@case((torch.arange(4.0),), config={"nested_graph_breaks": True})
+def nested_step_in_the_callee(x):
+    with torch.no_grad():
+        y = _stepping(x - 2) + 1
+    return y * 3
+
+
+def _stepping(x):
+    x = x + 1
+    x = x * 4
+    torch._dynamo.step_unsupported()
+    return x * 2
+
+
+@case((torch.arange(4.0),))
+def skip_frame_in_the_callee(x):
+    return _skipping(x - 2) + 1
+
+
+def _skipping(x):
+    x = x + 1
+    torch._dynamo.skip_frame()
+    return x * 2
+
+
+@case((torch.arange(4.0),), config={"nested_graph_breaks": True})
+def nested_skip_frame_in_the_callee(x):
+    return _skipping(x - 2) + 1
+
+
+@case((torch.arange(4.0),), config={"nested_graph_breaks": True})
+def nested_look_at_the_locals_of_the_callee(x):
+    return _looking(x - 2) + 1
+
+
+def _looking(x):
+    y = x + 1
+    return y * len(locals())
