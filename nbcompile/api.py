@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -99,8 +99,13 @@ def _compile(model: Any, options: Options, disable: bool) -> Any:
         backends.read_settings(options.mode, options.backend_options)
     if isinstance(model, torch.nn.Module):
         return CompiledModule(model, options)
-    original = getattr(model, ORIGINAL, model)
+    original = _original(model)
     return _wrap(original, _caught(original, _code_of(original)), options)
+
+
+def _original(function: Any) -> Any:
+    """What a wrapper of ours wraps; a method that is bound to an object stays bound."""
+    return function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)
 
 
 def _code_of(function: Callable[..., Any]) -> CodeType | None:
@@ -219,9 +224,9 @@ class CompiledModule(torch.nn.Module):
 
     def __init__(self, module: torch.nn.Module, options: Options) -> None:
         super().__init__()
-        self._orig_mod = module
+        self._modules["_orig_mod"] = module
+        self.__dict__.pop("training", None)  # the module's: it has one mode
         self._become(options)
-        self.training = module.training
 
     def _become(self, options: Options) -> None:
         module = self._modules["_orig_mod"]
@@ -246,14 +251,42 @@ class CompiledModule(torch.nn.Module):
         return object.__getattribute__(self, "_nbcompile_call")(*arguments, **keywords)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """As :meth:`forward`: hooks of the module run inside."""
-        return object.__getattribute__(self, "_nbcompile_call")(*arguments, **keywords)
+        """As :meth:`forward`: hooks of the module run inside, those of this wrapper around it."""
+        own = self.__dict__
+        if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
+            return super().__call__(*arguments, **keywords)
+        return own["_nbcompile_call"](*arguments, **keywords)
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the module's."""
         if name == "_orig_mod":
             return self._modules["_orig_mod"]
         return getattr(self._modules["_orig_mod"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What is set is set on the module, which is what runs; ``_orig_mod`` is this wrapper's own."""
+        if name in self.__dict__ or (name != "_orig_mod" and "_modules" not in self.__dict__):
+            super().__setattr__(name, value)
+        elif name == "_orig_mod":
+            self._modules[name] = value
+        else:
+            setattr(self._modules["_orig_mod"], name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """As setting."""
+        delattr(self._modules["_orig_mod"], name)
+
+    def __dir__(self) -> list[str]:
+        """The module's names, too."""
+        return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
+
+    def __len__(self) -> int:
+        """The module's, if it has one."""
+        return len(self._modules["_orig_mod"])  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        """The module's: one without a length is true."""
+        return bool(self._modules["_orig_mod"])
 
     def train(self, mode: bool = True) -> CompiledModule:
         """Switch the module's mode."""
@@ -355,7 +388,7 @@ def disable(function: Function | None = None, recursive: bool = True, *, reason:
     """Never compile a function (``recursive``: nor what it calls); calling it breaks the graph."""
     if function is None:
         return _Disable(recursive, reason)
-    original = getattr(function, ORIGINAL, function)
+    original = _original(function)
     if not callable(original):
         raise TypeError(f"A callable function is expected, but {type(original)} is provided.")
     if recursive:

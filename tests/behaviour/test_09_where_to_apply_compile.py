@@ -161,3 +161,40 @@ def test_WA_10_eval():
     assert model.training
     f(x)
     assert len(f.graphs) == 1
+
+
+def test_WA_4_the_wrapper_is_the_module():
+    """What is set, deleted or switched on the wrapper is so on the module, which is what runs; hooks of both run."""
+    model = Model()
+    compiled = nbcompile.compile(model, backend="eager")
+    compiled.scale = 3
+    compiled.weight = torch.nn.Parameter(torch.ones(3))
+    assert model.scale == 3
+    assert "weight" in dict(model.named_parameters())
+    assert "scale" in dir(compiled)
+    del compiled.scale
+    assert not hasattr(model, "scale")
+    model.eval()
+    assert compiled.training is False
+    compiled.train()
+    assert model.training is True
+    seen = []
+    compiled.register_forward_hook(lambda module, given, result: seen.append("wrapper"))
+    model.register_forward_hook(lambda module, given, result: seen.append("module"))
+    same(compiled(x), model(x))
+    assert seen == ["module", "wrapper", "module"]
+    with pytest.raises(TypeError, match="len"):
+        len(compiled)
+    assert compiled
+    assert len(nbcompile.compile(torch.nn.Sequential(torch.nn.ReLU()), backend="eager")) == 1
+
+
+def test_WA_5_a_compiled_method_stays_bound():
+    """Compiling a method that a decorator compiled already keeps its object."""
+
+    class Scaled:
+        @nbcompile.compile(backend="eager")
+        def forward(self, x):
+            return x * 2
+
+    same(nbcompile.compile(Scaled().forward, backend="eager")(x), x * 2)
