@@ -19,7 +19,7 @@ KNOWN = {
     ),
     **dict.fromkeys(
         "allclose combinations corrcoef cov equal tensor_split nn.functional.ctc_loss nn.functional.gaussian_nll_loss linalg.lstsq "
-        "linalg.lstsq.grad_oriented".split(),
+        "linalg.lstsq.grad_oriented nn.functional.one_hot".split(),
         DATA,
     ),
     **dict.fromkeys(

@@ -52,6 +52,11 @@ def _numel(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     return realise(tracer, arguments[0]).call_method(tracer, "numel", [], {})
 
 
+@handles(torch.resize_as_)
+def _resize_as(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return realise(tracer, arguments[0]).call_method(tracer, "resize_as_", list(arguments[1:]), keywords)
+
+
 @handles(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 def _true(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(True)
