@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from nbcompile import api
+from nbcompile import api, config
 from nbcompile.record import codec
 from nbcompile.tools.doctor import examine
 from nbcompile.views import report, sections, text
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     program.add_argument("script", type=Path, help="what stands behind it, and is not listed here, is the program's")
     program.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file; without it, text is printed")
     program.add_argument("--json", type=Path, metavar="FILE", help="keep the data, for `draw`")
+    program.add_argument("--steps", action="store_true", help="record each instruction that is traced")
     program.set_defaults(run=_run)
     doctor = commands.add_parser("doctor", help="say what this machine has, and what is missing")
     doctor.set_defaults(run=_doctor)
@@ -75,7 +76,7 @@ def _run(options: argparse.Namespace) -> int:
         raise FileNotFoundError(f"there is no file {options.script}")
     pen, status = api.new_recorder(options.script.name), 0
     sys.argv, sys.path[0] = [str(options.script), *options.rest], str(options.script.parent)
-    with pen.listening():
+    with pen.listening(), config.patch(record_steps=options.steps):
         try:
             runpy.run_path(str(options.script), run_name="__main__")
         except SystemExit as end:

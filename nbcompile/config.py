@@ -55,6 +55,8 @@ dynamic_values: str = os.environ.get("TORCH_COMPILE_DYNAMIC_VALUES", "")
 """Sizes and ints that become dynamic wherever they are met: ``1111,2222``."""
 automatic_dynamic_local_pgo: bool = os.environ.get("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "1") != "0"
 """With a job id (``TORCH_COMPILE_JOB_ID``), what differed between calls is kept for the next process."""
+record_steps: bool = False
+"""The record keeps each instruction that was traced, with the state before it (``%%compile --steps``)."""
 recompiles_verbose: bool = False
 """Of an entry that refuses a call, every failing guard is told, not only the first."""
 specialize_int: bool = False

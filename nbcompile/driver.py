@@ -132,7 +132,7 @@ def _trace_and_compile(
 ) -> tuple[Trace, Callable[..., object] | None]:
     # The compiler's own looks at a tensor are not for its class.
     with recorder.stage("tracing"), _collector_paused(), torch._C.DisableTorchFunctionSubclass():
-        trace = tracer.trace(frame, options, dynamism, recording=page is not None)
+        trace = tracer.trace(frame, options, dynamism, recording=page is not None and config.record_steps)
     if page is not None:
         _write_trace(page, trace)
     try:

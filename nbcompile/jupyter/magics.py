@@ -42,6 +42,7 @@ class CompileMagics(Magics):
     @argument("-o", "--output", metavar="NAME", help="bind what was recorded to this name (its .record is the data)")
     @argument("-s", "--show", metavar="SECTIONS", help=f"show only: {','.join(sections.SECTIONS)}")
     @argument("-q", "--quiet", action="store_true", help="show nothing")
+    @argument("--steps", action="store_true", help="record each instruction that is traced, to step through")
     @argument("--fullgraph", action="store_true", help="a graph break is an error")
     @argument("--dynamic", dest="dynamic", action="store_const", const=True, help="all sizes are symbolic")
     @argument("--no-dynamic", dest="dynamic", action="store_const", const=False, help="no size is symbolic")
@@ -84,7 +85,8 @@ class CompileMagics(Magics):
         shell.user_ns[WRAP] = wrapper(_compiler(options))
         try:
             # A failure of ours must not cost the cell its value: it is told, and the function runs as Python.
-            with recorder.listening(), config.patch(suppress_errors=config.suppress_errors or not options.fullgraph):
+            quiet = config.suppress_errors or not options.fullgraph
+            with recorder.listening(), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 cells.run(shell, parsed)
         except BaseException:
             self._show(recorder.record(), options, failed=True)

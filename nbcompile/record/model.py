@@ -337,7 +337,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One instruction of the symbolic interpreter: the state after it."""
+    """One instruction of the symbolic interpreter: the state before it, and what it added."""
 
     function: str
     depth: int
@@ -348,6 +348,14 @@ class Step:
     line: int
     stack: tuple[str, ...]
     """The symbolic operand stack before the instruction, bottom first."""
+    text: str = ""
+    """The line of the program."""
+    locals: tuple[str, ...] = ()
+    """The locals before the instruction: ``x = TensorVariable(...)``."""
+    guards: tuple[str, ...] = ()
+    """The guards that it made necessary: ``TENSOR_MATCH L['x']``."""
+    nodes: tuple[str, ...] = ()
+    """The nodes that it put into the graph: ``mul = mul(l_x_, 2)``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ nbcompile/tracing/tracer.py, which runs the top frame and ends the graph.
 
 from __future__ import annotations
 
+import dataclasses
+import linecache
 import operator
 import sys
 import types
@@ -24,8 +26,8 @@ from nbcompile import config
 from nbcompile.bytecode.instruction import Instruction, Label
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, Source, resolve
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, Source, expression, resolve
 from nbcompile.capture.trace import Assumed
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
@@ -59,6 +61,21 @@ LAST_STEPS = 20
 """So many instructions before a break are told with ``config.verbose``."""
 
 
+MOST_STEPS = 5000
+"""Beyond these a record is no help."""
+
+
+def _guard_text(guard: Guard) -> str:
+    return f"{guard.kind.value} {expression(guard.source) if guard.source is not None else ''}".strip()
+
+
+def _node_text(node: torch.fx.Node) -> str:
+    if node.op == "placeholder":
+        return f"{node.name}: an input"
+    target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    return f"{node.name} = {target}({', '.join(map(str, node.args))})"
+
+
 class PlannedEnd(BaseException):
     """The place is reached where the graph was planned to end; no handler of an exception sees it."""
 
@@ -87,6 +104,8 @@ class Interpreter:
         """The frames that ran when something could not be traced."""
         self.inlined: list[str] = []
         self.steps: list[Step] | None = [] if recording or config.verbose else None
+        self._told: set[object] = set()
+        """Guards and nodes that a step is known to have added."""
         self._scope = frame.scope()
 
     # -- frames --------------------------------------------------------------------------
@@ -123,19 +142,29 @@ class Interpreter:
 
     def note_step(self, frame: Translator) -> None:
         """For the record: one instruction is about to be traced."""
-        if self.steps is not None:
-            each = frame.current
-            line = each.line or 0
-            self.steps.append(
-                Step(
-                    frame.code.co_name,
-                    len(self.frames) - 1,
-                    each.offset,
-                    each.opcode,
-                    describe_argument(each),
-                    line,
-                    frame.describe_step(),
-                )
+        if self.steps is None or len(self.steps) >= MOST_STEPS:
+            return
+        self.note_effects()
+        each, line = frame.current, frame.current.line or 0
+        stack, values = frame.describe_step(), frame.describe_locals()
+        text = linecache.getline(frame.code.co_filename, line).strip()
+        depth = len(self.frames) - 1
+        self.steps.append(
+            Step(
+                frame.code.co_name, depth, each.offset, each.opcode, describe_argument(each), line, stack, text, values
+            )
+        )
+
+    def note_effects(self) -> None:
+        """For the record: what the step before added to the guards and to the graph."""
+        if not self.steps:
+            return
+        guards = [each for key, each in self.output.guards.items() if key not in self._told]
+        nodes = [each for each in self.output.graph.nodes if each.name not in self._told and each.op != "output"]
+        self._told |= {*(key for key in self.output.guards), *(each.name for each in nodes)}
+        if guards or nodes:
+            self.steps[-1] = dataclasses.replace(
+                self.steps[-1], guards=tuple(map(_guard_text, guards)), nodes=tuple(map(_node_text, nodes))
             )
 
     def last_steps(self) -> tuple[str, ...]:

@@ -308,6 +308,7 @@ class _FrameTracer:
 
     def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
         output = self.interpreter.output
+        self.interpreter.note_effects()
         guards = self._guards()
         graph = output.finish(reconstruction.outputs, f"__compiled_fn_{next(graph_numbers)}")
         stack = self.interpreter.stack()

@@ -44,7 +44,7 @@ def script(*parts: str) -> Markup:
     programs = (_static(f"{name}.js") for name in (*parts, "view"))
     # What stands behind `typeof module` is for the tests, which run the parts one by one.
     program = re.sub(r'^(if \(typeof module.*|"use strict";)$', "", "\n".join(programs), flags=re.MULTILINE)
-    return tag("script", Markup('(()=>{"use strict";\n' + minified(program) + "\n})()"))
+    return tag("script", Markup('(()=>{"use strict";' + minified(program).strip() + "})()"))
 
 
 def minified(program: str) -> str:

@@ -33,6 +33,7 @@ from nbcompile.views import (
     recompilations,
     sections,
     source,
+    steps,
     what_if,
 )
 from nbcompile.views.markup import Limits, chip, code, join, tag
@@ -113,6 +114,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
     found = links.frame_links(frame)
     make = {
         "source": lambda: source.render(record, frame, found, limits),
+        "steps": lambda: steps.render(frame, limits),
         "graph": lambda: graph.render(frame, found, limits),
         "guards": lambda: guards.render(frame, found, limits),
         "residual": lambda: source.residual(frame, limits),
@@ -129,9 +131,11 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
     return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)
 
 
-ALL_PROGRAMS = ("trees", "what_if")
+ALL_PROGRAMS = ("trees", "what_if", "steps")
 
 
 def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the script that the sections need."""
-    return ALL_PROGRAMS if "what_if" in wanted and what_if.compiled_calls(record) else ()
+    form = ("trees", "what_if") if "what_if" in wanted and what_if.compiled_calls(record) else ()
+    walk = ("steps",) if "steps" in wanted and any(frame.steps for frame in record.frames) else ()
+    return (*form, *walk)

@@ -18,6 +18,7 @@ SECTIONS = {
     "recompilations": "which guard refused, what it wanted, what came",
     "what_if": "change the call: which entry would it hit, which guard refuses",
     "source": "your source, line by line: what happened to it",
+    "steps": "the symbolic interpreter, instruction by instruction (recorded with --steps)",
     "graph": "the captured FX graph",
     "guards": "what must hold for the compiled code to run again",
     "residual": "the Python that runs in the function's place",
@@ -26,7 +27,7 @@ SECTIONS = {
     "timings": "how long each stage took",
 }
 
-FRAME_SECTIONS = ("source", "graph", "guards", "residual", "aten", "kernels", "timings")
+FRAME_SECTIONS = ("source", "steps", "graph", "guards", "residual", "aten", "kernels", "timings")
 
 
 def chosen(show: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph, Record
-from nbcompile.views import facts, lines, recompilations, sections, what_if
+from nbcompile.views import facts, lines, recompilations, sections, steps, what_if
 
 
 def render(record: Record, show: str | Iterable[str] | None = None) -> str:
@@ -132,6 +132,10 @@ def _source(record: Record, frame: CompiledFrame) -> Iterator[str]:
         yield f"inlined {name}"
 
 
+def _steps(_: Record, frame: CompiledFrame) -> Iterator[str]:
+    yield from steps.as_text(frame)
+
+
 def _graph(_: Record, frame: CompiledFrame) -> Iterator[str]:
     if frame.graph is None:
         yield "(no operator was met: there is no graph)"
@@ -203,6 +207,6 @@ _RECORD_SECTIONS: dict[str, Callable[[Record], Iterator[str]]] = {
     "what_if": what_if.as_text,
 }  # fmt: skip
 _FRAME_SECTIONS: dict[str, Callable[[Record, CompiledFrame], Iterator[str]]] = {
-    "source": _source, "graph": _graph, "guards": _guards, "residual": _residual, "aten": _aten,
+    "source": _source, "steps": _steps, "graph": _graph, "guards": _guards, "residual": _residual, "aten": _aten,
     "kernels": _kernels, "timings": _timings,
 }  # fmt: skip

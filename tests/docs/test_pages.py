@@ -28,7 +28,7 @@ def test_named_paths_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_sections_exist(page):
     """Every section that a cell shows is a section."""
-    for names in re.findall(r"--show ([a-z,]+)", page.read_text()):
+    for names in re.findall(r"--show ([a-z_,]+)", page.read_text()):
         assert set(names.split(",")) <= set(SECTIONS)
 
 

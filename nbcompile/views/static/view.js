@@ -121,8 +121,7 @@ const setUpTools = root => {
   const usual = new Set(all(root, "details[open]"));
   if (root.querySelector("details")) tools.append(button("Unfold all", () => true), button("Fold", each => usual.has(each)));
   if (all(root, "tbody tr").length > 8) {
-    const field = element("input", { type: "search", placeholder: "Filter rows" });
-    field.setAttribute("aria-label", "Filter the tables");
+    const field = element("input", { type: "search", placeholder: "Filter rows", ariaLabel: "Filter the tables" });
     field.addEventListener("input", () => filter(root, field.value.trim().toLowerCase(), status));
     tools.append(field);
   }
@@ -162,4 +161,5 @@ for (const root of document.querySelectorAll(".nbc:not([data-up])")) {
   setUpKeys(root);
   setUpPrint(root);
   all(root, ".n-what").forEach(each => nbWhatIf.setUp(each));
+  all(root, ".n-steps").forEach(each => nbSteps.setUp(each));
 }

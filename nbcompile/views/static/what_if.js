@@ -101,7 +101,7 @@ const nbWhatIf = (() => {
       const [kind, reads, ...choices] = data.fields[n], label = row.cells[0].textContent, options = choices.map(each => data.values[each]);
       const field = kind === "choice" ? element("select") : element("input");
       options.forEach((value, i) => field.append(element("option", { textContent: typeof value === "string" ? value : say(value), value: i })));
-      field.setAttribute("aria-label", `${label}, your call`);
+      field.ariaLabel = `${label}, your call`;
       const cell = element("td");
       cell.append(field);
       row.cells[0].after(cell);
@@ -119,7 +119,7 @@ const nbWhatIf = (() => {
     const why = (test, each) => {
       const part = test.op === "and" ? test.of.find(one => !isTrue(one, call)) : test;
       return part?.op === "same" && "read" in part.of[0]
-        ? `${label(part.of[0].read)} must be ${say(constant(part.of[1]))}, and is ${say(call[part.of[0].read])}` : each.querySelector("span").textContent;
+        ? `${label(part.of[0].read)} must be ${say(constant(part.of[1]))}, is ${say(call[part.of[0].read])}` : each.querySelector("span").textContent;
     };
     const answer = () => {
       const said = judge(data, call), hit = said.indexOf(-1);

@@ -1,0 +1,114 @@
+"""The symbolic interpreter at work, instruction by instruction, back and forth.
+
+    step 4 of 9   f, line 2   BINARY_OP *      |====o=====|      stack   TensorVariable(), ConstantVariable(2)
+    y = x * 2                                                    locals  x = TensorVariable()
+                                                                 guards  TENSOR_MATCH L['x']      graph  l_x_: an input
+
+With the script a slider walks through the steps and shows the state at each; without it the table says what
+each instruction did. In the table later passes of a loop are told in one row.
+
+In torch: TORCH_LOGS="+dynamo" prints `TRACE ...` lines. Read next: nbcompile/views/static/steps.js
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from nbcompile.record.model import CompiledFrame, Step
+from nbcompile.views import facts
+from nbcompile.views.markup import Limits, chip, code, row, section, table, tag
+from nbcompile.views.what_if import Pool, as_script
+
+PASSES = 2
+"""So many passes of a loop are told in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A row of the table: one step, or the later passes of a loop."""
+
+    first: int
+    steps: tuple[Step, ...]
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it stands for passes that repeat what was told before."""
+        return len(self.steps) > 1
+
+
+def render(frame: CompiledFrame, limits: Limits) -> Markup | None:
+    """The steps of a frame; None where they were not recorded."""
+    if not frame.steps:
+        return None
+    rows, more = limits.cut(list(summarised(frame.steps)))
+    head = ("step", "line", "instruction", "what it added")
+    listing = table("What each instruction did", head, [_row(each) for each in rows])
+    data = tag("script", Markup(as_script(packed(frame))), type="application/json")
+    about = f"{facts.count(len(frame.steps), 'instruction')} of the symbolic interpreter"
+    return section("steps", "Steps", tag("div", listing, more, data, class_="n-steps"), about=about, opened=True)
+
+
+def summarised(steps: tuple[Step, ...]) -> Iterator[Told]:
+    """The steps in order, with the later passes of loops drawn together."""
+    met: dict[tuple[str, int, int], int] = {}
+    repeats: list[Step] = []
+    for index, each in enumerate(steps):
+        place = (each.function, each.depth, each.offset)
+        met[place] = met.get(place, 0) + 1
+        if met[place] > PASSES:
+            repeats.append(each)
+            continue
+        if repeats:
+            yield Told(index - len(repeats), tuple(repeats))
+            repeats = []
+        yield Told(index, (each,))
+    if repeats:
+        yield Told(len(steps) - len(repeats), tuple(repeats))
+
+
+def _row(told: Told) -> Markup:
+    step, last = told.steps[0], told.first + len(told.steps)
+    number = f"{told.first + 1}" if not told.is_loop else f"{told.first + 1}-{last}"
+    added = (text for each in told.steps for text in (*each.nodes, *each.guards))
+    what = code(facts.shortened(added, 4)) if not told.is_loop else facts.shortened(added, 4)
+    if told.is_loop:
+        lines = sorted({each.line for each in told.steps})
+        instruction: Any = chip(f"{len(told.steps)} more steps: the loop goes on", "info")
+        return row(tag("th", number), f"{lines[0]}-{lines[-1]}", instruction, what)
+    where = f"{step.line}" if not step.depth else f"{step.function}:{step.line}"
+    indent = "\N{NO-BREAK SPACE}" * 2 * step.depth
+    return row(tag("th", number), where, code(f"{indent}{step.opcode} {step.argument}".rstrip()), what)
+
+
+def packed(frame: CompiledFrame) -> dict[str, Any]:
+    """What the script walks through: each text and each list of texts once, each step as numbers."""
+    texts, lists = Pool(), Pool()
+
+    def several(each: tuple[str, ...]) -> int:
+        return lists.add([texts.add(text) for text in each])
+
+    steps = [
+        [texts.add(each.function), each.depth, texts.add(f"{each.opcode} {each.argument}".rstrip()), each.line,
+         texts.add(each.text), several(each.stack), several(each.locals), several(each.guards), several(each.nodes)]
+        for each in frame.steps
+    ]  # fmt: skip
+    broken = [f"{each.title}" for each in frame.breaks]
+    return {"texts": texts.items, "lists": lists.items, "steps": steps, "end": broken[0] if broken else ""}
+
+
+def as_text(frame: CompiledFrame) -> Iterator[str]:
+    """The same table as lines."""
+    for told in summarised(frame.steps):
+        step, last = told.steps[0], told.first + len(told.steps)
+        added = facts.shortened((text for each in told.steps for text in (*each.nodes, *each.guards)), 4)
+        note = f"  # {added}" if added else ""
+        if told.is_loop:
+            yield f"{told.first + 1:>4}-{last} {len(told.steps)} more steps: the loop goes on{note}"
+        else:
+            yield (
+                f"{told.first + 1:>4} {step.line:>4}  {'  ' * step.depth}{step.opcode} {step.argument}".rstrip() + note
+            )
