@@ -1,6 +1,6 @@
-"""Doors for notebooks: ``%load_ext nbcompile`` brings ``%%compile`` and ``%compile``.
+"""Doors for notebooks: ``%load_ext nbcompile`` brings ``%%compile``, ``%compile`` and three more.
 
-    %load_ext nbcompile          nothing is printed, nothing changes but two magics
+    %load_ext nbcompile          nothing is printed, nothing changes but some magics
     %%compile                    functions and modules of the cell are compiled
     ...                          when they are called; the picture follows the output
     %unload_ext nbcompile        as before
@@ -13,15 +13,22 @@ from __future__ import annotations
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbcompile.jupyter.magics import CompileMagics
+from nbcompile.jupyter.session import COMPLETERS, SessionMagics
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Called by ``%load_ext nbcompile``."""
-    shell.register_magics(CompileMagics)
+    session = SessionMagics(shell)
+    shell.register_magics(session, CompileMagics(shell, session.keep))
+    for name, completer in COMPLETERS.items():
+        shell.set_hook("complete_command", completer, str_key=name)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Called by ``%unload_ext nbcompile``."""
-    for kind in ("cell", "line"):
-        shell.magics_manager.magics[kind].pop("compile", None)
-    shell.magics_manager.registry.pop(CompileMagics.__name__, None)
+    manager = shell.magics_manager
+    for cls in (CompileMagics, SessionMagics):
+        for kind, names in cls.magics.items():
+            for name in names:
+                manager.magics[kind].pop(name, None)
+        manager.registry.pop(cls.__name__, None)

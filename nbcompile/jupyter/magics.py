@@ -11,7 +11,7 @@
 A recorder listens while the cell runs. Whatever ends the cell, what was
 recorded until then is shown, and the cell's exception goes on its way.
 
-In torch: nothing. Read next: nbcompile/jupyter/cell.py
+In torch: nothing. Read next: nbcompile/jupyter/cell.py, nbcompile/jupyter/session.py
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from functools import partial
 
 from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
@@ -33,10 +34,17 @@ from nbcompile.jupyter.wrapping import VALUE, WRAP, decorate_definitions, wrap_c
 from nbcompile.record.model import Record
 from nbcompile.views import sections
 
+Keep = Callable[[str, str, Record], None]
+"""What a cell led to is kept under its text, with a title."""
+
 
 @magics_class
 class CompileMagics(Magics):
     """The two magics; IPython finds them by their decorators."""
+
+    def __init__(self, shell: InteractiveShell, keep: Keep = lambda *_: None) -> None:
+        super().__init__(shell)
+        self._keep = keep
 
     @magic_arguments()
     @argument("-o", "--output", metavar="NAME", help="bind what was recorded to this name (its .record is the data)")
@@ -89,15 +97,17 @@ class CompileMagics(Magics):
             with recorder.listening(), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 cells.run(shell, parsed)
         except BaseException:
-            self._show(recorder.record(), options, failed=True)
+            self._show(recorder.record(), options, body, failed=True)
             raise
         finally:
             shell.user_ns.pop(WRAP, None)
-        self._show(recorder.record(), options, failed=False)
+        self._show(recorder.record(), options, body, failed=False)
         return shell.user_ns.pop(VALUE, None)
 
-    def _show(self, record: Record, options: argparse.Namespace, *, failed: bool) -> None:
+    def _show(self, record: Record, options: argparse.Namespace, body: str, *, failed: bool) -> None:
         shown = Shown(record, options.show)
+        if record.frames:
+            self._keep(body, record.function, record)
         if options.output and self.shell is not None:
             self.shell.user_ns[options.output] = shown
         if options.quiet:

@@ -1,0 +1,105 @@
+"""The other magics: settings, what the session showed so far, and a fresh start.
+
+    %compile_config                          settings that are not as they were at first
+    %compile_config recompile_limit          what one is
+    %compile_config recompile_limit=16       from now on
+    %compile_report out.html                 all that was compiled in the notebook's cells, as one file
+    %compile_reset                           as if nothing had been compiled
+
+A cell that is run again supersedes what it led to before.
+
+In torch: nothing; torch._dynamo.reset, torch._dynamo.config. Read next: nbcompile/views/report.py
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, line_magic, magics_class
+
+from nbcompile import api, config
+from nbcompile.record.model import Record
+from nbcompile.views import report
+
+MOST_CELLS = 100
+"""Records of so many cells are kept for ``%compile_report``: the last ones."""
+
+
+@magics_class
+class SessionMagics(Magics):
+    """``%compile_config``, ``%compile_report`` and ``%compile_reset``."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._cells: dict[str, tuple[str, Record]] = {}
+
+    def keep(self, cell: str, title: str, record: Record) -> None:
+        """Keep what a cell led to; of the same text only the last."""
+        self._cells.pop(cell, None)
+        self._cells[cell] = (title, record)
+        while len(self._cells) > MOST_CELLS:
+            del self._cells[next(iter(self._cells))]
+
+    @line_magic
+    def compile_config(self, line: str) -> object:
+        """Show or change a setting of the compiler: ``%compile_config recompile_limit=16``.
+
+        Without a name, the settings that differ from their defaults; ``%compile_config --all`` shows all.
+        """
+        name, assigns, text = (each.strip() for each in line.partition("="))
+        if not name or name == "--all":
+            return _settings(every=bool(name))
+        try:
+            if assigns:
+                setattr(config, name, _value(text))
+                return None
+            return getattr(config, name)
+        except AttributeError as error:
+            raise UsageError(str(error)) from None
+
+    @line_magic
+    def compile_report(self, line: str) -> None:
+        """Write what the cells of this session compiled to one self-contained HTML file."""
+        path = Path(line.strip().strip("'\""))
+        if not line.strip():
+            raise UsageError("%compile_report wants a file, as in: %compile_report out.html")
+        if not self._cells:
+            raise UsageError("there is nothing to report yet: no %%compile cell was run")
+        shown = [report.Section(title, record, code=cell) for cell, (title, record) in self._cells.items()]
+        try:
+            path.write_text(report.page("nbcompile", shown), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+        print(f"nbcompile: {path}")  # noqa: T201
+
+    @line_magic
+    def compile_reset(self, line: str) -> None:
+        """Forget all compiled code, what was learnt about functions, and the records of earlier cells."""
+        if line.strip():
+            raise UsageError("%compile_reset takes no arguments")
+        api.reset()
+        self._cells.clear()
+
+
+def _settings(*, every: bool) -> dict[str, object]:
+    return {name: value for name, value in config.current().items() if every or value != config.DEFAULTS[name]}
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        raise UsageError(f"a Python constant is wanted, not {text!r}: 16, True, 'warn'") from None
+
+
+def complete_setting(shell: InteractiveShell, event: Any) -> list[str]:
+    """Names of settings, for the completer of ``%compile_config``."""
+    return [name for name in config.DEFAULTS if name.startswith(event.symbol)]
+
+
+COMPLETERS: dict[str, Callable[[InteractiveShell, Any], list[str]]] = {"%compile_config": complete_setting}

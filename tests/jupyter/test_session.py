@@ -1,0 +1,89 @@
+"""%compile_config, %compile_report and %compile_reset."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+
+from nbcompile import config
+from nbcompile.jupyter.session import COMPLETERS, MOST_CELLS, SessionMagics
+
+CELL = "%%compile -q --backend eager\ndef f(x):\n    return x + 1\nf(torch.ones(3))"
+
+
+@pytest.fixture
+def asked(shell):
+    shell.user_ns["torch"] = torch
+
+
+@pytest.fixture
+def settings():
+    with config.patch(config.current()):
+        yield
+
+
+def test_settings_are_shown_and_changed(run, settings):
+    """One by one; by default those that differ from what they were at first."""
+    assert run("%compile_config recompile_limit").value == 8
+    assert run("%compile_config").value == {}
+    assert run("%compile_config recompile_limit=16").value is None
+    assert config.recompile_limit == 16
+    assert run("%compile_config").value == {"recompile_limit": 16}
+    assert run("%compile_config --all").value.keys() == config.DEFAULTS.keys()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("%compile_config recompile_limits", "Did you mean 'recompile_limit'?"),
+        ("%compile_config recompile_limit=lots", "a Python constant is wanted"),
+        ("%compile_report", "wants a file"),
+        ("%compile_report /none/out.html", "there is nothing to report yet"),
+        ("%compile_reset now", "takes no arguments"),
+    ],
+)
+def test_usage_errors_are_one_line(run, line, says, settings):
+    """What is wrong, without a traceback."""
+    ran = run(line)
+    assert says in ran.out + ran.err
+    assert "Traceback" not in ran.out + ran.err
+
+
+def test_names_of_settings_are_completed(shell):
+    """After %compile_config."""
+    complete = COMPLETERS["%compile_config"]
+    assert complete(shell, types.SimpleNamespace(symbol="recompile_l")) == ["recompile_limit"]
+
+
+def test_the_report_has_each_cell_once(run, asked, tmp_path):
+    """With its code; a cell that was run again supersedes what it led to; after a reset there is nothing."""
+    path = tmp_path / "out.html"
+    run(CELL)
+    run(CELL)
+    run(CELL.replace("x + 1", "x - 1").replace("def f", "def g").replace("f(torch", "g(torch"))
+    assert run(f"%compile_report {path}").out == f"nbcompile: {path}\n"
+    page = path.read_text()
+    assert page.count("<section") == 2
+    assert "<h2>f</h2>" in page
+    assert "<h2>g</h2>" in page
+    assert "cannot be written" in run(f"%compile_report {tmp_path / 'none' / 'x.html'}").err
+    assert run("%compile_reset").out == ""
+    assert "nothing to report" in run(f"%compile_report {path}").err
+
+
+def test_only_the_last_cells_are_kept(shell):
+    """A session of thousands of cells does not grow without end."""
+    session = SessionMagics(shell)
+    for number in range(MOST_CELLS + 5):
+        session.keep(f"cell {number}", "f", None)
+    assert len(session._cells) == MOST_CELLS
+    assert "cell 0" not in session._cells
+
+
+def test_unload_takes_all_magics_away(run, shell):
+    """As if nothing had been loaded."""
+    run("%unload_ext nbcompile")
+    assert shell.find_line_magic("compile_config") is None
+    assert shell.find_line_magic("compile_reset") is None
