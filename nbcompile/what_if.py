@@ -9,7 +9,9 @@ In torch: nothing. Read next: nbcompile/views/what_if.py, which asks.
 
 from __future__ import annotations
 
+import contextlib
 import json
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -55,17 +57,15 @@ def _symbolic(source: Source, scope: Scope, options: Options) -> list[str]:
     if options.dynamic is False or not config.automatic_dynamic_shapes:
         return []
     name = expression(source)
-    try:
+    policy = Dynamism(options.dynamic, dims={}, scalars=frozenset({name}))
+    # An older entry's address may lead nowhere in this call.
+    with contextlib.suppress(Exception):
         value = resolve(source, scope)
-    except Exception:  # noqa: BLE001 - an older entry's address that leads nowhere in this call
-        return []
-    if isinstance(value, torch.Tensor):
-        policy = Dynamism(options.dynamic, dims={name: frozenset(range(value.dim()))})
-        # Another call may bring a tensor where this one brought a parameter: the page asks for the class.
-        policy.context(value.detach() if isinstance(value, torch.nn.Parameter) else value, source)
-    else:
-        policy = Dynamism(options.dynamic, scalars=frozenset({name}))
-        if type(value) is int and not _is_of_module(source, scope):
+        if isinstance(value, torch.Tensor):
+            policy = replace(policy, dims={name: frozenset(range(value.dim()))})
+            # Another call may bring a tensor where this one brought a parameter: the page asks for the class.
+            policy.context(value.detach() if isinstance(value, torch.nn.Parameter) else value, source)
+        elif type(value) is int and not _is_of_module(source, scope):
             policy.is_symbolic_int(value, source)
         elif type(value) is float:
             policy.is_symbolic_float(value, source)

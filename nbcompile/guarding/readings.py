@@ -98,7 +98,7 @@ class Readings:
                 return _AMBIENT[each.guard.kind](self, each, scope)
             assert each.guard.source is not None
             return _LEAVES[each.guard.kind](self, each, scope)
-        except (_Untold, KeyError):
+        except Exception:  # noqa: BLE001 - no tree says it, or a tensor has no such facts (sparse, nested)
             return self._as_it_is(each)
 
     def take(self, scope: Scope) -> dict[str, Atom]:

@@ -317,6 +317,27 @@ def test_texts_of_the_user_stay_texts_in_the_data():
     assert text.count("</script>") == 1
 
 
+def test_unusual_tensors_and_objects_are_no_obstacle():
+    """What the page cannot take apart (sparse tensors, objects that raise) is still compiled, recorded and shown."""
+
+    class Difficult:
+        size = 2
+
+        def __len__(self):
+            raise RuntimeError
+
+        def __repr__(self):
+            raise RuntimeError
+
+    def f(x, thing):
+        return x + x if thing.size == 2 else x
+
+    for x in (torch.eye(3).to_sparse(), torch.eye(3).to_sparse_csr()):
+        record = recorded(f, {}, [{"x": x, "thing": Difficult()}])
+        assert not any("internal error" in frame.skip_reason for frame in record.frames)
+        html.render(record, "what_if")
+
+
 def test_it_stands_by_default_only_after_a_recompilation():
     """A simple output stays small; a report has everything."""
     assert "What if" not in html.render(sample.simple())
