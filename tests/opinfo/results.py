@@ -91,17 +91,17 @@ def _counts(table: Table) -> Iterator[str]:
 
 
 def _reasons(table: Table) -> Iterator[str]:
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for name, sweeps in _failures(table).items():
-        peer = [name in table.get(f"{PEER} {sweep}", {"failed": ()})["failed"] for sweep in sweeps]
-        same = "the same" if all(peer) else "passes some" if any(peer) else "passes"
-        where = "all" if len(sweeps) > 2 else ", ".join(sweeps)
+        peers = [table[f"{PEER} {sweep}"]["failed"] for sweep in sweeps if f"{PEER} {sweep}" in table]
+        fails = [name in each for each in peers]
+        same = "not run" if not fails else "the same" if all(fails) else "passes"
         why = KNOWN.get(name) or table[f"{OURS} {sweeps[0]}"]["failed"][name].replace("|", "/")
-        groups.setdefault((why, where, same), []).append(name)
-    yield "| why | where | torch.compile | operators |"
-    yield "|---|---|---|---|"
-    for (why, where, same), names in groups.items():
-        yield f"| {why} | {where} | {same} | {', '.join(f'`{name}`' for name in names)} |"
+        groups.setdefault((why, same), []).append(name)
+    yield "| why | torch.compile | operators |"
+    yield "|---|---|---|"
+    for (why, same), names in groups.items():
+        yield f"| {why} | {same} | {', '.join(f'`{name}`' for name in names)} |"
 
 
 def _failures(table: Table) -> dict[str, list[str]]:
