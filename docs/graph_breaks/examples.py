@@ -18,6 +18,7 @@ import threading
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
+from torch.utils.checkpoint import checkpoint
 
 import nbcompile
 
@@ -599,3 +600,22 @@ def nb0099(x):
 
 def nb0099_fixed(x):
     return torch.empty(6)[::2].copy_(x + 1)
+
+
+SEEN = []
+
+
+def nb0050(x):
+    def body(y):
+        SEEN.append(y.shape)
+        return y.sin()
+
+    return checkpoint(body, x, use_reentrant=False)
+
+
+def nb0050_fixed(x):
+    def body(y):
+        return y.sin()
+
+    SEEN.append(x.shape)
+    return checkpoint(body, x, use_reentrant=False)

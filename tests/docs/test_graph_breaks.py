@@ -26,8 +26,8 @@ WITHOUT_EXAMPLE = {
     "NB0034": "a generator that is left waiting in a try block",
     "NB0046": "a method of a built-in base class: which ones, changes",
     **dict.fromkeys(
-        ("NB0050", "NB0051", "NB0052", "NB0053", "NB0054"),
-        "inside of a higher-order operator: tests/tracing has the examples",
+        ("NB0051", "NB0052", "NB0053", "NB0054"),
+        "inside of an operator over functions that must be captured whole: a hard error (SK-14), and no break",
     ),
     "NB0055": "a torch.autograd.Function that is not traced: which ones, changes",
     "NB0060": "a function of NumPy without a twin: which ones, changes",
