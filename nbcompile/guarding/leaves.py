@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -289,9 +289,14 @@ def _dict_keys(guard: Guard, name: str, value: object) -> Leaf:
     text = f"list(dict.keys({name})) == {list(keys)!r}"
 
     def holds(value: object) -> bool:
+        if isinstance(value, MappingProxyType):
+            return same(tuple(value), keys)
         return isinstance(value, dict) and same(tuple(dict.keys(value)), keys)
 
     def install(manager: Any) -> None:
+        if isinstance(value, MappingProxyType):
+            manager.add_lambda_guard(holds, [text], None)
+            return
         # For what is no dict, the length guard refuses; the key guard would read through a null pointer.
         manager.add_dict_length_check_guard(len(keys), [text], None)
         if type(value) is dict and all(type(key) is str for key in keys):

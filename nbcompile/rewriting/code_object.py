@@ -11,6 +11,7 @@ user's globals). Read next: nbcompile/dispatch/hook.py
 from __future__ import annotations
 
 import ast
+import inspect
 import warnings
 from collections.abc import Mapping
 from types import CodeType
@@ -45,6 +46,7 @@ def compile_function(
         compiled = compile(module, replaced.co_filename, "exec", dont_inherit=True)
     code = _with_constants(_nested(_nested(compiled)), {number: kept[each] for each, number in placeholders.items()})
     code = code.replace(co_name=replaced.co_name, co_qualname=replaced.co_qualname, co_firstlineno=line)
+    code = _with_room_for_cells(code, replaced)
     assert code.co_freevars == replaced.co_freevars, (code.co_freevars, replaced.co_freevars)
     return code, shown
 
@@ -67,6 +69,16 @@ def _with_constants(code: CodeType, values: dict[int, object]) -> CodeType:
         return _with_constants(constant, values) if isinstance(constant, CodeType) else constant
 
     return code.replace(co_consts=tuple(map(bound, code.co_consts)))
+
+
+def _with_room_for_cells(code: CodeType, replaced: CodeType) -> CodeType:
+    """The hook lays the cells of the replaced frame over the last locals: none of them may be an argument."""
+    flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    arguments = code.co_argcount + code.co_kwonlyargcount + flags
+    cells = sum(each not in replaced.co_varnames[:arguments] for each in replaced.co_cellvars)
+    room = len({*code.co_varnames, *code.co_cellvars}) - arguments
+    more = tuple(f"room_{number}" for number in range(cells - room))
+    return code.replace(co_varnames=(*code.co_varnames, *more), co_nlocals=code.co_nlocals + len(more))
 
 
 def _nested(code: CodeType) -> CodeType:

@@ -110,14 +110,23 @@ def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
     )
     missing = [name for name in fields if name not in values]
     if missing or unknown or len(arguments) > len(fields):
-        tracer.raise_exception(TypeError, f"{cls.__name__}.__new__() got arguments that do not fit its fields {fields}")
+        tracer.evaluate(cls, [None] * len(arguments), dict.fromkeys(keywords))  # raises Python's own TypeError
     return TupleVariable([values[name] for name in fields], cls=cls)
 
 
 def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """As the metaclass says."""
     cls = owner.value
     if type(cls).__call__ is not type.__call__ and isinstance(class_lookup(type(cls), "__call__"), types.FunctionType):
         return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), None), [owner, *arguments], keywords)
+    if isinstance(class_lookup(type(cls), "__call__"), type):  # typing.TypedDict's is dict
+        return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), None), arguments, keywords)
+    return make(tracer, owner, arguments, keywords)
+
+
+def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``type.__call__``."""
+    cls = owner.value
     new = class_lookup(cls, "__new__")
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):
@@ -151,9 +160,9 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
     elif builtin is list:
         made.base_items = ListVariable([])
     elif issubclass(builtin, dict):
-        made.base_items = DictVariable([], cls=builtin)
+        made.base_items = DictVariable(tracer, [], cls=builtin)
     elif builtin is set:
-        made.base_items = SetVariable([])
+        made.base_items = SetVariable(tracer, [])
     elif builtin in SCALARS:
         made.base_items = realise(tracer, tracer.call(tracer.wrap(builtin, None), arguments))
         if not isinstance(made.base_items, ConstantVariable):

@@ -9,7 +9,10 @@ nbcompile/tracing/translator.py
 
 from __future__ import annotations
 
-from nbcompile.tracing.variables.base import VariableTracker
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.variables.base import VariableTracker
 
 
 class ObservedException(Exception):
@@ -18,3 +21,7 @@ class ObservedException(Exception):
     def __init__(self, value: VariableTracker) -> None:
         super().__init__(value.describe())
         self.value = value
+
+
+class Unhashable(Exception):
+    """The traced program hashes what cannot be hashed: becomes its TypeError."""

@@ -94,7 +94,9 @@ def bind(
         else:
             raise _misfit(function, f"{function.qualname}() got an unexpected keyword argument '{name}'")
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        bound[code.co_varnames[rest]] = DictVariable([(ConstantVariable(name), value) for name, value in extra.items()])
+        bound[code.co_varnames[rest]] = DictVariable(
+            tracer, [(ConstantVariable(name), value) for name, value in extra.items()]
+        )
     _fill_defaults(tracer, function, bound, positional, keyword_only)
     return bound
 
@@ -175,7 +177,6 @@ class GeneratorVariable(IteratorVariable):
         self.frame = frame
         self.started = False
         self.finished = False
-        self.result: VariableTracker = ConstantVariable(None)
 
     def python_type(self) -> type:
         return types.GeneratorType
@@ -189,6 +190,7 @@ class GeneratorVariable(IteratorVariable):
     def send(self, value: VariableTracker) -> VariableTracker | None:
         """Go on with a value until the next ``yield``; None at the end."""
         if self.finished:
+            self.ending = None  # it was told once
             return None
         if self.started:
             self.frame.push(value)
@@ -207,7 +209,7 @@ class GeneratorVariable(IteratorVariable):
                 error = raised.value
             else:
                 if item is None:
-                    end_yield_from(self.frame, self._send(), iterator.result)
+                    end_yield_from(self.frame, self._send(), self.interpreter.returned_by(iterator))
                     item = self._go_on()
                 return item
         return self._go_on(ObservedException(error))
@@ -265,7 +267,7 @@ class GeneratorVariable(IteratorVariable):
         if outcome.yielded:
             return realise(self.interpreter, outcome.value)
         self.finished = True
-        self.result = outcome.value
+        self.ending = outcome.value
         return None
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
@@ -283,7 +285,7 @@ class GeneratorVariable(IteratorVariable):
             )
             item = self.send(first) if name == "send" else self.throw(error)
             if item is None:
-                tracer.raise_exception(StopIteration)
+                tracer.stop(self)
             return item
         if name == "close":
             return self.close(tracer)

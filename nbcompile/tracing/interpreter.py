@@ -27,7 +27,7 @@ from nbcompile.bytecode.instruction import Instruction, Label
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, Source, expression, resolve
+from nbcompile.capture.source import AttrSource, ConstantSource, KeySource, ModuleSource, Source, expression, resolve
 from nbcompile.capture.trace import Assumed
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
@@ -52,8 +52,9 @@ from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
-from nbcompile.tracing.variables.slices import SliceVariable
+from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.wrapping.kinds import has_own_hash
 from nbcompile.tracing.wrapping.table import wrap
 
 Keywords = Mapping[str, VariableTracker]
@@ -223,15 +224,18 @@ class Interpreter:
                 return ListVariable([self.constant_or_wrap(each) for each in value])
             case dict() if type(value) is dict:
                 return DictVariable(
-                    [(self.constant_or_wrap(key), self.constant_or_wrap(each)) for key, each in value.items()]
+                    self, [(self.constant_or_wrap(key), self.constant_or_wrap(each)) for key, each in value.items()]
                 )
             case frozenset() | set():
-                return SetVariable([self.constant_or_wrap(each) for each in value], cls=type(value))
+                return SetVariable(self, [self.constant_or_wrap(each) for each in value], cls=type(value))
             case slice():
                 return SliceVariable([self.constant_or_wrap(part) for part in (value.start, value.stop, value.step)])
             case types.CodeType():
                 return ConstantVariable(value)
         return ConstantVariable(value) if is_constant_value(value) else self.wrap(value, None)
+
+    def index_of(self, key: VariableTracker) -> object:
+        return index_of(self, key)
 
     def real_value(self, source: Source) -> object:
         return resolve(source, self._scope)
@@ -252,10 +256,14 @@ class Interpreter:
     def guard_keys(self, mapping: VariableTracker) -> None:
         assert isinstance(mapping, DictVariable) and mapping.source is not None
         keys: tuple[object, ...] = tuple(self.real_value(mapping.source))  # type: ignore[arg-type]
-        if any(isinstance(each, torch.Tensor) for each in keys):  # they are guarded one by one
-            self.guard(mapping.source, GuardKind.DICT_LENGTH, len(keys))
-        else:
+        if not any(map(has_own_hash, keys)):
             self.guard(mapping.source, GuardKind.DICT_KEYS, keys)
+            return
+        self.guard(mapping.source, GuardKind.DICT_LENGTH, len(keys))
+        for index, key in enumerate(keys):  # by what is read of them, or one by one
+            if not has_own_hash(key):
+                kind = GuardKind.EQUALS_MATCH if is_constant_value(key) else GuardKind.ID_MATCH
+                self.guard(KeySource(mapping.source, index), kind, key)
 
     def iterator(self, items: Sequence[VariableTracker]) -> VariableTracker:
         return SequenceIteratorVariable(TupleVariable(items))
@@ -311,8 +319,25 @@ class Interpreter:
         assert isinstance(cls, ClassVariable)
         return construction.instantiate(self, cls, arguments, keywords)
 
+    def make(self, cls: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        assert isinstance(cls, ClassVariable)
+        return construction.make(self, cls, arguments, keywords)
+
     def new_object(self, cls: type, arguments: Sequence[VariableTracker] = ()) -> VariableTracker:
         return construction.new_object(self, cls, arguments)
+
+    def local_variables(self) -> VariableTracker:
+        frame = self.frames[-1]
+        found = {**frame.locals, **{name: cell.content for name, cell in frame.cells.items()}}
+        if frame.snapshot is None or sys.version_info >= (3, 13):  # before, a frame had but one
+            frame.snapshot = DictVariable(self, [])
+        for name in (*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars):
+            value = found.get(name)
+            if value is not None:
+                frame.snapshot.set_item(self, ConstantVariable(name), value)
+            else:
+                frame.snapshot.call_method(self, "pop", [ConstantVariable(name), ConstantVariable(None)], {})
+        return frame.snapshot
 
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
         """What ``super()`` without arguments means in the frame that runs."""
@@ -369,21 +394,31 @@ class Interpreter:
     def iterate_by_index(self, owner: VariableTracker) -> VariableTracker:
         return self.call_python(twins.by_index, owner)
 
-    def until_stop(self, step: Callable[[], VariableTracker]) -> VariableTracker | None:
+    def until_stop(self, iterator: VariableTracker, step: Callable[[], VariableTracker]) -> VariableTracker | None:
         try:
             return realise(self, step())
         except ObservedException as error:
             if issubclass(error.value.python_type(), StopIteration):
+                iterator.ending = error.value.get_attribute(self, "value")
                 return None
             raise
 
+    def stop(self, iterator: VariableTracker) -> NoReturn:
+        value = self.returned_by(iterator)
+        nothing = value.is_constant() and value.constant() is None
+        raise ObservedException(ExceptionVariable(StopIteration, [] if nothing else [value]))
+
     def send(self, iterator: VariableTracker, value: VariableTracker) -> VariableTracker | None:
         """``iterator.send(value)``; None at its end."""
-        return iterator.send(value) if isinstance(iterator, GeneratorVariable) else iterator.next_item(self)
+        if isinstance(iterator, GeneratorVariable):
+            return iterator.send(value)
+        if value.is_constant() and value.constant() is None:
+            return iterator.next_item(self)
+        return self.until_stop(iterator, lambda: iterator.call_method(self, "send", [value], {}))
 
     def returned_by(self, iterator: VariableTracker) -> VariableTracker:
         """What an exhausted generator returned."""
-        return iterator.result if isinstance(iterator, GeneratorVariable) else ConstantVariable(None)
+        return ConstantVariable(None) if iterator.ending is None else realise(self, iterator.ending)
 
     # -- the graph -----------------------------------------------------------------------
 

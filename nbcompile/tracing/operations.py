@@ -18,12 +18,13 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
-from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
+from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -209,6 +210,8 @@ def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
     left, right = built_in_part(left), built_in_part(right)
     match symbol, left, right:
         case "+", SequenceVariable(), SequenceVariable() if _same_kind(left, right):
+            if left.cls is right.cls is tuple and not (left.items and right.items):
+                return left if left.items else right
             return left.like([*left.items, *right.items])
         case "+", SequenceVariable(), _:
             tracer.raise_exception(
@@ -286,8 +289,8 @@ def _comparable_in_graph(left: VariableTracker, right: VariableTracker) -> bool:
 
 
 def _compare_sets(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-    mine = {item.hash_key() for item in left.unpack(tracer)}
-    theirs = {item.hash_key() for item in right.unpack(tracer)}
+    mine = {item.hash_key(tracer) for item in left.unpack(tracer)}
+    theirs = {item.hash_key(tracer) for item in right.unpack(tracer)}
     return ConstantVariable(rule.function(mine, theirs))
 
 
@@ -300,7 +303,7 @@ def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, righ
 
 def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """``left == right`` where tracing can tell; a break where it cannot."""
-    left, right = realise(tracer, left), realise(tracer, right)
+    left, right = _behind_proxy(realise(tracer, left)), _behind_proxy(realise(tracer, right))
     if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
         return (
             _same_kind(left, right)
@@ -319,7 +322,11 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
             equal(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
         )
     if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(right, (SetVariable, DictViewVariable)):
-        return {item.hash_key() for item in left.unpack(tracer)} == {item.hash_key() for item in right.unpack(tracer)}
+        return {item.hash_key(tracer) for item in left.unpack(tracer)} == {
+            item.hash_key(tracer) for item in right.unpack(tracer)
+        }
+    if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
+        return all(equal(tracer, mine, theirs) for mine, theirs in zip(left.parts(), right.parts(), strict=True))
     if isinstance(left, IdVariable) and isinstance(right, IdVariable):
         return is_same(tracer, left.value, right.value)
     if left.is_constant() and right.is_constant():
@@ -335,7 +342,20 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         return compare(tracer, "==", left, right).truth(tracer)
     if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
         return identical(left.owner, right.owner) and identical(left.function, right.function)
-    return identical(left, right)
+    same = identical(left, right)
+    if not same and (_compares_otherwise(left) or _compares_otherwise(right)):
+        _unsupported(tracer, "==", left, right)
+    return same
+
+
+def _behind_proxy(value: VariableTracker) -> VariableTracker:
+    return value.mapping if isinstance(value, MappingProxyVariable) else value
+
+
+def _compares_otherwise(value: VariableTracker) -> bool:
+    """Whether a class that tracing knows nothing about has an equality of its own: ``bytearray``."""
+    equality: object = value.python_type().__eq__ if isinstance(value, UnknownVariable) else object.__eq__
+    return equality is not object.__eq__
 
 
 def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:

@@ -61,7 +61,7 @@ def dispatch(
         owners.insert(next(bases, len(owners)), each)
     classes = [_class_of(tracer, each) for each in owners]
     given = [function, TupleVariable(classes), TupleVariable(list(arguments))]
-    named = DictVariable([(ConstantVariable(name), value) for name, value in keywords.items()])
+    named = DictVariable(tracer, [(ConstantVariable(name), value) for name, value in keywords.items()])
     for cls in classes:
         method = cls.get_attribute(tracer, "__torch_function__")
         result = realise(tracer, tracer.call(method, [*given, named]))

@@ -112,6 +112,9 @@ class Tracer(Protocol):
     ) -> VariableTracker:
         """A node ``call_method`` of the graph and the tracker of its result."""
 
+    def index_of(self, key: VariableTracker) -> object:
+        """What stands between the brackets of a sequence, as a number or slice."""
+
     def equal(self, left: VariableTracker, right: VariableTracker) -> bool:
         """``left == right`` where the answer is known while tracing."""
 
@@ -123,6 +126,9 @@ class Tracer(Protocol):
 
     def handled_exception(self) -> VariableTracker | None:
         """The exception that the traced program is handling right now."""
+
+    def local_variables(self) -> VariableTracker:
+        """``locals()`` of the frame that runs."""
 
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
         """What ``super()`` without arguments means in the frame that runs."""
@@ -153,14 +159,22 @@ class Tracer(Protocol):
     ) -> VariableTracker:
         """``cls(...)``."""
 
+    def make(
+        self, cls: VariableTracker, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
+    ) -> VariableTracker:
+        """``type.__call__(cls, ...)``: its ``__new__`` and ``__init__``, whatever the metaclass makes of a call."""
+
     def new_object(self, cls: type, arguments: Sequence[VariableTracker] = ()) -> VariableTracker:
         """``object.__new__(cls)``; of a subclass of tuple ``tuple.__new__(cls, items)``."""
 
     def iterate_by_index(self, owner: VariableTracker) -> VariableTracker:
         """The old iteration protocol: ``owner[0]``, ``owner[1]``... until IndexError."""
 
-    def until_stop(self, step: Callable[[], VariableTracker]) -> VariableTracker | None:
-        """The result of a step; None if it raised StopIteration."""
+    def until_stop(self, iterator: VariableTracker, step: Callable[[], VariableTracker]) -> VariableTracker | None:
+        """The result of an iterator's step; None if it raised StopIteration."""
+
+    def stop(self, iterator: VariableTracker) -> NoReturn:
+        """Raise the StopIteration of an exhausted iterator."""
 
     def keep(self, value: object, name: str) -> Source:
         """A source for a value without an address: the program keeps the value itself."""

@@ -231,10 +231,8 @@ class Reconstruction:
         assert tracker.source is not None
         plain = plain_class(tracker.cls, dict)
         before = list(self.tracer.real_value(tracker.source))  # type: ignore[call-overload]
-        now = [key.constant() if key.is_constant() else key for key, _ in tracker.entries.values()]
-        by_position = [each.source for each in now if isinstance(each, TensorVariable)]
-        kept = by_position[: len(before)] == [KeySource(tracker.source, index) for index in range(len(before))]
-        if not (kept if any(isinstance(each, torch.Tensor) for each in before) else now[: len(before)] == before):
+        keys = [key for key, _ in tracker.entries.values()]
+        if len(keys) < len(before) or not all(map(_is_key, keys, before)):
             return recipes.ReplaceItems(target, "dict", tuple(tracker.entry_recipes(self)), change.stack, plain)
         pairs = [
             (self.recipe(key), self.recipe(value))
@@ -246,6 +244,16 @@ class Reconstruction:
             )
         ]
         return recipes.StoreItems(target, tuple(pairs), change.stack, plain)
+
+
+def _is_key(tracker: VariableTracker, key: object) -> bool:
+    """Whether a dict's key, as traced, is the one that was there before."""
+    if tracker.is_constant():
+        known = tracker.constant()
+        return known is key or (type(known) is type(key) and known == key)
+    if isinstance(tracker, TensorVariable):
+        return tracker.source is not None and isinstance(tracker.source, KeySource)
+    return isinstance(tracker, ObjectVariable) and tracker.value is key
 
 
 def _was_there(tracker: VariableTracker, name: str) -> bool:

@@ -8,12 +8,15 @@ nbcompile/tracing/handlers/operators.py
 
 from __future__ import annotations
 
+import itertools
+import re
+import string
 from collections.abc import Mapping, Sequence
 
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions.builtins import to_text
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.strings import TextVariable, joined
@@ -58,14 +61,44 @@ def format_string(
     tracer: Tracer, template: str, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
 ) -> VariableTracker:
     """``template.format(...)`` where not all arguments are constants."""
-    if any(isinstance(each, TensorVariable) for each in arguments) and not keywords:
-        return TextVariable(template, list(arguments))
-    plain = [_known(tracer, each) for each in arguments]
-    named = {name: _known(tracer, each) for name, each in keywords.items()}
-    return ConstantVariable(tracer.evaluate(template.format, plain, named))
+    positions = itertools.count()
+    pieces: list[VariableTracker] = []
+    for literal, field, specification, conversion in _parsed(tracer, template):
+        pieces.append(ConstantVariable(literal))
+        if field is not None:
+            first, path = _split(field)
+            name = first or str(next(positions))
+            value = _argument(tracer, int(name) if name.isdecimal() else name, arguments, keywords)
+            for attribute, item in path:
+                key = ConstantVariable(int(item) if item.isdecimal() else item)
+                value = realise(
+                    tracer, value.get_attribute(tracer, attribute) if attribute else value.get_item(tracer, key)
+                )
+            # Fields without a number inside of a specification count on.
+            inner = re.sub(r"{}", lambda _: f"{{{next(positions)}}}", specification or "")
+            specified = format_string(tracer, inner, arguments, keywords) if inner else ConstantVariable("")
+            pieces.append(format_value(tracer, convert(tracer, value, conversion or ""), specified))
+    return join(tracer, pieces)
 
 
-def _known(tracer: Tracer, value: VariableTracker) -> object:
-    if isinstance(value, SymbolicVariable):
-        return value.specialise()
-    return value.constant() if value.is_constant() else to_text(tracer, value, "").constant()
+def _parsed(tracer: Tracer, template: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    return tracer.evaluate(lambda: list(string.Formatter().parse(template)), ())  # type: ignore[return-value]
+
+
+def _split(field: str) -> tuple[str, list[tuple[str, str]]]:
+    """``0.shape[1]`` as its argument and the attributes and items that lead on."""
+    first = re.match(r"[^.\[]*", field)
+    assert first is not None
+    return first[0], re.findall(r"\.([^.\[]+)|\[([^\]]+)\]", field[first.end() :])
+
+
+def _argument(
+    tracer: Tracer, name: int | str, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
+) -> VariableTracker:
+    if isinstance(name, int):
+        if name >= len(arguments):
+            tracer.raise_exception(IndexError, f"Replacement index {name} out of range for positional args tuple")
+        return arguments[name]
+    if name not in keywords:
+        tracer.raise_exception(KeyError, name)
+    return keywords[name]

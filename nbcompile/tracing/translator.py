@@ -29,7 +29,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, ModuleSource, Source
 from nbcompile.record.model import Operand, StackLine
 from nbcompile.tracing import breaks, rules
-from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.exceptions import ObservedException, Unhashable
 from nbcompile.tracing.handlers import table
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -100,6 +100,8 @@ class Translator:
     contexts: list[ActiveContext] = field(default_factory=list)
     handled: list[VariableTracker] = field(default_factory=list)
     """Exceptions that an ``except`` block is handling right now."""
+    snapshot: VariableTracker | None = None
+    """What ``locals()`` gave."""
     callers: tuple[StackLine, ...] = ()
     """Where the frames below this one are, while it runs."""
     steps: int = 0
@@ -141,11 +143,14 @@ class Translator:
         try:
             return handler(self, instruction)
         except ObservedException as error:
-            self._note_context(error.value)
-            self._raise_to_handler(error)
-            return None
+            raised = error
+        except Unhashable as error:
+            raised = ObservedException(ExceptionVariable(TypeError, [ConstantVariable(str(error))]))
         except breaks.Unsupported as error:
             raise self._annotated(error) from None if error.__traceback__ is None else error
+        self._note_context(raised.value)
+        self._raise_to_handler(raised)
+        return None
 
     def _annotated(self, error: breaks.Unsupported) -> breaks.Unsupported:
         """Where in the user's code it happened, noted by the innermost frame."""

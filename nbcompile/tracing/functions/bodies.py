@@ -192,5 +192,5 @@ def rebuilt(tracer: Tracer, tracker: VariableTracker, fresh: Iterator[VariableTr
             return sequence.like([rebuilt(tracer, item, fresh) for item in sequence.items])
         case DictVariable() as mapping:
             pairs = [(key, rebuilt(tracer, value, fresh)) for key, value in mapping.entries.values()]
-            return DictVariable(pairs, cls=mapping.cls)
+            return DictVariable(tracer, pairs, cls=mapping.cls)
     return next(fresh)

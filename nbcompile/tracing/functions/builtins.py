@@ -216,11 +216,9 @@ def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTra
 def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     tracer.depend_on_process("a hash")  # of texts, it is another one in every process
     value = realise(tracer, arguments[0])
-    if value.is_constant():
-        return ConstantVariable(tracer.evaluate(hash, (value.constant(),)))
     if isinstance(value, ObjectVariable) and value.has_special("__hash__"):
         return tracer.call_special(value, "__hash__", [])
-    return ConstantVariable(hash(value.hash_key()))
+    return ConstantVariable(hash(value.hash_key(tracer)))
 
 
 @handles(iter)
@@ -232,11 +230,12 @@ def _iter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 @handles(next)
 def _next(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    item = realise(tracer, arguments[0]).next_item(tracer)
+    iterator = realise(tracer, arguments[0])
+    item = iterator.next_item(tracer)
     if item is None:
         if len(arguments) == 2:
             return arguments[1]
-        tracer.raise_exception(StopIteration)
+        tracer.stop(iterator)
     return realise(tracer, item)
 
 
@@ -453,13 +452,13 @@ def _print(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 @handles(vars)
 def _vars(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if not arguments:
-        raise of_the_frame(tracer, "vars")
+        return _locals(tracer, arguments, keywords)
     return realise(tracer, arguments[0]).get_attribute(tracer, "__dict__")
 
 
 @handles(locals)
 def _locals(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    raise of_the_frame(tracer, "locals")
+    return tracer.local_variables()
 
 
 @handles(eval)
@@ -475,7 +474,7 @@ def _exec(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 @handles(dir)
 def _dir(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if not arguments:
-        raise of_the_frame(tracer, "dir")
+        return tracer.call(tracer.wrap(sorted, None), [tracer.local_variables()])
     types = realise(tracer, arguments[0]).type_name()
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"builtin dir [{types}]", name="dir", types=types)
 

@@ -34,6 +34,7 @@ from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, pairs_of
+from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.ranges import RangeVariable
@@ -49,7 +50,10 @@ def _list(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 @handles(tuple)
 def _tuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+    value = realise(tracer, arguments[0]) if arguments else TupleVariable([])
+    if isinstance(value, TupleVariable) and value.cls is tuple:
+        return value
+    return TupleVariable(value.unpack(tracer))
 
 
 @handles(torch.Size)
@@ -59,12 +63,12 @@ def _size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 @handles(set)
 def _set(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return SetVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+    return SetVariable(tracer, realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
 
 
 @handles(frozenset)
 def _frozenset(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return SetVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [], cls=frozenset)
+    return SetVariable(tracer, realise(tracer, arguments[0]).unpack(tracer) if arguments else [], cls=frozenset)
 
 
 @handles(dict)
@@ -85,7 +89,7 @@ def _defaultdict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
 
 
 def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> DictVariable:
-    made = DictVariable(pairs_of(tracer, realise(tracer, arguments[0])) if arguments else [], cls=cls)
+    made = DictVariable(tracer, pairs_of(tracer, realise(tracer, arguments[0])) if arguments else [], cls=cls)
     for name, value in keywords.items():
         made.entries[name] = (ConstantVariable(name), realise(tracer, value))
     return made
@@ -94,7 +98,7 @@ def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
 @handles(dict.fromkeys)
 def _fromkeys(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value = realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable(None)
-    return DictVariable([(key, value) for key in realise(tracer, arguments[0]).unpack(tracer)])
+    return DictVariable(tracer, [(key, value) for key in realise(tracer, arguments[0]).unpack(tracer)])
 
 
 @handles(collections.deque)
@@ -131,7 +135,7 @@ def _partial(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
         named = {**function.named(tracer), **named}
         given = [*function.arguments.unpack(tracer), *given]
         function = function.function
-    return PartialVariable(function, TupleVariable(given), DictVariable(named.values()))
+    return PartialVariable(function, TupleVariable(given), DictVariable(tracer, named.values()))
 
 
 @handles(functools.update_wrapper)
@@ -275,3 +279,14 @@ for _value, _twin in (
     (torch._C._group_tensors_by_device_and_dtype, twins.group_tensors),
 ):
     add_polyfill(_value, _twin)
+
+
+@handles(torch.nn.Module.__getattr__)
+def _member(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Also where a module's own ``__getattr__`` calls it."""
+    owner, name = (realise(tracer, each) for each in arguments)
+    assert isinstance(owner, NNModuleVariable)
+    found = owner.member(tracer, str(name.constant()))
+    if found is None:
+        owner.missing(tracer, str(name.constant()))
+    return found

@@ -180,7 +180,7 @@ def _described(value: Any, leaves: list[Any]) -> Rebuild:
     if type(value) is dict:
         named = {key: _described(each, leaves) for key, each in value.items()}
         return lambda tracer, made: DictVariable(
-            [(tracer.constant_or_wrap(key), part(tracer, made)) for key, part in named.items()]
+            tracer, [(tracer.constant_or_wrap(key), part(tracer, made)) for key, part in named.items()]
         )
     return _described_object(value, leaves)
 

@@ -55,8 +55,8 @@ def _is_as_before(tracer: Tracer, owner: VariableTracker, group: VariableTracker
 
 def _be_capturable(group: DictVariable) -> None:
     name = ConstantVariable("capturable")
-    if name.hash_key() in group.entries:
-        group.entries[name.hash_key()] = (name, ConstantVariable(True))
+    if "capturable" in group.entries:
+        group.entries["capturable"] = (name, ConstantVariable(True))
 
 
 for _class in vars(torch.optim).values():

@@ -87,20 +87,21 @@ def _list(frame: Translator, each: Instruction) -> None:
 
 @instruction("BUILD_SET")
 def _set(frame: Translator, each: Instruction) -> None:
-    frame.push(SetVariable(realise(frame.interpreter, item) for item in frame.pop_many(each.arg or 0)))
+    tracer = frame.interpreter
+    frame.push(SetVariable(tracer, [realise(tracer, item) for item in frame.pop_many(each.arg or 0)]))
 
 
 @instruction("BUILD_MAP")
 def _map(frame: Translator, each: Instruction) -> None:
     items = frame.pop_many(2 * (each.arg or 0))
     keys = [realise(frame.interpreter, key) for key in items[::2]]
-    frame.push(DictVariable(zip(keys, items[1::2], strict=True)))
+    frame.push(DictVariable(frame.interpreter, zip(keys, items[1::2], strict=True)))
 
 
 @instruction("BUILD_CONST_KEY_MAP")
 def _const_key_map(frame: Translator, each: Instruction) -> None:
     keys = frame.pop().unpack(frame.interpreter)
-    frame.push(DictVariable(zip(keys, frame.pop_many(each.arg or 0), strict=True)))
+    frame.push(DictVariable(frame.interpreter, zip(keys, frame.pop_many(each.arg or 0), strict=True)))
 
 
 @instruction("BUILD_SLICE")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
+from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.protocol import Tracer
 
 if TYPE_CHECKING:
@@ -70,11 +71,20 @@ class VariableTracker:
         """Whether :meth:`proxy` may answer."""
         return type(self).proxy is not VariableTracker.proxy
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         """What finds the value in a dict or set: equal keys, equal values."""
+        if self.is_unhashable():
+            raise Unhashable(f"unhashable type: '{self.type_name()}'")
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"hash({self.describe()})", name=f"hash of a {self.type_name()}"
         )
+
+    def is_unhashable(self) -> bool:
+        """Whether the value's class says that it has no hash."""
+        try:
+            return self.python_type().__hash__ is None
+        except NotImplementedError:
+            return False
 
     # -- Python's operations -------------------------------------------------------------
 
@@ -133,6 +143,9 @@ class VariableTracker:
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         """``next(value)``; None where StopIteration would be raised."""
         raise breaks.unsupported(breaks.ITERATOR_INPUT, f"next({self.type_name()})", name=self.type_name())
+
+    ending: VariableTracker | None = None
+    """What the StopIteration of an exhausted iterator carries, where it carries something."""
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         """All items, in order."""
@@ -232,6 +245,9 @@ class LazyVariable(VariableTracker):
         if self.realised is None:
             self.realised = tracer.wrap(self.value, self.source)
         return self.realised
+
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        return self.realise(tracer).hash_key(tracer)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return self.realised.recipe(reconstruction) if self.realised else super().recipe(reconstruction)

@@ -47,7 +47,7 @@ class ModuleVariable(VariableTracker):
     def describe(self) -> str:
         return f"PythonModuleVariable({getattr(self.value, '__name__', self.value)})"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return self.value
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
@@ -78,7 +78,7 @@ class ClassVariable(VariableTracker):
     def describe(self) -> str:
         return f"UserDefinedClassVariable({self.value})"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return self.value
 
     def is_constant(self) -> bool:

@@ -71,7 +71,7 @@ class ConstantVariable(VariableTracker):
     def proxy(self) -> object:
         return self.value
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         # nan is equal to itself as a key only where it is the same object.
         return self.value if not (isinstance(self.value, float) and math.isnan(self.value)) else ("nan", id(self.value))
 
@@ -104,9 +104,8 @@ class ConstantVariable(VariableTracker):
         tracer.raise_exception(TypeError, f"'{self.type_name()}' object is not callable")
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        if not key.is_constant():
-            self.no_method("__getitem__")
-        return tracer.constant_or_wrap(tracer.evaluate(lambda value, index: value[index], (self.value, key.constant())))
+        index = key.constant() if key.is_constant() else tracer.index_of(key)
+        return tracer.constant_or_wrap(tracer.evaluate(lambda value, index: value[index], (self.value, index)))
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         if not item.is_constant():

@@ -72,6 +72,12 @@ class ContainerVariable(VariableTracker):
             return BuiltinMethodVariable(self, name)
         return super().get_attribute(tracer, name)
 
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        if not self.cls.__dictoffset__:  # it has a place for none: what Python says of an empty one
+            sample = tuple.__new__(self.cls, [None]) if issubclass(self.cls, tuple) else self.cls()
+            tracer.evaluate(setattr, (sample, name, None))
+        super().set_attribute(tracer, name, value)
+
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
         if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):

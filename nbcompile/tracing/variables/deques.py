@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
 
 if TYPE_CHECKING:
@@ -51,6 +52,17 @@ class DequeVariable(ListVariable):
         self.items.insert(0, item)
         if self.maxlen is not None and len(self.items) > self.maxlen:
             del self.items[-1]
+
+    def method_insert(self, tracer: Tracer, index: VariableTracker, item: VariableTracker) -> None:
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            tracer.raise_exception(IndexError, "deque already at its maximum size")
+        super().method_insert(tracer, index, item)
+
+    def not_in(self, tracer: Tracer, item: VariableTracker, message: str | None = None) -> NoReturn:
+        super().not_in(tracer, item)  # whatever was asked of it
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return WatchingIteratorVariable(self, lambda: len(self.items), "deque mutated during iteration")
 
     def method_popleft(self, tracer: Tracer) -> VariableTracker:
         return self.method_pop(tracer, ConstantVariable(0))

@@ -42,12 +42,12 @@ class ExceptionVariable(ObjectVariable):
     def describe(self) -> str:
         return f"ExceptionVariable({self.cls})"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return ("object", id(self))
 
     # -- attributes ----------------------------------------------------------------------
 
-    def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+    def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
         known: dict[str, VariableTracker | None] = {
             "__cause__": self.cause,
             "__context__": self.context,

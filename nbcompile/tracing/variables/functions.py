@@ -137,7 +137,7 @@ class FunctionVariable(BaseFunctionVariable):
     def describe(self) -> str:
         return f"UserFunctionVariable({self.name})"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return self.function
 
     def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
@@ -223,7 +223,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
     def describe(self) -> str:
         return f"NestedUserFunctionVariable({self.name})"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return ("function", id(self))
 
     def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
@@ -256,28 +256,28 @@ class NestedFunctionVariable(BaseFunctionVariable):
             return TupleVariable(self.defaults) if self.defaults else ConstantVariable(None)
         if name == "__kwdefaults__":
             named = [(ConstantVariable(key), value) for key, value in self.named_defaults.items()]
-            return DictVariable(named) if named else ConstantVariable(None)
+            return DictVariable(tracer, named) if named else ConstantVariable(None)
         if name == "__kwdefaults__":
             pairs = [(ConstantVariable(key), value) for key, value in self.named_defaults.items()]
-            return DictVariable(pairs) if pairs else ConstantVariable(None)
+            return DictVariable(tracer, pairs) if pairs else ConstantVariable(None)
         if name == "__closure__":
             return TupleVariable(self.cells) if self.cells else ConstantVariable(None)
         if name == "__get__":
             return BuiltinGetVariable(self)
         if name == "__annotations__":
-            return self._annotations()
+            return self._annotations(tracer)
         if name == "__dict__":
             return tracer.constant_or_wrap({})
         if hasattr(FunctionType, name):
             return super().get_attribute(tracer, name)
         tracer.raise_exception(AttributeError, f"'function' object has no attribute '{name}'")
 
-    def _annotations(self) -> VariableTracker:
+    def _annotations(self, tracer: Tracer) -> VariableTracker:
         """As a dict; MAKE_FUNCTION gets them as a tuple of names and values in turn."""
         if isinstance(self.annotations, DictVariable):
             return self.annotations
         parts = self.annotations.items if isinstance(self.annotations, TupleVariable) else []
-        self.annotations = DictVariable(zip(parts[::2], parts[1::2], strict=True))
+        self.annotations = DictVariable(tracer, zip(parts[::2], parts[1::2], strict=True))
         return self.annotations
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
@@ -319,8 +319,8 @@ class MethodVariable(VariableTracker):
     def describe(self) -> str:
         return f"UserMethodVariable({self.function.describe()}, {self.owner.describe()})"
 
-    def hash_key(self) -> Hashable:
-        return ("method", self.function.hash_key(), self.owner.hash_key())
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        return ("method", self.function.hash_key(tracer), self.owner.hash_key(tracer))
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "__func__":
@@ -353,7 +353,7 @@ class CachedFunctionVariable(VariableTracker):
     def describe(self) -> str:
         return f"WrapperUserFunctionVariable({self.function.describe()})"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return self.value
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
@@ -399,7 +399,7 @@ class KnownCallable(VariableTracker):
     def python_type(self) -> type:
         return type(self.value)
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return self.value
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:

@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class IdVariable(VariableTracker):
     def describe(self) -> str:
         return f"FakeIdVariable({self.value.describe()})"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         # A constant may have several trackers.
         return ("id", id(self.value.constant() if self.value.is_constant() else self.value))
 

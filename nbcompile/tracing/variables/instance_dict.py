@@ -33,7 +33,7 @@ class InstanceDictVariable(DictVariable):
     """The ``__dict__`` of an object."""
 
     def __init__(self, tracer: Tracer, owner: ObjectVariable, members: dict[str, object]) -> None:
-        super().__init__([], None if owner.source is None else AttrSource(owner.source, "__dict__"))
+        super().__init__(tracer, [], None if owner.source is None else AttrSource(owner.source, "__dict__"))
         self.owner = owner
         self.members = members
         self.entries = _Attributes(tracer, owner, members)  # type: ignore[assignment]
@@ -48,7 +48,7 @@ class InstanceDictVariable(DictVariable):
             tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.members))
 
     def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
-        name = key.hash_key()
+        name = key.hash_key(tracer)
         if self.source is not None and name not in tracer.side_effects.stored_attributes(self.owner):
             tracer.guard(self.source, GuardKind.DICT_CONTAINS, (name, name in self.members))
         return name in self.entries

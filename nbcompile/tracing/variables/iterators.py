@@ -11,6 +11,7 @@ Read next: sequences.py
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Build, Call, Constant, Evaluate, Mutation, Recipe
@@ -44,7 +45,7 @@ class IteratorVariable(VariableTracker):
         if name == "__next__":
             item = self.next_item(tracer)
             if item is None:
-                tracer.raise_exception(StopIteration)
+                tracer.stop(self)
             return item
         return super().call_method(tracer, name, arguments, keywords)
 
@@ -90,7 +91,7 @@ class SequenceIteratorVariable(IteratorVariable):
         return self.sequence.items[self.index :]
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
-        follows = self.sequence.mutable and reconstruction.shows(self.sequence)
+        follows = self.sequence.cls is list and reconstruction.shows(self.sequence)
         if self.source is not None or not follows:
             return super().recipe(reconstruction)
         # Whoever changes the list afterwards changes what is still to come.
@@ -103,3 +104,18 @@ class SequenceIteratorVariable(IteratorVariable):
     def _advance(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
         move = reconstruction.attribute(reconstruction.recipe(self), "__setstate__")
         return (Evaluate(Call(move, (Constant(self.index, "index"),))),)
+
+
+class WatchingIteratorVariable(SequenceIteratorVariable):
+    """An iterator over a dict, set or deque, which refuses to go on once that has changed its size."""
+
+    def __init__(self, items: SequenceVariable, size: Callable[[], int], message: str) -> None:
+        super().__init__(items)
+        self.size = size
+        self.size_before = size()
+        self.message = message
+
+    def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        if self.size() != self.size_before:
+            tracer.raise_exception(RuntimeError, self.message)
+        return super().next_item(tracer)

@@ -12,6 +12,7 @@ import types
 from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -26,8 +27,9 @@ READS = ("get", "keys", "values", "items", "copy")
 class MappingProxyVariable(VariableTracker):
     """A window on a dict."""
 
-    def __init__(self, mapping: DictVariable) -> None:
+    def __init__(self, mapping: DictVariable, source: Source | None = None) -> None:
         self.mapping = mapping
+        self.source = source
 
     def python_type(self) -> type:
         return types.MappingProxyType
@@ -56,4 +58,6 @@ class MappingProxyVariable(VariableTracker):
         return self.mapping.truth(tracer)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return super().recipe(reconstruction)
         return Call(Constant(types.MappingProxyType, "MappingProxyType"), (reconstruction.recipe(self.mapping),))

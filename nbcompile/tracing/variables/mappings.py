@@ -10,7 +10,7 @@ In torch: torch/_dynamo/variables/dicts.py. Read next: functions.py
 from __future__ import annotations
 
 import collections
-from collections.abc import Hashable, Iterable, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nbcompile.capture.guard import GuardKind
@@ -20,7 +20,8 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
-from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
+from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -29,19 +30,10 @@ if TYPE_CHECKING:
 Entry = tuple[VariableTracker, VariableTracker]
 
 
-class WatchingIteratorVariable(SequenceIteratorVariable):
-    """An iterator over a dict or set, which refuses to go on once that has changed its size."""
-
-    def __init__(self, items: Sequence[VariableTracker], watched: Sized, name: str) -> None:
-        super().__init__(TupleVariable(items))
-        self.watched = watched
-        self.length_before = len(watched)
-        self.name = name
-
-    def next_item(self, tracer: Tracer) -> VariableTracker | None:
-        if len(self.watched) != self.length_before:
-            tracer.raise_exception(RuntimeError, f"{self.name} changed size during iteration")
-        return super().next_item(tracer)
+def _iterator(
+    items: Sequence[VariableTracker], size: Callable[[], int], name: str = "dictionary"
+) -> WatchingIteratorVariable:
+    return WatchingIteratorVariable(TupleVariable(items), size, f"{name} changed size during iteration")
 
 
 class DictVariable(ContainerVariable):
@@ -51,12 +43,13 @@ class DictVariable(ContainerVariable):
 
     def __init__(
         self,
+        tracer: Tracer,
         entries: Iterable[Entry],
         source: Source | None = None,
         cls: type = dict,
         default: VariableTracker | None = None,
     ) -> None:
-        self.entries: dict[Hashable, Entry] = {key.hash_key(): (key, value) for key, value in entries}
+        self.entries: dict[Hashable, Entry] = {key.hash_key(tracer): (key, value) for key, value in entries}
         self.source = source
         self.cls = cls
         self.default = default
@@ -71,7 +64,14 @@ class DictVariable(ContainerVariable):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.default or ConstantVariable(None)
-        return super().get_attribute(tracer, name)
+        stored = tracer.side_effects.attribute(self, name)
+        return super().get_attribute(tracer, name) if stored is None else stored
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        if self.cls is collections.OrderedDict and self.source is None and not hasattr(self.cls, name):
+            tracer.side_effects.store_attribute(tracer, self, name, value)  # a module's state has _metadata
+        else:
+            super().set_attribute(tracer, name, value)
 
     def _know_all(self, tracer: Tracer) -> None:
         if self.source is not None and not self.changed:
@@ -83,21 +83,24 @@ class DictVariable(ContainerVariable):
         super().changes(tracer)
 
     def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
-        found = key.hash_key() in self.entries
-        if self.source is not None and not self.changed and key.is_constant():
-            tracer.guard(self.source, GuardKind.DICT_CONTAINS, (key.constant(), found))
+        found = key.hash_key(tracer) in self.entries
+        if self.source is not None and not self.changed:
+            if key.is_constant():
+                tracer.guard(self.source, GuardKind.DICT_CONTAINS, (key.constant(), found))
+            else:
+                self._know_all(tracer)
         return found
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         return self._has(tracer, item)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        if key.hash_key() not in self.entries:
+        if key.hash_key(tracer) not in self.entries:
             self._has(tracer, key)
             return self._missing(tracer, key)
-        known, value = self.entries[key.hash_key()]
+        known, value = self.entries[key.hash_key(tracer)]
         value = realise(tracer, value)
-        self.entries[key.hash_key()] = (known, value)
+        self.entries[key.hash_key(tracer)] = (known, value)
         return value
 
     def _missing(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
@@ -109,14 +112,14 @@ class DictVariable(ContainerVariable):
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         self.changes(tracer)
-        known = self.entries.get(key.hash_key())
-        self.entries[key.hash_key()] = (known[0] if known else key, value)
+        known = self.entries.get(key.hash_key(tracer))
+        self.entries[key.hash_key(tracer)] = (known[0] if known else key, value)
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         if not self._has(tracer, key):
             self._missing(tracer, key)
         self.changes(tracer)
-        del self.entries[key.hash_key()]
+        del self.entries[key.hash_key(tracer)]
 
     def keys(self, tracer: Tracer) -> list[VariableTracker]:
         """All keys, in order; guarded."""
@@ -132,7 +135,7 @@ class DictVariable(ContainerVariable):
         return self.keys(tracer)
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return WatchingIteratorVariable(self.keys(tracer), self.entries, "dictionary")
+        return _iterator(self.keys(tracer), lambda: len(self.entries))
 
     def length(self, tracer: Tracer) -> VariableTracker:
         self._know_length(tracer)
@@ -164,7 +167,7 @@ class DictVariable(ContainerVariable):
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
         return DictVariable(
-            zip(self.keys(tracer), self.values(tracer), strict=True), cls=self.cls, default=self.default
+            tracer, zip(self.keys(tracer), self.values(tracer), strict=True), cls=self.cls, default=self.default
         )
 
     def method_pop(
@@ -176,7 +179,7 @@ class DictVariable(ContainerVariable):
             tracer.raise_exception(KeyError, key.constant() if key.is_constant() else key.describe())
         value = self.get_item(tracer, key)
         self.changes(tracer)
-        del self.entries[key.hash_key()]
+        del self.entries[key.hash_key(tracer)]
         return value
 
     def method_popitem(self, tracer: Tracer, last: VariableTracker | None = None) -> VariableTracker:
@@ -211,18 +214,21 @@ class DictVariable(ContainerVariable):
         self.entries.clear()
 
     def method_move_to_end(self, tracer: Tracer, key: VariableTracker, last: VariableTracker | None = None) -> None:
+        if not self._has(tracer, key):
+            self._missing(tracer, key)
         self.changes(tracer)
-        entry = self.entries.pop(key.hash_key())
+        entry = self.entries.pop(key.hash_key(tracer))
         if last is None or last.truth(tracer):
-            self.entries[key.hash_key()] = entry
+            self.entries[key.hash_key(tracer)] = entry
         else:
-            self.entries = {key.hash_key(): entry, **self.entries}
+            self.entries = {key.hash_key(tracer): entry, **self.entries}
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         empty = (lambda: Build("dict", ()), lambda: self._entries_filled(reconstruction)) if self.cls is dict else None
-        return reconstruction.shared(self, lambda: self._build(reconstruction), empty=empty)
+        fill = (lambda: reconstruction.attributes(self)) if self.cls is collections.OrderedDict else None
+        return reconstruction.shared(self, lambda: self._build(reconstruction), fill, empty)
 
     def _entries_filled(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
         pairs = [(reconstruction.recipe(key), reconstruction.recipe(value)) for key, value in self.entries.values()]
@@ -261,7 +267,7 @@ class DictViewVariable(ContainerVariable):
         return [TupleVariable(pair) for pair in zip(self.owner.keys(tracer), self.owner.values(tracer), strict=True)]
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return WatchingIteratorVariable(self.unpack(tracer), self.owner.entries, "dictionary")
+        return _iterator(self.unpack(tracer), lambda: len(self.owner.entries))
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return self.owner.length(tracer)
@@ -276,7 +282,7 @@ class DictViewVariable(ContainerVariable):
 
     def as_set(self, tracer: Tracer) -> SetVariable:
         """The keys (or items) as a set, for ``&`` and its like."""
-        return SetVariable(self.unpack(tracer))
+        return SetVariable(tracer, self.unpack(tracer))
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return Call(reconstruction.attribute(reconstruction.recipe(self.owner), self.which))
@@ -287,10 +293,12 @@ class SetVariable(ContainerVariable):
 
     cls: type = set
 
-    def __init__(self, items: Iterable[VariableTracker], source: Source | None = None, cls: type = set) -> None:
+    def __init__(
+        self, tracer: Tracer, items: Iterable[VariableTracker], source: Source | None = None, cls: type = set
+    ) -> None:
         self.members: dict[Hashable, VariableTracker] = {}
         for item in items:
-            self.members.setdefault(item.hash_key(), item)
+            self.members.setdefault(item.hash_key(tracer), item)
         self.source = source
         self.cls = cls
 
@@ -303,23 +311,23 @@ class SetVariable(ContainerVariable):
     def constant(self) -> object:
         return frozenset(item.constant() for item in self.members.values())
 
-    def hash_key(self) -> Hashable:
-        return ("frozenset", frozenset(self.members)) if self.cls is frozenset else super().hash_key()
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        return frozenset(self.members) if self.cls is frozenset else super().hash_key(tracer)
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         # Python's own order, where it can be known: that of the set of the real values.
         items = list(self.members.values())
         if len(items) > 1:
             tracer.depend_on_process("the order of a set")
-        if all(item.is_constant() for item in items):
+        if all(item.is_constant() or isinstance(key, TracedKey) for key, item in self.members.items()):
             return [self.members[key] for key in set(self.members)]
         return items
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return WatchingIteratorVariable(self.unpack(tracer), self.members, "Set")
+        return _iterator(self.unpack(tracer), lambda: len(self.members), "Set")
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        return item.hash_key() in self.members
+        return item.hash_key(tracer) in self.members
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return ConstantVariable(len(self.members))
@@ -333,14 +341,14 @@ class SetVariable(ContainerVariable):
 
     def method_add(self, tracer: Tracer, item: VariableTracker) -> None:
         self.changes(tracer)
-        self.members.setdefault(item.hash_key(), item)
+        self.members.setdefault(item.hash_key(tracer), item)
 
     def method_discard(self, tracer: Tracer, item: VariableTracker) -> None:
         self.changes(tracer)
-        self.members.pop(item.hash_key(), None)
+        self.members.pop(item.hash_key(tracer), None)
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
-        if item.hash_key() not in self.members:
+        if item.hash_key(tracer) not in self.members:
             tracer.raise_exception(KeyError, item.constant() if item.is_constant() else item.describe())
         self.method_discard(tracer, item)
 
@@ -356,19 +364,19 @@ class SetVariable(ContainerVariable):
         self.members.clear()
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
-        return SetVariable(self.members.values(), cls=self.cls)
+        return SetVariable(tracer, self.members.values(), cls=self.cls)
 
     def method_update(self, tracer: Tracer, *others: VariableTracker) -> None:
         self.changes(tracer)
         for other in others:
             for item in other.unpack(tracer):
-                self.members.setdefault(item.hash_key(), item)
+                self.members.setdefault(item.hash_key(tracer), item)
 
     def combine(self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]) -> SetVariable:
         """``union``, ``intersection``, ``difference`` or ``symmetric_difference``."""
         members = dict(self.members)
         for other in others:
-            theirs = {item.hash_key(): item for item in other.unpack(tracer)}
+            theirs = {item.hash_key(tracer): item for item in other.unpack(tracer)}
             mine = members
             if operation == "union":
                 members = {**mine, **{key: item for key, item in theirs.items() if key not in mine}}
@@ -379,7 +387,7 @@ class SetVariable(ContainerVariable):
             else:
                 left = {key: item for key, item in mine.items() if key not in theirs}
                 members = {**left, **{key: item for key, item in theirs.items() if key not in mine}}
-        return SetVariable(members.values(), cls=self.cls)
+        return SetVariable(tracer, members.values(), cls=self.cls)
 
     def method_union(self, tracer: Tracer, *others: VariableTracker) -> VariableTracker:
         return self.combine(tracer, "union", others)
@@ -407,18 +415,18 @@ class SetVariable(ContainerVariable):
         self._become(tracer, self.combine(tracer, "symmetric_difference", [other]))
 
     def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        theirs = {item.hash_key() for item in other.unpack(tracer)}
+        theirs = {item.hash_key(tracer) for item in other.unpack(tracer)}
         return ConstantVariable(self.members.keys() <= theirs)
 
     def method_issuperset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.members.keys() >= {item.hash_key() for item in other.unpack(tracer)})
+        return ConstantVariable(self.members.keys() >= {item.hash_key(tracer) for item in other.unpack(tracer)})
 
     def method___reduce_ex__(self, tracer: Tracer, protocol: VariableTracker) -> VariableTracker:
         """How ``copy.deepcopy`` makes it again."""
         return TupleVariable([tracer.wrap(self.cls, None), TupleVariable([tracer.list_of(self.unpack(tracer))])])
 
     def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.members.keys().isdisjoint(item.hash_key() for item in other.unpack(tracer)))
+        return ConstantVariable(self.members.keys().isdisjoint(item.hash_key(tracer) for item in other.unpack(tracer)))
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.source is not None:
@@ -441,6 +449,14 @@ def pairs_of(tracer: Tracer, value: VariableTracker) -> list[Entry]:
         return [(key, value.get_item(tracer, key)) for key in keys]
     entries: list[Entry] = []
     for pair in value.unpack(tracer):
-        key, item = pair.unpack(tracer)
-        entries.append((key, item))
+        entries.append(_pair(tracer, realise(tracer, pair), f"dictionary update sequence element #{len(entries)}"))
     return entries
+
+
+def _pair(tracer: Tracer, pair: VariableTracker, name: str) -> Entry:
+    if pair.is_constant() and not isinstance(pair.constant(), Iterable):
+        tracer.raise_exception(TypeError, f"cannot convert {name} to a sequence")
+    parts = pair.unpack(tracer)
+    if len(parts) != 2:
+        tracer.raise_exception(ValueError, f"{name} has length {len(parts)}; 2 is required")
+    return parts[0], parts[1]

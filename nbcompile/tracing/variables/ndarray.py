@@ -87,7 +87,7 @@ class NdarrayVariable(VariableTracker):
     def proxy(self) -> object:
         return self.tensor.node
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"hash({self.describe()})", name="hash of an array")
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
@@ -160,7 +160,7 @@ class NumpyFunctionVariable(VariableTracker):
     def describe(self) -> str:
         return "NumpyVariable()"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return self.value
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:

@@ -17,7 +17,7 @@ from nbcompile import config
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ItemSource, ModuleSource, Source
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable
@@ -37,15 +37,15 @@ class NNModuleVariable(ObjectVariable):
         return f"UnspecializedNNModuleVariable({self.cls.__name__})"
 
     def _fallback(self, tracer: Tracer, name: str) -> VariableTracker:
-        member = self._member(tracer, name)
-        if member is not None:
-            return member
         getter = class_lookup(self.cls, "__getattr__")
         if getter is not torch.nn.Module.__getattr__ and isinstance(getter, types.FunctionType):
             return tracer.call(tracer.wrap(getter, self._class_source("__getattr__")), [self, ConstantVariable(name)])
-        self._missing(tracer, name)
+        member = self.member(tracer, name)
+        if member is None:
+            self.missing(tracer, name)
+        return member
 
-    def _member(self, tracer: Tracer, name: str) -> VariableTracker | None:
+    def member(self, tracer: Tracer, name: str) -> VariableTracker | None:
         """A parameter, buffer or submodule."""
         for store in STORES:
             changed = self._changed_store(tracer, store)
@@ -92,11 +92,6 @@ class NNModuleVariable(ObjectVariable):
     def _trace_own(self, tracer: Tracer, function: object, *arguments: VariableTracker) -> None:
         # By its real body, so that the parameters, buffers and submodules all stay as nn.Module keeps them.
         tracer.call(tracer.wrap(function, None), [self, *arguments])
-
-    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        if name == "__getattr__" and class_lookup(self.cls, name) is torch.nn.Module.__getattr__:
-            return NNModuleVariable._fallback(self, tracer, str(realise(tracer, arguments[0]).constant()))
-        return super().call_method(tracer, name, arguments, keywords)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if self.cls.__call__ is not torch.nn.Module.__call__:

@@ -21,6 +21,7 @@ import torch
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, ClassMemberSource, MethodFunctionSource, Source, TypeSource
+from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
@@ -28,6 +29,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.functions import MethodVariable, PolyfillVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
+from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.lookup import (
     BINDS,
     MISSING,
@@ -73,12 +75,16 @@ class ObjectVariable(VariableTracker):
     def is_made_here(self) -> bool:
         return self.is_new()
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         if getattr(self.cls, "__hash__", None) in (object.__hash__, torch.nn.Module.__hash__):
             return ("object", id(self.value) if not self.is_new() else id(self))
+        if self.base_items is not None and self.is_built_in("__hash__"):
+            return self.base_items.hash_key(tracer)
+        if isinstance(class_lookup(self.cls, "__hash__"), types.FunctionType):
+            return TracedKey(tracer, self)
         if not self.is_new() and self.source is not None:
             return self.value
-        return super().hash_key()
+        return super().hash_key(tracer)
 
     # -- attributes ----------------------------------------------------------------------
 
@@ -86,14 +92,19 @@ class ObjectVariable(VariableTracker):
         if name == "__class__":
             return tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
         custom = class_lookup(self.cls, "__getattribute__")
-        if custom is not object.__getattribute__ and isinstance(custom, types.FunctionType):
-            return tracer.call(
-                tracer.wrap(custom, self._class_source("__getattribute__")), [self, ConstantVariable(name)]
-            )
-        return self.generic_attribute(tracer, name)
+        try:
+            if custom is not object.__getattribute__ and isinstance(custom, types.FunctionType):
+                getter = tracer.wrap(custom, self._class_source("__getattribute__"))
+                return tracer.call(getter, [self, ConstantVariable(name)])
+            found = self.generic_attribute(tracer, name)
+        except ObservedException as error:  # of a property, too
+            if not self._has_getattr() or not issubclass(error.value.python_type(), AttributeError):
+                raise
+            found = None
+        return self._fallback(tracer, name) if found is None else found
 
-    def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        """``object.__getattribute__``, then ``__getattr__``."""
+    def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
+        """``object.__getattribute__``; None where it raises AttributeError because nothing is found."""
         found = class_lookup(self.cls, name)
         if found is not MISSING and is_data_descriptor(found):
             return self._descriptor(tracer, name, found)
@@ -107,7 +118,7 @@ class ObjectVariable(VariableTracker):
             return MethodVariable(changed, self) if changed.python_type() is types.FunctionType else changed
         if found is not MISSING:
             return self._class_value(tracer, name, found)
-        return self._fallback(tracer, name)
+        return None
 
     def _instance_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
         overlay = tracer.side_effects.attribute(self, name)
@@ -150,6 +161,8 @@ class ObjectVariable(VariableTracker):
                 return MethodVariable(
                     tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__")), owner
                 )
+            case types.BuiltinFunctionType() if name not in object.__dict__:  # class A: act = torch.relu
+                return tracer.wrap(found, source)
             case _ if isinstance(found, METHODS_IN_C):
                 return BuiltinMethodVariable(self, name)
         getter = class_lookup(type(found), "__get__")
@@ -157,7 +170,7 @@ class ObjectVariable(VariableTracker):
             return self._user_descriptor(tracer, found, getter, source)
         return tracer.wrap(found, source)
 
-    def _descriptor(self, tracer: Tracer, name: str, found: object) -> VariableTracker:
+    def _descriptor(self, tracer: Tracer, name: str, found: object) -> VariableTracker | None:
         match found:
             case property():
                 if found.fget is None:
@@ -179,7 +192,7 @@ class ObjectVariable(VariableTracker):
             return self._user_descriptor(tracer, found, getter, self._class_source(name))
         return super().get_attribute(tracer, name)
 
-    def _slot(self, tracer: Tracer, name: str, found: types.MemberDescriptorType) -> VariableTracker:
+    def _slot(self, tracer: Tracer, name: str, found: types.MemberDescriptorType) -> VariableTracker | None:
         overlay = tracer.side_effects.attribute(self, name)
         if overlay is not None:
             return overlay
@@ -190,7 +203,7 @@ class ObjectVariable(VariableTracker):
                 pass
             else:
                 return self._lazy(tracer, name, value)
-        return self._fallback(tracer, name)
+        return None
 
     def _user_descriptor(
         self, tracer: Tracer, found: object, getter: types.FunctionType, source: Source | None
@@ -203,14 +216,21 @@ class ObjectVariable(VariableTracker):
         getter = class_lookup(self.cls, "__getattr__")
         if isinstance(getter, types.FunctionType):
             self._not_shadowed(tracer, name)
-            if self.source is not None:
+            if self.source is not None and class_lookup(self.cls, name) is MISSING:
                 tracer.guard(TypeSource(self.source), GuardKind.HASATTR, (name, False))
             return tracer.call(tracer.wrap(getter, self._class_source("__getattr__")), [self, ConstantVariable(name)])
-        self._missing(tracer, name)
+        self.missing(tracer, name)
 
-    def _missing(self, tracer: Tracer, name: str) -> NoReturn:
+    def _has_getattr(self) -> bool:
+        return isinstance(class_lookup(self.cls, "__getattr__"), types.FunctionType)
+
+    def missing(self, tracer: Tracer, name: str) -> NoReturn:
+        """Raise the AttributeError of ``object.__getattribute__``."""
         if self.source is not None and not self.is_new() and not tracer.side_effects.is_deleted(self, name):
-            tracer.guard(self.source, GuardKind.HASATTR, (name, False))
+            if self._has_getattr():  # which would be asked, too
+                self._not_shadowed(tracer, name)
+            else:
+                tracer.guard(self.source, GuardKind.HASATTR, (name, False))
         tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
@@ -356,7 +376,7 @@ class ObjectVariable(VariableTracker):
         tracer.raise_exception(TypeError, f"'{self.cls.__name__}' object is not iterable")
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
-        return tracer.until_stop(lambda: self._special(tracer, "__next__", [], {}))
+        return tracer.until_stop(self, lambda: self._special(tracer, "__next__", [], {}))
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return self._special(tracer, "__len__", [], {})
@@ -409,7 +429,11 @@ def _delete(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> Var
 
 
 def _get(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> VariableTracker:
-    return owner.generic_attribute(tracer, str(name.constant()))
+    wanted = str(name.constant())
+    found = owner.generic_attribute(tracer, wanted)
+    if found is None:
+        owner.missing(tracer, wanted)
+    return found
 
 
 def _initialise(tracer: Tracer, owner: ObjectVariable, *arguments: VariableTracker) -> VariableTracker:

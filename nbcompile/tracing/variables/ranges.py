@@ -15,7 +15,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
-from nbcompile.tracing.variables.slices import SliceVariable, index_of
+from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RangeVariable(VariableTracker):
         return ConstantVariable(tracer.evaluate(getattr(self.value, name), values))
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        index = key.value(tracer) if isinstance(key, SliceVariable) else index_of(tracer, key)
+        index = index_of(tracer, key)
         item = tracer.evaluate(lambda: self.value[index], ())
         return RangeVariable(item) if isinstance(item, range) else ConstantVariable(item)
 

@@ -12,7 +12,7 @@ In torch: torch/_dynamo/variables/lists.py. Read next: mappings.py
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -24,7 +24,7 @@ from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
-from nbcompile.tracing.variables.slices import SliceVariable, index_of
+from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable
 
 if TYPE_CHECKING:
@@ -76,11 +76,10 @@ class SequenceVariable(ContainerVariable):
         return SequenceIteratorVariable(self)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        if isinstance(key, SliceVariable):
-            return self.like(self.items[key.value(tracer)])
         index = index_of(tracer, key)
         if isinstance(index, slice):
-            return self.like(self.items[index])
+            chosen = self.items[index]
+            return self if self.cls is tuple and chosen == self.items else self.like(chosen)
         if not -len(self.items) <= index < len(self.items):
             tracer.raise_exception(IndexError, f"{self.cls.__name__} index out of range")
         return self.at(tracer, index)
@@ -103,10 +102,14 @@ class SequenceVariable(ContainerVariable):
         for index in range(low, high):
             if tracer.equal(self.at(tracer, index), item):
                 return ConstantVariable(index)
-        if issubclass(self.cls, tuple):
-            tracer.raise_exception(ValueError, "tuple.index(x): x not in tuple")
-        shown = repr(item.constant()) if item.is_constant() else item.describe()
-        tracer.raise_exception(ValueError, f"{shown} is not in {self.cls.__name__}")
+        self.not_in(tracer, item, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else None)
+
+    def not_in(self, tracer: Tracer, item: VariableTracker, message: str | None = None) -> NoReturn:
+        """The ValueError for a value that is not there."""
+        if message is None:
+            text = tracer.call(tracer.wrap(repr, None), [item])
+            message = f"{text.constant() if text.is_constant() else text.describe()} is not in {self.cls.__name__}"
+        tracer.raise_exception(ValueError, message)
 
     def method_count(self, tracer: Tracer, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(sum(tracer.equal(each, item) for each in self.unpack(tracer)))
@@ -119,7 +122,7 @@ class ListVariable(SequenceVariable):
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         self.changes(tracer)
-        index = key.value(tracer) if isinstance(key, SliceVariable) else index_of(tracer, key)
+        index = index_of(tracer, key)
         if isinstance(index, slice):
             self.items[index] = value.unpack(tracer)
             return
@@ -129,7 +132,7 @@ class ListVariable(SequenceVariable):
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         self.changes(tracer)
-        index = key.value(tracer) if isinstance(key, SliceVariable) else index_of(tracer, key)
+        index = index_of(tracer, key)
         try:
             del self.items[index]
         except IndexError:
@@ -167,7 +170,7 @@ class ListVariable(SequenceVariable):
                 self.changes(tracer)
                 del self.items[index]
                 return
-        tracer.raise_exception(ValueError, "list.remove(x): x not in list")
+        self.not_in(tracer, item, "list.remove(x): x not in list")
 
     def method___init__(self, tracer: Tracer, items: VariableTracker | None = None) -> None:
         if items is not None:
@@ -210,8 +213,9 @@ class TupleVariable(SequenceVariable):
     cls: type = tuple
     mutable = False
 
-    def hash_key(self) -> Hashable:
-        return ("tuple", *(item.hash_key() for item in self.items)) if not self.is_constant() else self.constant()
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        items = tuple(item.hash_key(tracer) for item in self.unpack(tracer))
+        return self.constant() if self.is_constant() else items
 
     def fields(self) -> tuple[str, ...]:
         """The names of a named tuple's items."""
@@ -239,8 +243,10 @@ class TupleVariable(SequenceVariable):
         made = Build("tuple", tuple(reconstruction.recipe(item) for item in self.items))
         if self.cls is tuple:
             return made
-        if hasattr(self.cls, "_fields"):
+        if "_make" in self.cls.__dict__:
             return Call(Constant(self.cls, self.cls.__name__), made.items)
+        if hasattr(self.cls, "_fields"):  # a subclass, whose __new__ may ask for something else
+            return Call(Constant(tuple.__new__, "new"), (Constant(self.cls, self.cls.__name__), made))
         return Call(Constant(self.cls, self.cls.__name__), (made,))
 
 

@@ -15,7 +15,7 @@ from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable
@@ -74,12 +74,15 @@ class SliceVariable(VariableTracker):
 
 
 def index_of(tracer: Tracer, key: VariableTracker) -> Any:
-    """A tracker used as an index, as a number (a symbolic one is specialised)."""
+    """A tracker used as an index, as a number or slice (symbolic ones are specialised)."""
+    key = realise(tracer, key)
+    if isinstance(key, SliceVariable):
+        return key.value(tracer)
     if isinstance(key, SymbolicVariable):
         number = key.specialise()
         assert isinstance(number, int)
         return number
-    if not key.is_constant() and issubclass(key.python_type(), int):  # an object of a subclass
+    if not key.is_constant() and not key.fits_a_node() and hasattr(key.python_type(), "__index__"):  # a user's object
         key = tracer.call_special(key, "__index__", [])
     if key.is_constant():
         value = cast(Any, key.constant())

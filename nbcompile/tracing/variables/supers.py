@@ -97,5 +97,7 @@ class SuperMethodVariable(VariableTracker):
             return owner.builtin_method(tracer, self.base, self.name, arguments, keywords)
         if isinstance(owner, ClassVariable) and self.name == "__init_subclass__":
             return ConstantVariable(None)
+        if isinstance(owner, ClassVariable) and self.found is type.__dict__["__call__"]:
+            return tracer.make(owner, arguments, keywords)
         context = f"super().{self.name} of {self.base.__name__}"
         raise breaks.unsupported(breaks.SUPER_ATTRIBUTE, context, name=self.name, type=self.base.__name__)

@@ -71,7 +71,7 @@ class TensorVariable(VariableTracker):
     def proxy(self) -> object:
         return self.node
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return ("tensor", id(self.example))
 
     def truth(self, tracer: Tracer) -> bool:
@@ -240,7 +240,7 @@ class SymbolicVariable(VariableTracker):
     def proxy(self) -> object:
         return self.node
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return self.specialise()
 
     def specialise(self) -> int | float | bool:

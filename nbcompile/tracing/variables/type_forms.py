@@ -10,13 +10,15 @@ In torch: torch/_dynamo/variables/misc.py (TypingVariable). Read next: objects.p
 
 from __future__ import annotations
 
+import contextlib
 import types
 import typing
 
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.tracing import breaks
+from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, UnknownVariable, VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, UnknownVariable, VariableTracker, realise
 
 if typing.TYPE_CHECKING:
     from collections.abc import Hashable
@@ -37,7 +39,7 @@ class TypeFormVariable(UnknownVariable):
     def describe(self) -> str:
         return f"TypingVariable({self.value})"
 
-    def hash_key(self) -> Hashable:
+    def hash_key(self, tracer: Tracer) -> Hashable:
         return self.value
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
@@ -47,7 +49,13 @@ class TypeFormVariable(UnknownVariable):
         return subscripted(tracer, self.value, key)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        return tracer.call(tracer.wrap(typing.get_origin(self.value), None), arguments, keywords)
+        if isinstance(self.value, typing.NewType):  # UserId(5) is 5
+            return arguments[0]
+        made = realise(tracer, tracer.call(tracer.wrap(typing.get_origin(self.value), None), arguments, keywords))
+        if made.python_type().__dictoffset__ and made.is_made_here():
+            with contextlib.suppress(ObservedException):  # as typing does: where it may be stored
+                made.set_attribute(tracer, "__orig_class__", self)
+        return made
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, "form")

@@ -13,8 +13,6 @@ import collections
 import types
 from collections.abc import Iterator
 
-import torch
-
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import (
     AttrSource,
@@ -27,7 +25,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
-from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
@@ -35,7 +33,7 @@ from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ranges import RangeVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable
-from nbcompile.tracing.wrapping.kinds import is_plain_object
+from nbcompile.tracing.wrapping.kinds import has_own_hash, is_plain_object
 
 
 def _lazy(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
@@ -100,15 +98,15 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
     default = None
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         default = tracer.wrap(value.default_factory, None if source is None else AttrSource(source, "default_factory"))
-    return tracer.side_effects.remember(value, DictVariable(entries, source, type(value), default))
+    return tracer.side_effects.remember(value, DictVariable(tracer, entries, source, type(value), default))
 
 
 def _is_by_position(key: object) -> bool:
-    return is_plain_object(key) or isinstance(key, torch.Tensor)
+    return is_plain_object(key) or has_own_hash(key)
 
 
 def _value_source(mapping: Source, key: object, index: int) -> Source:
-    return ValueSource(mapping, index) if isinstance(key, torch.Tensor) else ItemSource(mapping, key)
+    return ValueSource(mapping, index) if has_own_hash(key) else ItemSource(mapping, key)
 
 
 def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Source | None) -> VariableTracker:
@@ -119,18 +117,22 @@ def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Sou
         for item in value:
             tracer.guard(source, GuardKind.SET_CONTAINS, (item, True))
     members = [tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) else None) for item in value]
-    tracker = SetVariable(members, source, type(value))
+    tracker = SetVariable(tracer, members, source, type(value))
     return tracer.side_effects.remember(value, tracker) if isinstance(value, set) else tracker
 
 
 def wrap_mapping_proxy(tracer: Tracer, value: types.MappingProxyType, source: Source | None) -> VariableTracker:
     """A view of a dict that cannot change it, such as a class has."""
-    if source is not None:  # what is behind it has no address
+    if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
-        return UnknownVariable(value, source)
-    return MappingProxyVariable(
-        DictVariable([(tracer.wrap(key, None), tracer.wrap(item, None)) for key, item in value.items()])
-    )
+        if "__module__" in value or not all(map(is_constant_value, value)):
+            return UnknownVariable(value, source)  # of a class: what is behind it may change while it is traced
+        tracer.guard(source, GuardKind.DICT_KEYS, tuple(value))
+    entries = [
+        (tracer.wrap(key, None), _lazy(tracer, item, None if source is None else ItemSource(source, key)))
+        for key, item in value.items()
+    ]
+    return MappingProxyVariable(DictVariable(tracer, entries), source)
 
 
 def wrap_slice(tracer: Tracer, value: slice, source: Source | None) -> VariableTracker:

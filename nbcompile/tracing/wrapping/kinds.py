@@ -52,6 +52,13 @@ def is_plain_object(value: object) -> bool:
     return is_user_object(value) and not isinstance(value, (torch.Tensor, torch.nn.Module, enum.Enum, tuple))
 
 
+def has_own_hash(value: object) -> bool:
+    """A key that cannot be looked up without running the program's own ``__hash__`` and ``__eq__``."""
+    return isinstance(value, torch.Tensor) or (
+        is_plain_object(value) and isinstance(type(value).__hash__, types.FunctionType)
+    )
+
+
 def is_namedtuple(value: object) -> bool:
     """A named tuple, of ``collections`` or as operators of torch return them."""
     return isinstance(value, tuple) and (

@@ -1,0 +1,41 @@
+"""Keys of dicts and members of sets whose class has a ``__hash__`` of its own.
+
+A tracker's ``hash_key`` finds it in the Python dict that stands for a traced one.
+For such an object it is a stand-in: Python's own dict asks it for its hash and
+whether it equals another key, and it asks the traced methods:
+
+    d[Point(1, 2)]      Point.__hash__ is traced; on a hit Point.__eq__, too
+
+In torch: HashableTracker of torch/_dynamo/variables/hashable.py. Read next:
+nbcompile/tracing/variables/mappings.py
+"""
+
+from __future__ import annotations
+
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable
+
+
+class TracedKey:
+    """An object as a key: equal to what its traced ``__eq__`` says."""
+
+    def __init__(self, tracer: Tracer, tracker: VariableTracker) -> None:
+        self.tracer = tracer
+        self.tracker = tracker
+        self.number: int | None = None
+
+    def __hash__(self) -> int:
+        if self.number is None:
+            found = realise(self.tracer, self.tracer.call_special(self.tracker, "__hash__", []))
+            number = found.specialise() if isinstance(found, SymbolicVariable) else found.constant()
+            self.number = hash(number)
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TracedKey):
+            return self.tracker is other.tracker or self.tracer.equal(self.tracker, other.tracker)
+        if isinstance(other, tuple):  # the key of another kind of tracker
+            return False
+        return self.tracer.equal(self.tracker, ConstantVariable(other))
