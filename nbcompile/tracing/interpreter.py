@@ -308,6 +308,8 @@ class Interpreter:
     def call_special(self, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]) -> VariableTracker:
         if isinstance(owner, ObjectVariable):
             return owner._special(self, name, arguments, {})
+        if isinstance(owner, TupleVariable):
+            return self.call(self.bind(owner, owner.cls, name), arguments)
         return owner.call_method(self, name, arguments, {})
 
     def bind(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import operator
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -86,6 +87,8 @@ TYPES = (ClassVariable, TypeFormVariable, ConstantVariable)
 WHOLE = (ConstantVariable, ObjectVariable, SequenceVariable, DictVariable, SetVariable, SliceVariable)
 """Values whose operators are all known here: what none of them takes, Python refuses as well."""
 GRAPH_VALUES = (TensorVariable, SymbolicVariable, NdarrayVariable)
+WITH_METHODS = (ObjectVariable, TupleVariable)
+"""What may be of a class of the program, which says what its operators do."""
 
 
 def binary(
@@ -99,7 +102,7 @@ def binary(
         changed = _in_place(tracer, symbol, rule, left, right)
         if changed is not None:
             return changed
-    if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
+    if isinstance(left, WITH_METHODS) or isinstance(right, WITH_METHODS):
         found = _special(tracer, rule, left, right)
         if found is not None:
             return found
@@ -167,11 +170,18 @@ def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Varia
     if left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type()):
         attempts.reverse()
     for owner, name, other in attempts:
-        if isinstance(owner, ObjectVariable) and owner.has_special(name) and not owner.is_built_in(name):
+        if _has_method(owner, name):
             result = realise(tracer, tracer.call_special(owner, name, [other]))
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
     return None
+
+
+def _has_method(owner: VariableTracker, name: str) -> bool:
+    """Whether the program says what an operator does: in a class of its own, named tuples included."""
+    if isinstance(owner, ObjectVariable):
+        return owner.has_special(name) and not owner.is_built_in(name)
+    return isinstance(owner, TupleVariable) and isinstance(getattr(owner.cls, name, None), types.FunctionType)
 
 
 def _in_place(
@@ -258,7 +268,7 @@ def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTrac
 def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """``left < right`` and its like; ``==`` of anything."""
     rule = COMPARISONS[symbol]
-    if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
+    if isinstance(left, WITH_METHODS) or isinstance(right, WITH_METHODS):
         found = _special(tracer, rule, left, right)
         if found is not None:
             return found

@@ -136,6 +136,53 @@ KNOWN: dict[tuple[str, str], str] = {
         "details",
     ): "a list's iterator stays one here, as its list changes; torch carries the rest as a tuple",
     ("list_changes_under_its_iterator", "reasons"): "as its details: an iterator of a list breaks the resumed graph",
+    # -- corners of Python's own types -------------------------------------------------------
+    **_known(
+        "named_tuple_with_its_own_new",
+        "graphs details reasons",
+        "torch skips the frame where a call has the wrong arguments; here its TypeError is traced",
+    ),
+    **_known(
+        "objects_with_their_own_hash",
+        "graphs details reasons",
+        "torch breaks where an object with a __hash__ of its own is a member of a tuple that is a key",
+    ),
+    **_known(
+        "keys_with_their_own_hash_as_arguments",
+        "details reasons",
+        "torch takes an equal key for another one, and gives a wrong result; here __eq__ is traced",
+    ),
+    (
+        "data_classes_as_keys",
+        "reasons",
+    ): "torch guards that a key equals the one it met; here what __hash__ and __eq__ read of it",
+    (
+        "key_of_a_tuple_of_arguments",
+        "reasons",
+    ): "a dict that is changed is guarded by all its keys here; torch guards the one that was looked up",
+    **_known(
+        "value_of_a_generator_that_ends", "graphs details reasons", "torch skips the frame at yield from in a return"
+    ),
+    **_known(
+        "value_of_an_iterator_that_ends",
+        "graphs details reasons",
+        "torch does not trace an iterator of a user's class whose StopIteration carries a value",
+    ),
+    ("more_cells_than_locals", "reasons"): "torch breaks at a cell that is not filled yet",
+    **_known(
+        "str_format_field_by_field",
+        "graphs details",
+        "torch lets the exception of a wrong field out of the compiler",
+    ),
+    ("slices_of_constants_by_symbols", "reasons"): "torch breaks where a symbol indexes bytes; here it is specialised",
+    ("bytes_and_what_equals_them", "reasons"): "torch compares a bytearray while it traces, unguarded; here it breaks",
+    **_known(
+        "property_that_raises_attribute_error",
+        "graphs details reasons",
+        "torch does not ask __getattr__ where a property raises AttributeError",
+    ),
+    **_known("typing_at_run_time", "details reasons", "torch breaks at NewType and TypedDict; here they are traced"),
+    ("locals_of_a_function", "reasons"): "torch breaks at dir() without arguments; here it is traced",
     # -- calls, flow, text ---------------------------------------------------------------
     **_known(
         "default_of_an_inner_function_is_early", "graphs details", "torch fails on __defaults__ of a traced function"

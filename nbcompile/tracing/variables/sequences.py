@@ -50,7 +50,9 @@ class SequenceVariable(ContainerVariable):
 
     def constant(self) -> object:
         values = [item.constant() for item in self.items]
-        return self.cls(*values) if hasattr(self.cls, "_fields") else self.cls(values)
+        if hasattr(self.cls, "_fields"):  # a subclass's own __new__ may ask for something else
+            return tuple.__new__(self.cls, values)
+        return self.cls(values)
 
     def proxy(self) -> object:
         values = [item.proxy() for item in self.items]
