@@ -45,6 +45,14 @@ class NNModuleVariable(ObjectVariable):
             self.missing(tracer, name)
         return member
 
+    def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
+        if class_lookup(self.cls, "__getattr__") is torch.nn.Module.__getattr__:
+            tracer.guard(source, GuardKind.HASATTR, (name, False))
+            return
+        super()._guard_absence(tracer, source, name)
+        for store in STORES:
+            tracer.guard(AttrSource(source, store), GuardKind.DICT_CONTAINS, (name, False))
+
     def member(self, tracer: Tracer, name: str) -> VariableTracker | None:
         """A parameter, buffer or submodule."""
         for store in STORES:

@@ -221,16 +221,19 @@ class ObjectVariable(VariableTracker):
             return tracer.call(tracer.wrap(getter, self._class_source("__getattr__")), [self, ConstantVariable(name)])
         self.missing(tracer, name)
 
+    def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
+        if self._has_getattr():  # hasattr would ask it, too
+            self._not_shadowed(tracer, name)
+        else:
+            tracer.guard(source, GuardKind.HASATTR, (name, False))
+
     def _has_getattr(self) -> bool:
         return isinstance(class_lookup(self.cls, "__getattr__"), types.FunctionType)
 
     def missing(self, tracer: Tracer, name: str) -> NoReturn:
         """Raise the AttributeError of ``object.__getattribute__``."""
         if self.source is not None and not self.is_new() and not tracer.side_effects.is_deleted(self, name):
-            if self._has_getattr():  # which would be asked, too
-                self._not_shadowed(tracer, name)
-            else:
-                tracer.guard(self.source, GuardKind.HASATTR, (name, False))
+            self._guard_absence(tracer, self.source, name)
         tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
