@@ -217,10 +217,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "exceptions_of_operations_are_caught",
         "reasons",
     ): "torch breaks at an unknown global; here its NameError is traced",
-    (
+    **_known(
         "stop_iteration_carries_a_value",
-        "reasons",
-    ): "torch names the exception's python_type(); here the exception itself is told",
+        "graphs details reasons",
+        "torch skips the frame where an iterator of a user's class stops with a value; here the value is traced",
+    ),
     ("generator_as_an_argument", "reasons"): "torch names the missing slot of CPython's type",
     **_known(
         "iterators_as_arguments",

@@ -75,6 +75,8 @@ class VariableTracker:
         """What finds the value in a dict or set: equal keys, equal values."""
         if self.is_unhashable():
             raise Unhashable(f"unhashable type: '{self.type_name()}'")
+        if self.is_constant():
+            return self.constant()
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"hash({self.describe()})", name=f"hash of a {self.type_name()}"
         )
