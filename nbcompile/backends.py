@@ -114,6 +114,31 @@ def hidden(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def specialised(
+    general: Callable[..., Any],
+    wished: Sequence[tuple[int, Callable[[int], bool]]],
+    compile_for: Callable[..., Callable[..., Any]],
+) -> Callable[..., Any]:
+    """A compiled graph that is compiled again, for the inputs as they are, where a size is one of those wished for.
+
+    Args:
+        general: for any size.
+        wished: positions of inputs that are sizes, each with a question; a size for which it says yes is wished for.
+        compile_for: compiles the graph for given inputs. It is asked once for each question, at the first such call.
+    """
+    special: dict[int, Callable[..., Any]] = {}
+
+    def choose(*inputs: Any) -> Any:
+        for number, (position, condition) in enumerate(wished):
+            if condition(inputs[position]):
+                if number not in special:
+                    special[number] = compile_for(*inputs)
+                return special[number](*inputs)
+        return general(*inputs)
+
+    return hidden(choose)
+
+
 def compiler_name() -> str:
     """The C++ compiler's own name for itself; "" where there is none."""
     compiler = toolchain.find()

@@ -222,6 +222,10 @@ def patch(changes: dict[str, object] | None = None, **keywords: object) -> Itera
         globals().update(prior)
 
 
+TORCHS = ("torch._dynamo.config", "torch.compiler.config")
+"""Where torch keeps settings, once a program has imported them."""
+
+
 def _was_set(torchs: ModuleType, name: str) -> bool:
     """Whether torch's setting is not as torch has it by itself: a few defaults are not ours."""
     return not torchs._is_default(name)
@@ -229,13 +233,15 @@ def _was_set(torchs: ModuleType, name: str) -> bool:
 
 @contextmanager
 def with_torchs() -> Iterator[None]:
-    """Inside, what the program changed on torch's own module of settings holds, where ours was left as it is."""
-    torchs = sys.modules.get("torch._dynamo.config")
+    """Inside, what the program changed on torch's own modules of settings holds, where ours was left as it is."""
     before = current()
-    if torchs is not None:
-        for name, default in DEFAULTS.items():
-            known = torchs._config.get(name)  # with torch's default, which may be another than ours
-            value = default if known is None or known.default == getattr(torchs, name) else getattr(torchs, name)
+    for torchs in filter(None, map(sys.modules.get, TORCHS)):
+        for name in DEFAULTS.keys() & torchs._config.keys():
+            known, default = torchs._config[name], DEFAULTS[name]
+            if known.alias is not None:  # kept in the other module
+                continue
+            value = getattr(torchs, name)
+            value = default if value == known.default else value  # torch's default may be another than ours
             if isinstance(value, set):
                 globals()[name] = {*before[name], *value}  # type: ignore[misc]
             elif value != default and before[name] == default and name not in NO_EFFECT and _was_set(torchs, name):

@@ -29,8 +29,8 @@ import torch
 from nbcompile import advice, backends, background, chain, config, errors, logs, narrate, torch_internals, what_if
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.guard import Guard
-from nbcompile.capture.source import expression, resolve
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.source import Scope, SizeSource, expression, resolve
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, RunOnly, SkipFrame, skip_code
@@ -40,7 +40,7 @@ from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
-from nbcompile.runtime import memo
+from nbcompile.runtime import conditions, memo
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.warm import entry
@@ -101,7 +101,7 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
         _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)
     with recorder.stage("guards"), _collector_paused():
         guards = filtering.kept(trace.guards(), frame, options.guard_filter)
-        check = guarding.build_check(guards, frame, _remember(guards))
+        check = guarding.build_check(guards, frame, _remember(guards), _conditions(guards))
     if page is not None:
         page.write(**what_if.describe(frame, options, check, page.compile_id), symbols=trace.symbols())
         page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
@@ -125,6 +125,10 @@ MANY_GUARDS = 16
 
 def _remember(guards: tuple[Guard, ...]) -> memo.Remember | None:
     return memo.maker() if len(guards) >= MANY_GUARDS else None
+
+
+def _conditions(guards: tuple[Guard, ...]) -> conditions.Conditions | None:
+    return conditions.maker() if any(each.kind is GuardKind.SHAPE_ENV for each in guards) else None
 
 
 def _trace_and_compile(
@@ -175,8 +179,23 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
         return background.later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
     compiled = backend(graph.module, inputs)
     scope = frame.scope()
+    wished = list(_wished_sizes(graph, scope))
+    if wished:
+        compiled = backends.specialised(compiled, wished, lambda *inputs: backend(graph.module, list(inputs)))
     overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
     return torch_internals.without_overrides(compiled) if overridden else compiled
+
+
+def _wished_sizes(graph: CapturedGraph, scope: Scope) -> Iterator[tuple[int, Callable[[int], bool]]]:
+    """Sizes for which the user wants code of their own: the input that is the size, and whether it is one of them.
+
+    ``mark_dynamic(x, 0, specialize_on=[lambda n: n == 8])``
+    """
+    for position, each in enumerate(graph.inputs):
+        if isinstance(each.source, SizeSource) and each.source.property == "size":
+            marked = vars(resolve(each.source.base, scope)).get("_specialize_on", {})
+            for condition in marked.get(each.source.dim, ()):
+                yield position, condition
 
 
 def _example_inputs(graph: CapturedGraph, frame: Frame) -> list[object]:

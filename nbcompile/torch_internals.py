@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import importlib
 import logging
+import math
 import os
 import re
 import traceback
@@ -82,11 +83,6 @@ def functorch_config() -> ModuleType:
 def proxy_tensor() -> ModuleType:
     """make_fx: record the ATen operators that a function runs."""
     return importlib.import_module("torch.fx.experimental.proxy_tensor")
-
-
-def python_dispatch() -> ModuleType:
-    """enable_python_dispatcher: composite operators decompose for symbolic sizes too."""
-    return importlib.import_module("torch._dispatch.python")
 
 
 def numpy_twins(namespace: str) -> ModuleType:
@@ -186,11 +182,20 @@ class SymbolicDim:
     least: int | None = None
     most: int | None = None
     """The bounds that the user gave."""
+    shape_id: str | None = None
+    """Unbacked dims with the same one are equal."""
 
 
 def symbolic_context(dims: Sequence[SymbolicDim], expression: str, base: Any) -> Any:
     """The same for a whole tensor (``base``: for the tensor that it is a view of); it remembers its symbols."""
     shapes = symbolic_shapes()
+    of_unbacked: dict[str, Any] = {}
+    if "unbacked_bounds" in shapes.StatefulSymbolicContext.__dataclass_fields__:  # since torch 2.12
+        unbacked = [(dim, each) for dim, each in enumerate(dims) if each.size == "unbacked"]
+        of_unbacked["shape_ids"] = {dim: each.shape_id for dim, each in unbacked if each.shape_id} or None
+        of_unbacked["unbacked_bounds"] = {
+            dim: (each.least, each.most) for dim, each in unbacked if (each.least, each.most) != (None, None)
+        } or None
     kinds = shapes.DimDynamic
     sizes = {"static": kinds.STATIC, "dynamic": kinds.DYNAMIC, "duck": kinds.DUCK, "unbacked": kinds.UNBACKED}
     return shapes.StatefulSymbolicContext(
@@ -200,6 +205,7 @@ def symbolic_context(dims: Sequence[SymbolicDim], expression: str, base: Any) ->
         constraint_strides=[None for _ in dims],
         view_base_context=base,
         tensor_source=NamedSource(expression),
+        **of_unbacked,
     )
 
 
@@ -248,8 +254,26 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
     tensor = plain(tensor)
     if context is None:
         return mode.from_tensor(tensor, static_shapes=True)
-    with mode.shape_env.ignore_fresh_unbacked_symbols():  # an input brings its symbols along; no node makes them
-        return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
+    return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
+
+
+def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) -> torch.SymInt | torch.SymFloat | None:
+    """The symbol for the number that an input holds, which its fake gives as ``item()``; None for other tensors.
+
+    Only int64 and float64 mean the same in Python and in a tensor; what ``item()`` of others gives is unbacked.
+    """
+    if type(tensor) is not torch.Tensor or tensor.dim() or tensor.device.type != "cpu":
+        return None
+    if tensor.dtype not in (torch.int64, torch.float64) or tensor.layout is not torch.strided:
+        return None
+    if torch._is_functional_tensor(tensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return None
+    value = tensor.item()
+    if tensor.dtype is torch.int64:
+        fake.item_memo = symbolic_int(shape_env, int(value), expression)
+    elif math.isfinite(value):
+        fake.item_memo = symbolic_float(shape_env, value, expression)
+    return fake.item_memo
 
 
 def fake_twins(tensors: Sequence[Any]) -> list[Any]:
@@ -302,7 +326,10 @@ def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) 
 
 def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: str) -> None:
     """Say each symbolic number once, in terms of the inputs; assert in the graph what only the run can check."""
-    importlib.import_module("torch.fx.passes.runtime_assert").insert_deferred_runtime_asserts(module, shape_env, name)
+    with torch._C._EnableTorchFunction():  # functions such as torch.sym_sum are given nodes of the graph
+        importlib.import_module("torch.fx.passes.runtime_assert").insert_deferred_runtime_asserts(
+            module, shape_env, name
+        )
 
 
 def is_size_accessor(node: torch.fx.Node) -> bool:
@@ -422,6 +449,12 @@ def hide_from_hook(code: CodeType) -> None:
     """Run frames of this code, and all that they call, without the frame hook: they are compiled already."""
     skip = eval_frame._FrameAction.SKIP
     eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(skip, skip))
+
+
+def promise(condition: Any) -> bool:
+    """Whether a condition on symbols holds: guarded where that is known, and for the run to assert where it is not."""
+    asked = condition if isinstance(condition, torch.SymBool) else condition != 0
+    return bool(symbolic_shapes().expect_true(asked))
 
 
 def statically_true(shape_env: Any, condition: Any) -> bool:

@@ -192,11 +192,11 @@ class ConstantSource(Address):
 
 @dataclass(frozen=True, slots=True)
 class SizeSource(Address):
-    """One size, stride or the storage offset of a tensor: a symbol's origin."""
+    """One size, stride or the storage offset of a tensor, or the number in it: a symbol's origin."""
 
     base: Source
     property: str
-    """``size``, ``stride`` or ``storage_offset``."""
+    """``size``, ``stride``, ``storage_offset`` or ``item``."""
     dim: int | None = None
 
     __hash__ = Address.__hash__
@@ -262,8 +262,8 @@ def expression(source: Source) -> str:
             return f"{expression(base)}.__mro__[{after}:].{name}" if after else f"{expression(base)}.{name}"
         case ConstantSource(name, _):
             return name
-        case SizeSource(base, "storage_offset", _):
-            return f"{expression(base)}.storage_offset()"
+        case SizeSource(base, property, None):
+            return f"{expression(base)}.{property}()"
         case SizeSource(base, property, dim):
             return f"{expression(base)}.{property}()[{dim}]"
         case ArraySource(base):

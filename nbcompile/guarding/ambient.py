@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -50,8 +50,15 @@ def _spent(_: object) -> None:
     raise AssertionError("a guard is installed once")
 
 
-def ambient(guard: Guard, scope: Scope) -> Ambient:
+Check = Callable[[dict[str, object]], bool]
+Conditions = Callable[[Sequence[str], dict[str, Any], Check], Check]
+"""Makes conditions over ``L`` and ``G`` fast: given their texts, the globals, and the same as a function of Python."""
+
+
+def ambient(guard: Guard, scope: Scope, conditions: Conditions | None = None) -> Ambient:
     """Prepare a guard about the process or about several values."""
+    if guard.kind is GuardKind.SHAPE_ENV:
+        return _shape_env(guard, scope, conditions)
     return _KINDS[guard.kind](guard, scope)
 
 
@@ -166,7 +173,7 @@ def shape_names(scope: Scope) -> dict[str, Any]:
     return {**names, "___from_numpy": from_array}
 
 
-def _shape_env(guard: Guard, scope: Scope) -> Ambient:
+def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     assert isinstance(guard.expected, ShapeGuards)
     parts = guard.expected.expressions
     text = " and ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
@@ -189,8 +196,10 @@ def _shape_env(guard: Guard, scope: Scope) -> Ambient:
                 return part
         return text
 
+    fast = quietly if conditions is None else conditions(parts, scope.globals, quietly)
+
     def install(tree: GuardTree) -> None:
-        tree.root.add_epilogue_lambda_guard(quietly, [text], None)
+        tree.root.add_epilogue_lambda_guard(fast, [text], None)
 
     shapes = guard.expected
     told = tuple(zip(parts, shapes.stacks, shapes.notes, strict=True)) if shapes.stacks else ()
@@ -205,6 +214,5 @@ _KINDS: dict[GuardKind, Callable[[Guard, Scope], Ambient]] = {
     GuardKind.NO_TENSOR_ALIASING: _no_aliasing,
     GuardKind.NO_OBJECT_ALIASING: _no_aliasing,
     GuardKind.OBJECT_ALIASING: _object_aliasing,
-    GuardKind.SHAPE_ENV: _shape_env,
 }
-AMBIENT_KINDS = frozenset(_KINDS)
+AMBIENT_KINDS = frozenset((*_KINDS, GuardKind.SHAPE_ENV))

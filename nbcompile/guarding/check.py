@@ -36,7 +36,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.guarding import explain
 from nbcompile.guarding.accessors import GuardTree, Known, Rooted
-from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, ambient
+from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, Conditions, ambient
 from nbcompile.guarding.leaves import Kept, Leaf, leaf, meaning
 from nbcompile.guarding.regions import Region, Remember, regions
 from nbcompile.record.model import FailedGuard
@@ -91,10 +91,13 @@ class FrameCheck:
                 kept.on_death(_announcer(expired, each.text, each.guard))
 
 
-def build_check(guards: tuple[Guard, ...], frame: Frame, remember: Remember | None = None) -> FrameCheck:
+def build_check(
+    guards: tuple[Guard, ...], frame: Frame, remember: Remember | None = None, conditions: Conditions | None = None
+) -> FrameCheck:
     """Compile guards into torch's guard tree. ``frame`` holds the values that were traced.
 
     ``remember`` makes memos for the regions of guards about modules; None: every guard is asked at every call.
+    ``conditions`` makes the conditions on sizes fast; None: they run as Python.
 
     Raises:
         GuardsDoNotHold: a guard is false of the very values that were traced.
@@ -111,7 +114,7 @@ def build_check(guards: tuple[Guard, ...], frame: Frame, remember: Remember | No
         below = GuardTree(frame, known, compared, region.source)
         region.root = below.root
         trees |= dict.fromkeys(map(id, region.guards), below)
-    prepared = tuple(_prepare(guard, known) for guard in ordered)
+    prepared = tuple(_prepare(guard, known, conditions) for guard in ordered)
     for guard, each in zip(ordered, prepared, strict=True):
         if isinstance(each, Ambient):
             each.install(tree)
@@ -155,9 +158,9 @@ def _promise(guard: Guard, known: Known) -> tuple[object, ...]:
     return guard.key()
 
 
-def _prepare(guard: Guard, known: Known) -> Leaf | Ambient:
+def _prepare(guard: Guard, known: Known, conditions: Conditions | None) -> Leaf | Ambient:
     if guard.kind in AMBIENT_KINDS:
-        return ambient(guard, known.scope)
+        return ambient(guard, known.scope, conditions)
     assert guard.source is not None, f"{guard.kind} needs a source"
     return leaf(guard, known.text(guard.source), known.value(guard.source))
 

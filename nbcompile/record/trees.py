@@ -167,7 +167,7 @@ def _is_address(node: ast.expr) -> bool:
             return name in ("L", "G")
         case ast.Attribute(value, _) | ast.Subscript(value, ast.Constant()):
             return _is_address(value)
-        case ast.Call(ast.Attribute(value, "size" | "stride" | "storage_offset"), [], []):
+        case ast.Call(ast.Attribute(value, "size" | "stride" | "storage_offset" | "item"), [], []):
             return _is_address(value)
     return False
 

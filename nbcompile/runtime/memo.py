@@ -1,6 +1,6 @@
 """Guards that held need not be asked again while nothing that they look at has changed.
 
-    remember = memo.maker()                      None where there is no compiler, or dicts have no versions
+    remember = memo.maker()                      None where there is no compiler, or no lock of the interpreter's
     held = remember(watched, check)              watched(module) -> what the guards look at, check(module) -> bool
     held(module)                                 some 10 ns for each thing that is watched, and no guard is run
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -38,7 +38,7 @@ Remember = Callable[[Watched, Held], Held]
 def maker() -> Remember | None:
     """What makes memos; None where they cannot be had."""
     compiler = toolchain.find()
-    if sys.version_info >= (3, 12) or not isinstance(compiler, toolchain.Compiler):
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or not isinstance(compiler, toolchain.Compiler):
         return None
     try:
         module = extension.built("nbcompile_memo", SOURCE, compiler)
@@ -47,7 +47,10 @@ def maker() -> Remember | None:
     offset, end = launcher.tensor_offset(), _end_of_facts()
     if offset is None or end is None:
         return None
-    module.setup(offset, COUNTERS, end)
+    try:
+        module.setup(offset, COUNTERS, end)
+    except RuntimeError:  # others watch dicts already, as many as Python lets
+        return None
     made: Remember = module.Memo
     return made if self_test(made) else None
 
@@ -69,6 +72,7 @@ class _Sample:
 
     def __init__(self) -> None:
         self.table = {"x": torch.ones(4, 5)}
+        self.known = 2
 
     def things(self) -> Sequence[object]:
         """What a memo is to watch."""
@@ -91,6 +95,9 @@ CHANGES: Sequence[Callable[[_Sample], object]] = (
     lambda sample: sample.table.update(x=torch.ones(4, 5)),
     lambda sample: sample.table.update(y=torch.ones(())),
     lambda sample: setattr(sample, "k", 3),
+    lambda sample: setattr(sample, "known", 3),
+    lambda sample: delattr(sample, "known"),
+    lambda sample: vars(sample).update(known=3),
     lambda sample: setattr(sample, "table", dict(sample.table)),
     lambda sample: setattr(sample, "__dict__", dict(vars(sample))),
     lambda sample: setattr(sample, "__class__", type("Other", (_Sample,), {})),

@@ -67,7 +67,7 @@ class Dynamism:
         size, differed = value.size(dim), dim in self.dims.get(name, ())
         for holds, origin, made in (
             (is_marked("strict_unbacked"), "mark_unbacked", SymbolicDim("unbacked", promised=True)),
-            (is_marked("unbacked"), "mark_unbacked", SymbolicDim("unbacked")),
+            (is_marked("unbacked"), "mark_unbacked", _unbacked(value, dim)),
             (is_marked("dynamic"), "mark_dynamic", _promised(value, dim)),
             (is_marked("weak_dynamic"), "maybe_mark_dynamic", SymbolicDim("dynamic")),
             (_is_listed(config.unbacked_sources, name, dim), "unbacked_sources", SymbolicDim("unbacked")),
@@ -136,6 +136,12 @@ def _promised(value: torch.Tensor, dim: int) -> SymbolicDim:
     bounds = [each for each in _marks(value, "_dynamo_dynamic_range") if each.dim == dim]  # type: ignore[attr-defined]
     least, most = (bounds[-1].min, bounds[-1].max) if bounds else (None, None)  # type: ignore[attr-defined]
     return SymbolicDim("dynamic", promised=True, least=least, most=most)
+
+
+def _unbacked(value: torch.Tensor, dim: int) -> SymbolicDim:
+    least, most = getattr(value, "_dynamo_unbacked_bounds", {}).get(dim, (None, None))
+    shape_id = getattr(value, "_dynamo_shape_ids", {}).get(dim)
+    return SymbolicDim("unbacked", least=least, most=most, shape_id=shape_id)
 
 
 def _marks(value: torch.Tensor, name: str) -> set[object]:

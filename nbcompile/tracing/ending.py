@@ -141,8 +141,8 @@ def _resume_point(
     alive = live_locals(instructions, index, frame.code.co_varnames)
     live: list[tuple[str, Recipe]] = [
         (name, reconstruction.recipe(frame.locals[name]))
-        for name in sorted(alive)
-        if name in frame.locals and not isinstance(frame.locals[name], NullVariable)
+        for name in frame.locals
+        if name in alive and not isinstance(frame.locals[name], NullVariable)
     ]
     own = [name for name in frame.code.co_cellvars if name in alive and name in frame.cells]
     cells = tuple((name, reconstruction.recipe(frame.cells[name])) for name in own)

@@ -85,12 +85,26 @@ class GraphInputs:
     def tensor(self, value: torch.Tensor, source: Source) -> torch.fx.Node:
         """A tensor: its symbols first, then itself."""
         context = self.dynamism.context(value, source)
-        fake = torch_internals.fake_from_tensor(self.fake_mode, value, expression(source), context)
+        try:
+            fake = torch_internals.fake_from_tensor(self.fake_mode, value, expression(source), context)
+        except Exception as error:
+            if torch_internals.is_constraint_violation(error):  # a size outside of the bounds that were promised
+                raise _with_line(error, self.stack()) from None
+            raise
         strides = tuple(fake.stride()) if fake.layout is torch.strided else None
         self._sized[source] = Sized(source, fake, value, context, tuple(fake.shape), strides)
+        self._add_number(fake, value, source)
         if context is not None:
             self._add_symbols(fake, source)
-        return self._add(source, fake)
+        node = self._add(source, fake)
+        torch_internals.note_unbacked_symbols(self.shape_env, node, fake)
+        return node
+
+    def _add_number(self, fake: torch.Tensor, value: torch.Tensor, source: Source) -> None:
+        """What ``item()`` of a number in a tensor gives: it is known already, so that code may branch on it."""
+        number = torch_internals.number_in(self.shape_env, fake, value, expression(SizeSource(source, "item")))
+        if number is not None:
+            self._sized[SizeSource(source, "item")] = Sized(SizeSource(source, "item"), number)
 
     def integer(self, value: int, source: Source) -> torch.fx.Node:
         """An int that stays symbolic."""
@@ -119,7 +133,7 @@ class GraphInputs:
             self._add_symbol(fake.storage_offset(), SizeSource(source, "storage_offset"))
 
     def _add_symbol(self, size: int | torch.SymInt, source: Source) -> None:
-        symbol = torch_internals.own_symbol(size)
+        symbol = size.node.expr if isinstance(size, torch.SymInt) else None  # dims that are known to be equal share one
         if symbol is not None and symbol.is_symbol and symbol not in self.symbols:
             self.symbols[symbol] = self._add(source, size, str(symbol))
 
@@ -169,8 +183,7 @@ class GraphInputs:
         except Exception as error:
             if not torch_internals.is_constraint_violation(error):
                 raise
-            told = [str(error), "", "from user code:", *errors.stack_lines(self._line_of(str(error)))]
-            raise type(error)("\n".join(told)) from None
+            raise _with_line(error, self._line_of(str(error))) from None
         if not found:
             return None
         texts, notes = zip(*found, strict=True)
@@ -205,17 +218,8 @@ class GraphInputs:
         return torch_internals.fake_from_tensor(self._fresh_mode, sized.real, expression(sized.source), sized.context)
 
     def is_symbolic(self) -> bool:
-        """Whether any size or number is a symbol."""
-        return bool(self.symbols or self._numbers)
-
-    def origin(self, number: object) -> Source | None:
-        """Where a symbol can be read from outside of the graph; None for what was computed from symbols."""
-        node = self.symbols.get(torch_internals.own_symbol(number))
-        source = next((each for placeholder, each in self.placeholders if placeholder is node), None)
-        if not isinstance(source, SizeSource):
-            return source
-        owner = self._sized[source.base]
-        return source if self._before(owner) is owner.value else None  # its sizes changed since
+        """Whether any size or number is a symbol that matters."""
+        return bool(self.symbols or self._numbers or self.refinements)
 
     # -- the end -------------------------------------------------------------------------
 
@@ -277,6 +281,11 @@ _ZERO_ONE = (
 
 def _with_zero_one(text: str, note: str, line: tuple[StackLine, ...]) -> str:
     return _ZERO_ONE if not note and not line and text.startswith("2 <= ") else note
+
+
+def _with_line(error: Exception, stack: tuple[StackLine, ...]) -> Exception:
+    """The same error, which says where in the user's code it comes from."""
+    return type(error)("\n".join([str(error), "", "from user code:", *errors.stack_lines(stack)]))
 
 
 def _same_sizes(left: Sequence[int | torch.SymInt], right: Sequence[int | torch.SymInt]) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import torch
 import torch.fx
 
-from nbcompile import config
+from nbcompile import config, torch_internals
 from nbcompile.bytecode.instruction import Instruction, Label
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
@@ -552,8 +552,8 @@ class Interpreter:
         ]
         return TupleVariable(items, cls=cls)
 
-    def rewrite_assert(self, frame: Translator, jump: Instruction, condition: TensorVariable) -> bool:
-        """``assert tensor`` as an operator of the graph, not a branch; whether it was one."""
+    def rewrite_assert(self, frame: Translator, jump: Instruction, condition: VariableTracker) -> bool:
+        """``assert tensor`` (or a symbol) as an operator of the graph, not a branch; whether it was one."""
         following = frame.view.instructions[frame.pc : frame.pc + 3]
         if (
             not config.rewrite_assert_with_torch_assert
@@ -561,6 +561,12 @@ class Interpreter:
             or following[0].opcode != "LOAD_ASSERTION_ERROR"
         ):
             return False
+        if isinstance(condition, SymbolicVariable):
+            holds = torch_internals.promise(condition.example)
+            if holds:
+                frame.pop_raw()
+                frame.jump(jump.target)
+            return holds
         message = "assertion error"
         if following[1].opcode != "RAISE_VARARGS":
             if following[2].opcode not in ("PRECALL", "CALL") or not isinstance(following[1].argval, str):

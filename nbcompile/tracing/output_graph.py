@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -159,7 +159,7 @@ class OutputGraph:
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
-            with self.fake_mode:
+            with self.fake_mode, self._dispatch():
                 if "out" in fake_keywords and callable(target):
                     _refuse_other_memory(target, fake_arguments, fake_keywords)
                 if op == "call_method":
@@ -171,6 +171,10 @@ class OutputGraph:
             raise
         except Exception as error:
             raise self._explain(error, name) from error
+
+    def _dispatch(self) -> AbstractContextManager[object]:
+        # What C++ makes of other operators would turn symbolic sizes into constants; Python's definitions do not.
+        return torch._C._EnablePythonDispatcher() if self.shape_env.var_to_range else nullcontext()
 
     def _explain(self, error: Exception, name: str) -> Exception:
         fakes = torch_internals.fake_tensor()
@@ -280,7 +284,7 @@ class OutputGraph:
     def _is_symbolic(self) -> bool:
         # A loop's results get symbols below the captured graph, too.
         return bool(self.inputs.is_symbolic() or self.shape_env.deferred_runtime_asserts or self.modules) or any(
-            "unbacked_bindings" in node.meta for node in self.graph.nodes
+            "unbacked_bindings" in node.meta or node.target == "item" for node in self.graph.nodes
         )
 
     def _drop_unused_numbers(self) -> None:

@@ -43,6 +43,7 @@ from nbcompile.tracing.translator import Finished, Translator
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.contexts import ContextVariable
 from nbcompile.tracing.variables.functions import CellVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 graph_numbers = itertools.count(1)
 MARKS = (
@@ -278,7 +279,12 @@ class _FrameTracer:
         if is_empty and not config.allow_empty_graphs:
             raise breaks.SkipFrame("no ops traced")
         reconstruction = Reconstruction(interpreter)
-        value = reconstruction.recipe(finished.value)
+        lazy = finished.value
+        result = lazy.realised if isinstance(lazy, LazyVariable) else lazy
+        if type(result) is TensorVariable and not interpreter.side_effects.any():
+            value = reconstruction.graph_output(result.node)  # as torch does, where it is all there is: an input, too
+        else:
+            value = reconstruction.recipe(finished.value)
         mutations = reconstruction.mutations() if config.replay_side_effects else ()
         return self._trace(reconstruction, mutations, Return(value))
 

@@ -7,7 +7,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true,
 import nbcompile
 from tests.behaviour.support import differs, same, watch
 
-five = torch.tensor(5)
+five = torch.tensor([5])  # of dimension 1: the number in an input of dimension 0 is known (test_GE_3_a_known_number)
 
 
 def whole(function, *arguments):
@@ -51,8 +51,8 @@ def test_GE_2_a_specialised_integer_is_wanted():
     def indexed(x, y):
         return layers[x.item()](y)
 
-    assert "u0" in error_of(looped, torch.tensor(2))
-    assert "u0" in error_of(indexed, torch.tensor(2), torch.ones(1))
+    assert "u0" in error_of(looped, torch.tensor([2]))
+    assert "u0" in error_of(indexed, torch.tensor([2]), torch.ones(1))
 
 
 def test_GE_3_default_mode_works():
@@ -60,6 +60,15 @@ def test_GE_3_default_mode_works():
     compiled = watch(branch)
     same(compiled(five), branch(five))
     assert len(compiled.breaks) == 1
+
+
+def test_GE_3_a_known_number():
+    """The number in an int64 input of dimension 0 is a symbol with a value: a branch on it is a guard."""
+    compiled = watch(branch, fullgraph=True)
+    for number, reason in ((5, ()), (7, ()), (3, ("5 <= x.item()",))):
+        same(compiled(torch.tensor(number)), branch(torch.tensor(number)))
+        assert tuple(each.reason for each in compiled.frames[-1].failed_guards) == reason
+    assert len(compiled.frames) == 2
 
 
 def test_GE_5_ranges_of_unbacked_symbols():
@@ -71,7 +80,7 @@ def test_GE_5_ranges_of_unbacked_symbols():
         torch._check(i <= 2)
         return x + i
 
-    compiled = whole(f, torch.tensor(1))
+    compiled = whole(f, torch.tensor([1]))
     (symbol,) = [each for each in compiled.frames[0].symbols if each.unbacked]
     assert symbol.range == "[0, 2]"
 
@@ -86,14 +95,14 @@ def test_GE_6_checks_resolve_branches():
 
     compiled = whole(f, five)
     with pytest.raises(RuntimeError):
-        compiled(torch.tensor(1))
+        compiled(torch.tensor([1]))
 
     def g(x):
         i = x.item()
         torch._check(i < 4)
         return x + 1 if i >= 4 else x - 1
 
-    whole(g, torch.tensor(3))
+    whole(g, torch.tensor([3]))
 
 
 @differs("a message that closes over a symbol is left out of the graph; torch refuses it (GB9158)")
@@ -107,7 +116,7 @@ def test_GE_7_message_of_a_check():
 
     compiled = whole(closes, five)
     with pytest.raises(RuntimeError):
-        compiled(torch.tensor(1))
+        compiled(torch.tensor([1]))
 
 
 def test_GE_8_equality_substitutes():
@@ -120,7 +129,7 @@ def test_GE_8_equality_substitutes():
 
     compiled = whole(f, five)
     with pytest.raises(RuntimeError):
-        compiled(torch.tensor(4))
+        compiled(torch.tensor([4]))
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -173,7 +182,7 @@ def test_GE_13_one_tensor_one_symbol():
 
 def test_GE_14_addition_unifies():
     """The shape check of an addition makes two unbacked sizes equal."""
-    whole(lambda x, y: torch.ones(x.item()) + torch.ones(y.item()), torch.tensor(3), torch.tensor(3))
+    whole(lambda x, y: torch.ones(x.item()) + torch.ones(y.item()), torch.tensor([3]), torch.tensor([3]))
 
 
 def test_GE_15_questions_that_never_fail():
@@ -204,7 +213,7 @@ def test_GE_17_sym_and_sym_or():
     compiled = watch(f, fullgraph=True)
     same(compiled(five), five + 5)
     with pytest.raises(RuntimeError):
-        compiled(torch.tensor(20))
+        compiled(torch.tensor([20]))
 
 
 def test_GE_18_unbind_needs_a_size():

@@ -38,6 +38,22 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details reasons",
         "torch traces locals() of an inlined function; here the function runs as it is",
     ),
+    (
+        "nested_breaks_the_new_way",
+        "details",
+    ): "torch hands the values of all inlined frames over in one list, after which it names the input",
+    # -- symbols --------------------------------------------------------------------------
+    (
+        "dynamic_sizes_are_returned",
+        "details",
+    ): "torch reads x.shape once more after the graph; here its items come out of it",
+    ("strided_views", "reasons"): "torch breaks at storage_offset(), which is traced here",
+    **_known("storage_offsets", "graphs details reasons", "torch breaks at storage_offset(), which is traced here"),
+    ("numbers_nested_in_containers", "details"): "torch makes inputs of numbers later than of tensors",
+    (
+        "an_assertion_about_an_item",
+        "reasons",
+    ): "an assertion that does not hold is the exception that it raises here; torch has a kind of break of its own",
     # -- __torch_function__ --------------------------------------------------------------
     ("plain_subclass_argument", "reasons"): "torch guards the class of a subclass apart; here the tensor's guard does",
     **_known(

@@ -50,7 +50,7 @@ from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable,
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable, sort_items
-from nbcompile.tracing.variables.slices import SliceVariable
+from nbcompile.tracing.variables.slices import slice_of
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
@@ -261,7 +261,10 @@ def _abs(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 
 @handles(round)
 def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return one(tracer, round, "__round__", [*arguments, *keywords.values()])
+    value, *digits = (realise(tracer, each) for each in (*arguments, *keywords.values()))
+    if isinstance(value, SymbolicVariable):
+        return tracer.apply_method("__round__", (value, *digits))
+    return one(tracer, round, "__round__", [value, *digits])
 
 
 def one(tracer: Tracer, function: object, method: str, arguments: Arguments) -> VariableTracker:
@@ -272,7 +275,7 @@ def one(tracer: Tracer, function: object, method: str, arguments: Arguments) -> 
     if isinstance(value, TensorVariable) and hasattr(torch.Tensor, method):
         return tracer.apply(operator.abs if function is abs else function, (value, *rest))
     if isinstance(value, SymbolicVariable):
-        return tracer.apply(function, (value, *rest))
+        return tracer.apply(operator.abs if function is abs else function, (value, *rest))
     if isinstance(value, TensorVariable):
         name = method.strip("_")
         raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({value.describe()})", name=name, types="Tensor")
@@ -336,6 +339,8 @@ def _bool(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     value = realise(tracer, arguments[0])
     if isinstance(value, TensorVariable):
         return value.call_method(tracer, "__bool__", [], {})
+    if isinstance(value, SymbolicVariable):
+        return value if value.python_type() is bool else tracer.apply(operator.ne, (value, ConstantVariable(0)))
     return ConstantVariable(value.truth(tracer))
 
 
@@ -352,7 +357,8 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
     if isinstance(value, NdarrayVariable) and cls in (int, float, complex):
         value = value.call_method(tracer, "item", [], {})
     if isinstance(value, TensorVariable) and cls in (int, float, complex):
-        return value.call_method(tracer, method, [], {})
+        number = value.call_method(tracer, method, [], {})
+        return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})
     if isinstance(value, SymbolicVariable):
         if cls is int and value.python_type() is int:
             return value
@@ -495,4 +501,4 @@ def _format(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
 
 @handles(slice)
 def _slice(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return SliceVariable([realise(tracer, each) for each in arguments])
+    return slice_of(tracer, arguments)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,7 +25,10 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import Handler
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
-SQUARE_ROOT_OF_A_SYMBOL: Any = torch._sym_sqrt  # type: ignore[attr-defined]
+SYMBOLIC_MATH: Mapping[Any, Any] = {
+    function: vars(torch)[f"_sym_{name}"] for name, function in vars(math).items() if f"_sym_{name}" in vars(torch)
+}
+"""Functions of math, and what they are on symbols."""
 
 
 def _rounding(function: Callable[..., Any], method: str) -> Handler:
@@ -72,8 +75,8 @@ def _identity(*, same: bool) -> Handler:
 def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> VariableTracker:
     values = [realise(tracer, each) for each in arguments]
     if any(isinstance(each, SymbolicVariable) for each in values):
-        if function is math.sqrt:
-            return tracer.apply(SQUARE_ROOT_OF_A_SYMBOL, values)
+        if function in SYMBOLIC_MATH:
+            return tracer.apply(SYMBOLIC_MATH[function], values)
         values = [
             ConstantVariable(each.specialise()) if isinstance(each, SymbolicVariable) else each for each in values
         ]

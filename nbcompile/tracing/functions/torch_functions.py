@@ -12,13 +12,14 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
 import torch.overrides
 
 from nbcompile import annotations as marks, torch_internals
-from nbcompile.tracing import breaks
+from nbcompile.tracing import breaks, operations
 from nbcompile.tracing.functions.builtins import fold
 from nbcompile.tracing.functions.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
@@ -141,21 +142,19 @@ def _result_type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
     return ConstantVariable(tracer.evaluate(torch.result_type, examples))
 
 
-@handles(torch.sym_not)
-def _sym_not(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return ConstantVariable(not realise(tracer, arguments[0]).truth(tracer))
-
-
 def _symbolic(function: Any) -> None:
     @handles(function)
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         values = [realise(tracer, each) for each in arguments]
-        if any(isinstance(each, SymbolicVariable) for each in values):
-            return tracer.apply(function, values, keywords)
-        return fold(tracer, function, values, keywords)
+        if all(each.is_constant() for each in values):
+            return fold(tracer, function, values, keywords)
+        return tracer.apply(function, values, keywords)
 
 
-for _symbolic_function in (torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_ite, torch.sym_sqrt):
+for _symbolic_function in (
+    torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_ite, torch.sym_sqrt, torch.sym_not,
+    torch.sym_sum,
+):  # fmt: skip
     _symbolic(_symbolic_function)
 
 
@@ -186,7 +185,13 @@ def _size_question(name: str) -> None:
         """Asked of the symbols themselves, now."""
         (value,) = (realise(tracer, each) for each in arguments)
         asked = value.example if isinstance(value, SymbolicVariable) else value.constant()
-        return ConstantVariable(getattr(torch_internals.symbolic_shapes(), name)(asked))
+        try:
+            return ConstantVariable(getattr(torch_internals.symbolic_shapes(), name)(asked))
+        except Exception as error:
+            if torch_internals.is_data_dependent_guard(error):
+                told = str(error)
+                raise breaks.unsupported(breaks.DATA_DEPENDENT_EXPRESSION, told, expression=str(asked)) from error
+            raise
 
 
 for _name in _SIZE_QUESTIONS:
@@ -196,13 +201,28 @@ for _name in _SIZE_QUESTIONS:
 @handles(torch._check_is_size)
 def _check_is_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     size = realise(tracer, arguments[0])
-    return _check(tracer, [tracer.apply(operator.ge, [size, ConstantVariable(0)])], {})
+    if isinstance(size, SymbolicVariable):
+        return tracer.apply(torch._check_is_size, [size])
+    return _check(tracer, [operations.compare(tracer, ">=", size, ConstantVariable(0))], {})
+
+
+def _constant_message(tracer: Tracer, messages: Arguments) -> list[VariableTracker]:
+    """``lambda: "too large"`` as the text that the run raises with; [] for one that is computed."""
+    for each in messages:
+        code = getattr(realise(tracer, each), "code", None)
+        if isinstance(code, CodeType) and not (code.co_freevars or code.co_names or code.co_argcount):
+            said = realise(tracer, tracer.call(each, []))
+            return [said] if said.is_constant() and isinstance(said.constant(), str) else []
+    return []
 
 
 @handles(torch._check, torch._check_value, torch._check_index, torch._check_type)
 def _check(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition = realise(tracer, arguments[0])
     if isinstance(condition, SymbolicVariable):
+        messages = _constant_message(tracer, [*arguments[1:], *keywords.values()])
+        if messages:  # what torch._check becomes in the end, when it can say what the user wrote
+            return tracer.apply(torch._assert_scalar, [condition, *messages])
         return tracer.apply(torch._check, [condition])
     if condition.is_constant() and condition.constant() is False:
         tracer.raise_exception(RuntimeError, "Expected cond to be True, but got False.")

@@ -21,7 +21,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.tensor import TensorVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.translator import Finished, Translator
@@ -41,7 +41,8 @@ def _truth_jump(*opcodes: str, wanted: bool, keep: bool = False) -> None:
     @instruction(*opcodes)
     def jump(frame: Translator, each: Instruction) -> None:
         value = realise(frame.interpreter, frame.stack[-1])
-        if wanted and isinstance(value, TensorVariable) and frame.interpreter.rewrite_assert(frame, each, value):
+        known_later = isinstance(value, (TensorVariable, SymbolicVariable))
+        if wanted and known_later and frame.interpreter.rewrite_assert(frame, each, value):
             return
         taken = value.truth(frame.interpreter) is wanted
         if not (taken and keep):

@@ -15,7 +15,7 @@ from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
-from nbcompile.tracing.variables.slices import SliceVariable
+from nbcompile.tracing.variables.slices import slice_of
 
 if TYPE_CHECKING:
     from nbcompile.tracing.translator import Translator
@@ -109,7 +109,7 @@ def _slice(frame: Translator, each: Instruction) -> None:
     parts = frame.pop_many(each.arg or 2)
     if frame.stack and frame.view.instructions[frame.pc].opcode == "BINARY_SUBSCR":
         realise(frame.interpreter, frame.stack[-1])  # what is sliced is looked at before the bounds
-    frame.push(SliceVariable([realise(frame.interpreter, part) for part in parts]))
+    frame.push(slice_of(frame.interpreter, parts))
 
 
 def _target(frame: Translator, each: Instruction) -> VariableTracker:

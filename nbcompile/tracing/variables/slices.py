@@ -18,10 +18,18 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
+
+
+def slice_of(tracer: Tracer, parts: Sequence[VariableTracker]) -> SliceVariable:
+    """A slice of one to three parts; a tensor among them counts by the number in it."""
+    bounds = [realise(tracer, each) for each in parts]
+    return SliceVariable(
+        [each.call_method(tracer, "item", [], {}) if isinstance(each, TensorVariable) else each for each in bounds]
+    )
 
 
 class SliceVariable(VariableTracker):

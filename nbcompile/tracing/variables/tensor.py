@@ -162,6 +162,8 @@ class TensorVariable(VariableTracker):
         return tracer.apply_method("item", (self,))
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        if isinstance(realise(tracer, key), SymbolicVariable):  # as an index it would become a constant
+            return tracer.apply(torch.select, (self, ConstantVariable(0), key))
         return tracer.apply(operator.getitem, (self, key))
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
@@ -265,9 +267,8 @@ class SymbolicVariable(VariableTracker):
         return ConstantVariable(self.specialise()).get_attribute(tracer, name)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
-        source = self.source or reconstruction.tracer.output.inputs.origin(self.example)
-        if source is not None:
-            return FromSource(source)
+        if self.source is not None:
+            return FromSource(self.source)
         if not isinstance(self.example, torch.SymFloat):
             return reconstruction.graph_output(self.node)
         # AOTAutograd makes constants of the floats that a graph returns; not so of tensors.
