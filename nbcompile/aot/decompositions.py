@@ -70,7 +70,7 @@ IMAGES = (
 
 # Moving data, where a view, a `where` or a scatter says the same.
 DATA_MOVEMENT = (
-    "rot90", "diag_embed", "select_backward", "slice_backward", "diagonal_backward", "trace", "index_fill",
+    "rot90", "diag_embed", "select_backward", "slice_backward", "diagonal_backward", "trace",
     "pixel_shuffle", "pixel_unshuffle", "as_strided_scatter", "diagonal_scatter", "unfold_backward", "take",
 )  # fmt: skip
 

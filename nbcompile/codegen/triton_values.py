@@ -151,6 +151,8 @@ def value_text(emitter: TritonEmitter, body: Expr) -> str:
             return emitter.locals[name]
         case Apply("cast", (inner,), dtype):
             text = value_text(emitter, inner)
+            if dtype in (torch.bfloat16, torch.float16) and inner.dtype != torch.float32:
+                text = f"({text}).to(tl.float32)"  # as in eager, and as every GPU can
             return f"({text} != 0)" if dtype == torch.bool else f"({text}).to({TYPES[dtype]})"
         case Apply(op, args):
             if op not in OPERATIONS:
@@ -197,7 +199,7 @@ def _load(emitter: TritonEmitter, load: Load) -> str:
     mask = f", {emitter.mask}, {zero}" if emitter.mask else ""
     # tl.full gives the address a block's shape, so that a mask may go with it.
     address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])})" + (
-        f" + tl.zeros_like({emitter.mask}).to(tl.int32)" if emitter.mask else ""
+        f" + tl.zeros_like({emitter.mask}).to(tl.int32)" if emitter.mask else " + tl.arange(0, 1)"
     )
     return _named(emitter, f"tl.load({address}{mask})", "x")
 

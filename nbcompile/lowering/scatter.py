@@ -159,12 +159,23 @@ def index_copy(build: Builder, x: Value, dim: int, ids: Value, source: Value) ->
     return _slices(build, x, dim, ids, source, "store")
 
 
-def _slices(build: Builder, x: Value, dim: int, ids: Value, source: Value, kind: str) -> Value:
+@lowering(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(build: Builder, x: Value, dim: int, ids: Value, value: Any) -> Value:
+    """``x[:, ids] = value``; here an index may count from the end."""
+    if x.ndim == 0 or ids.ndim != 1:
+        raise NoLowering("whole slices of a scalar")
+    size = [*x.size]
+    size[dimension(dim, x.ndim)] = ids.size[0]
+    source = _everywhere(x, value, size)
+    return _slices(build, x, dim, ids, convert(build, source, x.dtype), "store", wraps=True)
+
+
+def _slices(build: Builder, x: Value, dim: int, ids: Value, source: Value, kind: str, wraps: bool = False) -> Value:
     if x.ndim == 0 or ids.ndim != 1 or source.ndim != x.ndim:
         raise NoLowering("whole slices of a scalar")
     require_same_device(x, ids, source)
     dim = dimension(dim, x.ndim)
-    symbol, gathered = build.gather(index_at(ids, dim, x.ndim), x.size[dim], wraps=False)
+    symbol, gathered = build.gather(index_at(ids, dim, x.ndim), x.size[dim], wraps)
     position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim)]
     position[dim] = IndexOf(symbol, torch.int64, (gathered,))
     return build.scatter(x, source, position, kind)

@@ -8,6 +8,8 @@ nbcompile/scheduling/dependencies.py
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nbcompile.ir.buffer import Extern, Program, Scatter
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling.build import build_kernel
@@ -18,10 +20,15 @@ from nbcompile.scheduling.inline import inline_small
 from nbcompile.scheduling.memory import plan_memory
 from nbcompile.scheduling.scatter import scatter_kernel
 
+PASSES: tuple[Callable[[Program], Program], ...] = (without_dead_code, inline_small, open_circles)
+"""What is done to a program before its loops are fused, in order."""
 
-def schedule(program: Program) -> Schedule:
-    """Fuse, order, and plan memory."""
-    program = open_circles(inline_small(without_dead_code(program)))
+
+def schedule(program: Program, after_each: Callable[[Program], None] = lambda _: None) -> Schedule:
+    """Fuse, order, and plan memory. ``after_each`` sees the program after each pass (the tests verify it)."""
+    for rewrite in PASSES:
+        program = rewrite(program)
+        after_each(program)
     units, decisions = fuse(program)
     launches = _launches(program, units)
     return Schedule(program, plan_memory(program, launches), tuple(decisions))

@@ -102,7 +102,7 @@ def _shown(page: Page, stage: str) -> Any:
         suffix = "" if stage == "inference" else f", {stage}"
         program = lower(graph, examples, keep_sharing=stage == "inference")
         verify.verify_program(program)
-        planned = schedule(program)
+        planned = schedule(program, verify.verify_program)
         verify.verify_schedule(planned)
         kernels = [step for step in planned.steps if isinstance(step, Kernel)]
         page.add(f"Graph{suffix}", "text", "\n".join(map(_node, graph.graph.nodes)))

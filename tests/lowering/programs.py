@@ -32,7 +32,7 @@ def programs(function: Callable[..., Any], *inputs: Any, **how: Any) -> tuple[Pr
     """Lowered and scheduled; both well-formed."""
     program = lower(traced(function, *inputs, **how), inputs)
     verify.verify_program(program)
-    plan = schedule(program)
+    plan = schedule(program, verify.verify_program)
     verify.verify_schedule(plan)
     return program, plan
 
@@ -51,7 +51,7 @@ def check(
     graph = traced(function, *inputs, **how)
     program = lower(graph, inputs)
     verify.verify_program(program)
-    plan = schedule(program)
+    plan = schedule(program, verify.verify_program)
     verify.verify_schedule(plan)
     if not allow_extern:
         assert externs(program) == [], [each.reason for each in program.buffers if isinstance(each, Extern)]

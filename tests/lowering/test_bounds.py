@@ -1,0 +1,88 @@
+"""An index out of bounds is eager's IndexError, and no memory outside the tensor is touched."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import nbcompile
+
+x, square = torch.randn(6, 8), torch.randn(5, 5)
+good, bad = torch.tensor([0, 5, 2]), torch.tensor([0, 6, 2])
+OPERATORS = {
+    "index": lambda x, ids: x[ids],
+    "index, two": lambda x, ids: x[ids, ids] + 1,
+    "index, fused": lambda x, ids: (x * 2 + 1)[ids].sum(1),
+    "index_select": lambda x, ids: x.index_select(0, ids),
+    "gather": lambda x, ids: x.gather(0, ids.unsqueeze(1)),
+    "take": lambda x, ids: x.take(ids * 8),
+    "take_along_dim": lambda x, ids: x.take_along_dim(ids.unsqueeze(1), 0),
+    "embedding": lambda x, ids: F.embedding(ids, x) * 2,
+    "index_put": lambda x, ids: x.index_put((ids,), torch.ones(8)),
+    "index_put, accumulated": lambda x, ids: x.index_put((ids,), torch.ones(3, 8), accumulate=True),
+    "scatter": lambda x, ids: x.scatter(0, ids.unsqueeze(1), 1.0),
+    "scatter_add": lambda x, ids: x.scatter_add(0, ids.unsqueeze(1), torch.ones(3, 1)),
+    "index_add": lambda x, ids: x.index_add(0, ids, torch.ones(3, 8)),
+    "index_copy": lambda x, ids: x.index_copy(0, ids, torch.ones(3, 8)),
+    "index_fill": lambda x, ids: x.index_fill(0, ids, 7.0),
+}
+
+
+def outcome(function, *inputs):
+    """The result, or the kind of error."""
+    try:
+        return function(*inputs)
+    except (IndexError, RuntimeError) as error:
+        return type(error)
+
+
+def require_same(found, expected):
+    """Equal results; where eager has an error, the same or an IndexError."""
+    if isinstance(expected, type) or isinstance(found, type):
+        assert isinstance(expected, type) and found in (IndexError, expected), (found, expected)
+    else:
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_indices_out_of_bounds(name):
+    """Too large, too small, negative ones that count from the end: as eager, also with sizes that are symbols."""
+    function = OPERATORS[name]
+    for dynamic in (False, True):
+        compiled = nbcompile.compile(function, fullgraph=True, dynamic=dynamic)
+        torch.testing.assert_close(compiled(x, good), function(x, good))
+        for ids in (bad, torch.tensor([-7, 0, 1]), torch.tensor([2**40, 0, 1])):
+            require_same(outcome(compiled, x, ids), outcome(function, x, ids))
+        negative = torch.tensor([-1, -6, 3])
+        require_same(outcome(compiled, x, negative), outcome(function, x, negative))
+
+
+def test_no_index_at_all():
+    """An empty index asks for nothing, also of a tensor without elements; any index into such a tensor is out of bounds."""
+    function = nbcompile.compile(lambda x, ids: x[ids] * 2, fullgraph=True)
+    none = torch.empty(0, dtype=torch.int64)
+    assert function(x, none).shape == (0, 8)
+    assert function(torch.empty(0, 8), none).shape == (0, 8)
+    with pytest.raises(IndexError):
+        function(torch.empty(0, 8), good)
+
+
+def test_a_mask_keeps_an_index_from_being_read():
+    """Padding: what is not wanted is not complained about."""
+    function = nbcompile.compile(lambda x, ids: F.pad(x[ids], (0, 0, 1, 1)).sum(), fullgraph=True)
+    torch.testing.assert_close(function(x, good), x[good].sum())
+
+
+def test_the_tensor_is_unharmed():
+    """After the error, a tensor that was to be changed in place still holds what it held around the index."""
+    guarded = torch.zeros(64)
+    inside = guarded[16:48].view(4, 8)
+
+    def change(t, ids):
+        t.index_put_((ids,), torch.ones(8))
+        return t.sum()
+
+    with pytest.raises(IndexError):
+        nbcompile.compile(change, fullgraph=True)(inside, torch.tensor([1, 4]))
+    assert not guarded[:16].any() and not guarded[48:].any()
