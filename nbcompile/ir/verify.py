@@ -143,7 +143,9 @@ def _verify_scope(body: Expr, scope: set[Symbol], known: dict[str, Tensor], wher
                 len(node.index) == len(tensor.layout.size), f"{where}: {node.buffer} has not {len(node.index)} dims"
             )
             for place, extent in zip(node.index, tensor.layout.size, strict=True):
-                require(not is_one(extent) or place == 0, f"{where}: index {place} of {node.buffer}, whose size is 1")
+                # (What is read from memory stands, so that it is checked.)
+                one = not is_one(extent) or place == 0 or bool(place.free_symbols & {g.symbol for g in node.gathers})
+                require(one, f"{where}: index {place} of {node.buffer}, whose size is 1")
         if isinstance(node, (Load, IndexOf)):
             bound = {gather.symbol for gather in node.gathers}
             places = node.index if isinstance(node, Load) else (node.index,)

@@ -130,3 +130,8 @@ def test_random_programs(program):
 def test_many_random_programs(program):
     """Many, other ones every time."""
     run_ways(program)
+
+
+def test_a_read_of_the_only_row():
+    """An index into a dimension of one element is checked, and read from memory like any other."""
+    check(lambda x, rows: x[rows] + 1, torch.randn(1, 64), torch.tensor([0, -1, 0]))
