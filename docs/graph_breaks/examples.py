@@ -289,6 +289,7 @@ def nb0019_fixed(x):
     return (x * 2).sum()
 
 
+@given(torch.ones(3))  # of its own: the change stays
 def nb0020(x):
     x.requires_grad_()
     return x * 2
