@@ -34,6 +34,7 @@ import torch
 
 from nbcompile import config
 from nbcompile.capture.frame import Frame
+from nbcompile.capture.libraries import SKIPPED_PACKAGES
 
 _TORCH = str(Path(torch.__file__).parent)
 _NBCOMPILE = str(Path(__file__).parent.parent)
@@ -45,11 +46,6 @@ _COMPILED_IN_TORCH = (
 )  # fmt: skip
 _SKIPPED_IN_TORCH = "optim/lr_scheduler.py"
 _SKIPPED_LIBRARIES = (abc, copy, importlib, random, re, linecache, unittest)
-# By name, so that looking does not import them.
-_SKIPPED_PACKAGES = (
-    "hypothesis", "networkx", "numpy", "onnx", "onnxruntime", "pandas", "sklearn", "tabulate",
-    "tensorflow", "tensorrt", "tqdm", "tree", "tvm", "xarray",
-)  # fmt: skip
 _SKIPPED_PSEUDO_FILES = ("<frozen importlib", "<frozen abc", "<__array_function__ internals>")
 # The wrapper that torch.compiler.disable(recursive=False) puts around a function.
 _DISABLE_ONE = "nonrecursive_disable_wrapper"
@@ -188,7 +184,7 @@ def _skipped_directories() -> dict[str, str]:
     for library in _SKIPPED_LIBRARIES:
         file = Path(library.__file__ or "")
         found[str(file.parent if file.name == "__init__.py" else file)] = library.__name__
-    for name in _SKIPPED_PACKAGES:
+    for name in SKIPPED_PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin:
             origin = Path(spec.origin)

@@ -31,6 +31,7 @@ from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
+from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
 
@@ -352,20 +353,24 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         return compare(tracer, "==", left, right).truth(tracer)
     if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
         return identical(left.owner, right.owner) and identical(left.function, right.function)
-    same = identical(left, right)
-    if not same and (_compares_otherwise(left) or _compares_otherwise(right)):
+    if not _compares_by_identity(left, right):
         _unsupported(tracer, "==", left, right)
-    return same
+    return identical(left, right)
 
 
 def _behind_proxy(value: VariableTracker) -> VariableTracker:
     return value.mapping if isinstance(value, MappingProxyVariable) else value
 
 
-def _compares_otherwise(value: VariableTracker) -> bool:
-    """Whether a class that tracing knows nothing about has an equality of its own: ``bytearray``."""
-    equality: object = value.python_type().__eq__ if isinstance(value, UnknownVariable) else object.__eq__
-    return equality is not object.__eq__
+def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether ``==`` is ``is`` for two values that nothing above compares."""
+    if any(each.is_constant() and each.constant() is None for each in (left, right)):
+        return True
+    kinds = (left.python_type(), right.python_type())
+    if kinds[0] is kinds[1] or any(isinstance(each, (UnknownVariable, TextVariable)) for each in (left, right)):
+        equalities: list[object] = [each.python_type().__eq__ for each in (left, right) if not each.is_constant()]
+        return all(each is object.__eq__ for each in equalities)
+    return True  # what two kinds of Python's own do not know of each other is unequal
 
 
 def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:

@@ -33,6 +33,7 @@ import torch.signal
 import torch.special
 
 from nbcompile import config
+from nbcompile.capture.libraries import SKIPPED_PACKAGES
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
 NBCOMPILE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -76,6 +77,29 @@ TRACED_TORCH = tuple(
         "_library/custom_ops.py",
         "testing/",
         "amp/",
+        "cuda/amp/",
+        "backends/cuda/",
+        "random.py",
+        "torch_version.py",
+        "_vendor/packaging/",
+        "func/",
+        "_functorch/deprecated.py",
+        "_functorch/autograd_function.py",
+        "_functorch/pyfunctorch.py",
+        "autograd/functional.py",
+        "_decomp/",
+        "_prims/",
+        "sparse/",
+        "distributed/",
+        "utils/_device.py",
+        "utils/_ordered_set.py",
+        "utils/_typing_utils.py",
+        "utils/_python_dispatch.py",
+        "utils/hooks.py",
+        "utils/_cxx_pytree.py",
+        "fx/_pytree.py",
+        "fx/traceback.py",
+        "_tensor_str.py",
     )
 )
 SKIPPED_STDLIB = tuple(
@@ -83,43 +107,6 @@ SKIPPED_STDLIB = tuple(
     for part in ("abc.py", "importlib/", "linecache.py", "random.py", "re/", "re.py", "unittest/")
 )
 """Of the standard library, what is not traced through, as in torch; all the rest is Python like any other."""
-SKIPPED_PACKAGES = (
-    "IPython",
-    "ipykernel",
-    "numpy",
-    "pandas",
-    "matplotlib",
-    "PIL",
-    "tqdm",
-    "pytest",
-    "_pytest",
-    "hypothesis",
-    "triton",
-    "networkx",
-    "sympy",
-    "packaging",
-    "nbclient",
-    "traitlets",
-    "tornado",
-    "zmq",
-    "jupyter_client",
-    "jupyter_core",
-    "requests",
-    "yaml",
-    "setuptools",
-    "pluggy",
-    "nbformat",
-    "sphinx",
-    "myst_nb",
-    "docutils",
-    "pygments",
-    "graphviz",
-    "pygraphviz",
-    "psutil",
-    "filelock",
-    "platformdirs",
-)
-
 SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 # Functions of the namespaces below that are no operators on tensors.

@@ -9,6 +9,7 @@ In torch: torch/_dynamo/variables/builtin.py. Read next: torch_functions.py
 from __future__ import annotations
 
 import collections
+import functools
 import operator
 import types
 from collections.abc import Sequence
@@ -436,6 +437,16 @@ def fold(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywo
     name = getattr(function, "__name__", str(function))
     types = ", ".join(each.type_name() for each in values)
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({types})", name=name, types=types)
+
+
+def folds(*functions: object) -> None:
+    """Register pure functions: called with constants, they are computed while tracing."""
+    for function in functions:
+        handles(function)(functools.partial(_folded, function))
+
+
+def _folded(function: object, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return fold(tracer, function, arguments, keywords)
 
 
 @handles(pow)

@@ -23,10 +23,11 @@ import typing
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.functions.builtins import fold
+from nbcompile.tracing.functions.builtins import fold, folds
 from nbcompile.tracing.functions.registry import add_polyfill, handles, handles_named
 from nbcompile.tracing.polyfills import builtins as twins, copying, itertools as iteration, operators
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import regular_expressions
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -161,6 +162,9 @@ def _mapping_proxy(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
             breaks.UNSUPPORTED_CALL, f"MappingProxyType({mapping.describe()})", name="a mapping proxy of no dict"
         )
     return MappingProxyVariable(mapping)
+
+
+folds(sys.intern, *regular_expressions.FUNCTIONS)
 
 
 @handles(object)

@@ -19,8 +19,10 @@ import torch
 import torch.overrides
 
 from nbcompile import annotations as marks, torch_internals
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, ModuleSource
 from nbcompile.tracing import breaks, operations
-from nbcompile.tracing.functions.builtins import fold
+from nbcompile.tracing.functions.builtins import fold, folds
 from nbcompile.tracing.functions.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -70,9 +72,10 @@ JIT: Any = torch.jit
     torch.compiler.is_exporting,
     JIT.is_scripting,
     JIT.is_tracing,
-    torch._C._get_tracing_state,
     torch._C._is_tracing,
 )
+@handles_named("torch.onnx", "is_in_onnx_export")
+@handles_named("torch.fx._symbolic_trace", "is_fx_tracing", "is_fx_symbolic_tracing")
 def _false(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(False)
 
@@ -84,18 +87,35 @@ def _compiling(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     return ConstantVariable(True)
 
 
+@handles(torch._C._get_tracing_state)
+def _nothing(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(None)
+
+
+@handles(JIT.annotate)
+def _annotated(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return [*arguments, *keywords.values()][1]
+
+
+@handles(JIT._unwrap_optional)
+def _unwrapped(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if arguments[0].is_constant() and arguments[0].constant() is None:
+        tracer.raise_exception(AssertionError, "Unwrapping null optional")
+    return arguments[0]
+
+
+@handles(torch.cuda.is_initialized)
+def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    state = AttrSource(ModuleSource("torch.cuda"), "_initialized")
+    tracer.guard(state, GuardKind.EQUALS_MATCH, torch.cuda.is_initialized())
+    return fold(tracer, torch.cuda.is_initialized, arguments, keywords)
+
+
 SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
 
 
-def _ask(function: object) -> None:
-    """A question about the state of the process, answered as of this point of the trace."""
-
-    @handles(function)
-    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        return fold(tracer, function, arguments, keywords)
-
-
-for _function in (
+# Questions about the state of the process, answered as of this point of the trace.
+folds(
     torch.is_grad_enabled,
     torch.get_default_dtype,
     torch.is_autocast_enabled,
@@ -106,6 +126,14 @@ for _function in (
     torch.get_num_threads,
     torch.is_autocast_cpu_enabled,
     torch.cuda.is_available,
+    torch.cuda.get_device_properties,
+    torch._C._get_cublas_allow_tf32,
+    torch._C._is_any_autocast_enabled,
+    torch.distributed.get_rank,
+    torch.distributed.get_world_size,
+    torch.accelerator.is_available,
+    torch.accelerator.current_accelerator,
+    torch.distributed.is_available,
     torch.backends.mps.is_available,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
@@ -123,8 +151,7 @@ for _function in (
     torch._C._functorch.get_dynamic_layer_stack_depth,
     SAVED_HOOKS_ERROR,
     torch._C._get_privateuse1_backend_name,
-):
-    _ask(_function)
+)
 
 
 def _dtype_handler(method: str) -> None:

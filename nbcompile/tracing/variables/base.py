@@ -163,6 +163,9 @@ class VariableTracker:
 
     def truth(self, tracer: Tracer) -> bool:
         """``bool(value)``."""
+        for name in ("__bool__", "__len__"):
+            if hasattr(self.python_type(), name):
+                self.no_method(name)
         return True
 
     def is_made_here(self) -> bool:

@@ -82,7 +82,7 @@ class ObjectVariable(VariableTracker):
             return self.base_items.hash_key(tracer)
         if isinstance(class_lookup(self.cls, "__hash__"), types.FunctionType):
             return TracedKey(tracer, self)
-        if not self.is_new() and self.source is not None:
+        if not self.is_new() and self.source is not None and self.cls.__hash__ is not None:
             return self.value
         return super().hash_key(tracer)
 

@@ -41,6 +41,8 @@ class RangeVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):
             return ConstantVariable(getattr(self.value, name))
+        if not hasattr(range, name):
+            tracer.raise_exception(AttributeError, f"'range' object has no attribute '{name}'")
         return BuiltinMethodVariable(self, name)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:

@@ -50,6 +50,8 @@ class SequenceVariable(ContainerVariable):
 
     def constant(self) -> object:
         values = [item.constant() for item in self.items]
+        if hasattr(self.cls, "n_sequence_fields"):  # there is one sys.version_info: its class makes no other
+            return tuple(values)
         if hasattr(self.cls, "_fields"):  # a subclass's own __new__ may ask for something else
             return tuple.__new__(self.cls, values)
         return self.cls(values)

@@ -31,6 +31,7 @@ from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ranges import RangeVariable
+from nbcompile.tracing.variables.regular_expressions import RegularExpression, RegularExpressionVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable
 from nbcompile.tracing.wrapping.kinds import has_own_hash, is_plain_object
@@ -142,6 +143,13 @@ def wrap_slice(tracer: Tracer, value: slice, source: Source | None) -> VariableT
         for name in ("start", "stop", "step")
     ]
     return SliceVariable(parts, source)
+
+
+def wrap_regular_expression(tracer: Tracer, value: RegularExpression, source: Source | None) -> VariableTracker:
+    """A compiled pattern, or a match: the very object is expected again."""
+    if source is not None:
+        tracer.guard(source, GuardKind.ID_MATCH, value)
+    return RegularExpressionVariable(value, source)
 
 
 def wrap_range(tracer: Tracer, value: range, source: Source | None) -> VariableTracker:

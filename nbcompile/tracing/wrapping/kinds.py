@@ -60,9 +60,9 @@ def has_own_hash(value: object) -> bool:
 
 
 def is_namedtuple(value: object) -> bool:
-    """A named tuple, of ``collections`` or as operators of torch return them."""
+    """A named tuple: of ``collections``, or in C as ``sys.version_info`` and what operators of torch return."""
     return isinstance(value, tuple) and (
-        hasattr(type(value), "_fields") or type(value).__module__ == "torch.return_types"
+        hasattr(type(value), "_fields") or isinstance(getattr(type(value), "n_sequence_fields", None), int)
     )
 
 

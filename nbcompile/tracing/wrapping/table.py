@@ -17,6 +17,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import re
 import types
 from collections.abc import Callable
 from typing import Any
@@ -45,6 +46,7 @@ from nbcompile.tracing.wrapping.containers import (
     wrap_iterator,
     wrap_mapping_proxy,
     wrap_range,
+    wrap_regular_expression,
     wrap_sequence,
     wrap_set,
     wrap_slice,
@@ -105,6 +107,7 @@ ROWS: list[Row] = [
     (is_type_form, wrap_type_form),
     (is_exactly(slice), wrap_slice),
     (is_exactly(range), wrap_range),
+    (is_exactly(re.Pattern, re.Match), wrap_regular_expression),
     (is_a(torch.nn.Module), wrap_nn_module),
     (lambda value: contexts.from_object(value, None) is not None, wrap_context),
     (is_a(types.MethodType), wrap_method),
