@@ -60,8 +60,6 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 
 
 def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
-    if torch_internals.user_modes():
-        return SkipFrame("a torch function mode is active", code_wide=False)
     if torch_internals.in_transform():
         return SkipFrame("a transform of torch.func is active", code_wide=False)
     failed = cache.failures(frame.code, frame.scope(), key)
@@ -100,22 +98,24 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
     if isinstance(trace.exit, GraphBreak):
         _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)
     with recorder.stage("guards"), _collector_paused():
-        guards = filtering.kept(trace.guards(), frame, options.guard_filter)
+        with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+            guards = filtering.kept(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame, _remember(guards), _conditions(guards))
     if page is not None:
         page.write(**what_if.describe(frame, options, check, page.compile_id), symbols=trace.symbols())
         page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
-    with recorder.stage("residual program"), _collector_paused():
-        residual = rewriting.residual_program(frame, trace, compiled_graph)
-    _tell_side_effects(trace, residual, compile_id)
-    for code in residual.python_codes:
-        skip_code(code)
-    cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
-    if page is not None:
-        _write_residual(page, trace, residual)
-    if config.warm_start:
-        with recorder.stage("store"):
-            entry.keep(frame, options, trace, guards, residual, compiled_graph, made, page)
+    with torch._C.DisableTorchFunction():
+        with recorder.stage("residual program"), _collector_paused():
+            residual = rewriting.residual_program(frame, trace, compiled_graph)
+        _tell_side_effects(trace, residual, compile_id)
+        for code in residual.python_codes:
+            skip_code(code)
+        cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
+        if page is not None:
+            _write_residual(page, trace, residual)
+        if config.warm_start:
+            with recorder.stage("store"):
+                entry.keep(frame, options, trace, guards, residual, compiled_graph, made, page)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
 
 
@@ -124,7 +124,8 @@ MANY_GUARDS = 16
 
 
 def _remember(guards: tuple[Guard, ...]) -> memo.Remember | None:
-    return memo.maker() if len(guards) >= MANY_GUARDS else None
+    with torch_internals.without_function_modes():  # it is tried out on tensors of its own
+        return memo.maker() if len(guards) >= MANY_GUARDS else None
 
 
 def _conditions(guards: tuple[Guard, ...]) -> conditions.Conditions | None:
@@ -134,11 +135,11 @@ def _conditions(guards: tuple[Guard, ...]) -> conditions.Conditions | None:
 def _trace_and_compile(
     frame: Frame, options: Options, dynamism: Dynamism, page: recorder.FrameDraft | None
 ) -> tuple[Trace, Callable[..., object] | None]:
-    # The compiler's own looks at a tensor are not for its class.
-    with recorder.stage("tracing"), _collector_paused(), torch._C.DisableTorchFunctionSubclass():
+    with recorder.stage("tracing"), _collector_paused():
         trace = tracer.trace(frame, options, dynamism, recording=page is not None and config.record_steps)
     if page is not None:
-        _write_trace(page, trace)
+        with torch._C.DisableTorchFunction():
+            _write_trace(page, trace)
     try:
         with recorder.stage("backend"):
             return trace, _compile_graph(trace, frame, options)
@@ -164,7 +165,8 @@ def _dynamism(frame: Frame, options: Options) -> Dynamism:
     """What is symbolic in this trace: what the user said, and what was seen to differ."""
     if options.dynamic is False:
         return Dynamism(False)
-    seen = cache.observed(frame)
+    with torch._C.DisableTorchFunction():
+        seen = cache.observed(frame)
     return Dynamism(options.dynamic, seen.dims, seen.strides, seen.scalars)
 
 
@@ -173,17 +175,23 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
     if graph is None:
         return None
     backend = backends.lookup(options.backend, mode=options.mode, options=options.backend_options)
-    inputs = _example_inputs(graph, frame)
-    if config.background and background.suits(inputs, graph.symbolic):
+    scope = frame.scope()
+    overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
+    asked = overridden or bool(torch_internals.function_modes())
+    with torch._C.DisableTorchFunction():
+        inputs = _example_inputs(graph, frame)
+    if config.background and not asked and background.suits(inputs, graph.symbolic):
         fakes = torch_internals.fake_twins(inputs)
         return background.later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
-    compiled = backend(graph.module, inputs)
-    scope = frame.scope()
+    with torch_internals.without_function_modes():
+        compiled = backend(graph.module, inputs)
     wished = list(_wished_sizes(graph, scope))
     if wished:
         compiled = backends.specialised(compiled, wished, lambda *inputs: backend(graph.module, list(inputs)))
-    overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
-    return torch_internals.without_overrides(compiled) if overridden else compiled
+    if not asked:
+        return compiled
+    parts.refuse("the graph runs outside of function modes, on plain tensors")
+    return torch_internals.without_overrides(compiled)
 
 
 def _wished_sizes(graph: CapturedGraph, scope: Scope) -> Iterator[tuple[int, Callable[[int], bool]]]:

@@ -34,7 +34,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 
 
 def _kept(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | None:
-    if torch_internals.user_modes() or torch_internals.in_transform():
+    if torch_internals.function_modes() or torch_internals.in_transform():
         return None
     failed = cache.failures(frame.code, frame.scope(), key)
     if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):

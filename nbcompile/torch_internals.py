@@ -237,10 +237,10 @@ def is_overriding(value: object) -> bool:
 
 
 def without_overrides(compiled: Any) -> Any:
-    """A graph that gets tensors of users' classes as plain ones: ``__torch_function__`` was traced through."""
+    """A graph that runs on plain tensors and outside of function modes: ``__torch_function__`` was traced through."""
 
     def run(*arguments: Any) -> Any:
-        with torch._C.DisableTorchFunctionSubclass():
+        with torch._C.DisableTorchFunctionSubclass(), without_function_modes():
             given = [each.as_subclass(torch.Tensor) if is_overriding(each) else each for each in arguments]
             results = compiled(*given)
         inputs = {id(plain_one): original for plain_one, original in zip(given, arguments, strict=True)}
@@ -482,9 +482,29 @@ def function_modes() -> list[object]:
     return list(torch.overrides._get_current_function_mode_stack())
 
 
-def user_modes() -> bool:
-    """Whether a mode of the user's sees every call of a torch function: a graph would hide them from it."""
-    return any(not isinstance(mode, torch.utils._device.DeviceContext) for mode in function_modes())
+def device_constructors() -> set[object]:
+    """The functions that take the default device: ``torch.ones``, ``torch.tensor``, ..."""
+    made: set[object] = torch.utils._device._device_constructors()
+    return made
+
+
+def function_mode_at(index: int) -> object:
+    """The active mode at a place of the stack; None where there is none."""
+    modes = function_modes()
+    return modes[index] if index < len(modes) else None
+
+
+@contextmanager
+def without_function_modes() -> Iterator[None]:
+    """No function mode is active meanwhile: what is traced through, compiled or run as a graph has asked them."""
+    modes = function_modes()
+    for _ in modes:
+        torch._C._pop_torch_function_stack()
+    try:
+        yield
+    finally:
+        for mode in modes:
+            torch._C._push_on_torch_function_stack(mode)
 
 
 # torch.func's transforms are a stack of levels in C++; what steps of them were traced before a trace was given up

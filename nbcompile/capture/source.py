@@ -21,6 +21,7 @@ from types import CodeType, FunctionType
 from typing import Any, assert_never
 
 from nbcompile.capture.arrays import from_array
+from nbcompile.torch_internals import function_mode_at
 
 
 class Address:
@@ -70,6 +71,15 @@ class ModuleSource(Address):
     """An imported module, ``sys.modules[name]``; it cannot change, so it is not guarded."""
 
     name: str
+
+    __hash__ = Address.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionModeSource(Address):
+    """A torch function mode that was active when the frame was called, by its place on the stack of modes."""
+
+    index: int
 
     __hash__ = Address.__hash__
 
@@ -216,6 +226,7 @@ Source = (
     | GlobalSource
     | BuiltinSource
     | ModuleSource
+    | FunctionModeSource
     | AttrSource
     | ItemSource
     | KeySource
@@ -242,6 +253,8 @@ def expression(source: Source) -> str:
             return f"__builtins__[{name!r}]"
         case ModuleSource(name):
             return name
+        case FunctionModeSource(index):
+            return f"___get_torch_function_mode_stack_at({index})"
         case AttrSource(base, attribute):
             return f"{expression(base)}.{attribute}"
         case ItemSource(base, key):
@@ -272,7 +285,7 @@ def expression(source: Source) -> str:
             assert_never(source)
 
 
-ROOTS = (LocalSource, GlobalSource, BuiltinSource, ModuleSource, ConstantSource)
+ROOTS = (LocalSource, GlobalSource, BuiltinSource, ModuleSource, FunctionModeSource, ConstantSource)
 
 
 def root(source: Source) -> Source:
@@ -307,6 +320,8 @@ def resolve(source: Source, scope: Scope) -> object:
             return scope.builtins[name]
         case ModuleSource(name):
             return sys.modules[name]
+        case FunctionModeSource(index):
+            return function_mode_at(index)
         case AttrSource(base, attribute):
             return getattr(resolve(base, scope), attribute)
         case ItemSource(base, key):

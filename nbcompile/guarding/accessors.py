@@ -30,6 +30,7 @@ from nbcompile.capture.source import (
     CellSource,
     ClassMemberSource,
     ConstantSource,
+    FunctionModeSource,
     GlobalSource,
     ItemSource,
     IteratorItemSource,
@@ -49,7 +50,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.torch_internals import eval_frame, guards
 
-Rooted = LocalSource | GlobalSource | BuiltinSource | ModuleSource | ConstantSource
+Rooted = LocalSource | GlobalSource | BuiltinSource | ModuleSource | FunctionModeSource | ConstantSource
 """Addresses of one step."""
 
 # Where torch's nn.Module keeps what its __getattr__ finds.
@@ -124,7 +125,7 @@ class GuardTree:
                 return self._globals().dict_getitem_manager(name, *about)
             case BuiltinSource(name):
                 return self._builtin(name, about)
-            case ModuleSource() | ConstantSource():
+            case ModuleSource() | FunctionModeSource() | ConstantSource():
                 # Neither the frame nor its values may be kept by what the tree keeps.
                 nowhere = Scope(self._scope.code, {}, {}, {})
                 return self.root.lambda_manager(lambda _: resolve(source, nowhere), *about)

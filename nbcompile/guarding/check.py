@@ -103,9 +103,10 @@ def build_check(
         GuardsDoNotHold: a guard is false of the very values that were traced.
     """
     known = Known(frame.scope())
-    complete = (*guards, *_implied(guards, known))
-    unique = {_promise(guard, known): guard for guard in reversed(complete)}  # the first of equal ones stays
-    ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
+    with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+        complete = (*guards, *_implied(guards, known))
+        unique = {_promise(guard, known): guard for guard in reversed(complete)}  # the first of equal ones stays
+        ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
     compared = frozenset(_compared(ordered))
     tree = GuardTree(frame, known, compared)
     found = () if remember is None else tuple(regions(ordered, known))
@@ -120,7 +121,8 @@ def build_check(
             each.install(tree)
         else:
             assert guard.source is not None
-            each.install(trees[id(guard)].manager(guard.source))
+            with torch._C.DisableTorchFunction():
+                each.install(trees[id(guard)].manager(guard.source))
     for region in found:
         assert remember is not None
         memo = remember(region.watched, region.root.check)
@@ -162,12 +164,14 @@ def _prepare(guard: Guard, known: Known, conditions: Conditions | None) -> Leaf 
     if guard.kind in AMBIENT_KINDS:
         return ambient(guard, known.scope, conditions)
     assert guard.source is not None, f"{guard.kind} needs a source"
-    return leaf(guard, known.text(guard.source), known.value(guard.source))
+    with torch._C.DisableTorchFunction():
+        return leaf(guard, known.text(guard.source), known.value(guard.source))
 
 
 def _holds(each: Leaf | Ambient, scope: Scope) -> bool:
     if isinstance(each, Leaf):
-        return meaning(each, lambda source: fetch(source, scope))
+        with torch._C.DisableTorchFunction():
+            return meaning(each, lambda source: fetch(source, scope))
     try:
         return each.holds(scope)
     except Exception:  # noqa: BLE001 - as the C++ tree: an address that leads nowhere does not hold

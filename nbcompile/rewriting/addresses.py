@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
+from nbcompile import torch_internals
 from nbcompile.capture.arrays import from_array
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import (
@@ -30,6 +31,7 @@ from nbcompile.capture.source import (
     CellSource,
     ClassMemberSource,
     ConstantSource,
+    FunctionModeSource,
     GlobalSource,
     ItemSource,
     IteratorItemSource,
@@ -93,6 +95,9 @@ class Addresses(Body):
                 return self.constant(getattr(builtins, name), name)
             case ModuleSource(name):
                 return self.constant(sys.modules[name], name)
+            case FunctionModeSource(index):
+                mode_at = self.constant(torch_internals.function_mode_at, "function_mode_at")
+                return ast.Call(mode_at, [ast.Constant(index)], [])
             case AttrSource(base, attribute):
                 return ast.Attribute(self.fetch(base), attribute, ast.Load())
             case ItemSource(base, key):

@@ -79,15 +79,15 @@ class _Sample:
         return (self, vars(self), self.table, self.table["x"])
 
 
-def _data(data: torch.Tensor) -> Callable[[_Sample], object]:
-    return lambda sample: setattr(sample.table["x"], "data", data)
+def _data(make: Callable[[], torch.Tensor]) -> Callable[[_Sample], object]:
+    return lambda sample: setattr(sample.table["x"], "data", make())
 
 
 CHANGES: Sequence[Callable[[_Sample], object]] = (
-    _data(torch.ones(4, 6)),
-    _data(torch.ones(5, 4).t()),
-    _data(torch.ones(20)),
-    _data(torch.ones(4, 5, dtype=torch.float64)),
+    _data(lambda: torch.ones(4, 6)),
+    _data(lambda: torch.ones(5, 4).t()),
+    _data(lambda: torch.ones(20)),
+    _data(lambda: torch.ones(4, 5, dtype=torch.float64)),
     lambda sample: sample.table["x"].requires_grad_(),
     lambda sample: sample.table["x"].resize_(3, 5),
     lambda sample: sample.table["x"].mul_(torch.ones((), requires_grad=True)),

@@ -38,6 +38,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
@@ -154,7 +155,7 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
         )
-    made = NNModuleVariable(cls) if issubclass(cls, torch.nn.Module) else ObjectVariable(cls)
+    made = _tracker(cls)(cls)
     if builtin is tuple:
         made.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
     elif builtin is list:
@@ -168,6 +169,12 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
         if not isinstance(made.base_items, ConstantVariable):
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{cls.__qualname__}(...)", name=cls.__qualname__)
     return made
+
+
+def _tracker(cls: type) -> type[ObjectVariable]:
+    if issubclass(cls, torch.nn.Module):
+        return NNModuleVariable
+    return FunctionModeVariable if is_plain_mode(cls) else ObjectVariable
 
 
 SCALARS = (int, float, complex, str, bytes)

@@ -38,6 +38,7 @@ from nbcompile.tracing.handlers import calls, control, loads, operators  # noqa:
 from nbcompile.tracing.inlining import GeneratorVariable, inline
 from nbcompile.tracing.inputs import EXAMPLE
 from nbcompile.tracing.output_graph import OutputGraph
+from nbcompile.tracing.override_state import OverrideState
 from nbcompile.tracing.polyfills import builtins as twins
 from nbcompile.tracing.side_effects import SideEffects
 from nbcompile.tracing.translator import ActiveContext, Finished, Translator, describe_argument
@@ -89,10 +90,16 @@ class Interpreter:
     """Everything that the frames of one trace share; the ``Tracer`` of its trackers."""
 
     def __init__(
-        self, frame: Frame, options: Options, dynamism: Dynamism, assumed: Assumed, recording: bool = False
+        self,
+        frame: Frame,
+        options: Options,
+        dynamism: Dynamism,
+        assumed: Assumed,
+        overrides: OverrideState,
+        recording: bool = False,
     ) -> None:
         self.assumed = assumed
-        self.output = OutputGraph(frame, options, dynamism)
+        self.output = OutputGraph(frame, options, dynamism, overrides)
         self.output.stack = self.output.inputs.stack = self.stack
         self.side_effects = SideEffects()
         self.frames: list[Translator] = []
@@ -435,10 +442,9 @@ class Interpreter:
         return self._node("call_method", name, arguments, keywords or {})
 
     def _node(self, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
-        if self.output.overridable:
-            asked = list(overrides.overriding(self, (*arguments, *keywords.values())))
-            if asked:
-                return self._ask(op, target, asked, arguments, keywords)
+        answer = overrides.ask_about_node(self, op, target, arguments, keywords)
+        if answer is not None:
+            return answer
         self._refuse_arrays(target, (*arguments, *keywords.values()))
         plain = [self._deep(each).proxy() for each in arguments]
         named = {name: self._deep(each).proxy() for name, each in keywords.items()}
@@ -453,31 +459,8 @@ class Interpreter:
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
 
-    def _ask(
-        self,
-        op: str,
-        target: Any,
-        asked: Sequence[VariableTracker],
-        arguments: Sequence[VariableTracker],
-        keywords: Keywords,
-    ) -> VariableTracker:
-        """A function of torch on arguments that override it."""
-        if op == "call_method":
-            function = getattr(torch.Tensor, target)
-        else:
-            position = next((index for index, each in enumerate(arguments) if realise(self, each) is asked[0]), 0)
-            function = overrides.function_of(target, position, len(arguments))
-        return self.overridden(self.wrap(function, None), asked, arguments, keywords)
-
-    def overridden(
-        self,
-        function: VariableTracker,
-        asked: Sequence[VariableTracker],
-        arguments: Sequence[VariableTracker],
-        keywords: Keywords,
-    ) -> VariableTracker:
-        """The result of a function as the classes of its arguments define it."""
-        return overrides.dispatch(self, function, asked, arguments, keywords)
+    def ask(self, function: object, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker | None:
+        return overrides.ask(self, function, arguments, keywords)
 
     def _refuse_arrays(self, target: Any, arguments: Sequence[VariableTracker]) -> None:
         if not isinstance(target, TAKE_ARRAYS) and target not in MAKE_TENSORS and has_array(arguments):

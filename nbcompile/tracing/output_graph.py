@@ -33,13 +33,14 @@ from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.inputs import GraphInputs
+from nbcompile.tracing.override_state import OverrideState
 from nbcompile.tracing.variables.base import VariableTracker
 
 
 class OutputGraph:
     """Nodes, inputs and guards of one frame."""
 
-    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism) -> None:
+    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism, overrides: OverrideState) -> None:
         self.frame = frame
         self.options = options
         self.dynamism = dynamism
@@ -55,8 +56,7 @@ class OutputGraph:
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
         self.began_with_grad = torch.is_grad_enabled()
-        self.overridable = True
-        """Whether functions of torch ask the classes of their arguments (``__torch_function__``) right now."""
+        self.overrides = overrides
         self.modes: list[object] = []
         """Inference modes that are entered right now."""
 
@@ -75,15 +75,6 @@ class OutputGraph:
             yield body
         finally:
             self.body = around
-
-    @contextmanager
-    def without_overrides(self) -> Iterator[None]:
-        """What is called from here on is torch's own function: ``torch._C.DisableTorchFunctionSubclass``."""
-        before, self.overridable = self.overridable, False
-        try:
-            yield
-        finally:
-            self.overridable = before
 
     def new_body(self, parent: Body | None = None, *, may_change: bool = False) -> Body:
         """The body of a function that an operator is given."""

@@ -95,11 +95,10 @@ class Tracer(Protocol):
     ) -> VariableTracker:
         """A node ``call_function`` of the graph and the tracker of its result."""
 
-    def overridden(
-        self, function: VariableTracker, asked: Sequence[VariableTracker], arguments: Sequence[VariableTracker],
-        keywords: Mapping[str, VariableTracker],
-    ) -> VariableTracker:  # fmt: skip
-        """The result of a function of torch as ``__torch_function__`` of its arguments defines it."""
+    def ask(
+        self, function: object, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
+    ) -> VariableTracker | None:
+        """What function modes, or the classes of the arguments, make of a function of torch; None: nobody is asked."""
 
     def tuple_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         """A new tuple."""

@@ -37,6 +37,7 @@ from nbcompile.tracing.dynamism import Dynamism, is_module_state
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.inputs import EXAMPLE
 from nbcompile.tracing.interpreter import Interpreter, PlannedEnd
+from nbcompile.tracing.override_state import OverrideState
 from nbcompile.tracing.reconstruction import Reconstruction
 from nbcompile.tracing.side_effects import Change
 from nbcompile.tracing.translator import Finished, Translator
@@ -87,9 +88,11 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
     plan: Plan | None = None
     assumed = Assumed()  # by any attempt: what an earlier one saw decided where this one ends
     while True:
+        overrides = OverrideState()
         try:
-            with process_state.kept():
-                attempt = _FrameTracer(frame, options, dynamism, assumed, recording, plan)
+            # The compiler's own looks at a tensor are not for its class or for a mode.
+            with torch._C.DisableTorchFunction(), process_state.kept():
+                attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan)
                 try:
                     return attempt.run()
                 finally:
@@ -107,13 +110,14 @@ class _FrameTracer:
         options: Options,
         dynamism: Dynamism,
         assumed: Assumed,
+        overrides: OverrideState,
         recording: bool,
         plan: Plan | None,
     ) -> None:
         self.frame = frame
         self.options = options
         self.plan = plan
-        self.interpreter = Interpreter(frame, options, dynamism, assumed, recording)
+        self.interpreter = Interpreter(frame, options, dynamism, assumed, overrides, recording)
         self.top = self._top_frame()
         self.interpreter.frames.append(self.top)
         self.interpreter.end_at = () if plan is None else plan.path

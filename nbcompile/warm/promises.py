@@ -94,17 +94,12 @@ def _state_of_process(kind: GuardKind) -> Any:
         case Kind.GLOBAL_STATE:
             return torch_internals.guards.GlobalStateGuard().__getstate__()
         case Kind.TORCH_FUNCTION_MODE_STACK:
-            return [[*describe(type(mode)), str(mode.device)] for mode in _device_modes()]
+            if torch_internals.function_modes():
+                raise NotStorable("a torch function mode is active")
+            return []
         case Kind.DEFAULT_DEVICE:
             return str(torch.utils._device.CURRENT_DEVICE)
     raise NotStorable("no form for it")
-
-
-def _device_modes() -> list[Any]:
-    modes: list[Any] = torch_internals.function_modes()
-    if not all(isinstance(mode, torch.utils._device.DeviceContext) for mode in modes):
-        raise NotStorable("a torch function mode is active")
-    return modes
 
 
 def read(data: list[Any], sources: list[Source], known: Known) -> tuple[Guard, ...]:

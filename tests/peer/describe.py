@@ -62,6 +62,9 @@ class _Description:
         self.alive.append(value)
         if isinstance(value, torch.Tensor):
             self.lines[path] = self.tensor(path, value)
+            if _is_wrapper(value):
+                for step, part in vars(value).items():
+                    self.add(f"{path}.{step}", part)
             if value.is_leaf and value.grad is not None:
                 self.add(f"{path}.grad", value.grad)
             return
@@ -76,8 +79,10 @@ class _Description:
             type(value).__name__, str(value.dtype).removeprefix("torch."), str(tuple(value.shape)),
             f"strides {value.stride()}", f"offset {value.storage_offset()}" if value.storage_offset() else "",
             "requires_grad" if value.requires_grad else "", "" if value.is_leaf else "has grad_fn",
-            "inference" if value.is_inference() else "", str(value.detach().tolist()),
+            "inference" if value.is_inference() else "", "" if _is_wrapper(value) else str(value.detach().tolist()),
         ]  # fmt: skip
+        if _is_wrapper(value):
+            return " ".join(filter(None, facts))
         owner = self.storages.setdefault(value.untyped_storage().data_ptr(), path) if value.numel() else path
         return " ".join(filter(None, facts)) + (f" in the memory of {owner}" if owner != path else "")
 
@@ -178,6 +183,11 @@ class _Reference(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _is_wrapper(value: torch.Tensor) -> bool:
+    """Whether a tensor has no data of its own, but other tensors that its class dispatches to."""
+    return type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
 def inputs(module: torch.fx.GraphModule, examples: list[object]) -> tuple[str, ...]:

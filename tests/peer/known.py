@@ -399,6 +399,8 @@ KNOWN: dict[tuple[str, str], str] = {
             "default_device_outside",
         )
     },
+    ("get_default_device_inside", "reasons"): "torch breaks at a function of torch that returns no tensor",
+    **_known("mode_counts_inside", "graphs details", "torch does not ask modes about attributes"),
     ("float32_matmul_precision", "details"): "torch breaks at a function of torch that returns no tensor",
     ("exponential_moving_average", "details"): "inputs come in the order in which they are looked at",
     ("old_weight_norm", "details"): "inputs come in the order in which they are looked at",

@@ -2,6 +2,7 @@
 
     torch.use_deterministic_algorithms(True)
     with sdpa_kernel(SDPBackend.MATH): ...
+    torch.set_default_device("cpu")            a function mode, traced through; done after the graph has run
 
 Not so torch.set_default_dtype, which breaks the graph: below the captured graph, fake
 tensors remember what torch.ones(3) was under another default.
@@ -15,7 +16,9 @@ from typing import Any
 
 import torch
 import torch.nn.attention
+from torch.utils._device import DeviceContext
 
+from nbcompile.tracing.functions.annotations import DeferredCall
 from nbcompile.tracing.functions.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -32,6 +35,30 @@ def _use_deterministic(tracer: Tracer, arguments: Arguments, keywords: Keywords)
     target = torch._C._set_deterministic_algorithms
     tracer.output.state_call(target, (mode,), {"warn_only": given.get("warn_only", False)})
     return ConstantVariable(None)
+
+
+@handles(torch.set_default_device)
+def _set_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = [realise(tracer, each) for each in (*arguments, *keywords.values())]
+    modes = tracer.output.overrides.modes
+    if modes and issubclass(modes[0].python_type(), DeviceContext):
+        modes.pop(0)
+    device: Any = given[0].constant()
+    if device is not None:
+        modes.insert(0, tracer.wrap(DeviceContext(device), None))
+    tracer.output.may_change(None)
+    tracer.side_effects.deferred.append(DeferredCall(torch.set_default_device, given, {}))
+    return ConstantVariable(None)
+
+
+@handles(torch.get_default_device)
+def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    modes = (realise(tracer, each) for each in tracer.output.overrides.modes)
+    of_device = next((each for each in modes if issubclass(each.python_type(), DeviceContext)), None)
+    if of_device is None:
+        return ConstantVariable(torch.get_default_device())
+    device: Any = realise(tracer, of_device.get_attribute(tracer, "device")).constant()
+    return ConstantVariable(torch.tensor([], device=device).device)
 
 
 @handles(ATTENTION._cur_sdpa_kernel_backends)

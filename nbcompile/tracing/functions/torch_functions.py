@@ -142,7 +142,6 @@ folds(
     torch.iinfo,
     torch.device,
     torch.amp.is_autocast_available,
-    torch.get_default_device,
     torch._C._is_fwd_grad_enabled,
     torch._C._are_functorch_transforms_active,
     torch._C._functorch.get_inplace_requires_grad_allowed,

@@ -261,34 +261,38 @@ class Settings:
         self.value.__exit__(*error)
 
 
-WITHOUT_OVERRIDES: Any = torch._C.DisableTorchFunctionSubclass
+WITHOUT_CLASSES: Any = torch._C.DisableTorchFunctionSubclass
+WITHOUT_OVERRIDES: Any = torch._C.DisableTorchFunction
 
 
 class WithoutOverridesVariable(ContextVariable):
-    """``torch._C.DisableTorchFunctionSubclass()``: functions of torch do not ask the classes of their arguments."""
+    """``torch._C.DisableTorchFunction()``: functions of torch ask nobody; ``...Subclass()``: modes alone."""
 
-    cls = WITHOUT_OVERRIDES
     keeps_state = False
 
-    def __init__(self, source: Source | None = None) -> None:
+    def __init__(self, cls: type, source: Source | None = None) -> None:
         super().__init__(source)
-        self.before: list[bool] = []
+        self.cls = cls
+        self.before: list[tuple[bool, bool]] = []
 
     def describe(self) -> str:
         return "TorchFunctionDisableVariable()"
 
     def enter(self, tracer: Tracer) -> VariableTracker:
-        self.before.append(tracer.output.overridable)
-        tracer.output.overridable = False
+        state = tracer.output.overrides
+        self.before.append((state.ask_classes, state.ask_modes))
+        state.ask_classes = False
+        state.ask_modes &= self.cls is WITHOUT_CLASSES
         return ConstantVariable(None)
 
     def exit(self, tracer: Tracer) -> None:
-        tracer.output.overridable = self.before.pop()
+        state = tracer.output.overrides
+        state.ask_classes, state.ask_modes = self.before.pop()
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
-        return Call(Constant(self.cls, "DisableTorchFunctionSubclass"))
+        return Call(Constant(self.cls, self.cls.__name__))
 
 
 class SettingVariable(ContextVariable):
@@ -482,7 +486,8 @@ MANAGERS: dict[type, Maker] = {
     torch.autocast: _autocast,
     torch.cpu.amp.autocast_mode.autocast: _autocast_on("cpu"),
     torch.cuda.amp.autocast: _autocast_on("cuda"),
-    WITHOUT_OVERRIDES: lambda tracer, arguments, keywords: WithoutOverridesVariable(),
+    WITHOUT_CLASSES: lambda tracer, arguments, keywords: WithoutOverridesVariable(WITHOUT_CLASSES),
+    WITHOUT_OVERRIDES: lambda tracer, arguments, keywords: WithoutOverridesVariable(WITHOUT_OVERRIDES),
     torch.autograd.profiler.record_function: _without_effect,
     torch.autograd.profiler.profile: _without_effect,
 }

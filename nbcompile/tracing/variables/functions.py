@@ -421,6 +421,10 @@ class BuiltinVariable(KnownCallable):
         return f"BuiltinVariable({getattr(self.value, '__name__', self.value)})"
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if str(getattr(self.value, "__qualname__", "")).startswith("_VariableFunctionsClass."):
+            answer = tracer.ask(self.value, arguments, keywords)
+            if answer is not None:
+                return answer
         return self.handler(tracer, arguments, keywords)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
@@ -511,6 +515,28 @@ class OperatorVariable(KnownCallable):
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "operator"))
+
+
+class AccessorVariable(KnownCallable):
+    """Reading or writing an attribute of a tensor, as a function: ``torch.Tensor.shape.__get__``."""
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def describe(self) -> str:
+        return f"MethodWrapperVariable({self.value.__self__.__name__}.{self.value.__name__})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        owner, *given = (realise(tracer, each) for each in arguments)
+        name = self.value.__self__.__name__
+        if self.value.__name__ == "__get__":
+            return owner.get_attribute(tracer, name)
+        owner.set_attribute(tracer, name, *given)
+        return ConstantVariable(None)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Constant(self.value, self.value.__name__)
 
 
 class SkippedVariable(KnownCallable):

@@ -57,11 +57,6 @@ def overrides(cls: type) -> bool:
     return cls not in PLAIN and getattr(cls, "__torch_function__", DISABLED) is not DISABLED
 
 
-def has_own_override(cls: type) -> bool:
-    """Whether the answer is more than to make results of the class."""
-    return overrides(cls) and cls.__torch_function__.__func__ is not DEFAULT.__func__  # type: ignore[attr-defined]
-
-
 def as_class(value: torch.Tensor, cls: type) -> torch.Tensor:
     """A tensor as one of a class."""
     return value if type(value) is cls else value.as_subclass(cls)
@@ -83,8 +78,6 @@ class SubclassVariable(TensorVariable):
         found = getattr(torch.Tensor, name, MISSING)
         if found is MISSING:
             return self._custom_attribute(tracer, name)
-        if name != "__class__" and has_own_override(self.cls) and tracer.output.overridable and not callable(found):
-            raise breaks.unsupported(breaks.TENSOR_SUBCLASS, f"{self.cls.__name__}.{name}", name=self.cls.__name__)
         return super().get_attribute(tracer, name)
 
     def _own(self, tracer: Tracer, name: str, found: object) -> VariableTracker:
@@ -104,22 +97,7 @@ class SubclassVariable(TensorVariable):
         own = any(name in vars(each) for each in own_classes(self.cls)) and not name.startswith("__")
         if own or not hasattr(torch.Tensor, name):
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
-        if name != "as_subclass" and overrides(self.cls) and tracer.output.overridable:
-            function = tracer.wrap(getattr(torch.Tensor, name), None)
-            return tracer.overridden(function, [self], [self, *arguments], keywords)
         return super().call_method(tracer, name, arguments, keywords)
-
-    def length(self, tracer: Tracer) -> VariableTracker:
-        self._refuse(tracer, "len()")
-        return super().length(tracer)
-
-    def unpack(self, tracer: Tracer) -> list[VariableTracker]:
-        self._refuse(tracer, "iteration")
-        return super().unpack(tracer)
-
-    def _refuse(self, tracer: Tracer, what: str) -> None:
-        if has_own_override(self.cls) and tracer.output.overridable:
-            raise breaks.unsupported(breaks.TENSOR_SUBCLASS, what, name=self.cls.__name__)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.node.op == "placeholder" and self.source is not None:

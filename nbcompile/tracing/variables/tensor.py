@@ -11,7 +11,9 @@ nbcompile/tracing/output_graph.py
 
 from __future__ import annotations
 
+import functools
 import operator
+import types
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,18 @@ CONSTANT_METHODS = frozenset(
     "has_names dense_dim sparse_dim is_pinned is_coalesced is_shared is_same_size is_set_to".split()
 )
 NUMBER_METHODS = frozenset(("item", "__int__", "__float__", "__index__", "__bool__", "__complex__"))
+
+
+SILENT = frozenset(("as_subclass", "__iter__"))
+"""Methods that ask nobody themselves."""
+
+
+@functools.cache
+def getter(name: str) -> object:
+    """What reading an attribute calls, where it is one that asks: ``torch.Tensor.T.__get__``."""
+    found: Any = getattr(torch.Tensor, name, None)
+    asks = isinstance(found, types.GetSetDescriptorType) and not name.startswith("__")
+    return found.__get__ if asks else None
 
 
 DATA: Any = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
@@ -80,6 +94,9 @@ class TensorVariable(VariableTracker):
         )
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        answer = self._ask(tracer, getter(name))
+        if answer is not None:
+            return answer
         if name in CONSTANT_ATTRIBUTES:
             return ConstantVariable(getattr(self.example, name))
         if name == "shape":
@@ -99,6 +116,12 @@ class TensorVariable(VariableTracker):
         if callable(getattr(self.cls, name, None)):
             return TensorMethodVariable(self, name)
         return super().get_attribute(tracer, name)
+
+    def _ask(
+        self, tracer: Tracer, function: object, arguments: Arguments = (), keywords: Keywords | None = None
+    ) -> VariableTracker | None:
+        """What a function mode or the tensor's class makes of one of its methods or attributes."""
+        return None if function is None else tracer.ask(function, [self, *arguments], keywords or {})
 
     def _view(self, result: VariableTracker, name: str) -> VariableTracker:
         if isinstance(result, TensorVariable) and self.source is not None:
@@ -141,6 +164,9 @@ class TensorVariable(VariableTracker):
         tracer.side_effects.store_attribute(tracer, self, name, value)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        answer = None if name in SILENT else self._ask(tracer, getattr(torch.Tensor, name, None), arguments, keywords)
+        if answer is not None:
+            return answer
         special = TENSOR_METHODS.get(name)
         if special is not None:
             result = special(tracer, self, arguments, keywords)
@@ -174,6 +200,9 @@ class TensorVariable(VariableTracker):
         return result.truth(tracer)
 
     def length(self, tracer: Tracer) -> VariableTracker:
+        answer = self._ask(tracer, torch.Tensor.__len__)
+        if answer is not None:
+            return answer
         if self.example.dim() == 0:
             tracer.raise_exception(TypeError, "len() of a 0-d tensor")
         return tracer.sizes(self, "size").get_item(tracer, ConstantVariable(0))
@@ -182,6 +211,9 @@ class TensorVariable(VariableTracker):
         return tracer.iterator(self.unpack(tracer))
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
+        answer = self._ask(tracer, torch.Tensor.unbind, [ConstantVariable(0)])
+        if answer is not None:
+            return realise(tracer, answer).unpack(tracer)
         if self.example.dim() == 0:
             tracer.raise_exception(TypeError, "iteration over a 0-d tensor")
         length = int(self.example.shape[0])  # a dynamic size is specialised: the loop is unrolled

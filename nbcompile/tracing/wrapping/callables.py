@@ -28,6 +28,7 @@ from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.functions import (
+    AccessorVariable,
     BuiltinVariable,
     CachedFunctionVariable,
     FunctionVariable,
@@ -74,6 +75,10 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
         return CachedFunctionVariable(tracer.wrap(value.__wrapped__, inner), value, source)
     if isinstance(value, types.BuiltinFunctionType) and value.__self__ in (int, float, str, bytes):
         return BuiltinVariable(value, lambda tracer, *given: fold(tracer, value, *given), source)  # int.from_bytes
+    if isinstance(value, types.MethodWrapperType) and isinstance(value.__self__, types.GetSetDescriptorType):
+        if source is not None:  # another object at each look-up
+            tracer.guard(source, GuardKind.EQUALS_MATCH, value)
+        return AccessorVariable(value, source)
     if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         guard_function(tracer, value, source)
         return UnboundMethodVariable(value, source)

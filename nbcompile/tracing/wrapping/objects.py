@@ -22,6 +22,7 @@ from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
@@ -75,7 +76,8 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
     """An instance of a class that was written in Python, with what it has from a built-in base."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
-    tracker = ObjectVariable(type(value), value, source)
+    kind = FunctionModeVariable if is_plain_mode(type(value)) else ObjectVariable
+    tracker = kind(type(value), value, source)
     kinds: tuple[tuple[type, Any], ...] = (
         (list, wrap_sequence), (tuple, wrap_sequence), (dict, wrap_dict), (set, wrap_set),
         (collections.deque, wrap_deque),
