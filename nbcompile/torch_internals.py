@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import logging
 import math
@@ -186,8 +187,17 @@ class SymbolicDim:
     """Unbacked dims with the same one are equal."""
 
 
-def symbolic_context(dims: Sequence[SymbolicDim], expression: str, base: Any) -> Any:
-    """The same for a whole tensor (``base``: for the tensor that it is a view of); it remembers its symbols."""
+def symbolic_context(
+    dims: Sequence[SymbolicDim], expression: str, base: Any, inside: dict[str, Any] | None = None
+) -> Any:
+    """The same for a whole tensor; it remembers its symbols.
+
+    Args:
+        dims: of the tensor itself.
+        expression: where it comes from.
+        base: the context of the tensor that it is a view of.
+        inside: of a tensor that wraps others, their contexts.
+    """
     shapes = symbolic_shapes()
     of_unbacked: dict[str, Any] = {}
     if "unbacked_bounds" in shapes.StatefulSymbolicContext.__dataclass_fields__:  # since torch 2.12
@@ -198,7 +208,10 @@ def symbolic_context(dims: Sequence[SymbolicDim], expression: str, base: Any) ->
         } or None
     kinds = shapes.DimDynamic
     sizes = {"static": kinds.STATIC, "dynamic": kinds.DYNAMIC, "duck": kinds.DUCK, "unbacked": kinds.UNBACKED}
-    return shapes.StatefulSymbolicContext(
+    made = shapes.StatefulSymbolicContext
+    if inside is not None:
+        made = functools.partial(shapes.SubclassSymbolicContext, inner_contexts=inside)
+    return made(
         dynamic_sizes=[sizes[each.size] for each in dims],
         dynamic_strides=[kinds.DYNAMIC if each.stride_varies else kinds.INFER_STRIDE for each in dims],
         constraint_sizes=[_constraint(each) for each in dims],
@@ -221,10 +234,21 @@ def _constraint(dim: SymbolicDim) -> Any:
     return shapes.StrictMinMaxConstraint(vr=ranges.ValueRanges(lower=least, upper=most), warn_only=False)
 
 
+def is_wrapper(value: object) -> bool:
+    """Whether a tensor (or a class of tensors) wraps others that it can be taken apart into."""
+    if isinstance(value, type):
+        return bool(dispatch_modes().is_traceable_wrapper_subclass_type(value))
+    return bool(dispatch_modes().is_traceable_wrapper_subclass(value))
+
+
+def dispatches(cls: type) -> bool:
+    """Whether operators on tensors of a class run code of the class."""
+    return getattr(cls, "__torch_dispatch__", None) is not torch.Tensor.__torch_dispatch__
+
+
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor of a user's class as one of torch's own (the same memory); any other one as it is."""
-    own = type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-    if own or any("__torch_dispatch__" in vars(each) for each in type(tensor).__mro__ if each is not torch.Tensor):
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) or dispatches(type(tensor)):
         return tensor
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.detach().as_subclass(torch.Tensor).requires_grad_(tensor.requires_grad)
@@ -233,7 +257,7 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 def is_overriding(value: object) -> bool:
     """Whether a tensor's class may answer for functions of torch."""
     own = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-    return isinstance(value, torch.Tensor) and type(value) not in own
+    return isinstance(value, torch.Tensor) and type(value) not in own and not dispatches(type(value))
 
 
 def without_overrides(compiled: Any) -> Any:

@@ -18,7 +18,7 @@ In torch: torch/_functorch/aot_autograd.py. Read next: nbcompile/aot/pure.py
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,7 +171,7 @@ def _through_autograd(
     if metadata is not None and metadata.bw_donated_idxs:
         # Our backward graphs do not use saved tensors as scratch memory, so backward(retain_graph=True) is fine.
         metadata.bw_donated_idxs.clear()
-    if inner and _needs_no_wrapper(metadata, example_inputs):
+    if inner and _needs_no_wrapper(metadata, module, example_inputs):
         parts.join("direct")
         return _call_directly(inner[0])
     _tell_how_joined(metadata, None if inner else without_gradient, len(example_inputs))
@@ -188,7 +188,7 @@ def _tell_how_joined(metadata: Any, without_gradient: Sequence[int] | None, inpu
         parts.join("inference" if without_gradient is None else "training", **facts)
 
 
-def _needs_no_wrapper(metadata: Any, example_inputs: Sequence[Any]) -> bool:
+def _needs_no_wrapper(metadata: Any, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     """Whether AOTAutograd's run-time wrapper would only pass arguments and results on."""
     return (
         metadata is not None
@@ -200,9 +200,15 @@ def _needs_no_wrapper(metadata: Any, example_inputs: Sequence[Any]) -> bool:
         and not metadata.tokens
         and not metadata.mutated_graph_handled_indices
         and not torch_internals.waits_for_collectives(metadata)
-        and not any(is_subclass(each) for each in example_inputs)
+        and not any(is_subclass(each) for each in (*example_inputs, *_results(module)))
         and not torch._C._is_any_autocast_enabled()
     )
+
+
+def _results(module: torch.fx.GraphModule) -> Iterator[object]:
+    """What the captured graph gives back, as far as its nodes know."""
+    for node in module.graph.output_node().all_input_nodes:
+        yield node.meta.get("example_value", node.meta.get("val"))
 
 
 def is_subclass(value: object) -> bool:

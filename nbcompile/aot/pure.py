@@ -216,6 +216,8 @@ def _is_simple(node: torch.fx.Node) -> bool:
     if node.op != "placeholder" and _changes_something(node):
         return False
     value = node.meta.get("example_value", node.meta.get("val"))
+    if isinstance(value, torch.Tensor) and not is_plain(value):
+        return False
     return not any(isinstance(each, SYMBOLIC) for each in _sizes(value))
 
 

@@ -161,6 +161,7 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.TUPLE_ITERATOR_LEN: lambda name, length: f"{name} has {length} items left",
     GuardKind.RANGE_ITERATOR_MATCH: lambda name, left: f"{name} still runs over range{left}",
     GuardKind.TENSOR_MATCH: _tensor_words,
+    GuardKind.TENSOR_SUBCLASS_METADATA_MATCH: lambda name, beside: f"{name} says {short(beside)} beside its tensors",
     GuardKind.DIMENSION_MARKING: lambda name, _: f"{name} carries no new dynamic or static mark",
     GuardKind.OBJECT_ALIASING: lambda name, other: f"{name} and {shortened(expression(other))} are one object",
     GuardKind.NO_OBJECT_ALIASING: lambda _, sources: (

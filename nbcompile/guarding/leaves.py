@@ -463,6 +463,16 @@ def _dimension_marking(guard: Guard, name: str, value: object) -> Leaf:
     return Leaf(guard, text, holds, install)
 
 
+def _metadata_match(guard: Guard, name: str, value: object) -> Leaf:
+    expected, text = guard.expected, f"{name}.__tensor_flatten__()[1] == {guard.expected!r}"
+    same: Callable[[object, object], bool] = getattr(type(value), "__metadata_guard__", operator.eq)
+
+    def holds(value: Any) -> bool:
+        return bool(same(expected, value.__tensor_flatten__()[1]))
+
+    return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(_quietly(holds), [text], None))
+
+
 def _quietly(predicate: Predicate) -> Predicate:
     """A predicate that says no where it would raise: a check never raises into the user's call."""
 
@@ -502,5 +512,6 @@ _KINDS: dict[GuardKind, Callable[[Guard, str, object], Leaf]] = {
     GuardKind.TUPLE_ITERATOR_LEN: _tuple_iterator_length,
     GuardKind.RANGE_ITERATOR_MATCH: _range_iterator,
     GuardKind.TENSOR_MATCH: _tensor_match,
+    GuardKind.TENSOR_SUBCLASS_METADATA_MATCH: _metadata_match,
     GuardKind.DIMENSION_MARKING: _dimension_marking,
 }

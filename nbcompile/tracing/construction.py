@@ -16,7 +16,7 @@ import types
 
 import torch
 
-from nbcompile import config
+from nbcompile import config, torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, Source
@@ -66,6 +66,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return fold(tracer, cls, arguments, keywords)
     if arrays.is_scalar_class(cls) and config.trace_numpy:
         return make_scalar(tracer, cls, arguments, keywords)
+    if issubclass(cls, torch.Tensor) and torch_internals.is_wrapper(cls):
+        return tracer.apply(cls, arguments, keywords)
     if issubclass(cls, BaseException):
         return _exception(tracer, owner, arguments, keywords)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):

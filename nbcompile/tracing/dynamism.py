@@ -12,7 +12,7 @@ Read next: nbcompile/dispatch/cache.py, which remembers what differed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -56,7 +56,18 @@ class Dynamism:
             return None
         if base is not None and of_base is None:
             of_base = torch_internals.symbolic_context([STATIC] * base.dim(), f"{name}._base", None)
-        return torch_internals.symbolic_context(dims, name, of_base)
+        inside = self._inside(value, name, dims) if torch_internals.is_wrapper(value) else None
+        return torch_internals.symbolic_context(dims, name, of_base, inside)
+
+    def _inside(self, value: Any, name: str, dims: Sequence[SymbolicDim]) -> dict[str, Any]:
+        """The contexts of the tensors that a wrapper holds: as the wrapper's own, where they have as many dims."""
+        names, _ = value.__tensor_flatten__()
+        made = {}
+        for each in names:
+            rank, below = getattr(value, each).dim(), f"{name}.{each}"
+            alike = dims if rank == len(dims) else [STATIC] * rank
+            made[each] = torch_internals.symbolic_context(alike, below, None)
+        return made
 
     def _dim(self, value: torch.Tensor, name: str, dim: int, fixed: bool) -> SymbolicDim:
         """The first row that holds says what a dim is: the user's marks, then the settings, then what was seen."""

@@ -55,6 +55,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.wrappers import WrapperVariable
 from nbcompile.tracing.wrapping.kinds import has_own_hash
 from nbcompile.tracing.wrapping.table import wrap
 
@@ -487,6 +488,8 @@ class Interpreter:
                 if example.is_sparse or example.layout in rules.SPARSE_COMPRESSED:
                     self.output.erase(node)
                     raise breaks.unsupported(breaks.SPARSE_RESULT, str(node.target), name=node.target)
+                if torch_internals.is_wrapper(example):
+                    return WrapperVariable(node, cls=type(example))
                 return TensorVariable(
                     node, cls=type(example) if isinstance(example, torch.nn.Parameter) else torch.Tensor
                 )

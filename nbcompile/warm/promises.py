@@ -140,7 +140,7 @@ def _read(kind: GuardKind, place: int | None, told: Any, sources: list[Source], 
                 ShapeGuards(tuple(expressions), tuple(sources[each] for each in about), stacks, tuple(notes)),
             )
     _same(_described_state(kind), told, source)
-    return Guard(source, kind, tuple(_device_modes()) if kind is Kind.TORCH_FUNCTION_MODE_STACK else None)
+    return Guard(source, kind, () if kind is Kind.TORCH_FUNCTION_MODE_STACK else None)
 
 
 def _described(value: object) -> Any:

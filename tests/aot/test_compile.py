@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.testing._internal.two_tensor import TwoTensor
 
+import nbcompile
 from nbcompile import backends
 from tests.aot.capturing import Captured, capture, check, compiled, copies, fake_examples
 
@@ -435,3 +437,25 @@ def test_real_tensors_as_examples(backend):
     captured: Captured = capture(lambda a: a.sin().sum(), (x,))
     run = compiled_with(captured.module.graph, [x], backend)
     torch.testing.assert_close(run(x)[0], x.sin().sum())
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_tensors_that_wrap_others(backend):
+    """Wrapper subclasses come in, are made inside, go out, and carry gradients, taken apart below the graph."""
+
+    def made(x):
+        return TwoTensor(x, x + 1) * 2
+
+    def loss(x):
+        return (x * x + 1).sin().sum()
+
+    pair = nbcompile.compile(made, backend=backend)(torch.ones(3))
+    assert isinstance(pair, TwoTensor)
+    assert torch.equal(pair.b, torch.full((3,), 4.0))
+    gradients = []
+    for function in (loss, nbcompile.compile(loss, backend=backend)):
+        x = TwoTensor(torch.ones(3), torch.ones(3) * 2).requires_grad_()
+        function(x).backward()
+        gradients.append(x.grad)
+    assert torch.allclose(gradients[0].a, gradients[1].a)
+    assert torch.allclose(gradients[0].b, gradients[1].b)

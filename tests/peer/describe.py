@@ -64,7 +64,8 @@ class _Description:
             self.lines[path] = self.tensor(path, value)
             if _is_wrapper(value):
                 for step, part in vars(value).items():
-                    self.add(f"{path}.{step}", part)
+                    if not step.startswith("_dynamo"):  # what torch.compile notes on it
+                        self.add(f"{path}.{step}", part)
             if value.is_leaf and value.grad is not None:
                 self.add(f"{path}.grad", value.grad)
             return

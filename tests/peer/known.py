@@ -401,6 +401,19 @@ KNOWN: dict[tuple[str, str], str] = {
     },
     ("get_default_device_inside", "reasons"): "torch breaks at a function of torch that returns no tensor",
     **_known("mode_counts_inside", "graphs details", "torch does not ask modes about attributes"),
+    **{
+        (name, "reasons"): "torch guards the class of a subclass apart; here the tensor's guard does"
+        for name in ("two_tensor_shape_and_type", "wrapper_or_plain")
+    },
+    ("scaled_argument", "reasons"): "torch gives what a wrapper says beside its tensors no name of its own",
+    **_known(
+        "wrapper_dispatch_mode_around", "graphs details", "torch never tries again what was called in a mode once"
+    ),
+    **_known(
+        "not_traceable_wrapper", "graphs details reasons", "torch compiles __torch_dispatch__ itself, which runs here"
+    ),
+    ("wrapper_dispatch_mode_inside", "reasons"): "torch skips the frames of the mode without a word",
+    **_known("wrapper_own_property", "graphs details", "torch takes what a property computes for an input"),
     ("float32_matmul_precision", "details"): "torch breaks at a function of torch that returns no tensor",
     ("exponential_moving_average", "details"): "inputs come in the order in which they are looked at",
     ("old_weight_norm", "details"): "inputs come in the order in which they are looked at",

@@ -57,6 +57,11 @@ def overrides(cls: type) -> bool:
     return cls not in PLAIN and getattr(cls, "__torch_function__", DISABLED) is not DISABLED
 
 
+def has_own_override(cls: type) -> bool:
+    """Whether the answer is more than to make results of the class."""
+    return overrides(cls) and cls.__torch_function__.__func__ is not DEFAULT.__func__  # type: ignore[attr-defined]
+
+
 def as_class(value: torch.Tensor, cls: type) -> torch.Tensor:
     """A tensor as one of a class."""
     return value if type(value) is cls else value.as_subclass(cls)

@@ -2,6 +2,7 @@
 
     3                 EQUALS_MATCH, or a symbolic number
     a tensor          TENSOR_MATCH and a graph input
+    one that wraps    the same, of itself and of the tensors inside
     an array          as the tensor that shares its memory
 
 In torch: torch/_dynamo/variables/builder.py (wrap_tensor, wrap_symint, wrap_symfloat).
@@ -10,14 +11,16 @@ Read next: nbcompile/tracing/dynamism.py
 
 from __future__ import annotations
 
+import copy
 import enum
 import math
 import types
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
-from nbcompile import config
+from nbcompile import config, torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import (
@@ -31,8 +34,9 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable, NumpyFunctionVariable
-from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, is_traceable
+from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, has_own_override, is_traceable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.wrappers import WrapperVariable
 from nbcompile.tracing.wrapping.callables import guard_function
 
 
@@ -84,6 +88,8 @@ def symbolic_number(tracer: Tracer, value: float, source: Source) -> VariableTra
 
 def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> VariableTracker:
     """A tensor: an input of the graph."""
+    if torch_internals.is_wrapper(value) and not has_own_override(type(value)):
+        return _wrapper(tracer, value, source)
     if type(value) not in PLAIN and not is_traceable(type(value)):
         return SkippedTensor(value, source)
     if value.is_sparse or value.layout in rules.SPARSE_COMPRESSED:
@@ -95,6 +101,20 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> V
     if type(value) in PLAIN:
         return tracer.side_effects.remember(value, TensorVariable(node, source, type(value)))
     return tracer.side_effects.remember(value, SubclassVariable(node, type(value), source))
+
+
+def _wrapper(tracer: Tracer, value: Any, source: Source | None) -> VariableTracker:
+    """A tensor that wraps others: each of them is guarded, and what its class says beside them."""
+    if source is None:
+        source = tracer.keep(value, "tensor")
+    node = tracer.output.inputs.tensor(value, source)
+    tracer.guard(source, GuardKind.TENSOR_MATCH)
+    inside, beside = value.__tensor_flatten__()
+    tracer.guard(source, GuardKind.TENSOR_SUBCLASS_METADATA_MATCH, copy.deepcopy(beside))
+    made = tracer.side_effects.remember(value, WrapperVariable(node, source, type(value)))
+    for name in inside:
+        tracer.wrap(getattr(value, name), AttrSource(source, name))
+    return made
 
 
 class SkippedTensor(UnknownVariable):
