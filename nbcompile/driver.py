@@ -113,9 +113,9 @@ def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.Fram
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         if page is not None:
             _write_residual(page, trace, residual)
-        if config.warm_start:
-            with recorder.stage("store"):
-                entry.keep(frame, options, trace, guards, residual, compiled_graph, made, page)
+    if config.warm_start:
+        with recorder.stage("store"):
+            entry.keep(frame, options, trace, guards, residual, compiled_graph, made, page)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
 
 
