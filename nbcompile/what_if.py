@@ -35,7 +35,8 @@ def describe(frame: Frame, options: Options, check: FrameCheck, compile_id: str)
     """The entries ``guards``, ``readings`` and ``recompile_limit`` of the record of a frame."""
     readings, scope = readings_of(frame.code), frame.scope()
     tests = [json.dumps(readings.test(each, scope), separators=(",", ":")) for each in check.prepared]
-    symbolic = {name for source in readings.sources.values() for name in _symbolic(source, scope, options)}
+    with torch._C.DisableTorchFunction():
+        symbolic = {name for source in readings.sources.values() for name in _symbolic(source, scope, options)}
     return {
         "guards": explain.describe(check, compile_id, tests),
         "readings": tuple(Reading(name, repr(value), name in symbolic) for name, value in readings.take(scope).items()),

@@ -175,7 +175,7 @@ def _through_autograd(
         parts.join("direct")
         return _call_directly(inner[0])
     _tell_how_joined(metadata, None if inner else without_gradient, len(example_inputs))
-    if forwards and _needs_no_wrapper(metadata, example_inputs):
+    if forwards and _needs_no_wrapper(metadata, module, example_inputs):
         return training.step(metadata, _call_directly(forwards[0])) or wrapped
     return wrapped
 

@@ -97,7 +97,8 @@ class Readings:
             if isinstance(each, Ambient):
                 return _AMBIENT[each.guard.kind](self, each, scope)
             assert each.guard.source is not None
-            return _LEAVES[each.guard.kind](self, each, scope)
+            with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+                return _LEAVES[each.guard.kind](self, each, scope)
         except Exception:  # noqa: BLE001 - no tree says it, or a tensor has no such facts (sparse, nested)
             return self._as_it_is(each)
 
@@ -116,7 +117,7 @@ class Readings:
 
     def of(self, source: Source, name: str, function: Callable[[Any], Atom]) -> str:
         """Note what is read of the value at an address; ``name`` has ``{}`` for the address."""
-        return self.read(name.format(expression(source)), lambda scope: function(fetch(source, scope)))
+        return self.read(name.format(expression(source)), lambda scope: _asking_nobody(function, source, scope))
 
     def of_type(self, source: Source, cls: type) -> Tree:
         """Whether the value's class is this very one."""
@@ -260,6 +261,12 @@ _OF_TENSORS: tuple[tuple[str, Callable[[torch.Tensor], Atom]], ...] = (
 
 def _size(tensor: torch.Tensor, dim: int) -> int:
     return tensor.shape[dim]
+
+
+def _asking_nobody(function: Callable[[Any], Atom], source: Source, scope: Scope) -> Atom:
+    """Looking at a tensor is not for its class, nor for a function mode."""
+    with torch._C.DisableTorchFunction():
+        return function(fetch(source, scope))
 
 
 def _stride(tensor: torch.Tensor, dim: int) -> int:
