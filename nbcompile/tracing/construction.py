@@ -46,6 +46,7 @@ from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.tensor_hooks import HookHandleVariable  # noqa: F401  (fills the table of methods)
 
 FOLDED = (torch.dtype, torch.device, torch.finfo, torch.iinfo)
 

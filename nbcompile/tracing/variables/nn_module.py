@@ -19,6 +19,7 @@ from nbcompile.capture.source import AttrSource, ItemSource, ModuleSource, Sourc
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lazy_modules import is_unshaped, shape
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -104,6 +105,8 @@ class NNModuleVariable(ObjectVariable):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if self.cls.__call__ is not torch.nn.Module.__call__:
             return super().call(tracer, arguments, keywords)
+        if not self.is_new() and is_unshaped(self.value):
+            shape(tracer, self.value, arguments, keywords)
         if self._has_hooks(tracer):
             implementation = tracer.wrap(torch.nn.Module._call_impl, None)
             return tracer.call(implementation, [self, *arguments], keywords)

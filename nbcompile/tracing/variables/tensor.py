@@ -129,6 +129,9 @@ class TensorVariable(VariableTracker):
         return result
 
     def _grad(self, tracer: Tracer) -> VariableTracker:
+        stored = tracer.side_effects.attribute(self, "grad")
+        if stored is not None:
+            return stored
         if self.source is None:
             return ConstantVariable(None)
         real = tracer.real_value(self.source)
@@ -157,8 +160,9 @@ class TensorVariable(VariableTracker):
             raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "Tensor.data = ...", name="Tensor")
         if name == "requires_grad":
             raise breaks.unsupported(breaks.REQUIRES_GRAD, "setattr(Tensor, 'requires_grad')")
-        if name == "grad" and self.source is not None:
-            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "Tensor.grad = ...", name="Tensor")
+        if name == "grad" and self.source is not None and _is_gradient(value):
+            tracer.side_effects.store_attribute(tracer, self, name, value)
+            return
         if hasattr(torch.Tensor, name):
             raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"Tensor.{name} = ...", name="Tensor")
         tracer.side_effects.store_attribute(tracer, self, name, value)
@@ -223,6 +227,10 @@ class TensorVariable(VariableTracker):
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
         return FromSource(self.path) if self.path is not None else reconstruction.graph_output(self.node)
+
+
+def _is_gradient(value: VariableTracker) -> bool:
+    return isinstance(value, TensorVariable) or (value.is_constant() and value.constant() is None)
 
 
 def _computed(node: torch.fx.Node) -> str:
@@ -455,8 +463,6 @@ def _data_ptr(
 
 
 @method(
-    "register_hook",
-    "register_post_accumulate_grad_hook",
     "retain_grad",
     "untyped_storage",
     "storage",

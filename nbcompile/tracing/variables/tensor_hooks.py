@@ -1,0 +1,75 @@
+"""Hooks on the gradients of inputs: registered once the graph has run, long before any gradient is there.
+
+    x.register_hook(double)           a statement of the residual program
+    handle.remove()                   before that: it is never registered
+
+In torch: TensorVariable.method_register_hook in torch/_dynamo/variables/tensor.py.
+Read next: nbcompile/tracing/side_effects.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch.utils.hooks
+
+from nbcompile.capture.recipe import Attribute, Call, Recipe
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.tensor import Special, TensorVariable, method
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+class HookHandleVariable(VariableTracker):
+    """What registering a hook returns; making it registers the hook."""
+
+    def __init__(self, tensor: TensorVariable, name: str, hook: VariableTracker) -> None:
+        self.tensor = tensor
+        self.name = name
+        self.hook = hook
+
+    def python_type(self) -> type:
+        return torch.utils.hooks.RemovableHandle
+
+    def describe(self) -> str:
+        return "RemovableHandleVariable()"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return BuiltinMethodVariable(self, name) if name == "remove" else super().get_attribute(tracer, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        pending = tracer.side_effects.deferred
+        if name != "remove" or self not in pending:
+            self.no_method(name)
+        pending.remove(self)
+        return ConstantVariable(None)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        def make() -> Recipe:
+            return Call(Attribute(reconstruction.recipe(self.tensor), self.name), (reconstruction.recipe(self.hook),))
+
+        return reconstruction.shared(self, make)
+
+
+def _registering(name: str) -> Special:
+    def register(
+        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker | None:
+        if tensor.source is None or len(arguments) != 1 or keywords:
+            kind, of = breaks.UNSUPPORTED_METHOD, f"{name} of {tensor.describe()}"
+            raise breaks.unsupported(kind, of, name=name, type="Tensor")
+        tracer.output.may_change(None)
+        handle = HookHandleVariable(tensor, name, arguments[0])
+        tracer.side_effects.deferred.append(handle)
+        return handle
+
+    return register
+
+
+for _name in ("register_hook", "register_post_accumulate_grad_hook"):
+    method(_name)(_registering(_name))
