@@ -518,6 +518,10 @@ def unsupported(kind: BreakKind, context: str = "", **details: object) -> Unsupp
     return Unsupported(kind, context, details)
 
 
+class StartOver(Exception):
+    """Something real is now as the trace is to find it: it begins again."""
+
+
 class SkipFrame(Exception):
     """The frame has nothing to compile; it runs as it is, now and later."""
 

@@ -25,7 +25,3 @@ class ObservedException(Exception):
 
 class Unhashable(Exception):
     """The traced program hashes what cannot be hashed: becomes its TypeError."""
-
-
-class StartOver(Exception):
-    """Something real is now as it is to be found by the trace, which begins again."""

@@ -34,7 +34,7 @@ from nbcompile.record import recorder
 from nbcompile.record.model import Break
 from nbcompile.tracing import breaks, ending, process_state
 from nbcompile.tracing.dynamism import Dynamism, is_module_state
-from nbcompile.tracing.exceptions import ObservedException, StartOver
+from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.inputs import EXAMPLE
 from nbcompile.tracing.interpreter import Interpreter, PlannedEnd
 from nbcompile.tracing.override_state import OverrideState
@@ -99,7 +99,7 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
                     attempt.interpreter.output.leave_modes()
         except _Again as again:
             plan = again.plan
-        except StartOver:
+        except breaks.StartOver:
             continue
 
 

@@ -18,7 +18,6 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.exceptions import StartOver
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.tensor import TensorVariable
@@ -40,7 +39,7 @@ def shape(tracer: Tracer, module: Any, arguments: Arguments, keywords: Keywords)
     given = tuple(_without_data(realise(tracer, each)) for each in arguments)
     named = {name: _without_data(realise(tracer, each)) for name, each in keywords.items()}
     module._infer_parameters(module, given, named)
-    raise StartOver
+    raise breaks.StartOver
 
 
 def _has_sizes(value: VariableTracker) -> bool:
