@@ -429,6 +429,7 @@ KNOWN: dict[tuple[str, str], str] = {
 
 _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {
     "dataclass_with_inheritance_and_post_init": ((3, 13),),
+    "more_cells_than_locals": ((3, 12), (3, 13)),
 }
 """Versions of Python where a program that is known to disagree agrees all the same."""
 
