@@ -620,3 +620,13 @@ def nb0050_fixed(x):
 
     SEEN.append(x.shape)
     return checkpoint(body, x, use_reentrant=False)
+
+
+@given(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+def nb0100(x):
+    return x + x
+
+
+@given(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).to_padded_tensor(0.0))
+def nb0100_fixed(x):
+    return x + x

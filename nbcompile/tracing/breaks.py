@@ -134,6 +134,13 @@ SPARSE_INPUT = _kind(
     "Sparse tensors are not traced.",
     "Move the making and the use of sparse tensors out of the compiled function.",
 )
+STRIDED_NESTED_INPUT = _kind(
+    "NB0100",
+    "GB0016",
+    "Attempted to wrap strided NestedTensor",
+    "A nested tensor of layout `torch.strided` has no size along its irregular dimension.",
+    "Make it with `layout=torch.jagged`, or pad it.",
+)
 SPARSE_RESULT = _kind(
     "NB0096",
     "GB0277",

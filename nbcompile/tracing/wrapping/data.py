@@ -94,6 +94,8 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> V
         return SkippedTensor(value, source)
     if value.is_sparse or value.layout in rules.SPARSE_COMPRESSED:
         raise breaks.unsupported(breaks.SPARSE_INPUT, str(value.layout))
+    if value.is_nested and value.layout is torch.strided:
+        raise breaks.unsupported(breaks.STRIDED_NESTED_INPUT, "a nested tensor")
     if source is None:
         source = tracer.keep(value, "tensor")
     node = tracer.output.inputs.tensor(value, source)
