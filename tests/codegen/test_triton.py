@@ -11,7 +11,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
 INTERPRET = """
 import torch
-from nbcompile.codegen import triton as generator
+from nbcompile.codegen import triton as generator, triton_values
 from nbcompile.ir import evaluate
 from nbcompile.ir.expr import OPERATIONS, Apply
 from nbcompile.runtime import triton as runtime
@@ -26,7 +26,7 @@ torch.manual_seed(0)
 x, y = torch.randn(5, 100), torch.randn(5, 100)
 checked = 0
 for name, operation in OPERATIONS.items():
-    text = generator.OPERATIONS.get(name, "libdevice")
+    text = triton_values.OPERATIONS.get(name, "libdevice")
     # libdevice is NVIDIA's binary: the interpreter has none. cast is checked by the reductions.
     if operation.kind in ("cast", "logical", "bitwise") or "libdevice" in text or name in ("pow", "fmod", "remainder", "floor_div"):
         continue
@@ -48,7 +48,7 @@ CUBIN = """
 import torch, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from nbcompile.codegen import triton as generator
+from nbcompile.codegen import triton as generator, triton_values
 from nbcompile.ir.expr import OPERATIONS, Apply
 from nbcompile.runtime import triton as runtime
 from tests.codegen.programs import pointwise, reduction
@@ -63,7 +63,7 @@ def build(planned):
         print("cubin", kernel.name)
 
 x = torch.randn(5, 100)
-names = [name for name in OPERATIONS if name in generator.OPERATIONS and OPERATIONS[name].kind in ("float", "arithmetic")]
+names = [name for name in OPERATIONS if name in triton_values.OPERATIONS and OPERATIONS[name].kind in ("float", "arithmetic")]
 def chain(a, b):
     total = a
     for name in names:
@@ -80,7 +80,7 @@ SCATTERS = """
 import torch, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from nbcompile.codegen import triton as generator
+from nbcompile.codegen import triton as generator, triton_values
 from nbcompile.ir import evaluate
 from nbcompile.runtime import triton as runtime
 from tests.lowering.programs import programs

@@ -339,7 +339,7 @@ STATES = {
         "": lambda: _set(torch.utils._device, "CURRENT_DEVICE", torch.device("meta")),
     },
     GuardKind.SAVED_TENSORS_HOOKS: {
-        "": lambda: torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x),
+        "": lambda: torch.autograd.graph.saved_tensors_hooks(*[torch.fx.symbolic_trace(lambda x: x.clone())] * 2),
     },
 }
 """Of each guard about the process: what it looks at (as its reason has it), and how that is changed."""

@@ -102,8 +102,20 @@ def marked(dims):
 ONES = torch.ones(2, 3)
 LINEAR = torch.nn.Linear(2, 2)
 
+
 # kind, expected, the traced value, values for which it still holds, values for which it does not
+class Flattened:
+    """As a wrapper tensor says what stands beside the tensors in it."""
+
+    def __init__(self, beside):
+        self.beside = beside
+
+    def __tensor_flatten__(self):
+        return [], self.beside
+
+
 CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
+    (K.TENSOR_SUBCLASS_METADATA_MATCH, {"a": 1}, Flattened({"a": 1}), [Flattened({"a": 1})], [Flattened({"a": 2}), 1]),
     (K.TYPE_MATCH, int, 3, [4, -1], [True, 3.0, "3", None, [3]]),
     (K.TYPE_MATCH, list, [1], [[], [2, 3]], [(1,), {1}, {1: 1}]),
     (K.TYPE_MATCH, Point, Point(1), [Point(2)], [FarPoint(1), Point]),
