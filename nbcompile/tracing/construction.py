@@ -19,7 +19,7 @@ import torch
 from nbcompile import config, torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, Source
+from nbcompile.capture.source import AttrSource, Source, TypeSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions import (  # noqa: F401  (fills the tables)
     autograd,
@@ -122,7 +122,8 @@ def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
     """As the metaclass says."""
     cls = owner.value
     if type(cls).__call__ is not type.__call__ and isinstance(class_lookup(type(cls), "__call__"), types.FunctionType):
-        return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), None), [owner, *arguments], keywords)
+        source = None if owner.source is None else AttrSource(TypeSource(owner.source), "__call__")
+        return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), source), [owner, *arguments], keywords)
     if isinstance(class_lookup(type(cls), "__call__"), type):  # typing.TypedDict's is dict
         return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), None), arguments, keywords)
     return make(tracer, owner, arguments, keywords)
@@ -134,7 +135,8 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
     new = class_lookup(cls, "__new__")
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):
-        made = realise(tracer, tracer.call(tracer.wrap(new, None), [owner, *arguments], keywords))
+        source = None if owner.source is None else AttrSource(owner.source, "__new__")
+        made = realise(tracer, tracer.call(tracer.wrap(new, source), [owner, *arguments], keywords))
     else:
         made = made_by(owner, new_object(tracer, cls, arguments))
     init = class_lookup(cls, "__init__")

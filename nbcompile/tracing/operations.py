@@ -23,7 +23,7 @@ from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker, r
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
-from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
@@ -353,6 +353,8 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         return compare(tracer, "==", left, right).truth(tracer)
     if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
         return identical(left.owner, right.owner) and identical(left.function, right.function)
+    if isinstance(left, KnownCallable) and isinstance(right, KnownCallable):
+        return bool(left.value == right.value)
     if not _compares_by_identity(left, right):
         _unsupported(tracer, "==", left, right)
     return identical(left, right)

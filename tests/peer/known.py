@@ -33,11 +33,6 @@ KNOWN: dict[tuple[str, str], str] = {
             "nested_break_under_contexts_of_both",
         )
     },
-    **_known(
-        "nested_look_at_the_locals_of_the_callee",
-        "graphs details reasons",
-        "torch traces locals() of an inlined function; here the function runs as it is",
-    ),
     (
         "nested_breaks_the_new_way",
         "details",
@@ -159,8 +154,6 @@ KNOWN: dict[tuple[str, str], str] = {
     ("input_changes_its_shape_in_place", "reasons"): "as its graphs",
     ("numbers_in_containers", "details"): "an item that is a bound of a slice is looked at before what is sliced",
     ("views_as_inputs", "details"): "symbols of the sizes of a view's base have other names",
-    ("marked_and_specialised", "graphs"): "torch keeps an input of a graph that has no operator; here it is dropped",
-    ("marked_and_specialised", "details"): "as its graphs",
     ("break_in_autocast", "details"): "autocast is entered again with the cache setting it had, not with None",
     (
         "list_changes_under_its_iterator",
@@ -412,7 +405,6 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "not_traceable_wrapper", "graphs details reasons", "torch compiles __torch_dispatch__ itself, which runs here"
     ),
-    ("wrapper_dispatch_mode_inside", "reasons"): "torch skips the frames of the mode without a word",
     **_known("wrapper_own_property", "graphs details", "torch takes what a property computes for an input"),
     **_known("counter_in_class", "graphs details reasons", "torch breaks where a class is given an attribute"),
     ("lazy_linear", "details"): "inputs come in the order in which they are looked at",

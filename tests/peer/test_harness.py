@@ -81,7 +81,7 @@ def test_torch_compile_is_seen_as_documented() -> None:
     """The nested break of the documentation is six graphs of one operator, three breaks met."""
     seen = harness.observed("nested_breaks", "torch.compile")
     assert [graph.operators for graph in seen.graphs] == [("_operator.add",)] * 6
-    assert seen.breaks == ["Call to `torch._dynamo.graph_break()`"] * 3
+    assert seen.breaks == ["Call to `torch._dynamo.graph_break()` at breaks.py:24"] * 3
     assert seen.calls[1].captured == [] and seen.calls[1].executed == [0, 1, 2, 3, 4, 5]
 
 

@@ -435,6 +435,21 @@ def closure_cell_of_a_metaclass(compiled: Compiler) -> Iterator[object]:
 
 
 @scenario
+def closure_cell_of_new(compiled: Compiler) -> Iterator[object]:
+    k = 2
+
+    class C:
+        def __new__(cls):
+            made = super().__new__(cls)
+            made.k = k
+            return made
+
+    g = compiled(lambda x: x * C().k)
+    for k in (2, 3):
+        yield g(x)
+
+
+@scenario
 def empty_cell(compiled: Compiler) -> Iterator[object]:
     def f(x):
         return x * k  # noqa: F821 - assigned and deleted below
