@@ -101,6 +101,9 @@ class Mutations:
     def refuses(self, check, now, number, named=""):
         """The look-up misses, and says why."""
         each = check.prepared[number]
+        if each.guard.kind is GuardKind.OBJECT_ALIASING and each not in check.failing(now):
+            self.not_tried[each.guard.kind, "both addresses go through one object, and change together"] += 1
+            return
         self.tried[each.guard.kind] += 1
         text = f"{each.text} {named}"
         if check.holds(now):
