@@ -23,11 +23,13 @@ from nbcompile.record import codec
 from nbcompile.tools.doctor import examine
 from nbcompile.views import report, sections, text
 
+COMMANDS = ("run", "doctor", "draw")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; 0 if it did what was asked."""
     given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0].endswith(".py"):
+    if given and given[0] not in (*COMMANDS, "-h", "--help"):
         given = ["run", *given]
     parser = _parser()
     options, rest = parser.parse_known_args(given)

@@ -83,6 +83,13 @@ def test_a_script_is_run_and_told(script, tmp_path, capsys):
     assert 'href="#s0' in page.read_text() or 'id="s0-0.0"' in page.read_text()
 
 
+def test_options_may_come_first(script, tmp_path, capsys):
+    """What is no command is the program's line, whatever it begins with."""
+    page = tmp_path / "out.html"
+    assert main(["--html", str(page), script(SCRIPT), "--size", "3"]) == 0
+    assert page.exists()
+
+
 def test_without_a_file_the_record_is_printed(script, capsys):
     """After the program's own output."""
     assert main([script(SCRIPT)]) == 0
