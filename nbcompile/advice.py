@@ -133,6 +133,11 @@ def _traced_like(reason: str) -> torch.dtype | None:
 
 def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Found:
     special = min(expected, actual) < 2
+    if refusal.options.dynamic and not special:  # it was a symbol: marked as one, it would be an error
+        return (
+            f"ask less of {refusal.name}.shape[{dim}]: the program compares it, so that it must be {expected}",
+            _never,
+        )
     mark = "torch._dynamo.decorators.mark_unbacked" if special else "torch._dynamo.mark_dynamic"
     text = f"{mark}({refusal.name}, {dim}) before the first call"
 

@@ -41,6 +41,13 @@ def test_advice_that_does_not_help_is_not_verified():
     assert not found.verified
 
 
+def test_a_size_that_the_program_fixed():
+    """With dynamic=True it was a symbol until the program compared it: marking it would be an error, and is not advised."""
+    found = advice(lambda x: x + 1 if x.shape[0] == 3 else x - 1, [torch.ones(3)], [torch.ones(4)], dynamic=True)
+    assert found.text == "ask less of x.shape[0]: the program compares it, so that it must be 3"
+    assert not found.verified
+
+
 def test_numbers():
     """A global number: a tensor in its place; where the number is needed in Python, that is not verified."""
     global RATE
