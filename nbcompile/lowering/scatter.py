@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from nbcompile.ir.expr import Constant, Expr, IndexOf, apply, cast, compute_dtype, constant
-from nbcompile.ir.index import ZERO, FloorDiv, Index, Mod, index, is_one, loop_variable, loop_variables
+from nbcompile.ir.index import ZERO, Index, index, is_one, loop_variable, loop_variables
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.conversion import convert
 from nbcompile.lowering.elementwise import elementwise
@@ -204,17 +204,3 @@ def embedding_dense_backward(
     zeros = _everywhere(grad, 0.0, (index(rows), width))
     position = [IndexOf(symbol, torch.int64, (gathered,)), IndexOf(loop_variable(grad.ndim - 1), torch.int64)]
     return build.scatter(zeros, grad, position, "sum")
-
-
-@lowering(aten.max_pool2d_with_indices_backward.default)
-def max_pool2d_backward(
-    build: Builder, grad: Value, x: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    ids: Value,
-) -> Value:  # fmt: skip
-    """Each gradient goes to the element that was the largest of its window."""
-    height, width = x.size[-2:]
-    symbol, gathered = build.gather(ids, height * width, wraps=False)
-    position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim - 2)]
-    position += [IndexOf(FloorDiv(symbol, width), torch.int64, (gathered,))]
-    position += [IndexOf(Mod(symbol, width), torch.int64, (gathered,))]
-    return build.scatter(_everywhere(grad, 0.0, x.size), grad, position, "sum")

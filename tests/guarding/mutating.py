@@ -129,7 +129,7 @@ def another(kind, value, expected):
         case GuardKind.BOOL_MATCH, bool():
             return not value
         case GuardKind.EQUALS_MATCH, int() | float() | complex():
-            return value + 1
+            return value + 1 if value + 1 != value else 0.0
         case GuardKind.EQUALS_MATCH, str():
             return value + "x"
         case GuardKind.EQUALS_MATCH, bytes():
