@@ -121,6 +121,11 @@ def _set(owner, name, value):
 # -- values that a guard must refuse ----------------------------------------------------------------------------------
 
 
+def _another_device():
+    meta = torch.device("meta")
+    return meta if torch.utils._device.CURRENT_DEVICE != meta else torch.device("cpu")
+
+
 def another(kind, value, expected):
     """A value that a guard of this kind must refuse, as like the present one as can be."""
     match kind, value:
@@ -139,7 +144,7 @@ def another(kind, value, expected):
         case GuardKind.EQUALS_MATCH, torch.dtype():
             return torch.float64 if value is not torch.float64 else torch.float32
         case GuardKind.EQUALS_MATCH, torch.device():
-            return torch.device("meta")
+            return torch.device("meta") if value.type != "meta" else torch.device("cpu")
         case GuardKind.NAN_MATCH, float() | complex():
             return type(value)(1.0)
         case GuardKind.SET_CONTAINS, set() | frozenset():
@@ -336,7 +341,7 @@ STATES = {
     },
     GuardKind.TORCH_FUNCTION_MODE_STACK: {"": Mode},
     GuardKind.DEFAULT_DEVICE: {
-        "": lambda: _set(torch.utils._device, "CURRENT_DEVICE", torch.device("meta")),
+        "": lambda: _set(torch.utils._device, "CURRENT_DEVICE", _another_device()),
     },
     GuardKind.SAVED_TENSORS_HOOKS: {
         "": lambda: torch.autograd.graph.saved_tensors_hooks(*[torch.fx.symbolic_trace(lambda x: x.clone())] * 2),
