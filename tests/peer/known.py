@@ -16,6 +16,11 @@ def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
     return {(name, aspect): reason for aspect in aspects.split()}
 
 
+IN_C = (
+    "of an object of a class in C `==` and truth are asked in Python, each by a break; torch asks while tracing, or "
+    "skips the frame"
+)
+
 KNOWN: dict[tuple[str, str], str] = {
     (
         "loss_is_made_inside",
@@ -50,21 +55,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "reasons",
     ): "an assertion that does not hold is the exception that it raises here; torch has a kind of break of its own",
     # -- __torch_function__ --------------------------------------------------------------
-    **{
-        (
-            name,
-            aspect,
-        ): "of an object of a class in C `==` and truth are asked in Python, each by a break; torch asks while"
-        " tracing, or skips the frame"
-        for name, aspects in {
-            "equality_of_numbers_in_c": "reasons",
-            "truth_of_numbers_in_c": "reasons",
-            "branch_on_a_number_in_c": "graphs details",
-            "equality_of_dates": "reasons",
-            "equality_of_a_text_of_data": "graphs details reasons",
-        }.items()
-        for aspect in aspects.split()
-    },
+    **_known("equality_of_numbers_in_c", "reasons", IN_C),
+    **_known("truth_of_numbers_in_c", "reasons", IN_C),
+    **_known("branch_on_a_number_in_c", "graphs details", IN_C),
+    **_known("equality_of_dates", "reasons", IN_C),
+    **_known("equality_of_a_text_of_data", "graphs details reasons", IN_C),
     ("plain_subclass_argument", "reasons"): "torch guards the class of a subclass apart; here the tensor's guard does",
     **_known(
         "subclass_with_torch_function",
