@@ -37,6 +37,7 @@ from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, compi
 from nbcompile.aot.decompositions import default_table
 from nbcompile.codegen import cpp
 from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.ir import parts
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
@@ -221,6 +222,21 @@ def inductor(
     chosen = read_settings(mode, options or {})
     compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module)
     return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table(), mutate_in_graph=True)
+
+
+def is_one_autograd_function(backend: str | Backend) -> bool:
+    """Whether it is one of ours that make one node of the autograd graph of all the operators of a captured graph.
+
+    Between two results of such a node there is no path: neither can be differentiated by the other.
+    """
+    return backend in ("aot_eager", "aot_eager_decomp_partition", "inductor")
+
+
+def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
+    """The captured graph operator by operator, in the place of what a backend would have made; the record says why."""
+    note(f"{reason}: the graph runs as it was captured")
+    parts.refuse(reason)
+    return hidden(graph_module.forward)
 
 
 def nbcompile(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any) -> Callable[..., Any]:

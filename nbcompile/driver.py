@@ -174,6 +174,8 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
     graph = trace.graph
     if graph is None:
         return None
+    if backends.is_one_autograd_function(options.backend) and _is_differentiated_inside(trace):
+        return backends.as_captured(graph.module, "torch.autograd.grad differentiates one of its results by another")
     backend = backends.lookup(options.backend, mode=options.mode, options=options.backend_options)
     scope = frame.scope()
     overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
@@ -192,6 +194,12 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
         return compiled
     parts.refuse("the graph runs outside of function modes, on plain tensors")
     return torch_internals.without_overrides(compiled)
+
+
+def _is_differentiated_inside(trace: Trace) -> bool:
+    """Whether what follows the graph asks for the derivative of one of its results by another (``autograd.grad``)."""
+    met = (*trace.exit.earlier, trace.exit.report) if isinstance(trace.exit, GraphBreak) else ()
+    return any(each.kind == breaks.AUTOGRAD_GRAD.id for each in met)
 
 
 def _wished_sizes(graph: CapturedGraph, scope: Scope) -> Iterator[tuple[int, Callable[[int], bool]]]:
