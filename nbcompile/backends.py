@@ -62,6 +62,8 @@ class BackendOptions:
 
     verify: bool = False
     """Run every compiled graph operator by operator as well, and compare (slow; for finding our mistakes)."""
+    fallback_random: bool = True
+    """Random numbers are those that eager draws. False: our own, as part of the loops (lowering/randomness.py)."""
 
 
 DEFAULTS = BackendOptions()
@@ -308,20 +310,28 @@ def compile_aten_graph(
     options: BackendOptions = DEFAULTS,
 ) -> BoxedFunction:
     """Generated code for one functional graph; what cannot be generated runs through ATen, and the record says why."""
-    compiled = _generated_or_aten(graph_module, example_inputs, stage)
-    if options.verify:
+    compiled = _generated_or_aten(graph_module, example_inputs, stage, options)
+    if options.verify and (options.fallback_random or not _draws(graph_module)):
         compiled = verified(compiled, run_through_aten(graph_module, example_inputs, stage), stage)
     return compiled
 
 
-def _generated_or_aten(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str) -> BoxedFunction:
+def _draws(graph_module: torch.fx.GraphModule) -> bool:
+    """Whether random numbers are drawn."""
+    targets = (node.target for node in graph_module.graph.nodes)
+    return any(torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()) for target in targets)
+
+
+def _generated_or_aten(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: BackendOptions
+) -> BoxedFunction:
     compiler = toolchain.find()
     if isinstance(compiler, toolchain.NoCompiler):
         note(f"{compiler.reason}: the graph runs through ATen")
         _warn_once(f"{compiler.reason}: graphs run through ATen, operator by operator")
         return run_through_aten(graph_module, example_inputs, stage)
     try:
-        return generate(graph_module, example_inputs, stage, compiler)
+        return generate(graph_module, example_inputs, stage, compiler, options)
     except UnsupportedGraph as reason:
         note(f"{reason}: the graph runs through ATen")
     except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program goes on
@@ -337,7 +347,11 @@ def _warn_once(text: str) -> None:
 
 
 def generate(
-    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, compiler: toolchain.Compiler
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    stage: str,
+    compiler: toolchain.Compiler,
+    options: BackendOptions = DEFAULTS,
 ) -> BoxedFunction:
     """The four stages in a row: buffers, kernels in order, source text, a callable.
 
@@ -345,7 +359,9 @@ def generate(
         UnsupportedGraph: this graph cannot be lowered (a sparse tensor, a device without a code generator).
     """
     with recorder.stage("lowering"):
-        program = lower(graph_module, example_inputs, keep_sharing=stage == "inference")
+        program = lower(
+            graph_module, example_inputs, keep_sharing=stage == "inference", own_random=not options.fallback_random
+        )
     with recorder.stage("scheduling"):
         planned = schedule(program)
     for kernel in planned.kernels():

@@ -6,7 +6,8 @@ An operator is listed when its parts fuse into loops that are as fast as, or
 faster than, its own kernel. It is not listed when lowering/ knows it directly,
 when its kernel in ATen is better than any loop (matrix products, convolutions,
 attention, sorting), or when it draws random numbers: those run as eager runs
-them, so that one seed gives one result. In-place variants never appear here,
+them, so that one seed gives one result (or are lowered as they are:
+lowering/randomness.py). In-place variants never appear here,
 as the graph is functional by now.
 
 In torch: torch/_decomp/decompositions.py holds the definitions,

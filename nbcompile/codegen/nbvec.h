@@ -570,6 +570,19 @@ template <class T, int W> INLINE Vec<T, W> shift_right(Vec<T, W> a, Vec<T, W> b)
   return a;
 }
 
+template <int W> INLINE Vec<i64, W> philox(Vec<i64, W> seed, Vec<i64, W> counter) { /* words of 32 bits, each in 64 */
+  typedef Raw<u64, W> Words;
+  const u64 word = 0xffffffff;
+  Words k0 = (Words)seed.v & word, k1 = (Words)seed.v >> 32;
+  Words c0 = (Words)counter.v & word, c1 = (Words)counter.v >> 32, c2 = {}, c3 = {};
+  for (int round = 0; round < 10; round++) {
+    const Words odd = c2 * (u64)0xCD9E8D57, even = c0 * (u64)0xD2511F53;
+    c0 = (odd >> 32) ^ c1 ^ k0, c1 = odd & word, c2 = (even >> 32) ^ c3 ^ k1, c3 = even & word;
+    k0 = (k0 + 0x9E3779B9) & word, k1 = (k1 + 0xBB67AE85) & word;
+  }
+  return (Raw<i64, W>)(c0 | c1 << 32);
+}
+
 /* --------------------------------------------------------- float32 functions */
 
 template <int W> INLINE Vec<f32, W> power_of_two(Raw<i32, W> n) { return (Raw<f32, W>)((n + 127) << 23); }

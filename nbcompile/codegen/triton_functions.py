@@ -73,6 +73,12 @@ def latest_smaller(a, at, b, bt):
 
 
 @triton.jit
+def square_root(x):
+    # Rounded correctly, as a double's always is.
+    return tl.sqrt(x) if x.dtype == tl.float64 else tl.sqrt_rn(x)
+
+
+@triton.jit
 def sigmoid(x):
     return 1.0 / (1.0 + tl.exp(-x))
 
@@ -170,3 +176,9 @@ def floor_divide(a, b):
 @triton.jit
 def power(a, b):
     return libdevice.pow(a, b)
+
+
+@triton.jit
+def random_bits(seed, counter):
+    low, high, _, _ = tl.randint4x(seed, counter)
+    return low.to(tl.int64) | (high.to(tl.int64) << 32)

@@ -40,10 +40,10 @@ OPERATIONS = {
     "shift_left": "{0} << {1}", "shift_right": "{0} >> {1}", "where": "tl.where({0}, {1}, {2})",
     "maximum": "nan_maximum({0}, {1})", "minimum": "nan_minimum({0}, {1})",
     "fmax": "tl.maximum({0}, {1})", "fmin": "tl.minimum({0}, {1})",
-    "exp": "tl.exp({0})", "log": "tl.log({0})", "sqrt": "tl.sqrt_rn({0})", "sin": "tl.sin({0})", "cos": "tl.cos({0})",
+    "exp": "tl.exp({0})", "log": "tl.log({0})", "sqrt": "square_root({0})", "sin": "tl.sin({0})", "cos": "tl.cos({0})",
     "erf": "tl.erf({0})", "abs": "tl.abs({0})", "floor": "tl.floor({0})",
     "ceil": "tl.ceil({0})", "exp2": "tl.exp2({0})",
-    "log2": "tl.log2({0})", "rsqrt": "1.0 / tl.sqrt_rn({0})", "reciprocal": "1.0 / {0}", "isnan": "{0} != {0}",
+    "log2": "tl.log2({0})", "rsqrt": "1.0 / square_root({0})", "reciprocal": "1.0 / {0}", "isnan": "{0} != {0}",
     "sigmoid": "sigmoid({0})", "tanh": "tanh({0})", "expm1": "expm1({0})", "log1p": "log1p({0})", "log10": "log10({0})",
     "isinf": "is_infinite({0})", "sign": "sign({0})", "round": "round_half_even({0})", "trunc": "truncate({0})",
     "signbit": "sign_bit({0})", "floor_div": "floor_divide({0}, {1})", "trunc_div": "truncate_divide({0}, {1})",
@@ -52,6 +52,7 @@ OPERATIONS = {
     "atan2": "libdevice.atan2({0}, {1})", "hypot": "libdevice.hypot({0}, {1})",
     "copysign": "libdevice.copysign({0}, {1})",
     "nextafter": "libdevice.nextafter({0}, {1})", "pow": "power({0}, {1})",
+    "philox": "random_bits({0}, {1})",
 }  # fmt: skip
 """The Triton of each operation. ``libdevice`` is NVIDIA's mathematical library."""
 

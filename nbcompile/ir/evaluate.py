@@ -511,6 +511,18 @@ def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return x.to(dtype)
 
 
+def _philox(seed: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
+    """Ten rounds over four words, each of 32 bits and kept in an int64."""
+    word = 0xFFFFFFFF
+    keys = [seed & word, seed >> 32 & word]
+    words = [counter & word, counter >> 32 & word, torch.zeros_like(counter), torch.zeros_like(counter)]
+    for _ in range(10):
+        odd, even = words[2] * 0xCD9E8D57, words[0] * 0xD2511F53
+        words = [odd >> 32 & word ^ words[1] ^ keys[0], odd & word, even >> 32 & word ^ words[3] ^ keys[1], even & word]
+        keys = [keys[0] + 0x9E3779B9 & word, keys[1] + 0xBB67AE85 & word]
+    return words[0] | words[1] << 32
+
+
 _UNDER_TORCHS_NAME = (
     "add sub mul div maximum minimum fmax fmin remainder fmod pow neg abs sign atan2 hypot copysign nextafter floor "
     "ceil trunc round sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf sin cos tan asin acos "
@@ -523,6 +535,7 @@ EVALUATE: dict[str, Callable[..., torch.Tensor]] = {
     "trunc_div": _trunc_div,
     "shift_left": torch.bitwise_left_shift,
     "shift_right": torch.bitwise_right_shift,
+    "philox": _philox,
     "cast": _cast,
 }
 """What each operation of expr.OPERATIONS means."""

@@ -195,6 +195,8 @@ OPERATIONS: dict[str, Operation] = {
     # A shift by more than the width gives 0 (or -1 for a negative number shifted right).
     **_entries("bitwise", 2, "bitwise_and bitwise_or bitwise_xor shift_left shift_right"),
     **_entries("bitwise", 1, "bitwise_not"),
+    # (seed, counter), both int64, to 64 random bits: the first two words of Philox4x32-10.
+    **_entries("bitwise", 2, "philox", 60),
     # float -> integer truncates; any -> bool is != 0; float32 -> bfloat16 rounds half to even.
     **_entries("cast", 1, "cast"),
     **_entries("where", 3, "where"),

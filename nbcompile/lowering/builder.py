@@ -11,7 +11,7 @@ nbcompile/lowering/graph.py, which drives it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -51,10 +51,21 @@ _TAKES_ANY_STRIDE = {
 }  # fmt: skip
 
 
+@dataclass(slots=True)
+class Draws:
+    """The random numbers of one program that are our own (randomness.py)."""
+
+    seeds: dict[torch.device, Value] = field(default_factory=dict)
+    taken: Index = ZERO
+    """How many counters are used up."""
+
+
 class Builder:
     """Collects the buffers of one program."""
 
-    def __init__(self) -> None:
+    def __init__(self, draws: Draws | None = None) -> None:
+        self.draws = draws
+        """None: ATen draws the random numbers, those of eager."""
         self.buffers: list[ir.Buffer] = []
         self.tensors: dict[str, ir.Tensor] = {}
         self.node: fx.Node | None = None

@@ -35,13 +35,14 @@ from nbcompile.lowering import (
     normalisation,
     pointwise,
     pooling,
+    randomness,
     reductions,
     resizing,
     scans,
     scatter,
     views,
 )
-from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder
+from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder, Draws
 from nbcompile.lowering.conversion import convert
 from nbcompile.lowering.elementwise import SUPPORTED
 from nbcompile.lowering.extern import reason_for
@@ -57,6 +58,7 @@ _TABLES = (
     normalisation,
     pointwise,
     pooling,
+    randomness,
     reductions,
     resizing,
     scans,
@@ -75,16 +77,22 @@ _COPIES = {aten.clone.default, aten._to_copy.default, aten.contiguous.default, a
 _RANDOM = torch.Tag.nondeterministic_seeded
 
 
-def lower(graph_module: fx.GraphModule, example_inputs: Sequence[object] = (), keep_sharing: bool = True) -> ir.Program:
+def lower(
+    graph_module: fx.GraphModule,
+    example_inputs: Sequence[object] = (),
+    keep_sharing: bool = True,
+    own_random: bool = False,
+) -> ir.Program:
     """Make a program of a functional ATen graph whose nodes' ``meta["val"]`` hold fake tensors.
 
     ``keep_sharing``: results that share memory according to FakeTensor do so. (What a forward graph
-    saves for the backward need not.)
+    saves for the backward need not.) ``own_random``: random numbers are part of the loops (randomness.py),
+    and not those that eager draws.
 
     Raises:
         UnsupportedGraph: a tensor is not strided, or a size depends on data.
     """
-    return _Lowering(graph_module, keep_sharing).run()
+    return _Lowering(graph_module, keep_sharing, own_random).run()
 
 
 def wants_memory(value: Value, node: fx.Node) -> bool:
@@ -170,9 +178,9 @@ def _grows(small: torch.Tensor, large: torch.Tensor) -> bool:
 
 
 class _Lowering:
-    def __init__(self, graph_module: fx.GraphModule, keep_sharing: bool) -> None:
+    def __init__(self, graph_module: fx.GraphModule, keep_sharing: bool, own_random: bool) -> None:
         self.module = graph_module
-        self.build = Builder()
+        self.build = Builder(Draws() if own_random else None)
         self.values: dict[fx.Node, Any] = {}
         self.symbols: dict[Symbol, ir.SymbolSource] = {}
         self.arguments = 0

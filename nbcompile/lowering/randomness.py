@@ -1,0 +1,236 @@
+"""Random numbers of our own: one seed a call, and a counter for every element.
+
+    torch.rand(4)
+    ->  seed = aten.randint(...)                    once a call, from torch's generator: torch.manual_seed holds
+        buf0[i0] = uniform(philox(seed, 0 + i0))    a pure function, which fuses and may be computed again
+
+``philox`` scrambles seed and counter into 64 bits (Philox4x32-10, the first
+two of its words: ``tl.rand(seed, counter)`` and ``tl.randn`` give the same
+numbers). Every draw of a graph goes on counting where the one before ended. All
+distributions are formulas over these bits, so that a dropout is part of the loop
+around it.
+
+By default none of this is used: ATen draws, and numbers are eager's
+(``options={"fallback_random": False}`` asks for this one).
+
+In torch: torch/_inductor/fx_passes/replace_random.py, lowering.py
+(inductor_random). Read next: nbcompile/lowering/extern.py
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from nbcompile.ir import buffer as ir
+from nbcompile.ir.expr import Apply, Expr, IndexOf, apply, cast, compute_dtype, constant
+from nbcompile.ir.index import constant as known_number, flatten, index, loop_variables, product
+from nbcompile.ir.layout import contiguous
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.elementwise import SUPPORTED, operand
+from nbcompile.lowering.extern import reason_for
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, shape_of
+
+aten = torch.ops.aten
+SEEDS = (-(2**63), 2**63 - 1)
+WORD = 2**32 - 1
+DIGITS = {torch.bfloat16: 8, torch.float16: 11}
+"""How many binary digits a 16-bit type has: a number below one must not be rounded up to it."""
+
+
+def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
+    """64 random bits for each element of what the node returns first, and FakeTensor's word on that."""
+    assert build.node is not None
+    if build.draws is None:
+        raise NoLowering(reason_for(build.node.target))
+    if generator is not None:
+        raise NoLowering("random numbers of a generator of the program's own")
+    predicted = build.node.meta["val"]
+    predicted = predicted[0] if isinstance(predicted, (tuple, list)) else predicted
+    if predicted.dtype not in SUPPORTED:
+        raise NoLowering(f"dtype {predicted.dtype}")
+    size = shape_of(predicted)
+    place = build.draws.taken + flatten(loop_variables(len(size)), size)
+    build.draws.taken += product(size)
+    seed = build.draws.seeds.get(predicted.device)
+    if seed is None:
+        seed = build.draws.seeds[predicted.device] = _seed(build, predicted.device)
+    return Apply("philox", (seed.body, IndexOf(place, torch.int64)), torch.int64), predicted
+
+
+def _seed(build: Builder, device: torch.device) -> Value:
+    """A number from torch's generator, drawn anew in each call of the graph."""
+    name, seed = build.fresh("extern"), build.fresh("buf")
+    how = {"dtype": torch.int64, "device": device}
+    why = "the seed of this call's random numbers, from torch's generator"
+    build.add(ir.Extern(name, aten.randint.low, (*SEEDS, []), how, why, (), build.here()))
+    build.add(ir.ExternOutput(seed, torch.int64, device, contiguous(()), name, (), build.here()))
+    return build.whole(seed)
+
+
+def _words(bits: Expr) -> tuple[Expr, Expr]:
+    return apply("bitwise_and", bits, WORD), apply("bitwise_and", apply("shift_right", bits, 32), WORD)
+
+
+def _single(word: Expr) -> Expr:
+    """32 bits as a float32 in [0, 1), as Triton makes it."""
+    folded = apply("where", apply("gt", word, WORD >> 1), WORD - word, word)
+    return cast(folded, torch.float32) * 4.6566127342e-10
+
+
+def _uniform(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
+    """Numbers in [0, 1): doubles where the result is one, otherwise float32."""
+    bits, predicted = _bits(build, generator)
+    if predicted.dtype == torch.float64:
+        return cast(
+            apply("bitwise_and", apply("shift_right", bits, 11), 2**53 - 1), torch.float64
+        ) * 2.0**-53, predicted
+    return _single(_words(bits)[0]), predicted
+
+
+def _below_one(body: Expr, dtype: torch.dtype) -> Expr:
+    """Without the digits that a 16-bit type has not."""
+    if dtype not in DIGITS:
+        return body
+    steps = 2.0 ** DIGITS[dtype]
+    return apply("floor", body * steps) * (1 / steps)
+
+
+def _normal(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
+    """Box and Muller: the angle and the distance of a point, both from uniform numbers."""
+    bits, predicted = _bits(build, generator)
+    if predicted.dtype == torch.float64:
+        first, second = ((cast(each, torch.float64) + 1.0) * 2.0**-32 for each in _words(bits))
+    else:
+        first, second = (_single(each) for each in _words(bits))
+    distance = apply(
+        "sqrt", apply("log", apply("maximum", first, 1e-7 if first.dtype == torch.float32 else 0.0)) * -2.0
+    )
+    return distance * apply("cos", second * math.tau), predicted
+
+
+def _result(build: Builder, body: Expr, predicted: torch.Tensor) -> Value:
+    wide = compute_dtype(predicted.dtype)
+    rounded = cast(cast(body, predicted.dtype), wide)
+    return Value(predicted.dtype, predicted.device, shape_of(predicted), rounded, build.here())
+
+
+def _parameter(value: Any, predicted: torch.Tensor, like: Expr) -> Expr:
+    """A mean, a probability: a number, or a tensor that is broadcast."""
+    return cast(operand(value, like.dtype, shape_of(predicted)), like.dtype)
+
+
+@lowering(aten.rand.default, aten.rand_like.default)
+def rand(build: Builder, _: Any, *, generator: Any = None, **__: Any) -> Value:
+    """Uniform in [0, 1)."""
+    body, predicted = _uniform(build, generator)
+    return _result(build, _below_one(body, predicted.dtype), predicted)
+
+
+@lowering(aten.randn.default, aten.randn_like.default)
+def randn(build: Builder, _: Any, *, generator: Any = None, **__: Any) -> Value:
+    """Normal, of mean 0 and variance 1."""
+    return _result(build, *_normal(build, generator))
+
+
+@lowering(aten.uniform.default)
+def uniform(build: Builder, _: Value, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Value:
+    """Uniform in [low, high)."""
+    body, predicted = _uniform(build, generator)
+    return _result(build, _below_one(body, predicted.dtype) * (high - low) + low, predicted)
+
+
+@lowering(aten.normal_functional.default, aten.normal.Tensor_Tensor, aten.normal.Tensor_float, aten.normal.float_Tensor)
+def normal(build: Builder, first: Any, *rest: Any, generator: Any = None) -> Value:
+    """Normal. The functional form is ``(x, mean, std)``, of which x says only the shape; the others ``(mean, std)``."""
+    assert build.node is not None
+    given = rest if build.node.target is aten.normal_functional.default else (first, *rest)
+    mean, deviation = (*given, *(0.0, 1.0)[len(given) :])
+    body, predicted = _normal(build, generator)
+    scaled = body * _parameter(deviation, predicted, body) + _parameter(mean, predicted, body)
+    return _result(build, scaled, predicted)
+
+
+@lowering(aten.bernoulli.default)
+def bernoulli(build: Builder, probability: Value, *, generator: Any = None) -> Value:
+    """1 with a probability of its own for each element, else 0."""
+    return _hits(build, probability, generator)
+
+
+@lowering(aten.bernoulli.p, aten.bernoulli.Tensor)
+def bernoulli_p(build: Builder, _: Value, probability: Any = 0.5, *, generator: Any = None) -> Value:
+    """1 with a probability, else 0."""
+    return _hits(build, probability, generator)
+
+
+def _hits(build: Builder, probability: Any, generator: Any) -> Value:
+    drawn, predicted = _uniform(build, generator)
+    return _result(build, apply("lt", drawn, _parameter(probability, predicted, drawn)), predicted)
+
+
+@lowering(aten.native_dropout.default)
+def native_dropout(build: Builder, x: Value, p: float, train: bool | None) -> tuple[Value, Value]:
+    """Some elements zero, the others larger, and which: the mask is what the backward pass asks for."""
+    if train is False:
+        return x, build.call(aten.ones_like.default, Value(torch.bool, x.device, x.size, constant(True, torch.bool)))
+    drawn, predicted = _uniform(build)
+    kept = apply("ge", drawn, float(p))
+    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
+    body = x.body * cast(kept, x.body.dtype) * scale
+    return _result(build, body, predicted), Value(torch.bool, x.device, x.size, kept, build.here())
+
+
+@lowering(aten.randint.default, aten.randint_like.default)
+def randint(build: Builder, first: Any, second: Any, *_: Any, generator: Any = None, **__: Any) -> Value:
+    """Whole numbers in [0, high)."""
+    high = second if isinstance(first, Value) else first
+    return _between(build, 0, high, generator)
+
+
+@lowering(aten.randint.low, aten.randint_like.low_dtype)
+def randint_low(build: Builder, *given: Any, generator: Any = None, **__: Any) -> Value:
+    """Whole numbers in [low, high)."""
+    low, high = given[1:3] if isinstance(given[0], Value) else given[:2]
+    return _between(build, low, high, generator)
+
+
+def _between(build: Builder, low: Any, high: Any, generator: Any) -> Value:
+    span = known_number(index(high) - index(low))
+    if span is None or span > SEEDS[1]:
+        raise NoLowering("a range of random numbers that is symbolic, or longer than an int64")
+    bits, predicted = _bits(build, generator)
+    positive = apply("bitwise_and", bits, SEEDS[1])
+    return _result(build, apply("remainder", positive, int(span)) + int(index(low)), predicted)
+
+
+@lowering(aten.exponential.default)
+def exponential(build: Builder, _: Value, rate: float = 1.0, *, generator: Any = None) -> Value:
+    """The time until something happens. Never zero, of which Gumbel's softmax takes the logarithm."""
+    body, predicted = _uniform(build, generator)
+    time = apply("maximum", -apply("log", 1.0 - body), torch.finfo(body.dtype).eps / 2)
+    return _result(build, time / float(rate), predicted)
+
+
+@lowering(aten.geometric.default)
+def geometric(build: Builder, _: Value, p: float, *, generator: Any = None) -> Value:
+    """The number of trials until the first success."""
+    body, predicted = _uniform(build, generator)
+    trials = apply("ceil", apply("log", 1.0 - body) / math.log1p(-p)) if p < 1 else body
+    return _result(build, apply("maximum", trials, 1.0), predicted)
+
+
+@lowering(aten.cauchy.default)
+def cauchy(build: Builder, _: Value, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Value:
+    """Where a ray of a random direction meets a line."""
+    body, predicted = _uniform(build, generator)
+    return _result(build, apply("tan", (body - 0.5) * math.pi) * float(sigma) + float(median), predicted)
+
+
+@lowering(aten.log_normal.default)
+def log_normal(build: Builder, _: Value, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Value:
+    """A number whose logarithm is normal."""
+    body, predicted = _normal(build, generator)
+    return _result(build, apply("exp", body * float(std) + float(mean)), predicted)
