@@ -149,6 +149,14 @@ def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Val
     return _picked(build, x, size, position, gathers, *given.values())
 
 
+@lowering(aten.take.default)
+def take(build: Builder, x: Value, ids: Value) -> Value:
+    """The asked elements, counted through the whole tensor."""
+    flat: Value = build.call(aten.view.default, x, [-1])
+    picked: Value = index_tensor(build, flat, [ids])
+    return picked
+
+
 def require_same_device(*values: Value) -> None:
     """Raise NoLowering where an index is on another device than what it is for."""
     if len({each.device for each in values}) > 1:

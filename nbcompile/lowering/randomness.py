@@ -148,7 +148,7 @@ def normal(build: Builder, first: Any, *rest: Any, generator: Any = None) -> Val
     """Normal. The functional form is ``(x, mean, std)``, of which x says only the shape; the others ``(mean, std)``."""
     assert build.node is not None
     given = rest if build.node.target is aten.normal_functional.default else (first, *rest)
-    mean, deviation = (*given, *(0.0, 1.0)[len(given) :])
+    mean, deviation = (*given, 1.0)[:2] if given else (0.0, 1.0)
     body, predicted = _normal(build, generator)
     scaled = body * _parameter(deviation, predicted, body) + _parameter(mean, predicted, body)
     return _result(build, scaled, predicted)

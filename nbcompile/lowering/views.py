@@ -513,3 +513,16 @@ def select_scatter(build: Builder, x: Value, source: Value, dim: int, at: Any) -
     place = from_the_end(index(at), x.size[dim])
     row = unsqueeze(build, source, dim)
     return slice_scatter(build, x, row, dim, place, place + 1)
+
+
+@lowering(aten.diagonal_scatter.default)
+def diagonal_scatter(build: Builder, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """``x`` with a diagonal of two dimensions replaced by ``source``, whose last dimension it is."""
+    one, two = dimension(dim1, x.ndim), dimension(dim2, x.ndim)
+    row, column = loop_variable(one), loop_variable(two)
+    source = convert(build, source, x.dtype)
+    others = [loop_variable(at) for at in range(x.ndim) if at not in (one, two)]
+    inner = moved(source, x.size, [*others, row if offset >= 0 else column])
+    on_it = apply("eq", _number(column + max(0, -offset)), _number(row + max(0, offset)))
+    nodes = joined_nodes(x.from_nodes, source.from_nodes, build.here())
+    return Value(x.dtype, x.device, x.size, Masked(on_it, inner.body, x.body), nodes)

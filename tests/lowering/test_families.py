@@ -296,6 +296,9 @@ FAMILIES = [
         lambda x, y: [
             torch.slice_scatter(x, y[:, :4], 1, 2, 6),
             torch.slice_scatter(x, y[:, :3], 1, 2, 8, 2),
+            torch.diagonal_scatter(x, y[0, :8], 1),
+            torch.diagonal_scatter(x, y[0, :6], -2),
+            torch.take(x, torch.tensor([[3, -1], [127, 0]])),
             torch.select_scatter(x, y[0], 0, 3),
             torch.select_scatter(x, y[0], 0, -1),
         ],
