@@ -95,6 +95,21 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
     with parts.collecting() as made:
         trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
+    try:
+        return _assembled(frame, options, compile_id, page, trace, compiled_graph, made)
+    finally:
+        trace.release()
+
+
+def _assembled(
+    frame: Frame,
+    options: Options,
+    compile_id: str,
+    page: recorder.FrameDraft | None,
+    trace: Trace,
+    compiled_graph: Callable[..., object] | None,
+    made: parts.Parts,
+) -> CompiledFrame:
     if isinstance(trace.exit, GraphBreak):
         _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)
     with recorder.stage("guards"), _collector_paused():
@@ -255,6 +270,7 @@ def _cannot_compile(
         _warn(reports)
         raise errors.Unsupported(reports[0], config.verbose) from (error if config.verbose else None)
     _tell_break(reports, compile_id)
+    error.forget_values()
     return _skipped(page, f"graph break: {error.kind.title}")
 
 

@@ -188,3 +188,5 @@ class Trace:
     symbols: Callable[[], tuple[Symbol, ...]] = tuple
     """Asked for like the guards."""
     assumed: Assumed = field(default_factory=Assumed)
+    release: Callable[[], object] = tuple
+    """To be called when guards and symbols are known: what tracing knew of the call's values is let go."""

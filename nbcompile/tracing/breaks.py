@@ -12,6 +12,7 @@ In torch: torch/_dynamo/graph_break_registry.json and exc.py
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 
 from nbcompile.record.model import Operand, StackLine
@@ -517,6 +518,14 @@ class Unsupported(Exception):
     def hints(self) -> tuple[str, ...]:
         """The row's hints, filled likewise."""
         return tuple(hint.format_map(_Blank(self.details)) for hint in self.kind.hints)
+
+    def forget_values(self) -> None:
+        """Drop the tracebacks: the frames in them know the call's arguments, which are to live no longer than it."""
+        error: BaseException | None = self
+        while error is not None:
+            trace, error.__traceback__ = error.__traceback__, None
+            traceback.clear_frames(trace)
+            error = error.__context__
 
 
 def unsupported(kind: BreakKind, context: str = "", **details: object) -> Unsupported:

@@ -212,7 +212,7 @@ class GeneratorVariable(IteratorVariable):
                     end_yield_from(self.frame, self._send(), self.interpreter.returned_by(iterator))
                     item = self._go_on()
                 return item
-        return self._go_on(ObservedException(error))
+        return self._go_on(error)
 
     def _waits_for(self) -> GeneratorVariable | None:
         """The generator that a ``yield from`` of this one is inside of."""
@@ -251,10 +251,10 @@ class GeneratorVariable(IteratorVariable):
         handler = self.frame.view.instructions[self.frame.view.labels[protection.target]]
         return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration
 
-    def _go_on(self, raised: ObservedException | None = None) -> VariableTracker | None:
+    def _go_on(self, raised: VariableTracker | None = None) -> VariableTracker | None:
         try:
-            if raised is not None:
-                self.frame._raise_to_handler(raised)
+            if raised is not None and not self.frame.goes_to_handler(raised):
+                raise ObservedException(raised)
             outcome = self.interpreter.run_frame(self.frame)
         except ObservedException as error:
             self.finished = True

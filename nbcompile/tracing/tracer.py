@@ -75,6 +75,7 @@ class _Again(Exception):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.plan = plan
+        plan.error.forget_values()
 
 
 def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = False) -> Trace:
@@ -92,11 +93,7 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
         try:
             # The compiler's own looks at a tensor are not for its class or for a mode.
             with torch._C.DisableTorchFunction(), process_state.kept():
-                attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan)
-                try:
-                    return attempt.run()
-                finally:
-                    attempt.interpreter.output.leave_modes()
+                return _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan).trace()
         except _Again as again:
             plan = again.plan
         except breaks.StartOver:
@@ -140,7 +137,19 @@ class _FrameTracer:
         }
         return Translator(self.interpreter, code, self.frame.globals, inputs, cells)
 
-    def run(self) -> Trace:
+    def trace(self) -> Trace:
+        """What it finds out; an attempt that ends without that leaves nothing behind."""
+        output = self.interpreter.output
+        try:
+            try:
+                return self._run()
+            finally:
+                output.leave_modes()
+        except BaseException:
+            self.release()
+            raise
+
+    def _run(self) -> Trace:
         finished = None
         while finished is None:
             if not self._in_comprehension():
@@ -334,7 +343,16 @@ class _FrameTracer:
             page.write(steps=tuple(self.interpreter.steps))
         earlier = () if self.plan is None else self.plan.inlined
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
-        return Trace(graph, settled, mutations, exit, inlined, output.inputs.symbol_cards, self.interpreter.assumed)
+        symbols = output.inputs.symbol_cards
+        return Trace(graph, settled, mutations, exit, inlined, symbols, self.interpreter.assumed, self.release)
+
+    def release(self) -> None:
+        """Undo the circles among what traced, so that the call's arguments live no longer than the call."""
+        interpreter = self.interpreter
+        for frame in interpreter.frames:
+            frame.locals.clear()
+        for each in (interpreter.side_effects, interpreter.output.inputs, interpreter.output, interpreter, self):
+            vars(each).clear()
 
     def _guards(self) -> tuple[Guard, ...]:
         output = self.interpreter.output

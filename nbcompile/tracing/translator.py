@@ -143,13 +143,16 @@ class Translator:
         try:
             return handler(self, instruction)
         except ObservedException as error:
-            raised = error
+            self._note_context(error.value)
+            if not self.goes_to_handler(error.value):
+                raise
         except Unhashable as error:
-            raised = ObservedException(ExceptionVariable(TypeError, [ConstantVariable(str(error))]))
+            wrong = ExceptionVariable(TypeError, [ConstantVariable(str(error))])
+            self._note_context(wrong)
+            if not self.goes_to_handler(wrong):
+                raise ObservedException(wrong) from None
         except breaks.Unsupported as error:
             raise self._annotated(error) from None if error.__traceback__ is None else error
-        self._note_context(raised.value)
-        self._raise_to_handler(raised)
         return None
 
     def _annotated(self, error: breaks.Unsupported) -> breaks.Unsupported:
@@ -166,17 +169,19 @@ class Translator:
         if isinstance(error, ExceptionVariable) and error.context is None and handling not in (None, error):
             error.context = handling
 
-    def _raise_to_handler(self, error: ObservedException) -> None:
+    def goes_to_handler(self, error: VariableTracker) -> bool:
+        """Go on at the handler that protects the current instruction, if one does."""
         protection = self.current.protection
         if protection is None:
-            raise error
+            return False
         del self.stack[protection.depth :]
         while self.contexts and self.contexts[-1].depth >= protection.depth:
             self.contexts.pop()
         if protection.lasti:
             self.push(ConstantVariable(self.current.offset))
-        self.push(error.value)
+        self.push(error)
         self.pc = self.view.labels[protection.target]
+        return True
 
     def can_stop_here(self) -> bool:
         """Whether the rest of the frame could run uncompiled from here on, and what came before is worth it."""

@@ -1,0 +1,119 @@
+"""A compile keeps nothing of the call alive: arguments are freed as soon as in eager, without the cycle collector."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import weakref
+
+import pytest
+import torch
+
+import nbcompile
+
+
+def straight(x):
+    return x.sin() + 1
+
+
+def broken(x):
+    print(end="")
+    return x.cos() + 1
+
+
+def branching(x):
+    return x + 1 if x.sum() > 0 else x - 1
+
+
+def generators(x):
+    return sum(2 * each for each in [x, x])
+
+
+def caught(x):
+    try:
+        raise ValueError("no")
+    except ValueError:
+        return x + 1
+
+
+def broken_in_a_context(x):
+    with torch.no_grad():
+        print(end="")
+        return x + 1
+
+
+def broken_in_a_loop(x):
+    for _ in range(2):
+        print(end="")
+    return x + 1
+
+
+def wrong(x):
+    return x + torch.ones(7)
+
+
+def data_dependent(x):
+    return x.nonzero().sum()
+
+
+def closures(x):
+    def inner(y):
+        nonlocal x
+        x = y * 2
+        return x
+
+    return inner(x) + 1
+
+
+def recursive(x, depth=2):
+    return x.sin() if depth == 0 else recursive(x, depth - 1) * 2
+
+
+def trained(x):
+    return (x * torch.ones(3, requires_grad=True)).sum()
+
+
+PROGRAMS = (
+    straight, broken, branching, generators, caught, broken_in_a_context, broken_in_a_loop, wrong, data_dependent,
+    closures, recursive, trained,
+)  # fmt: skip
+
+
+@pytest.fixture
+def no_collector():
+    logging.disable()  # torch logs what a fake kernel refuses, with its traceback, and pytest keeps that
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+    logging.disable(logging.NOTSET)
+
+
+def run(function, backend):
+    """One call whose arguments nobody else keeps; what became of the argument."""
+    compiled = nbcompile.compile(function, backend=backend)
+    x = torch.randn(3)
+    seen = weakref.ref(x)
+    try:
+        compiled(x)
+    except RuntimeError:
+        assert function is wrong
+    return seen
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_an_argument_lives_no_longer_than_its_call(function, backend, no_collector):
+    """Tracer, frames of failed attempts and tracebacks form no circle that is left for the collector."""
+    run(function, backend)  # what is imported on the way is not the point
+    nbcompile.reset()
+    assert run(function, backend)() is None
+
+
+def test_a_module_lives_no_longer_than_its_user_keeps_it(no_collector):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    seen = weakref.ref(model)
+    compiled = nbcompile.compile(lambda module, x: module(x), backend="eager")
+    compiled(model, torch.randn(2, 3))
+    del model
+    assert seen() is None
