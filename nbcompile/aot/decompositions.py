@@ -64,7 +64,7 @@ CREATIONS = ("logspace", "tril_indices", "triu_indices")
 
 # Images read at places between their elements, and what pads or unfolds them: an index, and a formula around it.
 IMAGES = (
-    "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d", "grid_sampler_2d",
+    "upsample_bicubic2d", "grid_sampler_2d",
     "affine_grid_generator", "im2col", "col2im", "reflection_pad2d_backward", "max_pool2d_with_indices_backward",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "channel_shuffle",
 )  # fmt: skip

@@ -322,6 +322,47 @@ template <class T, int W, class L, class F> INLINE Vec<T, W> gather(const T *p, 
   else return v;
 }
 
+/* The same where the places of neighbours are one apart or the same: mostly all, or all but few, follow one another. */
+template <class T, int W, class L, class F> INLINE Vec<T, W> near(const T *p, L lanes, F place) {
+  const i64 first = place(0), last = place(W - 1);
+  if (last - first == W - 1) return load<T, W>(p + first, lanes);
+#ifdef NB_MASKS
+  if constexpr (has_masks<T, W> && same_type<L, All>) {
+    const i64 count = last - first + 1; /* few, and each for several lanes: loaded at once, and dealt out */
+    if (count > 0 && count <= W * 3 / 4) {
+      typedef Vec<typename IntOf<sizeof(T)>::type, W> Which;
+      Which which;
+      EACH(j) which.v[j] = place(j) - first;
+      if (every((which >= Which(0)) & (which < Which(count))))
+        return __builtin_shuffle(fetch_bits<T, W>(p + first, (1u << count) - 1), which.v);
+    }
+  }
+  if constexpr (has_masks<T, W>) {
+    i64 alone = 0, count = W; /* lanes that are read one by one: the first (a border at the front), or all of few */
+    if constexpr (same_type<L, First>) alone = count = lanes.count;
+    else while (alone < 4 && last - place(alone) != W - 1 - alone) alone++;
+    if (alone <= 4 && (count == alone || last - place(alone) == W - 1 - alone)) {
+      Raw<T, W> v = fetch_bits<T, W>(p + last - (W - 1), ((1u << count) - 1) & ~((1u << alone) - 1));
+      for (i64 j = 0; j < alone; j++) v[j] = p[place(j)];
+      return v;
+    }
+  }
+#endif
+  return gather<T, W>(p, lanes, place);
+}
+
+/* The same where each value stands `times` times, and `at` is the number of the first. */
+template <class T, int W, int times, class L, class F> INLINE Vec<T, W> repeated(const T *p, i64 at, L lanes, F place) {
+#ifdef NB_MASKS
+  if constexpr (has_masks<T, W> && same_type<L, All> && W % times == 0) {
+    Bits<T, W> which;
+    EACH(j) which[j] = j / times;
+    if (at % times == 0) return __builtin_shuffle(fetch_bits<T, W>(p + place(0), (1u << W / times) - 1), which);
+  }
+#endif
+  return gather<T, W>(p, lanes, place);
+}
+
 /* W values, each a step further: by the processor's own gather where it has one. */
 template <class T, int W, class L> INLINE Vec<T, W> strided(const T *p, i64 step, L lanes) {
 #if defined(NB_X86) && defined(__AVX512F__)

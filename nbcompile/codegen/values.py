@@ -19,12 +19,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import sympy
 import torch
 
 from nbcompile.codegen.printers import C_TYPES, c_index, c_literal, cpp_operation
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
-from nbcompile.ir.index import Index, Symbol, gather_variable, stride_along
+from nbcompile.ir.index import ZERO, Index, Symbol, gather_variable, repetition, steepness, stride_along
 from nbcompile.ir.kernel import access
 
 INLINE_LENGTH = 64
@@ -258,8 +259,19 @@ def _load(scope: Scope, load: Load) -> Value:
     if step is not None and not any(each.many for each in gathered):
         address = f"{pointer} + {_place(c_index(offset, names))}"
         return Value(f"strided<{element}, W>({address}, {c_index(step)}, {mask})", True, load.dtype)
-    place = c_index(offset, {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"})
-    return Value(f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {place}; }})", True, load.dtype)
+    inside = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
+    if any(each.many for each in gathered):
+        place = c_index(offset, inside)
+        return Value(f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {place}; }})", True, load.dtype)
+    # What all lanes share stands outside: loads that differ in it alone work out the rest once.
+    shared = sum((term for term in sympy.Add.make_args(offset) if scope.vector not in term.free_symbols), ZERO)
+    lanes = f"{mask}, [&](i64 j) {{ return {c_index(offset - shared, inside)}; }}"
+    address = pointer if shared == ZERO else f"{pointer} + {_place(c_index(shared, names))}"
+    times = repetition(offset, scope.vector)
+    if times:
+        return Value(f"repeated<{element}, W, {times}>({address}, {scope.vector.name}, {lanes})", True, load.dtype)
+    function = "near" if steepness(offset, scope.vector) == 1 else "gather"
+    return Value(f"{function}<{element}, W>({address}, {lanes})", True, load.dtype)
 
 
 def _bound(node: Load | IndexOf, index: Index) -> list[Gather]:

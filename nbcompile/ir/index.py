@@ -303,3 +303,38 @@ def stride_along(offset: Index, variable: Symbol) -> Index | None:
             return None
         total = total + step
     return total
+
+
+@functools.lru_cache(maxsize=4096)
+def steepness(offset: Index, variable: Symbol) -> int | None:
+    """How far the offset moves at most, either way, when a variable grows by one; None where that is not known.
+
+    ``8*i0 + i1 // 2`` along ``i1`` is 1, and so is ``max(i1 - 1, 0)``.
+    """
+    if variable not in offset.free_symbols:
+        return 0
+    if offset == variable:
+        return 1
+    parts = [steepness(each, variable) for each in offset.args]
+    known = [each for each in parts if each is not None]
+    if len(known) < len(parts):
+        return None
+    match type(offset).__name__:
+        case "Add":
+            return sum(known)
+        case "Max" | "Min":
+            return max(known)
+        case "Mul" if len(known) == 2 and isinstance(offset.args[0], sympy.Integer):
+            return abs(int(offset.args[0])) * known[1]
+        case "FloorDiv" if isinstance(offset.args[1], sympy.Integer):
+            return -(-known[0] // abs(int(offset.args[1])))
+    return None
+
+
+def repetition(offset: Index, variable: Symbol) -> int | None:
+    """How many values of a variable share one place, and then the next: ``8*i0 + i1 // 2`` along ``i1`` is 2."""
+    terms = [term for term in sympy.Add.make_args(offset) if variable in term.free_symbols]
+    match terms:
+        case [FloorDiv(args=(top, sympy.Integer() as times))] if top == variable:
+            return int(times)
+    return None

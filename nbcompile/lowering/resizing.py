@@ -1,6 +1,7 @@
-"""Images made larger or smaller by taking the nearest element, and borders made of the image itself.
+"""Images made larger or smaller, and borders made of the image itself.
 
     upsample_nearest2d(x, (8, 8))     x[i0, i1, i2//2, i3//2]                         of an x of 4 by 4
+    upsample_linear1d(x, 8)           x[i0, i1, p] and x[i0, i1, p + 1], weighted     p = max((2*i2 - 1)//4, 0)
     reflection_pad1d(x, (2, 2))       x[i0, 7 - max(...)]                             the index goes back at the ends
 
 Where one size is a multiple of the other the index is an expression over the
@@ -12,15 +13,21 @@ nbcompile/lowering/scans.py
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import sympy
 import torch
 
+from nbcompile.ir import evaluate
 from nbcompile.ir.expr import Expr, Gather, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import Index, Max, Min, constant as known_number, divide, index, indices, loop_variable
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.indexing import KNOWN_LIMIT
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, joined_nodes, moved
 
@@ -118,6 +125,99 @@ def upsample_nearest2d_backward(
     parts = moved(build.shared(grad), size, position)
     dims = [grad.ndim, grad.ndim + 1]
     return convert(build, build.reduce(parts, dims, False, "sum", wide, wide), grad.dtype)
+
+
+# -- between the elements ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """Where an element of the result lies along one dimension: between two of the source."""
+
+    places: tuple[Index, Index]
+    """May hold symbols of ``gathers``."""
+    weight: Expr
+    """Of the second."""
+    gathers: tuple[Gather, ...]
+
+
+def _between(
+    build: Builder, along: Index, extent: Index, size: Index, scale: float | None, corners: bool, dtype: torch.dtype
+) -> _Between:
+    small, large = known_number(extent), known_number(size)
+    if small is None or large is None:
+        raise NoLowering("an image of symbolic size, resized by weights")
+    ratio = ((small - 1) / (large - 1) if large > 1 else 0.0) if corners else 1 / scale if scale else small / large
+    number = cast(IndexOf(along, torch.int64), dtype)
+    exact = number * ratio if corners else (number + 0.5) * ratio - 0.5
+    place = apply("maximum", exact, 0.0)
+    below = cast(apply("floor", place), torch.int64)
+    weight = place - apply("floor", place)
+    formula = _as_formula(below, along, small, large, corners)
+    if formula is not None:
+        return _Between((formula, Min(formula + 1, extent - 1)), weight, ())
+    one, two = build.fresh_gather(), build.fresh_gather()
+    above = apply("minimum", below + 1, small - 1)
+    gathers = (Gather(one, below, extent, wraps=False), Gather(two, above, extent, wraps=False))
+    return _Between((one, two), weight, gathers)
+
+
+def _as_formula(below: Expr, along: Index, small: int, large: int, corners: bool) -> Index | None:
+    """The place in whole numbers, where these give what the floating-point formula gives."""
+    if large > KNOWN_LIMIT:
+        return None
+    found = evaluate.values_along(below, along, large)
+    top, bottom = (along * (small - 1), large - 1) if corners else ((2 * along + 1) * small - large, 2 * large)
+    common = math.gcd(*(int(each) for each in sympy.Poly(top, along).all_coeffs()), bottom) or 1
+    formula = divide(Max(sympy.expand(top / common), index(0)), index(max(bottom // common, 1)), {})
+    return formula if found == [int(formula.subs(along, at)) for at in range(large)] else None
+
+
+def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales: Sequence[float | None]) -> Value:
+    """Each element is between 2, 4 or 8 others, weighted by how near it is to them."""
+    if not x.dtype.is_floating_point:
+        raise NoLowering("an image of whole numbers is rounded in a way of its own")
+    kept, sizes, wide = x.ndim - len(out), indices(out), compute_dtype(x.dtype)
+    along = [
+        _between(build, loop_variable(kept + n), x.size[kept + n], size, scale, corners, wide)
+        for n, (size, scale) in enumerate(zip(sizes, scales, strict=True))
+    ]
+    source, result_size = build.realise(x), [*x.size[:kept], *sizes]
+    front = [loop_variable(at) for at in range(kept)]
+    gathers = tuple(gather for each in along for gather in each.gathers)
+    values = [
+        moved(source, result_size, [*front, *places], gathers).body
+        for places in itertools.product(*(each.places for each in along))
+    ]
+    for each in reversed(along):
+        values = [low + (high - low) * each.weight for low, high in zip(values[::2], values[1::2], strict=True)]
+    return Value(x.dtype, x.device, tuple(result_size), values[0], joined_nodes(x.from_nodes, build.here()))
+
+
+@lowering(aten.upsample_linear1d.default)
+def upsample_linear1d(
+    build: Builder, x: Value, out: Sequence[Any], align_corners: bool, scales: float | None = None
+) -> Value:
+    """Between two elements."""
+    return _linear(build, x, out, align_corners, [scales])
+
+
+@lowering(aten.upsample_bilinear2d.default)
+def upsample_bilinear2d(
+    build: Builder, x: Value, out: Sequence[Any], align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """Between four elements."""
+    return _linear(build, x, out, align_corners, [scales_h, scales_w])
+
+
+@lowering(aten.upsample_trilinear3d.default)
+def upsample_trilinear3d(
+    build: Builder, x: Value, out: Sequence[Any], align_corners: bool, scales_d: float | None = None,
+    scales_h: float | None = None, scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """Between eight elements."""
+    return _linear(build, x, out, align_corners, [scales_d, scales_h, scales_w])
 
 
 # -- borders ---------------------------------------------------------------------------------------

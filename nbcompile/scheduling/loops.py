@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from nbcompile.ir.expr import Expr, IndexOf, Load, rebuild, walk
-from nbcompile.ir.index import ZERO, Index, Symbol, constant, is_one, same, stride_along
+from nbcompile.ir.index import ZERO, Index, Symbol, constant, index as index_of, is_one, same, stride_along
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Store, Update
 
 __all__ = ["tidy_loops", "with_pointers"]
 FEW_LANES = 8
 """A loop of fewer iterations is not worth a vector of its own."""
+FAR = 1024
+"""The number of iterations over which a stride is estimated."""
 
 
 def tidy_loops(kernel: Kernel) -> Kernel:
@@ -60,6 +62,7 @@ def _sorted(kernel: Kernel) -> Kernel:
         total = 0
         for index in addresses:
             step = stride_along(index, loop.variable)
+            step = _overall_stride(index, loop.variable) if step is None else step
             if step is None or not step.is_Integer:
                 return -1
             total += abs(int(step))
@@ -73,6 +76,14 @@ def _sorted(kernel: Kernel) -> Kernel:
 
     body = tuple(replace(s, loops=ordered(s.loops)) if isinstance(s, Nest) else s for s in kernel.body)
     return replace(kernel, loops=ordered(kernel.loops), body=body)
+
+
+def _overall_stride(index: Index, variable: Symbol) -> Index | None:
+    """About how far an index moves, where that is not the same everywhere: ``64*(i0 // 2)`` along ``i0`` is 32."""
+    others = dict.fromkeys(index.free_symbols - {variable}, ZERO)
+    first, last = (index.xreplace({**others, variable: index_of(place)}) for place in (0, FAR))
+    distance = constant(last - first)
+    return None if distance is None else index_of(distance // FAR)
 
 
 def _joined(kernel: Kernel) -> Kernel:
