@@ -154,7 +154,7 @@ class Operation:
     arity: int
     kind: str
     """``arithmetic`` (result has the arguments' dtype), ``comparison`` (result is bool),
-    ``logical`` (bool to bool), ``bitwise`` (integers or bool), ``float`` (floating types only),
+    ``logical`` (bool to bool), ``bitwise`` (integers or bool), ``float`` (floating types only), ``random`` (int64),
     ``cast`` (any to any), ``where`` (bool, T, T -> T)."""
     infix: str = ""
     """How it is printed between its arguments, if it is."""
@@ -196,7 +196,7 @@ OPERATIONS: dict[str, Operation] = {
     **_entries("bitwise", 2, "bitwise_and bitwise_or bitwise_xor shift_left shift_right"),
     **_entries("bitwise", 1, "bitwise_not"),
     # (seed, counter), both int64, to 64 random bits: the first two words of Philox4x32-10.
-    **_entries("bitwise", 2, "philox", 60),
+    **_entries("random", 2, "philox", 60),
     # float -> integer truncates; any -> bool is != 0; float32 -> bfloat16 rounds half to even.
     **_entries("cast", 1, "cast"),
     **_entries("where", 3, "where"),

@@ -59,6 +59,11 @@ def gather_variable(number: int) -> Symbol:
     return sympy.Symbol(f"g{number}", integer=True, nonnegative=True)
 
 
+def is_loop_variable(symbol: Symbol) -> bool:
+    """Whether a symbol is one of a loop, and no size and nothing read from memory."""
+    return symbol.name[0] in "ir" and symbol.name[1:].isdigit()
+
+
 def loop_variables(count: int) -> tuple[Symbol, ...]:
     """``(i0, i1, ...)``."""
     return tuple(map(loop_variable, range(count)))

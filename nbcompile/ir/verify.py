@@ -195,6 +195,8 @@ def _verify_types(op: str, args: list[torch.dtype], result: torch.dtype, where: 
             require(result == operands[0] and result.is_floating_point, text)
         case "bitwise":
             require(result == operands[0] and not result.is_floating_point, text)
+        case "random":
+            require(result == operands[0] == torch.int64, text)
         case _:
             require(result == operands[0], text)
 

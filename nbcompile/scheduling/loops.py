@@ -14,7 +14,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from nbcompile.ir.expr import Expr, IndexOf, Load, rebuild, walk
-from nbcompile.ir.index import ZERO, Index, Symbol, constant, index as index_of, is_one, same, stride_along
+from nbcompile.ir.index import (
+    ZERO,
+    Index,
+    Mod,
+    Symbol,
+    constant,
+    index as index_of,
+    is_loop_variable,
+    is_one,
+    same,
+    stride_along,
+)
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Store, Update
 
 __all__ = ["tidy_loops", "with_pointers"]
@@ -80,6 +91,8 @@ def _sorted(kernel: Kernel) -> Kernel:
 
 def _overall_stride(index: Index, variable: Symbol) -> Index | None:
     """About how far an index moves, where that is not the same everywhere: ``64*(i0 // 2)`` along ``i0`` is 32."""
+    if index.has(Mod) or any(not is_loop_variable(each) for each in index.free_symbols):
+        return None
     others = dict.fromkeys(index.free_symbols - {variable}, ZERO)
     first, last = (index.xreplace({**others, variable: index_of(place)}) for place in (0, FAR))
     distance = constant(last - first)

@@ -68,7 +68,7 @@ def applies(name, dtype):
     return {
         "arithmetic": not boolean, "float": floating, "logical": boolean, "where": True, "cast": False,
         "comparison": not boolean or name not in {"isnan", "isinf", "signbit"},
-        "bitwise": not floating and not (boolean and name.startswith("shift")),
+        "bitwise": not floating and not (boolean and name.startswith("shift")), "random": dtype == torch.int64,
     }[kind]  # fmt: skip
 
 

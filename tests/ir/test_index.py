@@ -1,5 +1,7 @@
 """Index algebra: what simplification says equals what the numbers say."""
 
+import itertools
+
 import sympy
 from hypothesis import given, strategies as st
 
@@ -11,8 +13,10 @@ from nbcompile.ir.index import (
     loop_variable,
     loop_variables,
     remainder,
+    repetition,
     same,
     simplify,
+    steepness,
     stride_along,
     unflatten,
     upper_bound,
@@ -111,3 +115,20 @@ def test_a_reshape_over_several_dimensions_is_one_walk():
     ranges = {i0: sympy.Integer(4096), i1: sympy.Integer(392)}
     position = unflatten(392 * i0 + i1, sizes, ranges)
     assert simplify(flatten(position, sizes), ranges) == 392 * i0 + i1
+
+
+@given(trees, sizes)
+def test_steepness_bounds_every_step(expression, extents):
+    """From one iteration to the next an index moves no further than its steepness, where it has one."""
+    bound = steepness(expression, I1)
+    if bound is not None:
+        values = [value_of(expression, {I0: extents[0], I1: at, I2: extents[2]}) for at in range(12)]
+        assert all(abs(after - before) <= bound for before, after in itertools.pairwise(values))
+
+
+def test_repetition():
+    """How often each place is read before the next; None where it is anything but that."""
+    assert repetition(8 * I0 + FloorDiv(I1, 2), I1) == 2
+    assert repetition(8 * FloorDiv(I1, 2), I1) is None
+    assert repetition(FloorDiv(I1 + 1, 2), I1) is None
+    assert repetition(8 * I0, I1) is None

@@ -27,6 +27,30 @@ FORWARD = {
     "nearest uneven": (lambda x: [F.interpolate(x, size=(5, 17)), F.interpolate(x, scale_factor=1.7)], (image,)),
     "nearest exact": (lambda x: F.interpolate(x, size=(5, 17), mode="nearest-exact"), (image,)),
     "nearest 1d, 3d": (lambda x, y: [F.interpolate(x, 20), F.interpolate(y, scale_factor=2)], (row, volume)),
+    "between": (
+        lambda x, y, z: [
+            F.interpolate(x, scale_factor=2, mode="bilinear"),
+            F.interpolate(x, (16, 33), mode="bilinear", align_corners=True),
+            F.interpolate(x, (5, 40), mode="bilinear"),
+            F.interpolate(x, scale_factor=1.7, mode="bilinear"),
+            F.interpolate(y, 30, mode="linear"),
+            F.interpolate(z, scale_factor=2, mode="trilinear"),
+        ],
+        (image, row, volume),
+    ),
+    "wide": (
+        lambda x: [
+            F.interpolate(x, scale_factor=2),
+            F.interpolate(x, scale_factor=2, mode="bilinear"),
+            F.pad(x, (3, 5, 1, 2), "reflect"),
+            F.pad(x, (20, 9, 0, 2), "replicate"),
+        ],
+        (torch.randn(1, 2, 5, 50),),
+    ),
+    "channels last": (
+        lambda x: [F.interpolate(x, scale_factor=2), F.interpolate(x, scale_factor=2, mode="bilinear")],
+        (torch.randn(2, 20, 5, 6).contiguous(memory_format=torch.channels_last),),
+    ),
     "mirrored": (lambda x, y: [F.pad(x, (2, 1, 3, 0), "reflect"), F.pad(y, (3, 4), "reflect")], (image, row)),
     "repeated": (lambda x, y: [F.pad(x, (2, 1, 3, 0), "replicate"), F.pad(y, (3, 9), "replicate")], (image, row)),
 }
