@@ -51,6 +51,11 @@ def fake_tensor() -> ModuleType:
     return importlib.import_module("torch._subclasses.fake_tensor")
 
 
+def has_effect(operator: torch._ops.OpOverload) -> bool:
+    """Whether an operator does something beside its results (it prints, it raises what it found): never left out."""
+    return bool(importlib.import_module("torch._higher_order_ops.effects").has_effects(operator))
+
+
 def symbolic_shapes() -> ModuleType:
     """ShapeEnv: symbolic sizes, their ranges and the guards on them."""
     return importlib.import_module("torch.fx.experimental.symbolic_shapes")

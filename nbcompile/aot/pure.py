@@ -103,7 +103,7 @@ class Recording(TorchDispatchMode):
         simpler = self._decomposed(func, args, keywords)
         if simpler is not NotImplemented:
             return simpler
-        if func._schema.is_mutable or func.overloadpacket in SECRETLY_IMPURE:
+        if func._schema.is_mutable or func.overloadpacket in SECRETLY_IMPURE or torch_internals.has_effect(func):
             raise Impure
         result = func(*args, **keywords)
         if isinstance(result, torch.Tensor):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
 from torch.library import Library, custom_op
 
 import nbcompile
@@ -227,3 +228,99 @@ def test_a_schema_that_says_alias():
     """A result that is said to be an argument cannot be made functional (as in torch.compile)."""
     with pytest.raises(errors.BackendCompilerFailed, match="output has alias annotations"):
         nbcompile.compile(lambda x: OPS.twice_in_place_(x) + 1)(torch.ones(2))
+
+
+# --- effects -----------------------------------------------------------------------------------------------------------
+
+
+SEEN: list[object] = []
+
+
+@torch.library.custom_op("nbtest::told", mutates_args=())
+def told(x: torch.Tensor, what: str) -> torch.Tensor:
+    """A copy; that it ran is noted."""
+    SEEN.append((what, x.sum().item()))
+    return x.clone()
+
+
+@told.register_fake
+def _(x, what):
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("nbtest::noted", mutates_args=())
+def noted(what: str) -> None:
+    """No result at all."""
+    SEEN.append(what)
+
+
+@noted.register_fake
+def _(what):
+    return None
+
+
+for _each in (told, noted):
+    _register_effectful_op(_each, _EffectType.ORDERED)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_effects_happen_in_order(backend):
+    """An operator that is registered to have an effect runs, also where nobody reads its result, and in its turn."""
+
+    def function(x):
+        y = told(x, "first") + 1
+        torch.ops.nbtest.noted("between")
+        told(x * 0, "for nothing")
+        return told(y, "last") * 2
+
+    compiled = nbcompile.compile(function, fullgraph=True, backend=backend)
+    for _ in range(2):
+        SEEN.clear()
+        assert compiled(torch.ones(3)).tolist() == [4, 4, 4]
+        assert SEEN == [("first", 3), "between", ("for nothing", 0), ("last", 6)]
+
+
+def test_effects_beside_a_gradient():
+    """In a forward graph, too."""
+
+    def function(w, x):
+        torch.ops.nbtest.noted("before")
+        result = (w * x).sum()
+        torch.ops.nbtest.noted("after")
+        return result
+
+    w = torch.ones(3, requires_grad=True)
+    SEEN.clear()
+    nbcompile.compile(function, fullgraph=True)(w, torch.full((3,), 2.0)).backward()
+    assert w.grad.tolist() == [2, 2, 2]
+    assert SEEN == ["before", "after"]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("function", [torch.linalg.inv, torch.linalg.cholesky])
+def test_a_matrix_that_has_no_answer_is_an_error(function, learns):
+    """What ATen's linear algebra finds out while it runs is raised, as eagerly: the check is an effect."""
+    with pytest.raises(torch.linalg.LinAlgError):
+        nbcompile.compile(lambda x: function(x) + 1, fullgraph=True)(torch.zeros(2, 2).requires_grad_(learns))
+
+
+# --- kernels of the user's own -----------------------------------------------------------------------------------------
+
+
+@torch.library.triton_op("nbtest::joined", mutates_args={})
+def joined(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The sum; on a GPU a Triton kernel would be launched here."""
+    return torch.add(a, b, out=torch.empty_like(a))
+
+
+joined.register_kernel("cpu")(lambda a, b: a + b)
+joined.register_autograd(lambda ctx, grad: (grad, 2 * grad))
+
+
+def test_triton_op():
+    """An operator around a kernel of Triton's is called, and its derivative used."""
+    a, b = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+    found = nbcompile.compile(lambda a, b: joined(a, b) * 2, fullgraph=True)(a, b)
+    found.sum().backward()
+    assert found.tolist() == [4] * 4
+    assert (a.grad.tolist(), b.grad.tolist()) == ([2] * 4, [4] * 4)
