@@ -328,6 +328,7 @@ def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fai
         file=code.co_filename,
         first_line=code.co_firstlineno,
         source=source_text(code),
+        instructions=narrate.instructions(code),
         cause="recompiled" if failed else ("resumed" if info is not None else "first call"),
         failed_guards=failed,
         called_from=chain.calling_frame(),
@@ -363,7 +364,12 @@ def _numbered(page: recorder.FrameDraft, reports: tuple[model.Break, ...]) -> tu
 
 def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting.Residual) -> None:
     chain.note(residual, page.compile_id)
-    page.write(status="compiled", residual=residual.source, mutations=narrate_mutations(trace, residual))
+    page.write(
+        status="compiled",
+        residual=residual.source,
+        residual_instructions=narrate.instructions(residual.code, residual.kept),
+        mutations=narrate_mutations(trace, residual),
+    )
     if isinstance(trace.exit, GraphBreak):
         page.write(resume_functions=_resume_functions(trace.exit, residual))
 

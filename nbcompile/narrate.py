@@ -19,12 +19,14 @@ import platform
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
 import torch.fx
 
+from nbcompile.bytecode.disassemble import disassemble
+from nbcompile.bytecode.instruction import Instruction, argument_text
 from nbcompile.capture.node_meta import ORIGIN, STACK
 from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scan, Scatter
 from nbcompile.ir.printer import print_body, print_index
@@ -95,6 +97,41 @@ def _node(
     )
 
 
+# --- bytecode --------------------------------------------------------------------------------------------------------
+
+
+def instructions(bytecode: CodeType, kept: Mapping[str, object] | None = None) -> tuple[model.Instruction, ...]:
+    """Bytecode, as data; the objects that a program of ours keeps as constants go by their names."""
+    names = {id(value): name for name, value in (kept or {}).items()}
+
+    def argument(each: Instruction) -> str:
+        if "CONST" not in each.opcode:
+            return argument_text(each)
+        return names.get(id(each.argval)) or _constant(each.argval)
+
+    return tuple(
+        model.Instruction(each.offset, each.opcode, argument(each), each.line or 0) for each in disassemble(bytecode)
+    )
+
+
+def _constant(value: object) -> str:
+    """A constant of bytecode; of any other object only the type, as a ``repr`` may be anything."""
+    match value:
+        case CodeType():
+            return f"<code {value.co_name}>"
+        case tuple():
+            return f"({', '.join(map(_constant, value))}{',' if len(value) == 1 else ''})"
+        case frozenset():
+            return f"frozenset({{{', '.join(sorted(map(_constant, value)))}}})"
+        case _ if type(value) in _LITERALS:
+            return repr(value)
+        case _:
+            return f"<{type(value).__name__}>"
+
+
+_LITERALS = (int, float, complex, str, bytes, bool, type(None), type(...))
+
+
 # --- what code generation made ---------------------------------------------------------------------------------------
 
 
@@ -159,7 +196,7 @@ def kernels(described: Iterable[model.Kernel], names: Labels) -> tuple[model.Ker
             name=each.name if each.language == "aten" else names.group + each.name,
             buffers=tuple(names.prefix + buffer for buffer in each.buffers),
             from_nodes=names.of_nodes(each.from_nodes),
-            lines=tuple(model.KernelLine(line.line, names.of_nodes(line.nodes)) for line in each.lines),
+            lines=tuple(dataclasses.replace(line, nodes=names.of_nodes(line.nodes)) for line in each.lines),
         )
         for each in described
     )

@@ -21,7 +21,7 @@ from nbcompile.codegen.facts import stored
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.totals import combine, held_type, kind_of, name_running, neutral
-from nbcompile.codegen.values import Scope, Value, as_many, emit_value, type_name
+from nbcompile.codegen.values import Scope, Value, as_many, emit_value, joined, type_name
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import cost
@@ -92,7 +92,8 @@ def _column_value(emitter: KernelEmitter, statement: Let | Store | Update) -> No
     emitter.writer.line(f"{held} {name}[number(parts)];  // {statement.name}", origin)
     with _each_part(emitter) as scope:
         scope.origin = origin
-        emitter.writer.line(f"{name}[part] = {as_many(scope, emit_value(scope, statement.value))};", origin)
+        value = emit_value(scope, statement.value)
+        emitter.writer.line(f"{name}[part] = {as_many(scope, value)};", joined(value.origin, origin))
     emitter.locals[statement.name] = Value(f"{name}[part]", True, statement.value.dtype)
 
 
@@ -130,7 +131,8 @@ def _nest_of_columns(emitter: KernelEmitter, nest: Nest) -> None:
         for part in totals:
             label, element = emitter.label(part.name), C_TYPES[part.value.dtype]
             folded = f"fold<{kind_of(part)}, {element}, W>({label}_total[part], {label}_short[part]);"
-            writer.line(f"each_part(parts, [&](int part) STEP {{ {folded} }});")
+            origin = emitter.origins.get(part.name, ())
+            writer.line(f"each_part(parts, [&](int part) STEP {{ {folded} }});", origin)
         close_loop(writer)
     for _ in loops:
         close_loop(writer)

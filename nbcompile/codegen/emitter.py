@@ -43,6 +43,7 @@ class KernelEmitter:
     labels: dict[str, str]
     """C++ names of locals: equal kernels must not differ in them."""
     origins: dict[str, tuple[str, ...]]
+    """As :func:`facts.own_work` tells."""
 
     def label(self, name: str) -> str:
         """The C++ name of a local."""
@@ -108,9 +109,9 @@ def scratch_rows(emitter: KernelEmitter) -> None:
     """Memory for the rows of one outer iteration: on the stack where it is small."""
     for scratch in emitter.kernel.scratch:
         name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
-        elements = indexing.constant(scratch.size)
+        elements, origin = indexing.constant(scratch.size), emitter.origins.get(scratch.name, ())
         if elements is not None and elements * scratch.dtype.itemsize <= STACK_BYTES:
-            emitter.writer.line(f"alignas(64) {element} {name}[{max(elements, 1)}];  // {scratch.name}")
+            emitter.writer.line(f"alignas(64) {element} {name}[{max(elements, 1)}];  // {scratch.name}", origin)
         else:
-            emitter.writer.line(f"Row<{element}> {name}_memory({c_index(scratch.size)});  // {scratch.name}")
-            emitter.writer.line(f"{element} *const {name} = {name}_memory.start;")
+            emitter.writer.line(f"Row<{element}> {name}_memory({c_index(scratch.size)});  // {scratch.name}", origin)
+            emitter.writer.line(f"{element} *const {name} = {name}_memory.start;", origin)

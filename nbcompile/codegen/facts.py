@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 import sympy
 
 from nbcompile.ir import index as indexing
+from nbcompile.ir.buffer import Program
 from nbcompile.ir.expr import IndexOf, cost, walk
 from nbcompile.ir.index import Symbol
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Statement, Store, Update
@@ -53,6 +54,16 @@ def lengthy(kernel: Kernel) -> bool:
     """Whether other Python threads should run meanwhile."""
     work = amount_of_work(kernel)
     return work is None or work > LENGTHY_WORK
+
+
+def own_work(program: Program) -> dict[str, tuple[str, ...]]:
+    """Whose work each name in a kernel is: of a buffer, of a scratch row, of a total that is kept wider.
+
+    The last fx node of a buffer is the one that it is the result of; the work
+    of those before it is told apart in its body (``expr.Apply.origin``).
+    """
+    found = {buffer.name: buffer.from_nodes[-1:] for buffer in program.buffers}
+    return {name: nodes for buffer, nodes in found.items() for name in (buffer, f"row_{buffer}", f"{buffer}_wide")}
 
 
 def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:

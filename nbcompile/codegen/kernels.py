@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from nbcompile.codegen.columns import columns
 from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of, scratch_rows
-from nbcompile.codegen.facts import lengthy, size_symbols, vector_is_outside
+from nbcompile.codegen.facts import lengthy, own_work, size_symbols, vector_is_outside
 from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
 from nbcompile.codegen.printers import C_TYPES
 from nbcompile.codegen.statements import emit_statement
@@ -32,7 +32,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
     pointers = _pointers(kernel, arguments)
     body = SourceWriter(depth=1)
-    origins = {buffer.name: buffer.from_nodes for buffer in schedule.program.buffers}
+    origins = own_work(schedule.program)
     emitter = KernelEmitter(kernel, schedule, body, Names({**pointers, **_rows(kernel)}), {}, {}, origins)
     _kernel_body(emitter)
     sizes = size_symbols(kernel)
@@ -41,11 +41,10 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     with writer.block(f"EXPORT i64 {kernel.name}(void *const *pointers, const i64 *sizes, Context *context) {{"):
         _prologue(emitter, writer, arguments, pointers, sizes)
         writer.insert(writer.here(), body)
-        writer.line(
-            "return context->site >= 0;  // whether an index was out of bounds"
-            if emitter.names.complaints
-            else "return 0;"
-        )
+        if emitter.names.complaints:
+            writer.line("return context->site >= 0;  // whether an index was out of bounds")
+        else:
+            writer.line("return 0;", role="glue")
     return EmittedKernel(
         kernel.name, kernel.name, writer.text(), arguments, tuple(symbol.name for symbol in sizes),
         kernel.buffers, kernel.from_nodes,
@@ -80,7 +79,9 @@ def _prologue(
         # Memory that is read and written through one pointer may not be promised to be apart from itself.
         qualifier = "*" if written and read else "*__restrict "
         kind = element if written else f"const {element}"
-        writer.line(f"{kind} {qualifier}{pointers[buffer]} = ({kind} *)pointers[{at}];  // {buffer}")
+        writer.line(
+            f"{kind} {qualifier}{pointers[buffer]} = ({kind} *)pointers[{at}];  // {buffer}", emitter.origins[buffer]
+        )
     for at, symbol in enumerate(sizes):
         writer.line(f"const i64 {symbol.name} = sizes[{at}];")
     if any(many for _, many in emitter.names.used_types) or emitter.kernel.vector_variable is not None:

@@ -157,7 +157,8 @@ def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     first, *rest = nest.loops
     size = c_index(first.size)
     for part in totals:
-        writer.line(f"{held_type(emitter, part)} {emitter.label(part.name)}_chunk[{CHUNKS}];")
+        held = held_type(emitter, part)
+        writer.line(f"{held} {emitter.label(part.name)}_chunk[{CHUNKS}];", emitter.origins.get(part.name, ()))
     writer.line("#pragma omp parallel for num_threads(context->threads)")
     with writer.block(f"for (int chunk = 0; chunk < {CHUNKS}; chunk++) {{"):
         for part in totals:
@@ -180,14 +181,15 @@ def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
         else:
             vector_loop(emitter, nest, "begin", "end", parts, None)
         for part in totals:
-            name, kind = emitter.label(part.name), KINDS[part.kind]
+            name, kind, origin = emitter.label(part.name), KINDS[part.kind], emitter.origins.get(part.name, ())
             for at in range(1, parts):
-                writer.line(f"{name}_total[0] = {kind}::join({name}_total[0], {name}_total[{at}]);")
-            writer.line(f"{name}_chunk[chunk] = {name}_total[0];")
+                writer.line(f"{name}_total[0] = {kind}::join({name}_total[0], {name}_total[{at}]);", origin)
+            writer.line(f"{name}_chunk[chunk] = {name}_total[0];", origin)
     for part in totals:
-        name, kind = emitter.label(part.name), KINDS[part.kind]
+        name, kind, origin = emitter.label(part.name), KINDS[part.kind], emitter.origins.get(part.name, ())
         writer.line(
             f"for (int chunk = 0; chunk < {CHUNKS}; chunk++)"
-            f" {name}_total[0] = {kind}::join({name}_total[0], {name}_chunk[chunk]);"
+            f" {name}_total[0] = {kind}::join({name}_total[0], {name}_chunk[chunk]);",
+            origin,
         )
     finish(emitter, totals, 1)

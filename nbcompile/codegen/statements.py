@@ -14,7 +14,7 @@ from dataclasses import replace
 from nbcompile.codegen.emitter import KernelEmitter
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.totals import KINDS
-from nbcompile.codegen.values import Scope, Value, as_many, emit_place, emit_value
+from nbcompile.codegen.values import Scope, Value, as_many, emit_place, emit_value, joined
 from nbcompile.ir.expr import Expr, walk
 from nbcompile.ir.kernel import Let, Store, Update, access
 
@@ -28,10 +28,13 @@ def emit_statement(emitter: KernelEmitter, scope: Scope, statement: Let | Store 
         return
     if isinstance(statement, Let):
         name = emitter.label(statement.name)
-        emitter.writer.line(f"const auto {name} = {value.text};  // {statement.name}", scope.origin)
-        emitter.locals[statement.name] = replace(value, text=name)
+        emitter.writer.line(
+            f"const auto {name} = {value.text};  // {statement.name}", joined(value.origin, scope.origin)
+        )
+        emitter.locals[statement.name] = replace(value, text=name, origin=())
         scope.inner |= {statement.name} if scope.vector is not None else set()
         return
+    scope.origin = joined(value.origin, scope.origin)
     _store(emitter, scope, statement, value)
 
 
@@ -40,6 +43,7 @@ def _update(emitter: KernelEmitter, scope: Scope, update: Update, value: Value) 
     width, lanes, text = "1", "All{}", value.text
     if scope.vector is not None:
         width, lanes, text = "W", "lanes", as_many(scope, value)
+    scope.origin = joined(value.origin, scope.origin)
     offset, conditions = emit_place(scope, update.place)
     address = f"{emitter.names.pointers[update.buffer]} + {offset}"
     if update.kind != "store":

@@ -16,7 +16,7 @@ import torch
 
 from nbcompile.codegen.emitter import KernelEmitter, scope_of
 from nbcompile.codegen.printers import C_TYPES
-from nbcompile.codegen.values import Scope, Value, as_many, emit_value, type_name
+from nbcompile.codegen.values import Scope, Value, as_many, emit_value, joined, type_name
 from nbcompile.ir.expr import IndexOf
 from nbcompile.ir.kernel import Accumulate, Carry
 
@@ -56,7 +56,9 @@ def neutral(part: Accumulate | Carry) -> str:
 
 def new_value(scope: Scope, part: Accumulate | Carry) -> str:
     """What a total is combined with: W values, with their places where the place is asked for."""
-    text = as_many(scope, emit_value(scope, part.value))
+    value = emit_value(scope, part.value)
+    scope.origin = joined(value.origin, scope.origin)
+    text = as_many(scope, value)
     if not part.kind.startswith("arg"):
         return text
     place = as_many(scope, emit_value(scope, IndexOf(part.place, torch.int64)))
@@ -66,7 +68,8 @@ def new_value(scope: Scope, part: Accumulate | Carry) -> str:
 def combine(emitter: KernelEmitter, scope: Scope, part: Accumulate | Carry, total: str, lanes: str = "lanes") -> None:
     """One more vector of values into a total."""
     scope.origin = emitter.origins.get(part.name, ())
-    emitter.writer.line(f"combine<{kind_of(part)}>({total}, {lanes}, {new_value(scope, part)});", scope.origin)
+    value = new_value(scope, part)
+    emitter.writer.line(f"combine<{kind_of(part)}>({total}, {lanes}, {value});", scope.origin)
 
 
 def start_scan(emitter: KernelEmitter, part: Carry) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from nbcompile.codegen.facts import size_symbols, vector_is_outside
+from nbcompile.codegen.facts import own_work, size_symbols, vector_is_outside
 from nbcompile.codegen.triton_reductions import (
     across,
     combine,
@@ -36,7 +36,7 @@ from nbcompile.codegen.triton_reductions import (
     start,
     total_name,
 )
-from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text, value_text
+from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text
 from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
@@ -94,18 +94,19 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
     sizes = tuple(symbol.name for symbol in size_symbols(kernel))
     writer = SourceWriter()
-    emitter = TritonEmitter(kernel, schedule, writer, {name: f"p{at}" for at, name in enumerate(arguments)})
+    pointers = {name: f"p{at}" for at, name in enumerate(arguments)}
+    emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=own_work(schedule.program))
     writer.line("@triton.jit")
     writer.line(f"def {kernel.name}({', '.join((*emitter.pointers.values(), *sizes))}):")
     writer.depth += 2
     for name, pointer in emitter.pointers.items():
-        writer.line(f"# {pointer} is {name}")
+        writer.line(f"# {pointer} is {name}", emitter.origins[name])
     programs = _columns(emitter) if vector_is_outside(kernel) else _rows(emitter)
     writer.depth -= 2
     writer.line("")
     writer.line("")
-    writer.line(f"def {kernel.name}_grid({', '.join(sizes)}):")
-    writer.line(f"    return ({programs},)")
+    writer.line(f"def {kernel.name}_grid({', '.join(sizes)}):", kernel.from_nodes, "surrounds")
+    writer.line(f"    return ({programs},)", kernel.from_nodes, "surrounds")
     return EmittedKernel(
         kernel.name,
         kernel.name,
@@ -207,7 +208,7 @@ def _persistent_nest(emitter: TritonEmitter, nest: Nest) -> None:
     finished = {}
     for part in nest.body:
         if isinstance(part, Accumulate):
-            finished[part.name] = reduce_row(emitter, part, value_text(emitter, part.value))
+            finished[part.name] = reduce_row(emitter, part)
         elif isinstance(part, Carry):
             scan_block(emitter, part)
         else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import torch
 
-from nbcompile.codegen.triton_values import TYPES, TritonEmitter, index_text, origin_of, value_text
+from nbcompile.codegen.triton_values import TYPES, TritonEmitter, index_text, value_text
 from nbcompile.ir.kernel import Accumulate, Carry
 
 START = {"sum": "0", "prod": "1", "any": "0", "all": "1"}
@@ -39,26 +39,26 @@ def _limit(part: Accumulate | Carry) -> str:
 
 def start(emitter: TritonEmitter, part: Accumulate | Carry, block: int) -> None:
     """Declare the totals of a block."""
+    emitter.asking = emitter.origins.get(part.name, ())
     kind = TYPES[part.value.dtype]
-    emitter.writer.line(
-        f"{total_name(part)} = tl.full([{block}], {_limit(part)}, {kind})", origin_of(emitter, part.name)
-    )
+    emitter.line(f"{total_name(part)} = tl.full([{block}], {_limit(part)}, {kind})")
     if part.kind.startswith("arg"):
-        emitter.writer.line(f"{part.name}_place = tl.full([{block}], {2**63 - 1}, tl.int64)")
+        emitter.line(f"{part.name}_place = tl.full([{block}], {2**63 - 1}, tl.int64)")
 
 
 def combine(emitter: TritonEmitter, part: Accumulate, mask: str) -> None:
     """One more block of values into the totals."""
-    total, value, origin = total_name(part), value_text(emitter, part.value), origin_of(emitter, part.name)
+    emitter.asking = emitter.origins.get(part.name, ())
+    total, value = total_name(part), value_text(emitter, part.value)
     if part.kind.startswith("arg"):
         best = emitter.fresh("better")
         place = f"({index_text(part.place)}) + tl.zeros_like({part.name}_place)"
         test = "beats_larger" if part.kind == "argmax" else "beats_smaller"
-        emitter.writer.line(f"{best} = {test}({value}, {place}, {total}, {part.name}_place) & {mask}", origin)
-        emitter.writer.line(f"{total} = tl.where({best}, {value}, {total})", origin)
-        emitter.writer.line(f"{part.name}_place = tl.where({best}, {place}, {part.name}_place)", origin)
+        emitter.line(f"{best} = {test}({value}, {place}, {total}, {part.name}_place) & {mask}")
+        emitter.line(f"{total} = tl.where({best}, {value}, {total})")
+        emitter.line(f"{part.name}_place = tl.where({best}, {place}, {part.name}_place)")
         return
-    emitter.writer.line(f"{total} = tl.where({mask}, {JOIN[part.kind].format(total, f'({value})')}, {total})", origin)
+    emitter.line(f"{total} = tl.where({mask}, {JOIN[part.kind].format(total, f'({value})')}, {total})")
 
 
 JOIN = {
@@ -72,27 +72,25 @@ ACROSS = {
 }  # fmt: skip
 
 
-def reduce_row(emitter: TritonEmitter, part: Accumulate, value: str) -> str:
+def reduce_row(emitter: TritonEmitter, part: Accumulate) -> str:
     """Combine a whole row that is in registers."""
-    dtype = TYPES[part.value.dtype]
-    emitter.writer.line(
-        f"{total_name(part)} = tl.where({emitter.mask}, {value}, tl.full([1], {_limit(part)}, {dtype}))",
-        origin_of(emitter, part.name),
-    )
+    emitter.asking = emitter.origins.get(part.name, ())
+    dtype, value = TYPES[part.value.dtype], value_text(emitter, part.value)
+    emitter.line(f"{total_name(part)} = tl.where({emitter.mask}, {value}, tl.full([1], {_limit(part)}, {dtype}))")
     if part.kind.startswith("arg"):
         place = f"({index_text(part.place)}) + tl.zeros_like(inner).to(tl.int64)"
-        emitter.writer.line(f"{part.name}_place = tl.where({emitter.mask}, {place}, {2**63 - 1})")
+        emitter.line(f"{part.name}_place = tl.where({emitter.mask}, {place}, {2**63 - 1})")
     return across(emitter, part)
 
 
 def across(emitter: TritonEmitter, part: Accumulate) -> str:
     """The totals of a block into one; answers its name."""
-    origin = origin_of(emitter, part.name)
+    emitter.asking = emitter.origins.get(part.name, ())
     if part.kind.startswith("arg"):
         pick = "pick_larger" if part.kind == "argmax" else "pick_smaller"
-        emitter.writer.line(f"_, {part.name} = tl.reduce(({total_name(part)}, {part.name}_place), 0, {pick})", origin)
+        emitter.line(f"_, {part.name} = tl.reduce(({total_name(part)}, {part.name}_place), 0, {pick})")
     else:
-        emitter.writer.line(f"{part.name} = {ACROSS[part.kind].format(total_name(part))}", origin)
+        emitter.line(f"{part.name} = {ACROSS[part.kind].format(total_name(part))}")
     return part.name
 
 
@@ -124,10 +122,10 @@ def _scanned(emitter: TritonEmitter, part: Carry) -> str:
 
 def scan_block(emitter: TritonEmitter, part: Carry) -> None:
     """Each element of a block combined with those before it. (What lies beyond the end comes last.)"""
+    emitter.asking = emitter.origins.get(part.name, ())
     scanned = _scanned(emitter, part)
     scanned = f"({scanned})" if part.kind.startswith("arg") else scanned
-    line = f"{', '.join(_results(part))} = tl.associative_scan({scanned}, 0, {COMBINE[part.kind]})"
-    emitter.writer.line(line, origin_of(emitter, part.name))
+    emitter.line(f"{', '.join(_results(part))} = tl.associative_scan({scanned}, 0, {COMBINE[part.kind]})")
     emitter.locals[part.name] = part.name
 
 
@@ -135,17 +133,17 @@ def scan_next_block(emitter: TritonEmitter, part: Carry, block: int) -> None:
     """The same in a loop over blocks: the last element of each is carried on."""
     scan_block(emitter, part)
     results, totals = ", ".join(_results(part)), _totals(part)
-    emitter.writer.line(f"{results} = {COMBINE[part.kind]}({', '.join(totals)}, {results})")
+    emitter.line(f"{results} = {COMBINE[part.kind]}({', '.join(totals)}, {results})")
     for total, result in zip(totals, _results(part), strict=True):
         dtype = TYPES[torch.int64 if total.endswith("_place") else part.value.dtype]
         last = f"tl.sum(tl.where(tl.arange(0, {block}) == {block - 1}, {result}, 0), 0).to({dtype})"
-        emitter.writer.line(f"{total} = tl.full([{block}], 0, {dtype}) + {last}")
+        emitter.line(f"{total} = tl.full([{block}], 0, {dtype}) + {last}")
 
 
 def scan_step(emitter: TritonEmitter, part: Carry) -> None:
     """The same where each element of a block is a scan of its own: one more value for each."""
+    emitter.asking = emitter.origins.get(part.name, ())
     results, totals = _results(part), ", ".join(_totals(part))
-    line = f"{totals} = {COMBINE[part.kind]}({totals}, {_scanned(emitter, part)})"
-    emitter.writer.line(line, origin_of(emitter, part.name))
-    emitter.writer.line(f"{', '.join(results)} = {totals}")
+    emitter.line(f"{totals} = {COMBINE[part.kind]}({totals}, {_scanned(emitter, part)})")
+    emitter.line(f"{', '.join(results)} = {totals}")
     emitter.locals[part.name] = part.name

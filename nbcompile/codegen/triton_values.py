@@ -75,6 +75,17 @@ class TritonEmitter:
     rows: dict[str, str] = field(default_factory=dict)
     """Scratch rows that are kept in registers."""
     counter: int = 0
+    origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """As :func:`facts.own_work` tells."""
+    asking: tuple[str, ...] = ()
+    """The fx nodes that ask for what is computed now."""
+    pending: list[str] = field(default_factory=list)
+    """And those whose work stands in text that is in no line yet."""
+
+    def line(self, text: str) -> None:
+        """A line that does the work of who asks for it, and of those whose text stands in it."""
+        self.writer.line(text, (*self.asking, *self.pending))
+        self.pending = []
 
     def fresh(self, stem: str) -> str:
         """A name that is not taken."""
@@ -87,31 +98,23 @@ def index_text(index: Index) -> str:
     return print_index(index, TRITON)
 
 
-def origin_of(emitter: TritonEmitter, name: str) -> tuple[str, ...]:
-    """The fx nodes that a buffer is from."""
-    for buffer in emitter.schedule.program.buffers:
-        if buffer.name == name:
-            return buffer.from_nodes
-    return ()
-
-
 def emit_statement(emitter: TritonEmitter, statement: Let | Store | Update) -> None:
     """One statement, for all elements of a block."""
+    emitter.asking = emitter.origins.get(statement.name if isinstance(statement, Let) else statement.buffer, ())
     value = value_text(emitter, statement.value)
     if isinstance(statement, Update):
         _update(emitter, statement, value)
     elif isinstance(statement, Let):
-        emitter.writer.line(f"{statement.name} = {value}", origin_of(emitter, statement.name))
+        emitter.line(f"{statement.name} = {value}")
         emitter.locals[statement.name] = statement.name
     elif any(scratch.name == statement.buffer for scratch in emitter.kernel.scratch):
-        emitter.writer.line(f"{statement.buffer} = {value}")
+        emitter.line(f"{statement.buffer} = {value}")
         emitter.rows[statement.buffer] = statement.buffer
     else:
         # Where there is no block, one of one element: the value may be one.
         mask, block = (f", {emitter.mask}", "") if emitter.mask else ("", " + tl.arange(0, 1)")
-        emitter.writer.line(
-            f"tl.store({emitter.pointers[statement.buffer]} + ({index_text(statement.offset)}){block}, {value}{mask})",
-            origin_of(emitter, statement.buffer),
+        emitter.line(
+            f"tl.store({emitter.pointers[statement.buffer]} + ({index_text(statement.offset)}){block}, {value}{mask})"
         )
 
 
@@ -138,13 +141,22 @@ def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
     mask = " & ".join([*([before] if before else []), *(f"({each})" for each in limits)])
     function = f"tl.atomic_{ATOMIC[update.kind]}" if takes_turns else "tl.store"
     address = f"{emitter.pointers[update.buffer]} + ({index_text(update.place.index)})"
-    emitter.writer.line(
-        f"{function}({address}, {value}{f', {mask}' if mask else ''})", origin_of(emitter, update.buffer)
-    )
+    emitter.line(f"{function}({address}, {value}{f', {mask}' if mask else ''})")
 
 
 def value_text(emitter: TritonEmitter, body: Expr) -> str:
     """A value of a block as an expression; lines are written as needed."""
+    if isinstance(body, (Constant, Local)) or not body.origin:
+        return _text(emitter, body)
+    asking, pending = emitter.asking, emitter.pending
+    emitter.asking, emitter.pending = body.origin, []
+    text = _text(emitter, body)
+    inside = () if text.isidentifier() else (*body.origin, *emitter.pending)
+    emitter.asking, emitter.pending = asking, [*pending, *inside]
+    return text
+
+
+def _text(emitter: TritonEmitter, body: Expr) -> str:
     match body:
         case Constant(value, dtype):
             return _constant(value, dtype)
@@ -181,7 +193,7 @@ def _named(emitter: TritonEmitter, text: str, stem: str = "t") -> str:
     if text.isidentifier():
         return text
     name = emitter.fresh(stem)
-    emitter.writer.line(f"{name} = {text}")
+    emitter.line(f"{name} = {text}")
     return name
 
 
@@ -211,11 +223,11 @@ def _gathers(emitter: TritonEmitter, gathers: Sequence[Gather], index: sympy.Exp
             continue
         name, size = gather.symbol.name, index_text(gather.size)
         value = value_text(emitter, replace_with_int64(gather.value))
-        emitter.writer.line(f"{name} = {value}")
+        emitter.line(f"{name} = {value}")
         if gather.wraps:
-            emitter.writer.line(f"{name} = tl.where({name} < 0, {name} + {size}, {name})")
+            emitter.line(f"{name} = tl.where({name} < 0, {name} + {size}, {name})")
         held = f" | ~{emitter.mask}" if emitter.mask else ""
-        emitter.writer.line(f'tl.device_assert((({name} >= 0) & ({name} < {size})){held}, "index out of bounds")')
+        emitter.line(f'tl.device_assert((({name} >= 0) & ({name} < {size})){held}, "index out of bounds")')
 
 
 def replace_with_int64(value: Expr) -> Expr:

@@ -39,6 +39,10 @@ class Value:
     text: str
     many: bool
     dtype: torch.dtype
+    origin: tuple[str, ...] = ()
+    """The fx nodes whose work stands in the text."""
+    line: list[str] | None = None
+    """For a value with a name: the origins of the line that computes it, which grow with its users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class Scope:
     stored: frozenset[str] = frozenset()
     """Buffers written inside the loop: loads of them stay where they are."""
     origin: tuple[str, ...] = ()
+    """The fx nodes that ask for what is computed now."""
     done: dict[tuple[Expr, Lanes], Value] = field(default_factory=dict)
     uses: Counter[Expr] = field(default_factory=Counter)
 
@@ -121,10 +126,33 @@ def varies(scope: Scope, body: Expr) -> bool:
 
 
 def _value(scope: Scope, body: Expr) -> Value:
+    asking = scope.origin
+    scope.origin = origin_of(body) or asking
     key = (body, scope.lanes)
-    if key not in scope.done:
-        scope.done[key] = _named(scope, body, _compute(scope, body))
-    return scope.done[key]
+    found = scope.done.get(key)
+    if found is None:
+        found = scope.done[key] = _named(scope, body, _attributed(scope, body, _compute(scope, body)))
+    elif found.line is not None:
+        found.line.extend(scope.origin)
+    scope.origin = asking
+    return found
+
+
+def _attributed(scope: Scope, body: Expr, value: Value) -> Value:
+    """A number and a name are nobody's work; all else is that of who asks, and of those whose text stands in it."""
+    if isinstance(body, (Constant, Local)):
+        return value
+    return replace(value, origin=joined(scope.origin, value.origin))
+
+
+def joined(*origins: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes of several origins, each once."""
+    return tuple(dict.fromkeys(node for origin in origins for node in origin))
+
+
+def origin_of(body: Expr) -> tuple[str, ...]:
+    """The fx nodes whose work a body is at its root; none for a number or a name."""
+    return () if isinstance(body, (Constant, Local)) else body.origin
 
 
 def _compute(scope: Scope, body: Expr) -> Value:
@@ -154,8 +182,8 @@ def _named(scope: Scope, body: Expr, value: Value) -> Value:
         return value
     name = scope.names.fresh("t")
     target = scope.shared if outside and scope.shared is not None else scope.writer
-    target.line(f"const auto {name} = {value.text};", scope.origin)
-    return replace(value, text=name)
+    line = target.line(f"const auto {name} = {value.text};", value.origin)
+    return replace(value, text=name, origin=(), line=line)
 
 
 def _independent(scope: Scope, body: Expr) -> bool:
@@ -185,15 +213,19 @@ def _apply(scope: Scope, op: str, args: tuple[Expr, ...], dtype: torch.dtype) ->
     values = [_value(scope, each) for each in args]
     many = any(each.many for each in values)
     texts = [as_many(scope, each) if many else each.text for each in values]
+    return Value(_operation(op, args, dtype, texts), many, dtype, joined(*(each.origin for each in values)))
+
+
+def _operation(op: str, args: tuple[Expr, ...], dtype: torch.dtype, texts: list[str]) -> str:
     if op == "cast":
-        return Value(f"cast<{C_TYPES[dtype]}>({texts[0]})", many, dtype)
+        return f"cast<{C_TYPES[dtype]}>({texts[0]})"
     if op == "pow" and isinstance(args[1], Constant) and args[0].dtype.is_floating_point:
         special = _power(args[1].value, texts[0])
         if special:
-            return Value(special, many, dtype)
+            return special
     pattern = cpp_operation(op, args[0].dtype)
     is_call = "(" in pattern
-    return Value(pattern.format(*(each if is_call else _tight(each) for each in texts)), many, dtype)
+    return pattern.format(*(each if is_call else _tight(each) for each in texts))
 
 
 def _power(exponent: bool | float, base: str) -> str:
@@ -312,6 +344,8 @@ def _gather(scope: Scope, gather: Gather) -> Gathered:
     key = (IndexOf(_ANY, torch.int64, (replace(gather, symbol=_ANY),)), scope.lanes)
     if key in scope.done:
         known = scope.done[key]
+        if known.line is not None:
+            known.line.extend(scope.origin)
         return Gathered(known.text, known.text + "_good", known.many)
     value = _value(
         scope, gather.value if gather.value.dtype == torch.int64 else Apply("cast", (gather.value,), torch.int64)
@@ -321,32 +355,33 @@ def _gather(scope: Scope, gather: Gather) -> Gathered:
     scope.names.complaints.append("index {index} is out of bounds for dimension with size {size}")
     wraps = "true" if gather.wraps else "false"
     size = c_index(gather.size)
+    origin = joined(scope.origin, value.origin)
     if value.many:
         scope.names.used_types.add(("bool", True))
-        scope.writer.line(f"BOOL {name}_good;", scope.origin)
+        scope.writer.line(f"BOOL {name}_good;", origin)
         call = f"checked(context, {site}, {size}, {wraps}, {scope.lanes.many}, {value.text}, &{name}_good)"
     elif scope.lanes.one != "All{}":
         # Under a mask that all lanes share, an index that is not wanted must not be complained about.
-        scope.writer.line(f"Vec<bool, 1> {name}_ok;", scope.origin)
-        scope.writer.line(
+        scope.writer.line(f"Vec<bool, 1> {name}_ok;", origin)
+        line = scope.writer.line(
             f"const i64 {name} = "
             f"checked(context, {site}, {size}, {wraps}, {scope.lanes.one}, {value.text}, &{name}_ok)[0];",
-            scope.origin,
+            origin,
         )
-        scope.writer.line(f"const bool {name}_good = {name}_ok[0];", scope.origin)
-        scope.done[key] = Value(name, False, torch.int64)
+        scope.writer.line(f"const bool {name}_good = {name}_ok[0];", origin)
+        scope.done[key] = Value(name, False, torch.int64, line=line)
         return Gathered(name, f"{name}_good", False)
     else:
         # An index that all lanes share is checked once, before the loop.
         before = scope.shared is not None and _independent(scope, gather.value)
         writer = scope.shared if before and scope.shared is not None else scope.writer
-        writer.line(f"bool {name}_good;", scope.origin)
+        writer.line(f"bool {name}_good;", origin)
         found = f"checked_one(context, {site}, {size}, {wraps}, {_tight(value.text)}[0], &{name}_good)"
-        writer.line(f"const i64 {name} = {found};", scope.origin)
-        scope.done[key] = Value(name, False, torch.int64)
+        line = writer.line(f"const i64 {name} = {found};", origin)
+        scope.done[key] = Value(name, False, torch.int64, line=line)
         return Gathered(name, f"{name}_good", False)
-    scope.writer.line(f"const auto {name} = {call};", scope.origin)
-    scope.done[key] = Value(name, value.many, torch.int64)
+    line = scope.writer.line(f"const auto {name} = {call};", origin)
+    scope.done[key] = Value(name, value.many, torch.int64, line=line)
     return Gathered(name, f"{name}_good", value.many)
 
 
@@ -385,22 +420,24 @@ def _masked(scope: Scope, condition: Expr, value: Expr, otherwise: Expr) -> Valu
     name = scope.names.fresh("m")
     before = scope.lanes
     vectorised = scope.vector is not None
-    scope.writer.line(f"const auto {name} = {asked.text};", scope.origin)
-    asked = replace(asked, text=name)
+    own = joined(scope.origin, asked.origin)
+    scope.writer.line(f"const auto {name} = {asked.text};", own)
+    asked = replace(asked, text=name, origin=())
     many = before.many
     if vectorised:
         many = f"{name}_lanes"
-        scope.writer.line(f"const auto {many} = mask_of<W>({before.many}) & {as_many(scope, asked)};", scope.origin)
+        scope.writer.line(f"const auto {many} = mask_of<W>({before.many}) & {as_many(scope, asked)};", own)
     one = f"{name}_any"
     held = f"Vec<bool, 1>(some({many}))" if asked.many else f"mask_of<1>({before.one}) & {asked.text}"
-    scope.writer.line(f"const auto {one} = {held};", scope.origin)
+    scope.writer.line(f"const auto {one} = {held};", own)
     scope.lanes = Lanes(many, one)
     inside = _value(scope, value)
     scope.lanes = before
     outside = _value(scope, otherwise)
     wide = asked.many or inside.many or outside.many
     texts = [as_many(scope, each) if wide else each.text for each in (asked, inside, outside)]
-    return Value(f"where({', '.join(texts)})", wide, value.dtype)
+    origin = joined(inside.origin, outside.origin)
+    return Value(f"where({', '.join(texts)})", wide, value.dtype, origin)
 
 
 def wide_values(scope: Scope, body: Expr) -> bool:

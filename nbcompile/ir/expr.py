@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import sympy
@@ -63,6 +63,10 @@ class Operators:
         return apply("neg", self)
 
 
+Origin = tuple[str, ...]
+"""The fx nodes that asked for a piece of work; :func:`claimed` fills it in. Equal work is equal, whoever asks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gather:
     """An index that is read from memory: ``symbol`` has this value in the index it belongs to."""
@@ -90,6 +94,7 @@ class Load(Operators):
     dtype: torch.dtype
     gathers: tuple[Gather, ...] = ()
     """Binds every symbol of ``index`` that is no loop variable and no size."""
+    origin: Origin = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class IndexOf(Operators):
     index: Index
     dtype: torch.dtype
     gathers: tuple[Gather, ...] = ()
+    origin: Origin = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,7 @@ class Apply(Operators):
     op: str
     args: tuple[Expr, ...]
     dtype: torch.dtype
+    origin: Origin = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +136,7 @@ class Masked(Operators):
     condition: Expr
     value: Expr
     otherwise: Expr
+    origin: Origin = field(default=(), compare=False, repr=False)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -289,14 +297,29 @@ def rebuild(body: Expr, parts: Callable[[Expr], Expr]) -> Expr:
             if not gathers:
                 return body
             return replace(body, gathers=tuple(replace(each, value=parts(each.value)) for each in gathers))
-        case Apply(op, args, dtype):
-            return Apply(op, tuple(map(parts, args)), dtype)
-        case Masked(condition, value, otherwise):
-            return Masked(parts(condition), parts(value), parts(otherwise))
+        case Apply(op, args, dtype, origin):
+            return Apply(op, tuple(map(parts, args)), dtype, origin)
+        case Masked(condition, value, otherwise, origin):
+            return Masked(parts(condition), parts(value), parts(otherwise), origin)
         case Constant() | Local():
             return body
         case _:
             assert_never(body)
+
+
+def claimed(body: Expr, nodes: tuple[str, ...]) -> Expr:
+    """The same body, in which what has no origin yet is the work of some fx nodes.
+
+    What stands below work that has one was claimed when that was: it is not looked at.
+    """
+    match body:
+        case Constant() | Local():
+            return body
+        case _ if body.origin:
+            return body
+        case _:
+            made = rebuild(body, lambda part: claimed(part, nodes))
+            return replace(made, origin=nodes)  # type: ignore[arg-type]
 
 
 def transform(body: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
@@ -322,19 +345,20 @@ def substitute(
 
     def at(node: Expr) -> Expr:
         match node:
-            case Load(buffer, index, dtype, own):
+            case Load(buffer, index, dtype, own, origin):
                 moved = tuple(tidy(each.xreplace(mapping)) for each in index)
                 symbols = set().union(*(each.free_symbols for each in moved)) if gathers else set()
-                return Load(buffer, moved, dtype, bound(tuple(replace(g, value=at(g.value)) for g in own), symbols))
-            case IndexOf(index, dtype, own):
+                kept = bound(tuple(replace(g, value=at(g.value)) for g in own), symbols)
+                return Load(buffer, moved, dtype, kept, origin)
+            case IndexOf(index, dtype, own, origin):
                 place = tidy(index.xreplace(mapping))
                 kept = bound(tuple(replace(g, value=at(g.value)) for g in own), place.free_symbols)
-                return IndexOf(place, dtype, kept)
-            case Masked(condition, value, otherwise):
+                return IndexOf(place, dtype, kept, origin)
+            case Masked(condition, value, otherwise, origin):
                 chosen = at(condition)
                 known = decided(chosen)
                 if known is None:
-                    return Masked(chosen, at(value), at(otherwise))
+                    return Masked(chosen, at(value), at(otherwise), origin)
                 return at(value) if known else at(otherwise)
             case _:
                 return rebuild(node, at)

@@ -20,7 +20,7 @@ from torch import fx
 
 from nbcompile import torch_internals
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import Gather, IndexOf, cast, compute_dtype, constant, cost, loads, substitute
+from nbcompile.ir.expr import Gather, IndexOf, cast, claimed, compute_dtype, constant, cost, loads, substitute
 from nbcompile.ir.index import (
     ONE,
     ZERO,
@@ -103,7 +103,9 @@ class Builder:
     # -- buffers --------------------------------------------------------------
 
     def add(self, buffer: ir.Buffer) -> None:
-        """Append a buffer."""
+        """Append a buffer; what of its body is no node's work yet is that of the node at work."""
+        if isinstance(buffer, ir.Computed | ir.Scatter):
+            buffer = replace(buffer, body=claimed(buffer.body, self.here()))
         self.buffers.append(buffer)
         if not isinstance(buffer, ir.Extern):
             self.tensors[buffer.name] = buffer

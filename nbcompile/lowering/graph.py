@@ -17,6 +17,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -24,7 +25,7 @@ import torch
 from torch import fx
 
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import cost, loads, walk
+from nbcompile.ir.expr import claimed, cost, loads, walk
 from nbcompile.ir.index import Symbol, index, loop_variables
 from nbcompile.ir.layout import of_tensor
 from nbcompile.lowering import (
@@ -287,6 +288,7 @@ class _Lowering:
             return tuple(self._settled(node, *pair) for pair in zip(result, predicted, strict=True))
         if not isinstance(result, Value):
             return result
+        result = replace(result, body=claimed(result.body, (node.name,)))
         size = of_tensor(predicted).size
         if result.dtype != predicted.dtype or len(size) != result.ndim:
             raise NoLowering(
@@ -294,7 +296,7 @@ class _Lowering:
             )
         if result.size != size:
             # Equal, written in another way; or not to be shown equal, and FakeTensor has the last word.
-            result = Value(result.dtype, result.device, size, result.body, result.from_nodes)
+            result = replace(result, size=size)
         same = node.target in _COPIES or self._is_an_argument(node, result)
         is_view = self.build.view_of(result) is not None
         shared = _storage(node) in self.shared and not is_view

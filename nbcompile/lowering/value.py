@@ -112,8 +112,9 @@ def expanded(value: Value, size: Sequence[Index]) -> Value:
 
 
 def joined_nodes(*parts: tuple[str, ...]) -> tuple[str, ...]:
-    """All names in order, each once."""
-    return tuple(dict.fromkeys(name for part in parts for name in part))
+    """All names in order, each once. The last one stays the last: it is the node at work."""
+    names = [name for part in parts for name in part]
+    return tuple(reversed(dict.fromkeys(reversed(names))))
 
 
 def shape_of(tensor: torch.Tensor) -> tuple[Index, ...]:

@@ -1,7 +1,9 @@
-"""Follow the ids of a record: from a source line down to a kernel line, and back.
+"""Follow the ids of a record: from a piece of source down to a kernel line, and back.
 
     line 3   y = torch.sin(x) * 2
-      0/0.n1 sin, 0/0.n2 mul                   nodes of the captured graph
+             ~~~~~~~~~~~~            0/0.n1 sin     instruction 14 CALL
+             ~~~~~~~~~~~~~~~~        0/0.n2 mul     instruction 24 BINARY_OP *
+      0/0.n1, 0/0.n2                           nodes of the captured graph
         0/0.inference.n1, 0/0.inference.n2     nodes of the ATen graph
           buf0                                 loop-level IR
             kernel0, lines 5 and 6             generated code
@@ -24,6 +26,16 @@ from nbcompile.record.model import Break, CompiledFrame, Graph, Kernel, Node, Re
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a line and the operators that running it led to."""
+
+    begin: int
+    end: int
+    """Columns of the line as it stands in the frame's source, indentation included."""
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FrameLinks:
     """What belongs together in one frame. Built by :func:`frame_links`."""
 
@@ -32,6 +44,10 @@ class FrameLinks:
     """Id or name of a node, buffer or kernel -> captured nodes it computes."""
     by_line: Mapping[int, tuple[str, ...]]
     """Line of the frame's own source -> operators it led to."""
+    spans: Mapping[int, tuple[Span, ...]]
+    """The same more precisely, where columns are known: the pieces of each line, in order; they nest."""
+    by_instruction: Mapping[int, tuple[str, ...]]
+    """Offset of an instruction of the frame -> operators that it led to."""
 
     def captured(self, *ids: str) -> tuple[str, ...]:
         """The captured nodes that these nodes, buffers or kernels compute."""
@@ -51,18 +67,39 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
     """Derive all directions for one frame."""
     origins: dict[str, tuple[str, ...]] = {}
     by_line: dict[int, list[str]] = {}
+    pieces: dict[int, dict[tuple[int, int], list[str]]] = {}
+    by_instruction: dict[int, list[str]] = {}
     for node in frame.graph.nodes if frame.graph else ():
         origins[node.id] = (node.id,)
     for node in operators(frame.graph):
-        line = own_line(frame, node.stack)
-        if line is not None:
-            by_line.setdefault(line, []).append(node.id)
+        at = own_place(frame, node.stack)
+        if at is None:
+            continue
+        by_line.setdefault(at.line, []).append(node.id)
+        if at.column >= 0:
+            pieces.setdefault(at.line, {}).setdefault((at.column, at.end_column), []).append(node.id)
+        if at.offset >= 0:
+            # The second half of what newer versions fold into one instruction has the odd offset.
+            by_instruction.setdefault(at.offset // 2 * 2, []).append(node.id)
     for names, made_from in _made_things(frame):
         found = _unique(origin for each in made_from for origin in origins.get(each, ()))
         for name in names:
             # A name may stand for two things (a node and a buffer): an id never does.
             origins[name] = _unique((*origins.get(name, ()), *found))
-    return FrameLinks(frame, origins, {line: tuple(nodes) for line, nodes in by_line.items()})
+    return FrameLinks(
+        frame,
+        origins,
+        {line: tuple(nodes) for line, nodes in by_line.items()},
+        {line: tuple(_spans(frame, line, found)) for line, found in pieces.items()},
+        {offset: tuple(nodes) for offset, nodes in by_instruction.items()},
+    )
+
+
+def _spans(frame: CompiledFrame, line: int, pieces: Mapping[tuple[int, int], list[str]]) -> Iterator[Span]:
+    text = frame.source.split("\n")[line - frame.first_line]
+    indent = len(text) - len(text.lstrip())
+    for begin, end in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
+        yield Span(indent + begin, indent + end, tuple(pieces[begin, end]))
 
 
 def _made_things(frame: CompiledFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -86,10 +123,16 @@ def kernel_line_nodes(links: FrameLinks, kernel: Kernel) -> dict[int, tuple[str,
 
 def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:
     """The line of the frame's own source in a user stack; None if it has none there."""
+    place = own_place(frame, stack)
+    return None if place is None else place.line
+
+
+def own_place(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
+    """The place in the frame's own source in a user stack; None if it has none there."""
     end = frame.first_line + frame.source.rstrip("\n").count("\n") + 1
     for each in stack:
         if each.file == frame.file and frame.first_line <= each.line < end:
-            return each.line
+            return each
     return None
 
 

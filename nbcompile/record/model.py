@@ -39,6 +39,8 @@ class StackLine:
     code: str = ""
     column: int = -1
     end_column: int = -1
+    offset: int = -1
+    """Of the instruction that ran, in the function's bytecode; -1 where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +223,13 @@ class FusionDecision:
 
 @dataclass(frozen=True, slots=True)
 class KernelLine:
-    """One line of generated code and the nodes it computes."""
+    """One line of generated code and the nodes it is there for."""
 
     line: int
     """1-based, in :attr:`Kernel.source`."""
     nodes: tuple[str, ...]
+    role: str = "computes"
+    """``computes`` them, ``surrounds`` what does (a loop, a type, an argument), or is ``glue``, for no node at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,13 +330,13 @@ class FailedGuard:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction of the frame's own bytecode."""
+    """One instruction of bytecode, as CPython runs it."""
 
-    id: str
     offset: int
     opcode: str
     argument: str
     line: int
+    """Of the user's file; 0 where it stands for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +400,9 @@ class CompiledFrame:
     residual: str = ""
     """The program that runs in the frame's place, exactly as it runs."""
     instructions: tuple[Instruction, ...] = ()
+    """The frame's own bytecode."""
+    residual_instructions: tuple[Instruction, ...] = ()
+    """What runs in its place: :attr:`residual`, compiled."""
     steps: tuple[Step, ...] = ()
     inlined: tuple[str, ...] = ()
     """Functions that were traced through, ``name (file:line)``, in order."""

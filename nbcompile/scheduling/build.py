@@ -16,6 +16,7 @@ nbcompile/scheduling/loops.py
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import sympy
 
@@ -238,14 +239,14 @@ class _Builder:
         """Loads become locals, scratch rows, or offsets in memory."""
         body = rebuild(body, lambda part: self._read(part, at))
         if isinstance(body, IndexOf):
-            return IndexOf(simplify(body.index, self.group.loops), body.dtype, body.gathers)
+            return replace(body, index=simplify(body.index, self.group.loops))
         if not isinstance(body, Load):
             return body
         name = body.buffer
         if name not in self.made or (self.keep.get(name) == MEMORY and self.passes[name] < at):
-            return Load(name, (self._offset(name, body.index),), body.dtype, body.gathers)
+            return replace(body, index=(self._offset(name, body.index),))
         if self.keep.get(name) == SCRATCH and self.passes[name] < at:
-            return Load(f"row_{name}", (self._row_place(),), body.dtype)
+            return replace(body, buffer=f"row_{name}", index=(self._row_place(),), gathers=())
         return Local(name, body.dtype)
 
 

@@ -30,10 +30,10 @@ def narrow(body: Expr, ranges: Ranges) -> Expr:
     """The body with every comparison and cast of small positions made on int32."""
     body = rebuild(body, lambda part: narrow(part, ranges))
     match body:
-        case Apply("eq" | "ne" | "lt" | "le" | "gt" | "ge" as op, args, dtype) if _all_small(args, ranges):
-            return Apply(op, tuple(map(_in_32_bits, args)), dtype)
+        case Apply("eq" | "ne" | "lt" | "le" | "gt" | "ge", args) if _all_small(args, ranges):
+            return replace(body, args=tuple(map(_in_32_bits, args)))
         case Apply("cast", args, dtype) if _all_small(args, ranges):
-            return _in_32_bits(args[0]) if dtype == torch.int32 else Apply("cast", (_in_32_bits(args[0]),), dtype)
+            return _in_32_bits(args[0]) if dtype == torch.int32 else replace(body, args=(_in_32_bits(args[0]),))
     return body
 
 
@@ -83,6 +83,6 @@ def _in_32_bits(body: Expr) -> Expr:
             return Constant(value, torch.int32)
         case IndexOf():
             return replace(body, dtype=torch.int32)
-        case Apply(op, args):
-            return Apply(op, tuple(map(_in_32_bits, args)), torch.int32)
+        case Apply(args=args):
+            return replace(body, args=tuple(map(_in_32_bits, args)), dtype=torch.int32)
     raise AssertionError(body)

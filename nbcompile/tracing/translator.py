@@ -326,22 +326,29 @@ def stack_line(code: CodeType, instruction: Instruction) -> StackLine:
         position.column,
         position.end_column,
         position.end_line,
+        instruction.offset,
     )
 
 
 @functools.lru_cache(maxsize=8192)
 def _stack_line(
-    file: str, line: int, function: str, column: int | None, end_column: int | None, end_line: int | None
+    file: str,
+    line: int,
+    function: str,
+    column: int | None,
+    end_column: int | None,
+    end_line: int | None,
+    offset: int,
 ) -> StackLine:
     text = linecache.getline(file, line).rstrip("\n")
     stripped = text.lstrip()
     indent = len(text) - len(stripped)
     if column is None or end_column is None or not stripped:
-        return StackLine(file, line, function, stripped.rstrip())
+        return StackLine(file, line, function, stripped.rstrip(), offset=offset)
     raw = text.encode()
     begin = len(raw[:column].decode(errors="replace")) - indent
     end = len(raw[:end_column].decode(errors="replace")) - indent if end_line == line else len(stripped.rstrip())
-    return StackLine(file, line, function, stripped.rstrip(), max(begin, 0), max(end, 0))
+    return StackLine(file, line, function, stripped.rstrip(), max(begin, 0), max(end, 0), offset)
 
 
 def describe_argument(instruction: Instruction) -> str:

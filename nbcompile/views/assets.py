@@ -1,10 +1,11 @@
 """The style sheet and the script of a view, made small, as elements that need no other file.
 
-    styles()                        theme.css
+    styles("steps")                 theme.css, and the parts that some sections need
     script("trees", "what_if")      view.js, and the parts that some sections need
 
-Comments and spaces go, and names that are declared in the script and are no property of anything become
-one letter or two. Everything runs inside one function: a page may hold it any number of times.
+Comments and spaces go, declarations in a row become one, and names that are declared in the script and are
+no property of anything become one letter or two. Everything runs inside one function: a page may hold it
+any number of times.
 
 In torch: nothing. Read next: nbcompile/views/static/view.js
 """
@@ -30,11 +31,13 @@ _OPENING = {")": "(", "]": "[", "}": "{"}
 
 
 @functools.cache
-def styles() -> Markup:
-    """theme.css as an element."""
-    text = re.sub(r"/\*.*?\*/", "", _static("theme.css"), flags=re.DOTALL)
+def styles(*parts: str) -> Markup:
+    """theme.css as an element, before the parts that some sections need."""
+    text = re.sub(r"/\*.*?\*/", "", "\n".join(_static(f"{name}.css") for name in ("theme", *parts)), flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
+    variables = dict(zip(dict.fromkeys(re.findall(r"--\w+", text)), string.ascii_letters, strict=False))
+    text = re.sub(r"--\w+", lambda found: f"--{variables[found[0]]}", text)
     return tag("style", Markup(text.replace(";}", "}").strip()))
 
 
@@ -48,9 +51,10 @@ def script(*parts: str) -> Markup:
 
 
 def minified(program: str) -> str:
-    """A program without comments, with few spaces and short names."""
+    """A program without comments, with few spaces, few words and short names."""
     tokens = [each for each in JavascriptLexer().get_tokens(program) if each[0] not in Comment]
     short = _short_names([each for each in tokens if each[0] not in Whitespace])
+    tokens = list(_one_declaration(tokens))
     kept: list[str] = []
     for index, (kind, value) in enumerate(tokens):
         if kind not in Whitespace:
@@ -65,6 +69,37 @@ def minified(program: str) -> str:
         elif (_WORD.match(before) and _WORD.match(after)) or before + after in ("++", "--"):
             kept.append(" ")
     return "".join(kept)
+
+
+def _one_declaration(tokens: Sequence[Token]) -> Iterator[Token]:
+    """``const a = 1; const b = 2;`` as ``const a = 1, b = 2;``."""
+    declares = [False]
+    """For each bracket that is open: whether its statement is a declaration."""
+    begins, skips = True, False
+    for index, (kind, value) in enumerate(tokens):
+        if kind in Whitespace:
+            if not skips:
+                yield kind, value
+            continue
+        if skips:  # the word `const` itself, and the spaces around it
+            skips = value != "const"
+            continue
+        if value in ("(", "[", "{", "${"):
+            declares.append(False)
+        elif value in (")", "]", "}"):
+            declares.pop()
+        elif value == ";" and declares[-1] and _next(tokens, index) == "const":
+            skips = True
+            yield kind, ","
+            continue
+        if value == ";" or (begins and value not in (")", "]", "}")):
+            declares[-1] = value == "const"
+        begins = value in (";", "{", "}")
+        yield kind, value
+
+
+def _next(tokens: Sequence[Token], index: int) -> str:
+    return next((value for kind, value in tokens[index + 1 :] if kind not in Whitespace), "")
 
 
 def _is_property(tokens: Sequence[Token], index: int) -> bool:

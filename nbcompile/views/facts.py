@@ -343,6 +343,12 @@ def break_ids(each: Break) -> str:
     return " · ".join(filter(None, (each.kind, each.gb_id)))
 
 
+def bytecode_counts(frame: CompiledFrame) -> str:
+    """``31 instructions, 16 in their place``."""
+    own, residual = len(frame.instructions), len(frame.residual_instructions)
+    return count(own, "instruction") + (f", {residual} in their place" if residual else "")
+
+
 def span(record: Record, frame: CompiledFrame) -> str:
     """Which lines of the user's function a frame covers: ``lines 2-3``."""
     if not frame.source:

@@ -20,6 +20,8 @@ from nbcompile.views import dot, facts, svg
 from nbcompile.views.markup import Limits, chip, code, fold, join, listing, row, section, table, tag
 
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
+_PLACE = re.compile(r"# File: (?:.*[/\\])?(.+):(\d+) in (.+?), code: ")
+"""The user's line above a node, as torch writes it."""
 NO_LAYOUT = "No picture: neither pygraphviz nor a `dot` program was found. The table says the same."
 
 
@@ -94,7 +96,8 @@ def _program(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
     by_name = {node.name: node.id for node in graph.nodes}
     assigned = [_ASSIGNED.match(line) for line in graph.code.split("\n")]
     lines = [by_name.get(match[1], "") if match else "" for match in assigned]
-    return listing(graph.code, limits=limits, nodes=lambda index: node_names(found, lines[index]))
+    shown = _PLACE.sub(r"# \1:\2, \3: ", graph.code)
+    return listing(shown, limits=limits, nodes=lambda index: node_names(found, lines[index]))
 
 
 def node_names(found: links.FrameLinks, *ids: str) -> str:
@@ -106,5 +109,22 @@ def node_names(found: links.FrameLinks, *ids: str) -> str:
 
 
 def words(ids: tuple[str, ...]) -> str:
-    """Link words of captured node ids: what follows the compile id, without spaces."""
-    return " ".join(each.rpartition(".")[2].replace(" ", "_") for each in ids)
+    """Link words of captured node ids: what follows the compile id; runs of them are drawn together, ``n3..9``."""
+    names = [each.rpartition(".")[2].replace(" ", "_") for each in ids]
+    numbers = sorted({int(each[1:]) for each in names if _NUMBERED.fullmatch(each)})
+    if len(numbers) < len(names) or len(numbers) < _RUN:
+        return " ".join(names)
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return " ".join(
+        f"n{run[0]}..{run[-1]}" if len(run) >= _RUN else " ".join(f"n{each}" for each in run) for run in runs
+    )
+
+
+_NUMBERED = re.compile(r"n\d+")
+_RUN = 4
+"""So many neighbours are written as a run: a loop around fifty operators names them all in one word."""

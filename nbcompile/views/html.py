@@ -26,6 +26,7 @@ from nbcompile.record.model import CompiledFrame, Record
 from nbcompile.views import (
     assets as files,
     breaks,
+    bytecode,
     facts,
     graph,
     guards,
@@ -60,7 +61,11 @@ def render(
     if show is None and not what_if.by_default(record):
         wanted = tuple(each for each in wanted if each != "what_if")  # it doubles the size of a simple output
     # Marks the fragment for older or newer scripts on the same page: each leaves the others' alone.
-    around = (files.styles(), files.script(*_programs(record, wanted))) if assets else (Markup(), Markup())
+    around = (
+        (files.styles(*_styles(record, wanted)), files.script(*_programs(record, wanted)))
+        if assets
+        else (Markup(), Markup())
+    )
     for limits in (Limits(),) if limit is None else _DETAIL:
         shown = limits.shorten(record) if limits in _DETAIL[1:] else record
         body = tag("div", _head(shown, wanted, limits), _sections(shown, wanted, limits), class_="nbc")
@@ -118,6 +123,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "graph": lambda: graph.render(frame, found, limits),
         "guards": lambda: guards.render(frame, found, limits),
         "residual": lambda: source.residual(frame, limits),
+        "bytecode": lambda: bytecode.render(frame, found, limits),
         "aten": lambda: graph.aten(frame, found, limits),
         "kernels": lambda: kernels.render(frame, found, limits),
         "timings": lambda: kernels.timings(record, frame),
@@ -132,6 +138,15 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
 
 
 ALL_PROGRAMS = ("trees", "what_if", "steps")
+
+
+ALL_STYLES = ("calls", "what_if", "steps")
+
+
+def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The parts of the style sheet that the sections need."""
+    calls = ("calls",) if len(record.frames) > 1 else ()
+    return (*calls, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
 
 
 def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:

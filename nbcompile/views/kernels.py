@@ -45,8 +45,16 @@ def _kernel(kernel: Kernel, found: links.FrameLinks, names: dict[str, str], limi
     if not kernel.source:
         return tag("p", title, data_n=words(origins))
     by_line = links.kernel_line_nodes(found, kernel)
-    program = listing(kernel.source, kernel.language, limits, lambda index: words(by_line.get(index + 1, ())))
+    roles = {each.line: each.role for each in kernel.lines}
+    program = listing(
+        kernel.source, kernel.language, limits,
+        lambda index: words(by_line.get(index + 1, ())), lambda index: _ROLES.get(roles.get(index + 1, ""), ""),
+    )  # fmt: skip
     return fold(title, program, opened=opened)
+
+
+_ROLES = {"surrounds": "r", "glue": "c"}
+"""How the lines look that compute nothing themselves."""
 
 
 def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:
@@ -76,7 +84,8 @@ def _buffers(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
         for each in buffers
     ]  # fmt: skip
     title = f"Loop-level IR: {facts.count(len(compiled.buffers), 'buffer')}"
-    return fold(title, table("Buffers of the loop-level IR", ("buffer", "kind", "type", "body"), rows), more)
+    shown = table("Buffers of the loop-level IR", ("buffer", "kind", "type", "body"), rows)
+    return fold(title, tag("div", shown, class_="n-ir"), more)
 
 
 def timings(record: Record, frame: CompiledFrame) -> Markup | None:
@@ -84,12 +93,12 @@ def timings(record: Record, frame: CompiledFrame) -> Markup | None:
     own = [each for each in record.timings if each.frame == frame.id]
     if not own:
         return None
-    longest = f"{max(each.seconds for each in own) or 1.0:.4g}"
+    longest = max(each.seconds for each in own) or 1.0
     rows = [
         row(
             tag("th", each.stage),
             f"{each.seconds * 1e3:.2f} ms",
-            tag("meter", max=longest, value=f"{each.seconds:.4g}"),
+            tag("meter", value=f"{each.seconds / longest:.3f}"),
         )
         for each in own
     ]

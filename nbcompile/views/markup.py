@@ -1,6 +1,6 @@
 """The few words of HTML that the views are written in.
 
-    tag("td", "a < b", class_="n-x", colspan=2)   <td class="n-x" colspan="2">a &lt; b</td>
+    tag("td", "a < b", class_="n-x y", colspan=2)   <td class="n-x y" colspan=2>a &lt; b</td>
 
 Everything that is no Markup is escaped, here and nowhere else, so no view can
 forget it. Fragments carry no ``id``: an output may stand twice on one page.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -31,15 +32,29 @@ Item = TypeVar("Item")
 
 def tag(name: str, /, *content: Content, **attributes: object) -> Markup:
     """One element. ``class_`` is class, ``data_n`` is data-n; None and False leave an attribute out."""
+    return _element(name, content, attributes, bare=True)
+
+
+def xml_tag(name: str, /, *content: Content, **attributes: object) -> Markup:
+    """The same where every attribute has quotes, and what is empty is closed."""
+    return _element(name, content, attributes, bare=False)
+
+
+_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def _element(name: str, content: Content, attributes: dict[str, object], *, bare: bool) -> Markup:
     words = [name]
     for key, value in attributes.items():
+        attribute = key.rstrip("_").replace("_", "-")
         if value is True:
-            words.append(key.rstrip("_").replace("_", "-"))
+            words.append(attribute)
         elif value is not None and value is not False and value != "":
-            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(value)}"')
+            plain = bare and _NEEDS_NO_QUOTES.fullmatch(str(value))
+            words.append(f"{attribute}={value}" if plain else f'{attribute}="{escape(value)}"')
     opening = " ".join(words)
     if name in _EMPTY:
-        return Markup(f"<{opening}/>")
+        return Markup(f"<{opening}>" if bare else f"<{opening}/>")
     return Markup(f"<{opening}>{join(content)}</{name}>")
 
 
@@ -148,23 +163,37 @@ _CLASSES: tuple[tuple[_TokenType, str], ...] = (
 
 
 def listing(
-    text: str, language: str = "python", limits: Limits | None = None, nodes: Callable[[int], str] | None = None
+    text: str,
+    language: str = "python",
+    limits: Limits | None = None,
+    nodes: Callable[[int], str] | None = None,
+    looks: Callable[[int], str] | None = None,
 ) -> Markup:
-    """Highlighted code; ``nodes(i)`` links line i (from 0).
+    """Highlighted code; ``nodes(i)`` links line i (from 0), ``looks(i)`` is its class.
 
-    A linked line is an element of its own, so that it can be selected.
+    A line that has any is an element of its own, so that it can be selected.
     """
     kept, more = (limits or Limits()).cut(text.rstrip("\n").split("\n"))
     lines = highlighted("\n".join(kept), language)
     shown = []
     for index, line in enumerate(lines):
-        linked = nodes(index) if nodes else ""
-        shown.append(tag("span", line, "\n", data_n=linked) if linked else join((line, "\n")))
+        linked, look = nodes(index) if nodes else "", looks(index) if looks else ""
+        own = linked or look
+        shown.append(tag("span", line, "\n", class_=look, data_n=linked) if own else join((line, "\n")))
     return join((tag("pre", tag("code", shown), class_="n-code"), more))
 
 
-def highlighted(text: str, language: str = "python") -> list[Markup]:
-    """The lines of a program, with Pygments' short class names; few kinds, so output stays small."""
+Cut = tuple[int, int, str, str]
+"""A piece of a line, from and to which column: the words by which it lights up, and those that it selects."""
+
+
+def highlighted(
+    text: str, language: str = "python", cuts: Callable[[int], Sequence[Cut]] = lambda _: ()
+) -> list[Markup]:
+    """The lines of a program, with Pygments' short class names; few kinds, so output stays small.
+
+    ``cuts(i)`` are the pieces of line i (from 0) that are linked, in order and apart.
+    """
     text = text.rstrip("\n")
     lines: list[list[tuple[str, str]]] = [[]]
     for name, value in _tokens(text, language):
@@ -174,7 +203,18 @@ def highlighted(text: str, language: str = "python") -> list[Markup]:
             if part:
                 lines[-1].append((name if part.strip() else "", part))
     # The lexers end the text in a newline of their own.
-    return [_line(parts) for parts in lines[: text.count("\n") + 1]]
+    return [_cut(parts, cuts(index)) for index, parts in enumerate(lines[: text.count("\n") + 1])]
+
+
+def _cut(parts: list[tuple[str, str]], cuts: Sequence[Cut]) -> Markup:
+    """A line, with an element around each of its linked pieces."""
+    kinds = [(name, letter) for name, part in parts for letter in part]
+    shown, done = [], 0
+    for begin, end, lit, picked in cuts:
+        shown.append(_line(kinds[done:begin]))
+        shown.append(tag("span", _line(kinds[begin:end]), data_n=lit, data_p=picked if picked != lit else None))
+        done = end
+    return join((shown, _line(kinds[done:])))
 
 
 def _line(parts: list[tuple[str, str]]) -> Markup:

@@ -55,7 +55,7 @@ def page(title: str, sections: Iterable[Section]) -> str:
     navigation = tag("nav", tag("ol", contents), aria_label="Contents") if links > 1 else None
     head = (
         tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title), assets.styles(), tag("style", _PAGE_STYLE),
+        tag("title", title), assets.styles(*html.ALL_STYLES), tag("style", _PAGE_STYLE),
     )  # fmt: skip
     body = (
         tag("h1", title),
@@ -98,7 +98,10 @@ def _with_anchors(fragment: str, index: int) -> Markup:
         given.add(name)
         return f'{found[0]} id="{name}"'
 
-    return Markup(re.sub(r'<details[^>]*? data-(?:f="(?P<frame>[^"]*)"|s="(?P<section>[^"]*)")', add, fragment))
+    value = r'"?(?P<{}>[^" >]*)"?'
+    return Markup(
+        re.sub(f"<details[^>]*? data-(?:f={value.format('frame')}|s={value.format('section')})", add, fragment)
+    )
 
 
 def _section(index: int, section: Section) -> Markup:

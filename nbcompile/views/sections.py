@@ -22,12 +22,13 @@ SECTIONS = {
     "graph": "the captured FX graph",
     "guards": "what must hold for the compiled code to run again",
     "residual": "the Python that runs in the function's place",
+    "bytecode": "the function's bytecode, and the bytecode that runs in its place",
     "aten": "the functional ATen graphs",
     "kernels": "loop-level IR, fusion decisions, generated code",
     "timings": "how long each stage took",
 }
 
-FRAME_SECTIONS = ("source", "steps", "graph", "guards", "residual", "aten", "kernels", "timings")
+FRAME_SECTIONS = ("source", "steps", "graph", "guards", "residual", "bytecode", "aten", "kernels", "timings")
 
 
 def chosen(show: str | Iterable[str] | None) -> tuple[str, ...]:

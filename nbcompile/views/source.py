@@ -9,13 +9,15 @@ Read next: nbcompile/views/guards.py
 
 from __future__ import annotations
 
+import itertools
+
 from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record
 from nbcompile.views import facts
 from nbcompile.views.graph import words
-from nbcompile.views.markup import Limits, chip, code, fold, highlighted, join, listing, row, section, table, tag
+from nbcompile.views.markup import Cut, Limits, chip, code, fold, highlighted, join, listing, row, section, table, tag
 
 _INFO = "n-note n-info"
 _LOOKS = {"operators": "n-note n-op", "break": "n-note n-warn", "mutation": _INFO, "inlined": _INFO, "resume": _INFO}
@@ -29,9 +31,23 @@ def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits
         return section(
             "source", "Source", tag("p", "The source of this function is not known."), about=where, opened=True
         )
-    shown, more = limits.cut(list(zip(lines, highlighted(frame.source), strict=True)))
+    pieces = highlighted(frame.source, cuts=lambda index: _cuts(found.spans.get(frame.first_line + index, ())))
+    shown, more = limits.cut(list(zip(lines, pieces, strict=True)))
     drawn = tag("pre", tag("code", [_line(line, text) for line, text in shown]), class_="n-code n-src")
     return section("source", "Source", drawn, more, _inlined(frame, limits), about=where, opened=True)
+
+
+def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
+    """The pieces of a line, apart: each lights up with all operators around it, and selects the innermost."""
+    edges = sorted({edge for span in spans for edge in (span.begin, span.end)})
+    cuts = []
+    for begin, end in itertools.pairwise(edges):
+        around = [span for span in spans if span.begin <= begin and end <= span.end]
+        if around:
+            innermost = min(around, key=lambda span: span.end - span.begin)
+            lit = words(tuple(node for span in around for node in span.nodes))
+            cuts.append((begin, end, lit, words(innermost.nodes)))
+    return cuts
 
 
 def _line(line: facts.SourceLine, text: Markup) -> Markup:

@@ -18,14 +18,11 @@ import math
 from markupsafe import Markup
 
 from nbcompile.views.dot import Arrangement, Box
-from nbcompile.views.markup import tag
+from nbcompile.views.markup import xml_tag as tag
 
 _STYLE = Markup(
-    ":root{color-scheme:light dark}text{font:600 12px Menlo,Consolas,'DejaVu Sans Mono',monospace;text-anchor:middle;"
-    "fill:light-dark(#1c2330,#e4e8ef)}.n-d{font-size:10.3px;font-weight:400;opacity:.75}"
-    "rect,path{fill:light-dark(#fff,#20252e);stroke:light-dark(#98a1b0,#6b7686);rx:7px}"
-    "path{fill:none}.n-a{fill:#8a93a3}"
-    ".n-input rect{fill:light-dark(#e9effc,#1d2a45)}.n-output rect{fill:light-dark(#e6f4eb,#18301f)}"
+    ":root{color-scheme:light dark}text{font:600 12px monospace;text-anchor:middle;fill:light-dark(#1c2330,#e4e8ef)}"
+    "text+text{font:10px monospace}rect,path{fill:none;stroke:#8a93a3;rx:7px}.n-a{fill:#8a93a3}"
 )
 _MARGIN = 6
 
@@ -71,7 +68,7 @@ def _box(box: Box, centre: tuple[float, float], names: str) -> Markup:
     width, height = box.size
     shape = tag("rect", x=f"{-width / 2:g}", y=f"{-height / 2:g}", width=f"{width:g}", height=f"{height:g}")
     title = tag("text", box.title, y=-3 if box.detail else 4)
-    detail = tag("text", box.detail, y=13, class_="n-d") if box.detail else None
+    detail = tag("text", box.detail, y=13) if box.detail else None
     # The operators' boxes are plain: only the others need a class.
     kind = "" if box.kind == "operator" else f"n-{box.kind}"
     place = f"translate({centre[0]:.0f} {centre[1]:.0f})"

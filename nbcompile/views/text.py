@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph, Record
-from nbcompile.views import facts, lines, recompilations, sections, steps, what_if
+from nbcompile.views import bytecode, facts, lines, recompilations, sections, steps, what_if
 
 
 def render(record: Record, show: str | Iterable[str] | None = None) -> str:
-    """The chosen sections as text (for None all but ``timings``, and ``what_if`` only after a recompilation)."""
-    usual = {"timings": False, "what_if": what_if.by_default(record)}
+    """The chosen sections as text; None: all but times and bytecode, and ``what_if`` after a recompilation."""
+    usual = {"timings": False, "bytecode": False, "what_if": what_if.by_default(record)}
     wanted = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
     told: list[str] = []
     for name in wanted:
@@ -168,6 +168,10 @@ def _residual(_: Record, frame: CompiledFrame) -> Iterator[str]:
         yield from frame.residual.rstrip("\n").split("\n")
 
 
+def _bytecode(_: Record, frame: CompiledFrame) -> Iterator[str]:
+    yield from bytecode.as_text(frame)
+
+
 def _aten(_: Record, frame: CompiledFrame) -> Iterator[str]:
     for graph in frame.compiled_graph.graphs if frame.compiled_graph else ():
         yield f"{graph.stage} ({facts.count(len(links.operators(graph)), 'operator')})"
@@ -207,6 +211,6 @@ _RECORD_SECTIONS: dict[str, Callable[[Record], Iterator[str]]] = {
     "what_if": what_if.as_text,
 }  # fmt: skip
 _FRAME_SECTIONS: dict[str, Callable[[Record, CompiledFrame], Iterator[str]]] = {
-    "source": _source, "steps": _steps, "graph": _graph, "guards": _guards, "residual": _residual, "aten": _aten,
-    "kernels": _kernels, "timings": _timings,
+    "source": _source, "steps": _steps, "graph": _graph, "guards": _guards, "residual": _residual,
+    "bytecode": _bytecode, "aten": _aten, "kernels": _kernels, "timings": _timings,
 }  # fmt: skip

@@ -21,6 +21,7 @@ from nbcompile.record.model import (
     FusionDecision,
     Graph,
     Guard,
+    Instruction,
     Kernel,
     KernelLine,
     Mutation,
@@ -39,10 +40,16 @@ def dedent(text: str) -> str:
     return textwrap.dedent(text).lstrip("\n")
 
 
-def line(number: int, function: str, code: str, mark: str = "") -> StackLine:
+def line(number: int, function: str, code: str, mark: str = "", offset: int = -1) -> StackLine:
     """A stack line whose caret range is where ``mark`` stands in the code."""
     start = code.find(mark) if mark else -1
-    return StackLine(FILE, number, function, code, start, start + len(mark) if start >= 0 else -1)
+    return StackLine(FILE, number, function, code, start, start + len(mark) if start >= 0 else -1, offset)
+
+
+def instructions(listing: str) -> tuple[Instruction, ...]:
+    """``line offset opcode argument`` in each line of a text."""
+    rows = (row.split(maxsplit=3) for row in listing.strip().split("\n"))
+    return tuple(Instruction(int(row[1]), row[2], row[3] if len(row) > 3 else "", int(row[0])) for row in rows)
 
 
 def node(
@@ -131,11 +138,11 @@ SIMPLE_KERNEL = dedent(
 
 
 def simple_frame() -> CompiledFrame:
-    two, three, four = (
-        line(2, "f", "y = torch.sin(x) * scale"),
-        line(3, "f", "z = torch.relu(y) + x"),
-        line(4, "f", "return z.sum()"),
-    )
+    two = line(2, "f", "y = torch.sin(x) * scale", "torch.sin(x)", 22)
+    times = line(2, "f", "y = torch.sin(x) * scale", "torch.sin(x) * scale", 32)
+    three = line(3, "f", "z = torch.relu(y) + x", "torch.relu(y)", 58)
+    plus = line(3, "f", "z = torch.relu(y) + x", "torch.relu(y) + x", 68)
+    four = line(4, "f", "return z.sum()", "z.sum()", 96)
     g, a = "0/0", "0/0.inference"
     captured = Graph(
         "0/0.captured",
@@ -143,9 +150,9 @@ def simple_frame() -> CompiledFrame:
         (
             node(g, 0, "l_x_", "placeholder", "L_x_", "()", source="L['x']", shape=("1024",), stack=(two,)),
             node(g, 1, "sin", "call_function", "torch.sin", "(l_x_,)", (0,), shape=("1024",), stack=(two,)),
-            node(g, 2, "y", "call_function", "operator.mul", "(sin, 2.0)", (1,), shape=("1024",), stack=(two,)),
+            node(g, 2, "y", "call_function", "operator.mul", "(sin, 2.0)", (1,), shape=("1024",), stack=(times,)),
             node(g, 3, "relu", "call_function", "torch.relu", "(y,)", (2,), shape=("1024",), stack=(three,)),
-            node(g, 4, "z", "call_function", "operator.add", "(relu, l_x_)", (3, 0), shape=("1024",), stack=(three,)),
+            node(g, 4, "z", "call_function", "operator.add", "(relu, l_x_)", (3, 0), shape=("1024",), stack=(plus,)),
             node(g, 5, "sum_1", "call_method", "sum", "(z,)", (4,), shape=(), stack=(four,)),
             node(g, 6, "output", "output", "output", "((sum_1,),)", (5,), shape=None, stack=(four,)),
         ),
@@ -301,7 +308,44 @@ def simple_frame() -> CompiledFrame:
                 return graph_out_0[0]
             """
         ),
+        instructions=instructions(SIMPLE_BYTECODE),
+        residual_instructions=instructions(SIMPLE_RESIDUAL),
     )
+
+
+SIMPLE_BYTECODE = """
+1 0 RESUME 0
+2 2 LOAD_GLOBAL torch
+2 14 LOAD_ATTR sin
+2 20 LOAD_FAST x
+2 22 CALL 1
+2 30 LOAD_FAST scale
+2 32 BINARY_OP *
+2 36 STORE_FAST y
+3 38 LOAD_GLOBAL torch
+3 50 LOAD_ATTR relu
+3 56 LOAD_FAST y
+3 58 CALL 1
+3 66 LOAD_FAST x
+3 68 BINARY_OP +
+3 72 STORE_FAST z
+4 74 LOAD_FAST z
+4 76 LOAD_METHOD sum
+4 96 CALL 0
+4 104 RETURN_VALUE
+"""
+SIMPLE_RESIDUAL = """
+1 0 RESUME 0
+1 2 PUSH_NULL
+1 4 LOAD_CONST __compiled_fn_0
+1 6 LOAD_FAST x
+1 8 CALL 1
+1 16 STORE_FAST graph_out_0
+1 18 LOAD_FAST graph_out_0
+1 20 LOAD_CONST 0
+1 22 BINARY_SUBSCR
+1 32 RETURN_VALUE
+"""
 
 
 def simple() -> Record:

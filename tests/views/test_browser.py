@@ -39,7 +39,7 @@ seen.selected = names("svg .n-on");
 seen.kernel = names('[data-s="kernels"] pre .n-on');
 seen.elsewhere = all(document.querySelector(".nbc"), ".n-on").length;
 seen.status = root.querySelector("[role=status]").textContent;
-seen.current = all(frame, '.n-src [aria-current="true"]').length;
+seen.current = all(frame, '.n-src code > [aria-current="true"]').length;
 press(all(frame, ".n-src [data-n]")[0], "ArrowDown");
 seen.focused = document.activeElement.dataset.n;
 press(document.activeElement, "Enter");
@@ -105,7 +105,7 @@ def test_an_output_that_stands_twice_works_twice(tmp_path):
     assert seen == {
         "outputs": 2, "tools": 2, "drawings": 2, "visible": True, "stops": 1,
         "selected": ["n1", "n2"], "kernel": ["n1", "n2"], "elsewhere": 0,
-        "status": "1 source line · 2 graph nodes · 2 kernel lines", "current": 1,
+        "status": "1 source line · 2 instructions · 2 graph nodes · 1 buffer · 2 kernel lines", "current": 1,
         "focused": "n3 n4", "entered": ["n3", "n4"], "cleared": 0, "folded": 0, "rows": 1, "usual": True,
         "printed": 0, "after": True, "ids": 0, "overflow": False, "violations": [],
     }  # fmt: skip
@@ -144,4 +144,4 @@ def test_deep_links_into_a_report(chromium, tmp_path):
     assert address.endswith(f"#s0-0.1~{node.get_attribute('data-n')}".replace(" ", "%20"))
     again = chromium.new_page()
     again.goto(address)
-    assert again.locator("[id='s0-0.1'] .n-src .n-on").count() == 1
+    assert again.locator("[id='s0-0.1'] .n-src code > .n-on").count() == 1

@@ -8,6 +8,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from nbcompile import views
 from nbcompile.views import assets, dot, html, report, sections
 from tests.views import sample_records as sample
 
+STATIC = Path(assets.__file__).parent / "static"
 VOID = {"meta", "img", "br", "input"}
 
 
@@ -136,7 +138,7 @@ def test_the_picture_and_its_table_twin_say_the_same():
     page = Page(html.render(sample.simple(), "graph", assets=False))
     (drawing,) = drawings(page)
     boxes = [each.get("data-n") for each in drawing.iter("{http://www.w3.org/2000/svg}g")]
-    rows = re.findall(r'<tr data-n="([^"]*)"', html.render(sample.simple(), "graph", assets=False))
+    rows = re.findall(r"<tr data-n=(\w+)", html.render(sample.simple(), "graph", assets=False))
     assert boxes == rows == [f"n{index}" for index in range(7)]
     assert dict(page.attributes)["alt"] == "captured graph of f: 1 input, 5 operators; the table below lists them"
 
@@ -228,7 +230,7 @@ def test_jupyter_gets_both_forms():
     """HTML where it can be shown, text everywhere else."""
     bundle = views.mimebundle(sample.simple(), ["summary"])
     assert bundle["text/plain"].startswith("nbcompile: f")
-    assert 'class="nbc"' in bundle["text/html"]
+    assert "class=nbc" in bundle["text/html"]
 
 
 def test_a_report_is_one_document():
@@ -243,10 +245,10 @@ def test_a_report_is_one_document():
     assert page.tags["section"] == len(sample.ALL)
     assert page.tags["html"] == page.tags["title"] == 1
     assert "A <tour>" in page.text
-    assert not re.search(r'(src|href)="(?!data:|#)', text)
+    assert not re.search(r'(src|href)="?(?!"?data:|"?#)', text)
     ids = [value for key, value in page.attributes if key == "id"]
     assert len(ids) == len(set(ids)) > len(parts)
-    assert 'name="viewport"' in text
+    assert "name=viewport" in text
 
 
 def luminance(colour):
@@ -266,7 +268,7 @@ def luminance(colour):
 )  # fmt: skip
 def test_every_text_has_contrast(ink, ground, theme):
     """WCAG AA, 4.5 to 1, for each colour of text on each ground it stands on, in both themes."""
-    pairs = re.findall(r"--(\w+):light-dark\((#\w+),(#\w+)\)", str(assets.styles()))
+    pairs = re.findall(r"--(\w+): light-dark\((#\w+), (#\w+)\)", (STATIC / "theme.css").read_text())
     colours = {name: pair[theme] for name, *pair in pairs}
     high, low = sorted((luminance(colours[ink]), luminance(colours[ground])), reverse=True)
     assert (high + 0.05) / (low + 0.05) >= 4.5

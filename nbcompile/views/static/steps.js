@@ -1,5 +1,5 @@
 // Time travel through the symbolic interpreter: a slider over the recorded steps, and the state at each.
-// `stateAt` is pure: tests/views/test_steps.py compares it with the record. `element` and `all` are view.js's.
+// `stateAt` is pure: tests/views/test_steps.py compares it with the record. `element`, `all`, ... are view.js's.
 const nbSteps = (() => {
   // What holds before step n: the instruction, stack and locals of that step; guards and nodes of those before.
   const stateAt = (data, n) => {
@@ -17,8 +17,7 @@ const nbSteps = (() => {
   const setUp = box => {
     const data = JSON.parse(box.querySelector("script").textContent), last = data.steps.length - 1, events = marks(data);
     const slider = element("input", { type: "range", min: 0, max: last, value: 0, ariaLabel: "Step of the interpreter" });
-    const said = element("p", { className: "n-callout n-info" }), panes = element("dl"), tools = element("p", { className: "n-tools" });
-    said.setAttribute("role", "status");
+    const said = spoken("n-callout n-info"), panes = element("dl"), tools = element("p", { className: "n-tools" });
     const strip = element("div", { className: "n-marks" });
     strip.setAttribute("aria-hidden", true);
     events.forEach(n => strip.append(Object.assign(element("i"), { style: `left:${last ? n * 100 / last : 0}%` })));
@@ -52,13 +51,13 @@ const nbSteps = (() => {
       slider.value = n;
       show();
     };
-    const button = (text, to) => tools.append(element("button", { type: "button", textContent: text, onclick: () => go(to(Number(slider.value))) }));
+    const button = (text, to) => tools.append(pressable(text, () => go(to(Number(slider.value)))));
     button("Back", n => n - 1);
     button("Forward", n => n + 1);
     button("Back to the last event", n => events.findLast(each => each < n) ?? 0);
     button("On to the next event", n => events.find(each => each > n) ?? last);
-    slider.addEventListener("input", show);
-    rows.forEach(row => row.addEventListener("click", () => go(parseInt(row.cells[0].textContent) - 1)));
+    listen(slider, "input", show);
+    rows.forEach(row => listen(row, "click", () => go(parseInt(row.cells[0].textContent) - 1)));
     box.prepend(tools, slider, strip, said, panes);
     show();
   };

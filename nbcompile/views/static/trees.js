@@ -2,15 +2,16 @@
 // Ints are BigInt, floats are number: 7n and 7.0 are equal, and // and % round down, as in Python.
 "use strict";
 const nbTrees = (() => {
-  const isInt = (v) => typeof v === "bigint";
-  const isNumber = (v) => ["bigint", "number", "boolean"].includes(typeof v);
-  const number = (v) => (typeof v === "boolean" ? (v ? 1n : 0n) : v);
+  const finite = Number.isFinite;
+  const isInt = v => typeof v === "bigint";
+  const isNumber = v => ["bigint", "number", "boolean"].includes(typeof v);
+  const number = v => (typeof v === "boolean" ? BigInt(v) : v);
   const fail = () => { throw new Error(); };  // where Python raises
   // A float that a too large int would become is an error in Python, too.
-  const float = (v) => {
+  const float = v => {
     if (!isInt(v)) return v;
     const made = Number(v);
-    return Number.isFinite(made) ? made : fail();
+    return finite(made) ? made : fail();
   };
   const floorInt = (a, b) => {
     const q = a / b;
@@ -61,17 +62,17 @@ const nbTrees = (() => {
   };
   const less = ordered((a, b, text) => (text ? points(a, b) < 0 : a < b));
   const atMost = ordered((a, b, text) => (text ? points(a, b) <= 0 : a <= b));
-  const truth = (v) => (typeof v === "number" ? v !== 0 : Boolean(v));  // nan is true, as in Python
+  const truth = v => (typeof v === "number" ? v !== 0 : Boolean(v));  // nan is true, as in Python
   const pick = (better) => (...values) => values.reduce((a, b) => (better(b, a) ? b : a));
   const power = (a, b) => {
     if (isInt(a) && isInt(b) && b >= 0n) return a ** b;
     if (a == 0 && b < 0) fail();
     const [x, y] = [float(a), float(b)];
     if (x === 1 || y === 0) return 1;
-    if (x < 0 && Number.isFinite(x) && Number.isFinite(y) && !Number.isInteger(y)) fail();
-    if (x === -1 && !Number.isFinite(y) && y === y) return 1;
+    if (x < 0 && finite(x) && finite(y) && !Number.isInteger(y)) fail();
+    if (x === -1 && !finite(y) && y === y) return 1;
     const made = x ** y;
-    return !Number.isFinite(made) && Number.isFinite(x) && Number.isFinite(y) ? fail() : made;
+    return !finite(made) && finite(x) && finite(y) ? fail() : made;
   };
   const operators = {
     "+": arithmetic((a, b) => a + b, (a, b) => a + b),
@@ -81,15 +82,15 @@ const nbTrees = (() => {
     "%": arithmetic(nonzero((a, b) => a - floorInt(a, b) * b), nonzero(modFloat)),
     "/": arithmetic(nonzero(quotient), nonzero((a, b) => a / b)),
     "**": (x, y) => (isNumber(x) && isNumber(y) ? power(number(x), number(y)) : fail()),
-    "neg": (x) => (isNumber(x) ? -number(x) : fail()),
-    "not": (x) => !truth(x),
+    "neg": x => (isNumber(x) ? -number(x) : fail()),
+    "not": x => !truth(x),
     "==": same, "!=": (x, y) => !same(x, y),
     "<": less, "<=": atMost, ">": (x, y) => less(y, x), ">=": (x, y) => atMost(y, x),
     "is": (x, y) => x === y, "is not": (x, y) => x !== y,  // null, true and false
     "same": (x, y) => Object.is(x, y) && x === x,  // 1 and 1.0 differ by type, 0.0 and -0.0 by sign; nan is never the same
     "min": pick(less), "max": pick((x, y) => less(y, x)),
-    "abs": (x) => { const v = isNumber(x) ? number(x) : fail(); return v < 0 || Object.is(v, -0) ? -v : v; },
-    "isnan": (x) => (isNumber(x) ? float(number(x)) !== float(number(x)) : fail()),
+    "abs": x => { const v = isNumber(x) ? number(x) : fail(); return v < 0 || Object.is(v, -0) ? -v : v; },
+    "isnan": x => (isNumber(x) ? float(number(x)) !== float(number(x)) : fail()),
   };
   const floats = { inf: Infinity, "-inf": -Infinity, nan: NaN };
   // A value as record/trees.py writes it: {"int": "7"}, {"float": "0.5"} or {"value": true}.

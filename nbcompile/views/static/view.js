@@ -4,8 +4,23 @@
 // --- small things ------------------------------------------------------------------------------
 
 const element = (name, properties) => Object.assign(document.createElement(name), properties);
+const listen = (node, event, react) => node.addEventListener(event, react);
+const pressable = (text, react) => element("button", { type: "button", textContent: text, onclick: react });
+// What is written into it is also read aloud.
+const spoken = look => {
+  const made = element("p", { className: look });
+  made.setAttribute("role", "status");
+  return made;
+};
 const all = (root, selector) => [...root.querySelectorAll(selector)];
-const ids = node => node.dataset.n.split(" ");
+// data-n: the words by which something lights up, `n3..9` for a run of them. data-p: those that it selects, if fewer.
+const known = new Map();
+const expand = text => known.get(text) ?? known.set(text, text.split(" ").flatMap(word => {
+  const [, from, to] = /^n(\d+)\.\.(\d+)$/.exec(word) ?? [];
+  return from ? Array.from({ length: to - from + 1 }, (_, i) => `n${Number(from) + i}`) : [word];
+})).get(text);
+const ids = node => expand(node.dataset.n);
+const picks = node => expand(node.dataset.p ?? node.dataset.n);
 const frameOf = node => node.closest("[data-f]");
 
 // --- pictures: an <img> becomes the drawing itself, so that its boxes can be selected --------------
@@ -23,8 +38,9 @@ const openPicture = image => {
 // --- links: things that share a word of data-n, inside one frame -----------------------------------
 
 const mark = (frame, name, words) => {
+  const wanted = new Set(words);
   for (const node of all(frame, "[data-n]")) {
-    const on = words.length > 0 && ids(node).some(each => words.includes(each));
+    const on = ids(node).some(each => wanted.has(each));
     node.classList.toggle(name, on);
     if (name === "n-on") on ? node.setAttribute("aria-current", "true") : node.removeAttribute("aria-current");
   }
@@ -33,9 +49,11 @@ const mark = (frame, name, words) => {
 const counted = (number, noun) => number ? [`${number} ${noun}${number === 1 ? "" : "s"}`] : [];
 
 const describe = frame => [
-  ...counted(all(frame, ".n-src .n-on").length, "source line"),
+  ...counted(all(frame, ".n-src code > .n-on").length, "source line"),
+  ...counted(all(frame, '[data-s="bytecode"] .n-on').length, "instruction"),
   ...counted(all(frame, "svg .n-on").length, "graph node"),
-  ...counted(all(frame, '[data-s="kernels"] pre .n-on').length, "kernel line"),
+  ...counted(all(frame, ".n-ir .n-on").length, "buffer"),
+  ...counted(all(frame, '[data-s="kernels"] .n-code .n-on:not(.r)').length, "kernel line"),
 ].join(" · ");
 
 // Brings what was selected into view inside its own pane; the page itself stays where it is.
@@ -51,8 +69,8 @@ const reveal = frame => {
 
 const setUpLinks = (root, status) => {
   const select = node => {
-    const frame = frameOf(node), again = node.getAttribute("aria-current") && frame.dataset.on === node.dataset.n;
-    const words = again ? [] : ids(node);
+    const frame = frameOf(node), again = node.getAttribute("aria-current") && frame.dataset.on === picks(node).join(" ");
+    const words = again ? [] : picks(node);
     all(root, "[data-f]").forEach(each => mark(each, "n-on", each === frame ? words : []));
     frame.dataset.on = words.join(" ");
     status.textContent = words.length ? describe(frame) : "";
@@ -66,18 +84,18 @@ const setUpLinks = (root, status) => {
     const node = event.target.closest("[data-n]");
     return node && frameOf(node) ? node : null;
   };
-  root.addEventListener("mouseover", event => {
+  listen(root, "mouseover", event => {
     const node = linked(event);
     all(root, "[data-f]").forEach(each => {
-      if (node ? each === frameOf(node) : each.querySelector(".n-hi")) mark(each, "n-hi", node ? ids(node) : []);
+      if (node ? each === frameOf(node) : each.querySelector(".n-hi")) mark(each, "n-hi", node ? picks(node) : []);
     });
   });
-  root.addEventListener("mouseleave", () => all(root, ".n-hi").forEach(each => each.classList.remove("n-hi")));
-  root.addEventListener("click", event => {
+  listen(root, "mouseleave", () => all(root, ".n-hi").forEach(each => each.classList.remove("n-hi")));
+  listen(root, "click", event => {
     const node = linked(event);
     if (node && getSelection().isCollapsed) select(node);
   });
-  root.addEventListener("keydown", event => {
+  listen(root, "keydown", event => {
     if (event.key === "Escape") clear();
     const node = linked(event);
     if (!node || node !== event.target) return;
@@ -98,10 +116,13 @@ const setUpKeys = root => {
 
 const MOVES = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -1e9, End: 1e9 };
 
+// Left and right also visit the pieces of a line; all other keys go from line to line.
+const lineOf = node => node.parentElement.closest("[data-n]") ?? node;
 const step = (node, key) => {
-  const nodes = stops(node.closest(PANES));
+  const every = stops(node.closest(PANES)), sideways = key === "ArrowLeft" || key === "ArrowRight";
   if (!(key in MOVES)) return false;
-  const next = nodes[Math.min(Math.max(nodes.indexOf(node) + MOVES[key], 0), nodes.length - 1)];
+  const nodes = sideways ? every : every.filter(each => lineOf(each) === each);
+  const next = nodes[Math.min(Math.max(nodes.indexOf(sideways ? node : lineOf(node)) + MOVES[key], 0), nodes.length - 1)];
   node.setAttribute("tabindex", -1);
   next.setAttribute("tabindex", 0);
   next.focus();
@@ -112,17 +133,13 @@ const step = (node, key) => {
 
 const setUpTools = root => {
   const tools = element("div", { className: "n-tools" });
-  const status = element("p", { className: "n-status" });
-  status.setAttribute("role", "status");
-  const button = (text, open) => element("button", {
-    type: "button", textContent: text,
-    onclick: () => all(root, "details").forEach(each => { each.open = open(each); }),
-  });
+  const status = spoken("n-status");
+  const button = (text, open) => pressable(text, () => all(root, "details").forEach(each => { each.open = open(each); }));
   const usual = new Set(all(root, "details[open]"));
   if (root.querySelector("details")) tools.append(button("Unfold all", () => true), button("Fold", each => usual.has(each)));
   if (all(root, "tbody tr").length > 8) {
     const field = element("input", { type: "search", placeholder: "Filter rows", ariaLabel: "Filter the tables" });
-    field.addEventListener("input", () => filter(root, field.value.trim().toLowerCase(), status));
+    listen(field, "input", () => filter(root, field.value.trim().toLowerCase(), status));
     tools.append(field);
   }
   tools.append(status);

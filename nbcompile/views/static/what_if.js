@@ -1,6 +1,6 @@
 // Which entry would another call hit? The form below the table of compiled calls, answered in the page.
 // `judge` and `predict` are pure: tests/views/test_what_if.py compares them with the real guards and a real compile.
-// `element` and `all` are view.js's.
+// `element`, `all`, ... are view.js's.
 "use strict";
 const nbWhatIf = (() => {
   const { constant, evaluate } = nbTrees;
@@ -93,8 +93,7 @@ const nbWhatIf = (() => {
 
   const setUp = box => {
     const data = prepare(JSON.parse(box.querySelector("script").textContent));
-    const rows = all(box, "tbody tr"), verdict = element("p", { className: "n-callout" });
-    verdict.setAttribute("role", "status");
+    const rows = all(box, "tbody tr"), verdict = spoken("n-callout");
     const ids = [...data.ids].reverse();  // the newest is asked first
     let call = {};
     const fields = rows.map((row, n) => {
@@ -105,7 +104,7 @@ const nbWhatIf = (() => {
       const cell = element("td");
       cell.append(field);
       row.cells[0].after(cell);
-      field.addEventListener("input", () => {
+      listen(field, "input", () => {
         const bad = WRITE[kind](field.value.trim(), call, reads, options) === false;
         field.setAttribute("aria-invalid", bad);
         verdict.textContent = bad ? `${label}: write ${kind === "value" ? "a Python constant" : "sizes, as in 3, 4"}` : answer();
@@ -147,10 +146,10 @@ const nbWhatIf = (() => {
       verdict.textContent = answer();
     };
     const tools = element("p", { className: "n-tools" });
-    data.calls.forEach((_, n) => tools.append(element("button", { type: "button", textContent: `as for ${data.ids[n]}`, onclick: () => start(n) })));
+    data.calls.forEach((_, n) => tools.append(pressable(`as for ${data.ids[n]}`, () => start(n))));
     box.prepend(tools);
     box.querySelector(".n-scroll").after(verdict);
-    box.addEventListener("change", () => fields.forEach(fill => fill()));
+    listen(box, "change", () => fields.forEach(fill => fill()));
     start(data.calls.length - 1);
   };
   return { prepare, judge, predict, setUp };

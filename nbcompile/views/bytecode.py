@@ -1,0 +1,59 @@
+"""The function's bytecode, and the bytecode that runs in its place.
+
+    2   30 CALL         1          n1        0 RESUME     0
+    2   42 BINARY_OP    *          n2        2 LOAD_CONST __compiled_fn_1
+    ...                                      ...
+
+An instruction of the first is linked to the operators that the interpreter put into the graph at it.
+
+In torch: TORCH_LOGS=bytecode prints both. Read next: nbcompile/bytecode/disassemble.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from markupsafe import Markup
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledFrame, Instruction
+from nbcompile.views import facts
+from nbcompile.views.graph import words
+from nbcompile.views.markup import Limits, listing, section, tag
+
+
+def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
+    """Both, side by side where there is room; None where neither is known."""
+    if not frame.instructions:
+        return None
+    before = _pane("before", frame.instructions, limits, found.by_instruction)
+    after = _pane("in its place", frame.residual_instructions, limits, {})
+    about = facts.bytecode_counts(frame)
+    return section("bytecode", "Bytecode", tag("div", before, after, class_="n-pair"), about=about)
+
+
+def _pane(
+    title: str, instructions: Sequence[Instruction], limits: Limits, nodes: Mapping[int, tuple[str, ...]]
+) -> Markup | None:
+    if not instructions:
+        return None
+    linked = [words(nodes.get(each.offset, ())) for each in instructions]
+    return tag("div", tag("small", title), listing("\n".join(_lines(instructions)), "", limits, linked.__getitem__))
+
+
+def _lines(instructions: Sequence[Instruction]) -> Iterator[str]:
+    """``line offset opcode argument``; the line where it begins, as ``dis`` has it."""
+    wide = max(len(each.opcode) for each in instructions)
+    before = 0
+    for each in instructions:
+        line = str(each.line) if each.line not in (0, before) else ""
+        before = each.line
+        yield f"{line:>3} {each.offset:>4} {each.opcode:<{wide}} {each.argument}".rstrip()
+
+
+def as_text(frame: CompiledFrame) -> Iterator[str]:
+    """Both, one below the other."""
+    for title, instructions in (("before", frame.instructions), ("in its place", frame.residual_instructions)):
+        if instructions:
+            yield f"{title}: {facts.count(len(instructions), 'instruction')}"
+            yield from _lines(instructions)
