@@ -326,7 +326,7 @@ def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fai
     info = resume_info(code)
     page.write(
         file=code.co_filename,
-        first_line=code.co_firstlineno,
+        first_line=(original_code(code) or code).co_firstlineno,
         source=source_text(code),
         instructions=narrate.instructions(code),
         cause="recompiled" if failed else ("resumed" if info is not None else "first call"),
@@ -336,10 +336,15 @@ def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fai
     )
 
 
+def original_code(code: CodeType) -> CodeType | None:
+    """The code of the user's function, of which a resume function is the rest; None where it is gone."""
+    info = resume_info(code)
+    return info.original() if info is not None else code
+
+
 def source_text(code: CodeType) -> str:
     """The user's function as text; "" where it is unknown."""
-    info = resume_info(code)
-    original = info.original() if info is not None else code
+    original = original_code(code)
     if original is None:
         return ""
     linecache.checkcache(original.co_filename)
@@ -412,8 +417,7 @@ def _resume_functions(end: GraphBreak, residual: rewriting.Residual) -> tuple[mo
 
 def _remaining(code: CodeType, line: int) -> str:
     """The remaining lines of the user's function."""
-    info = resume_info(code)
-    original = info.original() if info is not None else None
+    original = original_code(code)
     if original is None:
         return ""
     try:

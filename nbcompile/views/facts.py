@@ -139,7 +139,7 @@ class Note:
     """One thing that happened at a line."""
 
     kind: str
-    """``operators``, ``inlined``, ``break``, ``mutation``, ``resume`` or ``guards``."""
+    """``operators``, ``kernels``, ``fallback``, ``inlined``, ``break``, ``mutation``, ``resume``, ``guards`` or ``later``."""
     text: str
 
 
@@ -190,6 +190,11 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
         if callees:
             add(line, "inlined", "traced into " + ", ".join(callees))
         add(line, "operators", shortened(short_target(nodes[each].target) for each in ids))
+        kernels, fallbacks = _run_by(frame, found, ids)
+        if kernels:
+            add(line, "kernels", f"in {shortened(kernels, 3)}")
+        if fallbacks:
+            add(line, "fallback", f"{shortened(fallbacks, 3)} by ATen")
     for mutation in frame.mutations:
         add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {mutation.code}")
     for each in frame.breaks:
@@ -201,7 +206,30 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
             guarded[line_of_guard] = guarded.get(line_of_guard, 0) + 1
     for line, number in guarded.items():
         add(line, "guards", count(number, "guard"))
+    for later in resumed_frames(record, frame):
+        for line, ids in links.frame_links(later).by_line.items():
+            if line not in found.by_line:
+                ran = {node.id: node for node in links.operators(later.graph)}
+                add(line, "later", f"{shortened(short_target(ran[each].target) for each in ids)} in {later.id}")
     return notes
+
+
+def _run_by(frame: CompiledFrame, found: links.FrameLinks, ids: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """What computes some captured nodes: names of generated kernels, and operators that ATen runs."""
+    kernels = frame.compiled_graph.kernels if frame.compiled_graph else ()
+    mine = [each for each in kernels if set(ids) & set(found.captured(each.id))]
+    generated = [each.name for each in mine if each.language != "aten"]
+    return generated, list(dict.fromkeys(short_target(each.name) for each in mine if each.language == "aten"))
+
+
+def resumed_frames(record: Record, frame: CompiledFrame) -> tuple[CompiledFrame, ...]:
+    """The frames that go on where a frame ended, each with the one after it; of the same function, in order."""
+    found, ends = [], {frame.id}
+    for each in record.frames:
+        if each.resumes in ends and each.file == frame.file and each.first_line == frame.first_line:
+            ends.add(each.id)
+            found.append(each)
+    return tuple(found)
 
 
 def _is_inlined(node: Node, line: int) -> bool:

@@ -1,7 +1,8 @@
 """The user's function, each line with what became of it, and the residual program.
 
-    2   y = torch.sin(x) * scale     sin, mul   3 guards
+    2   y = torch.sin(x) * scale     sin, mul   in kernel0   3 guards
     3   torch.save(y, "foo.pt")      graph break: ...
+    4   z = y @ w                    matmul in 1/0
 
 In torch: nothing; the reader of TORCH_LOGS joins these by hand.
 Read next: nbcompile/views/guards.py
@@ -20,7 +21,10 @@ from nbcompile.views.graph import words
 from nbcompile.views.markup import Cut, Limits, chip, code, fold, highlighted, join, listing, row, section, table, tag
 
 _INFO = "n-note n-info"
-_LOOKS = {"operators": "n-note n-op", "break": "n-note n-warn", "mutation": _INFO, "inlined": _INFO, "resume": _INFO}
+_LOOKS = {
+    "operators": "n-note n-op", "break": "n-note n-warn", "fallback": _INFO,
+    "mutation": _INFO, "inlined": _INFO, "resume": _INFO,
+}  # fmt: skip
 
 
 def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup:

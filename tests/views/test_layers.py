@@ -7,7 +7,7 @@ import torch
 
 import nbcompile
 from nbcompile.record import links
-from nbcompile.views import html
+from nbcompile.views import facts, html
 
 
 def helper(t, k):
@@ -156,3 +156,27 @@ def test_keys_go_into_a_line_and_on_to_the_next(record, browser_page):
     seen = browser_page(html.render(record)).evaluate(KEYS)
     first, second = "a = torch.sin", "b = a.softmax"
     assert seen == [first, "torch.sin(x)", "* 2", second, "a.softmax(-1)", first, "torch.sin(x)", "sin", 0]
+
+
+def broken(x):
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return y.cos()
+
+
+def test_a_resume_function_is_shown_at_the_lines_of_the_users_function():
+    """Its source is the whole function's, so it begins where the function does; each frame names the other's lines."""
+    record = nbcompile.explain(broken, backend="eager")(torch.ones(2)).record
+    first, rest = record.frames
+    assert rest.resumes == first.id
+    assert (rest.source, rest.first_line) == (first.source, broken.__code__.co_firstlineno)
+    told = [
+        {
+            line.code.strip(): [note.text for note in line.notes if note.kind in ("operators", "later")]
+            for line in facts.source_lines(record, frame, links.frame_links(frame))
+        }
+        for frame in record.frames
+    ]
+    assert told[0]["y = x.sin()"] == ["sin"]
+    assert told[0]["return y.cos()"] == [f"cos in {rest.id}"]
+    assert told[1]["return y.cos()"] == ["cos"]
