@@ -139,7 +139,8 @@ class Note:
     """One thing that happened at a line."""
 
     kind: str
-    """``operators``, ``kernels``, ``fallback``, ``inlined``, ``break``, ``mutation``, ``resume``, ``guards`` or ``later``."""
+    """``operators``, ``kernels``, ``fallback``, ``inlined``, ``break``, ``mutation``, ``resume``, ``guards``...
+    or ``later``."""
     text: str
 
 
