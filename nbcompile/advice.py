@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from nbcompile import config
+from nbcompile import config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
@@ -58,9 +58,19 @@ class Refusal:
         """The same as the user writes it."""
         return shortened(expression(self.source))
 
-    def would_accept(self, value: object) -> bool:
-        """Whether the entry accepts the call with another value."""
-        changed = _with_value(self.frame, self.source, value)
+    def with_tensor(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Frame | None:
+        """The call with the tensor changed; neither its class nor a function mode is asked for that."""
+        tensor = resolve(self.source, self.frame.scope())
+        assert isinstance(tensor, torch.Tensor)
+        with torch._C.DisableTorchFunction():
+            changed = change(tensor)
+            if torch_internals.is_overriding(tensor):
+                changed = changed.as_subclass(type(tensor))
+        return _with_value(self.frame, self.source, changed)
+
+    def would_accept(self, change: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+        """Whether the entry accepts the call with the tensor changed."""
+        changed = self.with_tensor(change)
         return changed is not None and self.entry.check.holds(changed.scope())
 
     def traced_again(self, frame: Frame | None, dynamism: Dynamism) -> tuple[Guard, ...]:
@@ -114,11 +124,15 @@ def _about_a_tensor(refusal: Refusal) -> Found:
         return None
     wanted = _traced_like(refusal.failed.reason)
     if wanted is not None:
-        return f"{name}.to({wanted}) before the call", lambda: refusal.would_accept(tensor.detach().to(wanted))
+        return f"{name}.to({wanted}) before the call", lambda: refusal.would_accept(
+            lambda tensor: tensor.detach().to(wanted)
+        )
     if "requires_grad mismatch. expected requires_grad=0" in refusal.failed.reason:
-        return f"{name}.detach() before the call", lambda: refusal.would_accept(tensor.detach())
+        return f"{name}.detach() before the call", lambda: refusal.would_accept(torch.Tensor.detach)
     if mismatch is not None:
-        return f"{name}.contiguous() before the call", lambda: refusal.would_accept(tensor.detach().contiguous())
+        return f"{name}.contiguous() before the call", lambda: refusal.would_accept(
+            lambda tensor: tensor.detach().contiguous()
+        )
     return None
 
 
@@ -145,15 +159,15 @@ def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Fou
         dims = {**refusal.dynamism.dims, expression(refusal.source): frozenset({dim})}
         with config.patch(automatic_dynamic_shapes_mark_as="unbacked" if special else "dynamic"):
             guards = refusal.traced_again(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
-        tensor = resolve(refusal.source, refusal.frame.scope())
-        assert isinstance(tensor, torch.Tensor)
-        sizes = [expected if each == dim else size for each, size in enumerate(tensor.shape)]
-        earlier = _with_value(
-            refusal.frame, refusal.source, tensor.new_empty(sizes).requires_grad_(tensor.requires_grad)
-        )
+        earlier = refusal.with_tensor(lambda tensor: _resized(tensor, dim, expected))
         return earlier is not None and build_check(guards, refusal.frame).holds(earlier.scope())
 
     return text, trial
+
+
+def _resized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
+    sizes = [size if each == dim else now for each, now in enumerate(tensor.shape)]
+    return tensor.new_empty(sizes).requires_grad_(tensor.requires_grad)
 
 
 def _about_a_number(refusal: Refusal) -> Found:

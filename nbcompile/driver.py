@@ -84,6 +84,10 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
             if config.suppress_errors and not options.fullgraph:
                 return _suppressed(frame, page, error)
             raise
+        except guarding.GuardsDoNotHold as error:
+            if not error.is_broken_promise:
+                return _internal_error(frame, options, page, error)
+            return _promise_broken(page, error)
         except RecursionError:
             return SkipFrame("Python's stack is too deep to trace", nested=True)
         except Exception as error:
@@ -193,10 +197,10 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
         return backends.as_captured(graph.module, "torch.autograd.grad differentiates one of its results by another")
     backend = backends.lookup(options.backend, mode=options.mode, options=options.backend_options)
     scope = frame.scope()
-    overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
-    asked = overridden or bool(torch_internals.function_modes())
     with torch._C.DisableTorchFunction():
+        overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
         inputs = _example_inputs(graph, frame)
+    asked = overridden or bool(torch_internals.function_modes())
     if config.background and not asked and background.suits(inputs, graph.symbolic):
         fakes = torch_internals.fake_twins(inputs)
         return background.later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
@@ -257,6 +261,14 @@ def _skipped(page: recorder.FrameDraft | None, reason: str) -> Outcome:
     if page is not None:
         page.write(status="skipped", skip_reason=reason)
     return SkipFrame(reason, code_wide=True)
+
+
+def _promise_broken(page: recorder.FrameDraft | None, error: guarding.GuardsDoNotHold) -> Outcome:
+    """The program promises something of a size that this call does not keep: run as it stands, it says so itself."""
+    told = f"this call breaks a promise of the program: {error.failed.reason if error.failed else ''}"
+    if page is not None:
+        page.write(status="skipped", skip_reason=told)
+    return SkipFrame(told)
 
 
 def _cannot_compile(

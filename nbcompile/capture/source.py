@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, assert_never
 
+import torch
+
 from nbcompile.capture.arrays import from_array
 from nbcompile.torch_internals import function_mode_at
 
@@ -347,12 +349,17 @@ def resolve(source: Source, scope: Scope) -> object:
         case ConstantSource(_, value):
             return value
         case SizeSource(base, property, dim):
-            tensor = resolve(base, scope)
-            return getattr(tensor, property)() if dim is None else getattr(tensor, property)(dim)
+            return read_property(resolve(base, scope), property, dim)
         case ArraySource(base):
             return from_array(resolve(base, scope))
         case _:
             assert_never(source)
+
+
+def read_property(tensor: Any, name: str, dim: int | None) -> object:
+    """What a :class:`SizeSource` reads, asking neither the tensor's class nor a function mode."""
+    with torch._C.DisableTorchFunction():
+        return getattr(tensor, name)() if dim is None else getattr(tensor, name)(dim)
 
 
 def value_at(mapping: Any, index: int) -> object:

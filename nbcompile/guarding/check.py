@@ -129,7 +129,7 @@ def build_check(
         tree.manager(region.source).add_lambda_guard(memo, [region.text], None)
     check = FrameCheck(tuple(each.installed() for each in prepared), tree, found)
     if not check.holds(known.scope):
-        raise GuardsDoNotHold(check.failure(known.scope, ""))
+        raise GuardsDoNotHold(next(check.failing(known.scope), None), check.failure(known.scope, ""))
     return check
 
 
@@ -146,10 +146,15 @@ def latency(check: FrameCheck, frame: Frame) -> float:
 
 
 class GuardsDoNotHold(RuntimeError):
-    """A guard refuses the values that were traced: the entry would never be used (a mistake of the compiler)."""
+    """A guard refuses the values that were traced: the entry would never be used.
 
-    def __init__(self, failed: FailedGuard | None) -> None:
+    That is a mistake of the compiler, but for one case: what a program promises of a size that is traced without its
+    value (``mark_unbacked``, ``torch._check``) may be wrong of the very call that is traced.
+    """
+
+    def __init__(self, refusing: Leaf | Ambient | None, failed: FailedGuard | None) -> None:
         super().__init__(f"a guard refuses the values that were traced: {failed.reason if failed else 'unknown'}")
+        self.is_broken_promise = refusing is not None and refusing.guard.kind is GuardKind.SHAPE_ENV
         self.failed = failed
 
 

@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
+
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
 from nbcompile.capture.source import Scope, Source, expression, resolve
 from nbcompile.guarding.ambient import Ambient
@@ -37,7 +39,7 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     for region in check.regions:
         if message == region.text:
             message = _message(region.root.check_verbose(resolve(region.source, scope))) or message
-    refusing = _named_by(message, check) or next(check.failing(scope), None)
+    refusing = _named_by(message, check, scope) or next(check.failing(scope), None)
     if refusing is None:
         return model.FailedGuard(compile_id, shortened(message))
     reason = message
@@ -81,8 +83,9 @@ def _message(verdict: Any) -> str | None:
     return verdict.verbose_code_parts[0] if verdict.verbose_code_parts else ""
 
 
-# The C++ guard says that there is one, but not which.
+# The C++ guard says that there is one, but not which; and it says so of objects that are no tensors, too.
 _DUPLICATE = "Duplicate tensor found"
+_ALL_DIFFERENT = (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING)
 
 
 def describe(
@@ -109,7 +112,7 @@ def shortened(text: str) -> str:
     return re.sub(r"L\[\s*['\"](.*?)['\"]\s*\]", r"\1", text)
 
 
-def _named_by(message: str, check: FrameCheck) -> Leaf | Ambient | None:
+def _named_by(message: str, check: FrameCheck, scope: Scope) -> Leaf | Ambient | None:
     for each in check.prepared:
         if each.text == message and message:
             return each
@@ -118,7 +121,7 @@ def _named_by(message: str, check: FrameCheck) -> Leaf | Ambient | None:
         if source is not None and each.guard.kind is GuardKind.TENSOR_MATCH and f"'{expression(source)}'" in message:
             return each
     if message.startswith(_DUPLICATE):
-        return next((each for each in check.prepared if each.guard.kind is GuardKind.NO_TENSOR_ALIASING), None)
+        return next((each for each in check.failing(scope) if each.guard.kind in _ALL_DIFFERENT), None)
     if message.startswith("GLOBAL_STATE"):
         return next((each for each in check.prepared if each.guard.kind is GuardKind.GLOBAL_STATE), None)
     return None
@@ -128,7 +131,8 @@ def _found(source: Source | None, scope: Scope) -> str:
     if source is None:
         return ""
     try:
-        return short(resolve(source, scope))
+        with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+            return short(resolve(source, scope))
     except Exception as error:  # noqa: BLE001 - the address leads nowhere: that is what is to be said
         return f"nothing ({type(error).__name__})"
 

@@ -46,6 +46,7 @@ from nbcompile.capture.source import (
     class_attribute,
     expression,
     iterator_item,
+    read_property,
     resolve,
     value_at,
 )
@@ -125,11 +126,18 @@ class Addresses(Body):
             case ConstantSource(name, value):
                 return self.constant(value, name)
             case SizeSource(base, property, dim):
-                arguments: list[ast.expr] = [] if dim is None else [ast.Constant(dim)]
-                return ast.Call(ast.Attribute(self.fetch(base), property, ast.Load()), arguments, [])
+                return self.property(base, property, dim)
             case ArraySource(base):
                 return ast.Call(self.constant(from_array, "from_array"), [self.fetch(base)], [])
         raise AssertionError(source)
+
+    def property(self, tensor: Source, name: str, dim: int | None) -> ast.expr:
+        """A size, a stride, ... of a tensor; neither its class nor a function mode is asked."""
+        arguments: list[ast.expr] = [] if dim is None else [ast.Constant(dim)]
+        if torch_internals.function_modes() or torch_internals.is_overriding(resolve(tensor, self.frame.scope())):
+            arguments = [self.fetch(tensor), ast.Constant(name), ast.Constant(dim)]
+            return ast.Call(self.constant(read_property, "read_property"), arguments, [])
+        return ast.Call(ast.Attribute(self.fetch(tensor), name, ast.Load()), arguments, [])
 
     def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:
         """What a class holds under a name, unbound: ``cls.name`` where that binds nothing."""

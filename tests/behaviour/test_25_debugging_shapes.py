@@ -1,5 +1,7 @@
 """Section 25: reading what was specialised (DT)."""
 
+import warnings
+
 import pytest
 import torch
 from torch._dynamo.decorators import mark_unbacked
@@ -41,7 +43,7 @@ def test_DT_2_two_marked_and_a_branch():
 
 
 def test_DT_3_unbacked_with_a_check():
-    """Unbacked, with torch._check(x.shape[0] < 10): 0 and 1 are allowed, 12 is refused."""
+    """Unbacked, with torch._check(x.shape[0] < 10): 0 and 1 are allowed, 12 is refused by the check itself."""
 
     def f(x):
         torch._check(x.shape[0] < 10)
@@ -56,5 +58,20 @@ def test_DT_3_unbacked_with_a_check():
     for size in (5, 0, 1):
         same(compiled(unbacked(size)), torch.ones(size) + 1)
     assert len(compiled.backend) == 1
-    with pytest.raises(Exception):
-        compiled(unbacked(12))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is the program's doing, no failure of the compiler
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="Expected cond to be True"):
+                compiled(unbacked(12))
+    same(compiled(unbacked(7)), torch.ones(7) + 1)
+    assert len(compiled.backend) == 3
+
+
+def test_a_call_outside_of_promised_bounds():
+    """mark_unbacked(x, 0, max=8) with nine: this call runs as it stands, and others are compiled as before."""
+    compiled = watch(lambda x: x + 1)
+    for size, graphs in ((9, 1), (5, 2), (9, 3), (3, 3)):
+        tensor = torch.ones(size)
+        mark_unbacked(tensor, 0, min=2, max=8)
+        same(compiled(tensor), torch.ones(size) + 1)
+        assert len(compiled.backend) == graphs

@@ -541,6 +541,17 @@ def test_aliasing():
         assert agree(different, frame_of(x, torch.ones(2)).scope())
         assert not agree(different, frame_of(x, x).scope())
     assert different.failure(frame_of(x, x).scope(), "0/0").reason == 'Duplicate tensors found: ["v", "w"]'
+    both = build_check(
+        (
+            Guard(None, K.NO_TENSOR_ALIASING, (ItemSource(V, 0), ItemSource(W, 0))),
+            Guard(None, K.NO_OBJECT_ALIASING, (V, W)),
+        ),
+        frame_of([x], [torch.ones(2)]),
+    )
+    same_list = [x]
+    assert both.failure(frame_of([x], [x]).scope(), "").reason == 'Duplicate tensors found: ["v[0]", "w[0]"]'
+    for each in (both, apart):
+        assert not agree(each, frame_of(same_list, same_list).scope())
     guard = Guard(ItemSource(V, "a"), K.OBJECT_ALIASING, ItemSource(V, "b"))
     names = build_check((guard,), frame_of({"a": 5, "b": 5}))
     assert agree(names, frame_of({"a": 5, "b": 5}).scope())
