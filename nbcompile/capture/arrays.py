@@ -18,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from types import BuiltinMethodType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -78,13 +78,13 @@ def twin(function: object) -> Callable[..., object] | None:
         return None
     found = _twins().get(id(function))
     # np.random.rand is a new object at each look-up: the bound method of one generator.
-    if found is None and getattr(function, "__self__", None) is not None and _is_of_numpy(function):
+    if found is None and isinstance(function, BuiltinMethodType | MethodType) and _is_of_numpy(function):
         found = next((each for each in _twins().values() if each[0] == function), None)
     return None if found is None else found[1]
 
 
-def _is_of_numpy(function: object) -> bool:
-    return type(getattr(function, "__self__", None)).__module__.partition(".")[0] == "numpy"
+def _is_of_numpy(method: BuiltinMethodType | MethodType) -> bool:
+    return type(method.__self__).__module__.partition(".")[0] == "numpy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,8 +292,7 @@ class _Values:
 
 
 def _join(first: _Atom, second: _Atom) -> _Atom:
-    same = type(first) is type(second) and (first == second or repr(first) == repr(second) == "nan")
-    return first if same else _VARIES
+    return first if first == second or repr(first) == repr(second) == "nan" else _VARIES  # 1 and 1.0 agree, as in torch
 
 
 def _join_all(first: _Atoms, second: _Atoms) -> _Atoms:

@@ -10,6 +10,7 @@ In torch: get_guard_fail_reason in torch/_dynamo/guards.py. Read next: nbcompile
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterable
@@ -20,7 +21,7 @@ import torch
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
 from nbcompile.capture.source import Scope, Source, expression, resolve
 from nbcompile.guarding.ambient import Ambient
-from nbcompile.guarding.leaves import Leaf, short
+from nbcompile.guarding.leaves import Leaf, same, short
 from nbcompile.record import model
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     reason = message
     if isinstance(refusing, Ambient) and (message in ("", refusing.text) or message.startswith(_DUPLICATE)):
         reason = refusing.reason(scope)
+    if refusing.guard.kind is GuardKind.DICT_KEYS:
+        reason = _other_key(refusing.guard, scope) or reason
     return _failed(check, refusing, reason, scope, compile_id)
 
 
@@ -74,6 +77,20 @@ def _failed(
         "" if guard.source is None else expression(guard.source),
         note,
     )
+
+
+def _other_key(guard: Guard, scope: Scope) -> str:
+    """Of a guard on all keys of a dict what differs: their number, or the first other one."""
+    source, keys = cast("Source", guard.source), cast("tuple[object, ...]", guard.expected)
+    name = expression(source)
+    with contextlib.suppress(Exception):  # the address leads nowhere, or to no dict
+        found = tuple(dict.keys(resolve(source, scope)))  # type: ignore[arg-type]
+        if len(found) != len(keys):
+            return f"len({name}) != {len(keys)}"
+        for index, (key, now) in enumerate(zip(keys, found, strict=True)):
+            if not same(now, key):
+                return f"list(dict.keys({name}))[{index}] == {key!r}"
+    return ""
 
 
 def _message(verdict: Any) -> str | None:

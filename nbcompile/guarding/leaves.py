@@ -166,13 +166,13 @@ def _type_match(guard: Guard, name: str, value: object) -> Leaf:
 
 
 def _type_text(name: str, cls: type) -> str:
-    return f"___check_type_id({name}, ..), type={cls!r}"
+    return f"___check_type_id({name}, ..), type={type.__repr__(cls)}"  # whatever its metaclass says
 
 
 def _id_match(guard: Guard, name: str, value: object) -> Leaf:
     expected = guard.expected
     shown = expected if isinstance(expected, type) else type(expected)
-    text = f"___check_obj_id({name}, ..), type={shown!r}"
+    text = f"___check_obj_id({name}, ..), type={type.__repr__(shown)}"
     weak, kept = _keeping(guard, expected)
     return Leaf(
         weak,

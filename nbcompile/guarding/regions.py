@@ -7,7 +7,7 @@ changed since they held can be seen without running them (runtime/memo.py). They
 stand in a guard tree of their own, of which the main tree asks one question.
 
 What goes another way (an item of a list, the code of a function, an attribute that
-a class gives) stays in the main tree; so does one tensor of each kind, which sees
+a class gives) stays in the main tree; so does the last tensor of each kind, which sees
 the state of the process that tensor guards depend on.
 
 In torch: "tag safe" subtrees in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
@@ -63,15 +63,12 @@ class Region:
 
 def regions(guards: Iterable[Guard], known: Known) -> list[Region]:
     """The modules below which there are guards enough to remember."""
+    ways = [(guard, way) for guard in guards if (way := _way(guard, known)) is not None]
+    tensors = [guard for guard, _ in ways if guard.kind is GuardKind.TENSOR_MATCH]
+    last = {_kind(known.value(guard.source)): guard for guard in tensors}  # type: ignore[arg-type]
     found: dict[Source, Region] = {}
-    kinds: set[object] = set()
-    for guard in guards:
-        way = _way(guard, known)
-        if way is None:
-            continue
-        source, path = way
-        if guard.kind is GuardKind.TENSOR_MATCH and (kind := _kind(known.value(guard.source))) not in kinds:  # type: ignore[arg-type]
-            kinds.add(kind)
+    for guard, (source, path) in ways:
+        if any(guard is each for each in last.values()):
             continue
         region = found.setdefault(source, Region(source, f"___unchanged({known.text(source)})"))
         region.guards.append(guard)

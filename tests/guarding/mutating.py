@@ -7,8 +7,11 @@
 Each is a context manager or a value; what cannot be done is None or NOTHING, and says why in ``Cannot``.
 """
 
+import collections
 import contextlib
 import copy
+import functools
+import inspect
 import itertools
 import types
 
@@ -19,16 +22,23 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import (
+    ArraySource,
     AttrSource,
+    BuiltinSource,
     CellSource,
     ClassMemberSource,
+    ConstantSource,
+    FunctionModeSource,
     GlobalSource,
     ItemSource,
+    IteratorItemSource,
+    KeySource,
     LocalSource,
     MethodFunctionSource,
     Scope,
     SizeSource,
     TypeSource,
+    ValueSource,
     resolve,
 )
 
@@ -39,6 +49,12 @@ class Cannot(Exception):
 
 class Other:
     """Something that no program knows."""
+
+
+def quietly(function, *arguments):
+    """Call without telling classes of tensors or function modes, which programs use to count calls."""
+    with torch._C.DisableTorchFunction():
+        return function(*arguments)
 
 
 # -- another value at an address -------------------------------------------------------------------------------------
@@ -58,20 +74,63 @@ def changed(source, scope, value):
             with _set(resolve(base, scope).__closure__[index], "cell_contents", value):
                 yield scope
             return
-        case TypeSource() | MethodFunctionSource() | ClassMemberSource() | SizeSource():
-            raise Cannot(f"a {type(source).__name__} follows from the value before")
+        case BuiltinSource(name):
+            if name in scope.globals:
+                raise Cannot("the global hides it already")
+            scope.globals[name] = value
+            try:
+                yield scope
+            finally:
+                del scope.globals[name]
+            return
+        case TypeSource(base):
+            with changed(base, scope, Other()) as now:
+                yield now
+            return
+        case MethodFunctionSource(base, name):
+            yield from _in_class(type(resolve(base, scope)), name, 0, value, scope)
+            return
+        case ClassMemberSource(base, name, after):
+            yield from _in_class(resolve(base, scope), name, after, value, scope)
+            return
+        case KeySource(base, index) | ValueSource(base, index):
+            with changed(base, scope, _with_item(resolve(base, scope), source, value)) as now:
+                yield now
+            return
+        case IteratorItemSource(base, index):
+            items = list(copy.copy(resolve(base, scope)))
+            items[index] = value
+            with changed(base, scope, iter(tuple(items))) as now:
+                yield now
+            return
+        case ArraySource(base):
+            if not isinstance(value, torch.Tensor):
+                raise Cannot("an array is read as a tensor, whatever it is")
+            with changed(base, scope, value.detach().numpy()) as now:
+                yield now
+            return
+        case SizeSource():
+            raise Cannot("a size is a part of its tensor, which is guarded")
+        case ConstantSource():
+            raise Cannot("what the compiler holds by itself stays")
+        case FunctionModeSource():
+            raise Cannot("another mode on the stack is what TORCH_FUNCTION_MODE_STACK is about")
         case AttrSource(base, name):
             yield from _attribute(base, name, value, scope)
             return
         case ItemSource(base, key):
             owner = resolve(base, scope)
-            if type(owner) in (list, dict):
+            if isinstance(owner, list | dict):
                 yield from _put(owner, key, value, scope)
                 return
-            if type(owner) is tuple and type(key) is int:
+            if isinstance(owner, types.MappingProxyType):
+                with changed(base, scope, types.MappingProxyType({**owner, key: value})) as now:
+                    yield now
+                return
+            if isinstance(owner, tuple) and type(key) is int:
                 items = list(owner)
                 items[key] = value
-                with changed(base, scope, tuple(items)) as now:
+                with changed(base, scope, _rebuilt(owner, items)) as now:
                     yield now
                 return
     raise Cannot(f"nothing else can be put at a {type(source).__name__}")
@@ -79,33 +138,81 @@ def changed(source, scope, value):
 
 def _attribute(base, name, value, scope):
     owner = resolve(base, scope)
-    if isinstance(owner, types.ModuleType) or (isinstance(owner, type) and owner.__module__.startswith("torch")):
-        raise Cannot("what a library holds stays")
-    tables = [vars(owner)] if hasattr(owner, "__dict__") and not isinstance(owner, type) else []
+    tables = [vars(owner)] if isinstance(getattr(owner, "__dict__", None), dict) else []
     if isinstance(owner, torch.nn.Module):
         tables += [vars(owner)[each] for each in ("_parameters", "_buffers", "_modules")]
     for table in tables:
         if name in table:
             yield from _put(table, name, value, scope)
             return
+    if isinstance(owner, type):
+        yield from _in_class(owner, name, 0, value, scope)
+        return
+    before = quietly(getattr, owner, name)
+    if isinstance(owner, torch.Tensor) and name == "grad":  # it has to be like its tensor, but for this
+        value = quietly(lambda: before.detach().clone().requires_grad_(not before.requires_grad))
     try:
-        before = getattr(owner, name)
-        setattr(owner, name, value)
-    except (AttributeError, TypeError, RuntimeError) as error:
-        raise Cannot("an attribute that refuses the value") from error
+        quietly(setattr, owner, name, value)
+    except (AttributeError, TypeError, RuntimeError):
+        refused = True
+    else:
+        refused = False
+    if refused:
+        raise Cannot("the attribute is what it is as long as its owner is")
     try:
         yield scope
     finally:
-        setattr(owner, name, before)
+        quietly(setattr, owner, name, before)
+
+
+def _in_class(cls, name, after, value, scope):
+    """Put something into the class that holds a name (the test's own classes, and torch's for that moment)."""
+    holder = next((each for each in cls.__mro__[after:] if name in vars(each)), None)
+    if holder is None or not holder.__flags__ & _HEAP_TYPE:
+        raise Cannot("a class written in C stays as it is")
+    before = vars(holder)[name]
+    setattr(holder, name, value)
+    try:
+        yield scope
+    finally:
+        setattr(holder, name, before)
+
+
+_HEAP_TYPE = 1 << 9
+
+
+def _with_item(mapping, source, value):
+    """A dict with another key, or another value, at a position."""
+    items = list(dict.items(mapping))
+    key, held = items[source.index]
+    items[source.index] = (value, held) if isinstance(source, KeySource) else (key, value)
+    made = copy.copy(mapping)
+    made.clear()
+    try:
+        made.update(items)
+    except TypeError as error:
+        raise Cannot("no key that can be hashed") from error
+    return made
+
+
+def _rebuilt(owner, items):
+    """A tuple of the same class with other items."""
+    if type(owner) is torch.Size:
+        return torch.Size(items)
+    if type(type(owner)) is not type or type(owner).__module__ in ("builtins", "sys", "torch.return_types"):
+        if type(owner) is not tuple:
+            raise Cannot(f"a {type(owner).__name__} cannot be made with other items")
+    return tuple.__new__(type(owner), items)
 
 
 def _put(table, key, value, scope):
+    setter = next(each for each in (list, dict) if isinstance(table, each)).__setitem__  # not the user's own
     before = table[key]
-    table[key] = value
+    setter(table, key, value)
     try:
         yield scope
     finally:
-        table[key] = before
+        setter(table, key, before)
 
 
 @contextlib.contextmanager
@@ -121,9 +228,11 @@ def _set(owner, name, value):
 # -- values that a guard must refuse ----------------------------------------------------------------------------------
 
 
+META, CPU = torch.device("meta"), torch.device("cpu")
+
+
 def _another_device():
-    meta = torch.device("meta")
-    return meta if torch.utils._device.CURRENT_DEVICE != meta else torch.device("cpu")
+    return META if torch.utils._device.CURRENT_DEVICE != META else CPU
 
 
 def another(kind, value, expected):
@@ -133,7 +242,7 @@ def another(kind, value, expected):
             return another_tensor(value)
         case GuardKind.BOOL_MATCH, bool():
             return not value
-        case GuardKind.EQUALS_MATCH, int() | float() | complex():
+        case GuardKind.EQUALS_MATCH, int() | float() | complex() if type(value) in (int, float, complex):
             return value + 1 if value + 1 != value else 0.0
         case GuardKind.EQUALS_MATCH, str():
             return value + "x"
@@ -144,38 +253,112 @@ def another(kind, value, expected):
         case GuardKind.EQUALS_MATCH, torch.dtype():
             return torch.float64 if value is not torch.float64 else torch.float32
         case GuardKind.EQUALS_MATCH, torch.device():
-            return torch.device("meta") if value.type != "meta" else torch.device("cpu")
+            return META if value.type != "meta" else CPU
         case GuardKind.NAN_MATCH, float() | complex():
             return type(value)(1.0)
         case GuardKind.SET_CONTAINS, set() | frozenset():
             item, present = expected
-            return type(value)(each for each in value if each != item) if present else type(value)((*value, item))
-        case GuardKind.DICT_CONTAINS, dict() if type(value) is dict:
+            return type(value)(_with_or_without(value, item, present, Other()))
+        case GuardKind.DICT_CONTAINS, dict():
             key, present = expected
-            return {each: held for each, held in value.items() if each != key} if present else {**value, key: Other()}
-        case GuardKind.SEQUENCE_LENGTH, list() | tuple() | set() | frozenset() if _is_plain(value):
-            return type(value)((*value, Other()))
+            keys = set(_with_or_without(value, key, present, "a key of nobody"))
+            made = copy.copy(value)
+            made.clear()
+            dict.update(
+                made, {each: dict.get(value, each, 0) for each in (*value, key, "a key of nobody") if each in keys}
+            )
+            return made
+        case ((GuardKind.SEQUENCE_LENGTH | GuardKind.DICT_LENGTH | GuardKind.DICT_KEYS), dict()):
+            return _with_key(value, "a key of nobody", Other())
+        case ((GuardKind.DICT_LENGTH | GuardKind.DICT_KEYS), types.MappingProxyType()):
+            return types.MappingProxyType({**value, "a key of nobody": Other()})
         case GuardKind.SEQUENCE_LENGTH, str():
             return value + "x"
         case GuardKind.SEQUENCE_LENGTH, range():
             return range(value.start, value.stop + value.step, value.step)
-        case ((GuardKind.SEQUENCE_LENGTH | GuardKind.DICT_LENGTH | GuardKind.DICT_KEYS), dict()) if type(value) is dict:
-            return {**value, "a key of nobody": Other()}
+        case GuardKind.SEQUENCE_LENGTH, tuple():
+            return _rebuilt(value, (*value, 1 if type(value) is torch.Size else Other()))
+        case GuardKind.SEQUENCE_LENGTH, list() | set() | frozenset() | collections.deque():
+            made = copy.copy(value)
+            if isinstance(value, frozenset):
+                return made | {Other()}
+            (set.add if isinstance(value, set) else _APPEND[isinstance(value, list)])(made, Other())
+            return made
         case GuardKind.TUPLE_ITERATOR_LEN, _:
             return iter((*copy.copy(value), Other()))
         case GuardKind.RANGE_ITERATOR_MATCH, _:
             return iter(range(1, 99, 7))
         case GuardKind.FUNCTION_MATCH, types.FunctionType():
-            return types.FunctionType(another_code.__code__, value.__globals__, value.__name__)
-        case ((GuardKind.NONE_MATCH | GuardKind.ID_MATCH | GuardKind.TYPE_MATCH | GuardKind.EQUALS_MATCH), _):
+            return _lookalike(value, value.__code__.replace())
+        case GuardKind.FUNCTION_MATCH, types.MethodType():
+            return types.MethodType(another_code, value.__self__)
+        case GuardKind.TYPE_MATCH, _:
+            return _of_another_class(value)
+        case GuardKind.ID_MATCH, _:
+            return _lookalike(value)
+        case ((GuardKind.NONE_MATCH | GuardKind.EQUALS_MATCH), _):
             return Other()
         case GuardKind.FUNCTION_MATCH, _:
             return another_code
     raise Cannot(f"no other value is known for {kind} of a {type(value).__name__}")
 
 
-def _is_plain(value):
-    return type(value) in (list, tuple, set, frozenset)
+def _of_another_class(value):
+    """The same in an instance of a subclass, where that can be had."""
+    cls = type(value)
+    if cls in (list, dict, tuple, set, frozenset, str, int, float):
+        return _subclass(cls)(value)
+    if isinstance(getattr(value, "__dict__", None), dict) and cls.__new__ is object.__new__ and _lays_out_alike(cls):
+        made = object.__new__(_subclass(cls))
+        vars(made).update(vars(value))
+        return made
+    return Other()
+
+
+def _lays_out_alike(cls):
+    return cls.__flags__ & _HEAP_TYPE and cls.__init_subclass__.__func__ is object.__init_subclass__.__func__
+
+
+@functools.cache
+def _subclass(cls):
+    return type(cls)(f"Other{cls.__name__}", (cls,), {})
+
+
+def _with_or_without(items, item, present, other):
+    """As many items, one of them another: with this one if it is not there, without it if it is."""
+    kept = [each for each in items if each != item]
+    return [*kept, other] if present else [*kept[1:], item]
+
+
+def _lookalike(value, code=None):
+    """Another object that is like this one (a function: perhaps with other code)."""
+    if type(value) is types.FunctionType:
+        made = types.FunctionType(
+            code or value.__code__, value.__globals__, value.__name__, value.__defaults__, value.__closure__
+        )
+        made.__kwdefaults__ = value.__kwdefaults__
+        vars(made).update(vars(value))
+        return made
+    if type(value) is types.ModuleType:
+        made = types.ModuleType(value.__name__)
+        vars(made).update(vars(value))
+        return made
+    if type(value) is type and value.__flags__ & _HEAP_TYPE and _lays_out_alike(value):
+        return _subclass(value)
+    return Other()
+
+
+_APPEND = {True: list.append, False: collections.deque.append}
+
+
+def _with_key(mapping, key, value):
+    """A dict of the same class with one key more; with None for a value, without it."""
+    made = copy.copy(mapping)
+    if value is None:
+        dict.pop(made, key)
+    else:
+        dict.__setitem__(made, key, value)
+    return made
 
 
 def another_code(*_):
@@ -215,27 +398,52 @@ def in_place(leaf, value):
                 del vars(value)[expected]
         case GuardKind.HASATTR:
             name, present = expected
-            table = getattr(value, "__dict__", {})
-            if present and name not in table or not isinstance(table, dict):
-                raise Cannot("the attribute is not the object's own")
-            before = dict(table)
+            owner = _holder(value, name) if present else value
+            method = type if isinstance(owner, type) else object
             try:
-                if present:
-                    del table[name]
-                else:
-                    setattr(value, name, Other())
-            except (AttributeError, TypeError, RuntimeError) as error:
-                raise Cannot("an object that takes no attribute") from error
+                before = inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name, None)
+                method.__delattr__(owner, name) if present else method.__setattr__(owner, name, Other())
+            except (AttributeError, TypeError, RuntimeError):
+                refused = True
+            else:
+                refused = False
+            if refused:
+                raise Cannot("an object that takes no attribute, or gives none away")
             try:
                 yield
             finally:
-                table.clear()
-                table.update(before)
+                method.__setattr__(owner, name, before) if present else method.__delattr__(owner, name)
+        case GuardKind.TENSOR_SUBCLASS_METADATA_MATCH:
+            for name, held in list(vars(value).items()):
+                if type(held) in (bool, int, float, str):
+                    vars(value)[name] = not held if type(held) is bool else another(GuardKind.EQUALS_MATCH, held, held)
+                    try:
+                        if value.__tensor_flatten__()[1] != expected:
+                            yield
+                            return
+                    finally:
+                        vars(value)[name] = held
+            raise Cannot("a wrapper says nothing beside its tensors, or always the same")
         case kind:
             raise Cannot(f"no change is known for {kind}")
 
 
-IN_PLACE = (GuardKind.DIMENSION_MARKING, GuardKind.NOT_IN_GENERIC_DICT, GuardKind.HASATTR)
+def _holder(value, name):
+    """Who gives an object its attribute: itself or one of its classes."""
+    if name in getattr(value, "__dict__", ()) or isinstance(
+        getattr(type(value), name, None), types.MemberDescriptorType
+    ):
+        return value
+    mro = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    return next((each for each in mro if name in vars(each)), value)
+
+
+IN_PLACE = (
+    GuardKind.DIMENSION_MARKING,
+    GuardKind.NOT_IN_GENERIC_DICT,
+    GuardKind.HASATTR,
+    GuardKind.TENSOR_SUBCLASS_METADATA_MATCH,
+)
 
 
 # -- several values -----------------------------------------------------------------------------------------------------
@@ -250,7 +458,7 @@ def shared(sources, scope):
 def parted(first, second, scope):
     """A scope in which the two addresses of one object lead to two that are alike."""
     value = resolve(second, scope)
-    return changed(first, scope, value.detach() if isinstance(value, torch.Tensor) else copy.copy(value))
+    return changed(first, scope, quietly(value.detach) if isinstance(value, torch.Tensor) else copy.copy(value))
 
 
 SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 31, 33, 64, 101, 4096)
@@ -258,50 +466,73 @@ NUMBERS = (*SIZES, -1, -7, 1 << 40, 0.5, 1.5, -2.5, float("nan"))
 
 
 def other_sizes(sources, scope):
-    """Scopes in which the tensors and numbers at the addresses have other sizes and values, one or two at a time."""
+    """Changes of the tensors and numbers at the addresses, one or two at a time: lists of (address, what, dim, number)."""
     ways = [way for source in sources for way in _ways(source, scope)]
     for count in (1, 2):
         for some in itertools.combinations(ways, count):
-            if count == 2 and some[0][:2] == some[1][:2]:
-                continue
             for value in NUMBERS:
-                yield [(source, dim, value) for source, dim in some]
+                yield [(*way, value) for way in some]
 
 
 def _ways(source, scope):
+    """What can be changed of it: a size (and the strides with it, or not), a stride, the offset; a number."""
     value = resolve(source, scope)
-    if isinstance(value, torch.Tensor):
-        return [(source, dim) for dim in range(value.dim())] or [(source, None)]
-    return [(source, None)]
+    if isinstance(value, torch.Tensor) and value.dim() and value.layout is torch.strided:
+        dims = range(value.dim())
+        return [
+            *((source, what, dim) for what in ("size", "size alone", "stride") for dim in dims),
+            (source, "offset", 0),
+        ]
+    return [(source, "number", 0)]
 
 
 @contextlib.contextmanager
 def resized(changes, scope):
     """A scope with these changes of sizes and numbers."""
     values = {}
-    for source, dim, number in changes:
-        value = values.get(source, resolve(source, scope))
+    for source, changed_ones in itertools.groupby(changes, lambda each: each[0]):
         if isinstance(source, SizeSource):
             raise Cannot("a property of a tensor")
-        if isinstance(value, torch.Tensor) and dim is not None:
-            if type(number) is not int or not 0 <= number <= 4096:
-                raise Cannot("no size")
-            sizes = [*value.shape]
-            sizes[dim] = number
-            value = torch.zeros(sizes, dtype=value.dtype).requires_grad_(value.requires_grad)
-        elif isinstance(value, torch.Tensor):
-            if not isinstance(number, int) or abs(number) > 1 << 30:
-                raise Cannot("no number for a tensor")
-            value = torch.full((), number, dtype=value.dtype)
-        else:
-            if type(number) is not type(value):
-                raise Cannot("a number of another type")
-            value = number
-        values[source] = value
+        values[source] = _changed_so(resolve(source, scope), [each[1:] for each in changed_ones])
     with contextlib.ExitStack() as stack:
         for source, value in values.items():
             scope = stack.enter_context(changed(source, scope, value))
         yield scope
+
+
+def _changed_so(value, changes):
+    if changes[0][0] != "number":
+        return quietly(_laid_out, value, changes)
+    number = changes[0][2]
+    if isinstance(value, torch.Tensor):
+        if not isinstance(number, int) or abs(number) > 1 << 30:
+            raise Cannot("no number for a tensor")
+        return quietly(lambda: torch.full((), number, dtype=value.dtype))
+    if type(number) is not type(value):
+        raise Cannot("a number of another type")
+    return number
+
+
+def _laid_out(tensor, changes):
+    """A tensor of the same kind with other sizes, strides and offset."""
+    sizes, strides, offset = [*tensor.shape], [*tensor.stride()], tensor.storage_offset()
+    for what, dim, number in changes:
+        if type(number) is not int or not 0 <= number <= 4096:
+            raise Cannot("no size")
+        if what == "offset":
+            offset = number
+        else:
+            (strides if what == "stride" else sizes)[dim] = number
+    if any(what == "size" for what, _, _ in changes):
+        fresh = torch.empty(sizes, device="meta").stride()
+        strides = [
+            now if ("stride", dim) in {each[:2] for each in changes} else fresh[dim] for dim, now in enumerate(strides)
+        ]
+    reach = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+    if reach > 1 << 22:
+        raise Cannot("more than needs to be allocated")
+    made = torch.zeros(max(reach, 1), dtype=tensor.dtype).as_strided(sizes, strides, offset)
+    return made.requires_grad_(tensor.requires_grad)
 
 
 # -- the state of the process -------------------------------------------------------------------------------------------
@@ -316,12 +547,20 @@ class Mode(torch.overrides.TorchFunctionMode):
 
 @contextlib.contextmanager
 def _toggled(read, write, other):
-    before = read()
-    write(other(before))
+    before = quietly(read)
+    quietly(write, other(before))
     try:
         yield
     finally:
-        write(before)
+        quietly(write, before)
+
+
+@contextlib.contextmanager
+def _without_overrides():
+    if not torch._C._is_torch_function_enabled():
+        raise Cannot("it is so already")
+    with torch._C.DisableTorchFunctionSubclass():
+        yield
 
 
 STATES = {
@@ -336,7 +575,7 @@ STATES = {
         "deterministic_algorithms": lambda: _toggled(
             torch.are_deterministic_algorithms_enabled, torch._C._set_deterministic_algorithms, lambda on: not on
         ),
-        "torch_function": torch._C.DisableTorchFunctionSubclass,
+        "torch_function": _without_overrides,
         "autocast": lambda: torch.autocast("cpu", enabled=not torch.is_autocast_enabled("cpu")),
     },
     GuardKind.TORCH_FUNCTION_MODE_STACK: {"": Mode},

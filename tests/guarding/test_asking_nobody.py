@@ -38,6 +38,7 @@ class Listing(TorchFunctionMode):
 @pytest.mark.parametrize("mode", [contextlib.nullcontext, Listing], ids=["class", "mode"])
 def test_only_what_the_program_calls(mode, recorded):
     """Sizes that differ: compiled, refused and explained, compiled with symbols, advised, found again; new flags too."""
+    nbcompile.reset()
     listening = Recorder("f").listening if recorded else contextlib.nullcontext
     compiled = nbcompile.compile(lambda x: (x + 1) * 2, backend="eager")
     with listening():

@@ -113,13 +113,10 @@ KNOWN: dict[tuple[str, str], str] = {
         [("hook_is_added_between_calls", each) for each in ("graphs", "details", "reasons")],
         "a hook that comes later is seen here; torch ignores it (skip_nnmodule_hook_guards) and gives a wrong result",
     ),
-    ("enums", "reasons"): "torch spells the class of an enum member in C++, without its metaclass",
     (
         "attribute_appears_between_calls",
         "reasons",
     ): "of an entry's two failing guards torch names the one that its tree meets first",
-    ("layer_is_added_between_calls", "reasons"): "torch guards the length of a dict before its keys",
-    ("dict_keys_change", "reasons"): "torch guards the length of a dict, then key by key; here all keys are one guard",
     ("set_argument_changes", "reasons"): "torch guards membership in a set before its length",
     ("forward_hook", "details"): "torch looks at the arguments of a call with stars before the callee does",
     **dict.fromkeys(
@@ -134,7 +131,6 @@ KNOWN: dict[tuple[str, str], str] = {
         "assert_on_python_values",
         "reasons",
     ): "an assertion that fails is told as the exception it raises, not as torch's symbolic-shape assertion",
-    ("dict_is_iterated", "reasons"): "all keys are one guard here; torch names the key that differs",
     (
         "exception_leaves_the_function",
         "reasons",

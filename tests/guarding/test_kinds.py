@@ -1,0 +1,135 @@
+"""Every kind of guard that torch builds: by which of ours, of which program; or why there is none."""
+
+import enum
+import types
+import weakref
+
+import pytest
+import torch
+from torch._dynamo.guards import GuardBuilder
+
+import nbcompile
+from nbcompile.capture.guard import GuardKind as K
+from nbcompile.dispatch import cache
+from tests.peer.programs.wrapper_tensors import Scaled
+
+ONES = torch.ones(2)
+NET = torch.nn.Linear(2, 2)
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Number(int):
+    """A constant of a class of its own."""
+
+
+class Point:
+    def __init__(self):
+        self.x = 1
+
+
+def plain(x):
+    return x + 1
+
+
+def helper(x):
+    return x + 1
+
+
+def closed_over(factor):
+    return lambda x: x * factor
+
+
+def marked():
+    tensor = torch.ones(3)
+    torch._dynamo.mark_dynamic(tensor, 0)
+    return tensor
+
+
+def with_gradient():
+    tensor = torch.ones(3, requires_grad=True)
+    tensor.sum().backward()
+    return tensor
+
+
+def two_lists(x, a, b):
+    a.append(x)
+    return x + len(b)
+
+
+PROGRAMS = {
+    "AUTOGRAD_SAVED_TENSORS_HOOKS": (plain, (ONES,), K.SAVED_TENSORS_HOOKS),
+    "BOOL_MATCH": (lambda x, flag: x + 1 if flag else x, (ONES, True), K.BOOL_MATCH),
+    "BUILTIN_MATCH": (lambda x: x + len([1]), (ONES,), K.ID_MATCH),
+    "CLASS_MATCH": (lambda x: x + 1 if isinstance(x, torch.Tensor) and Color else x, (ONES,), K.ID_MATCH),
+    "CLOSURE_MATCH": (lambda x, f: f(x), (ONES, closed_over(ONES)), K.FUNCTION_MATCH),
+    "CONSTANT_SUBCLASS_MATCH": (lambda x, k: x + k, (ONES, Number(3)), K.EQUALS_MATCH),
+    "WEAKREF_ALIVE": (lambda x, w: x + 1 if w() is None else x - 1, (ONES, weakref.ref(NET)), K.TYPE_MATCH),
+    "NOT_NONE_MATCH": (lambda x: x if x.grad is None else x.grad + 1, (with_gradient(),), K.TENSOR_MATCH),
+    "CONSTANT_MATCH": (lambda x, k: x + k, (ONES, 3), K.EQUALS_MATCH),
+    "DEFAULT_DEVICE": (plain, (ONES,), K.DEFAULT_DEVICE),
+    "DETERMINISTIC_ALGORITHMS": (plain, (ONES,), K.GLOBAL_STATE),
+    "DICT_CONTAINS": (lambda x, d: x + 1 if "a" in d else x, (ONES, {"a": 1}), K.DICT_CONTAINS),
+    "DICT_NOT_CONTAINS": (lambda x, d: x + 1 if "b" in d else x - 1, (ONES, {"a": 1}), K.DICT_CONTAINS),
+    "DICT_KEYS_MATCH": (lambda x, d: x + sum(d.keys()), (ONES, {1: 1}), K.DICT_KEYS),
+    "MAPPING_KEYS_CHECK": (lambda x, d: x + sum(d.values()), (ONES, types.MappingProxyType({"a": 1})), K.DICT_KEYS),
+    "DUPLICATE_INPUT": (lambda x, y: x + y, (ONES, ONES), K.OBJECT_ALIASING),
+    "EMPTY_NN_MODULE_HOOKS_DICT": (NET, (torch.ones(1, 2),), K.DICT_LENGTH),
+    "EQUALS_MATCH": (lambda x, d: x.to(d), (ONES, torch.float64), K.EQUALS_MATCH),
+    "FUNCTION_MATCH": (lambda x: helper(x), (ONES,), K.FUNCTION_MATCH),
+    "GLOBAL_STATE": (plain, (ONES,), K.GLOBAL_STATE),
+    "GRAD_MODE": (plain, (ONES,), K.GLOBAL_STATE),
+    "HASATTR": (lambda x, o: x + 1 if hasattr(o, "y") else x - 1, (ONES, Point()), K.HASATTR),
+    "ID_MATCH": (lambda x, c: x + 1 if c is Color.RED else x, (ONES, Color.RED), K.ID_MATCH),
+    "MODULE_MATCH": (lambda x: torch.sin(x), (ONES,), K.ID_MATCH),
+    "NN_MODULE": (NET, (torch.ones(1, 2),), K.TYPE_MATCH),
+    "NONE_MATCH": (lambda x, y: x + 1 if y is None else y, (ONES, None), K.NONE_MATCH),
+    "NOT_PRESENT_IN_GENERIC_DICT": (NET, (torch.ones(1, 2),), K.NOT_IN_GENERIC_DICT),
+    "RANGE_ITERATOR_MATCH": (lambda x, i: x + sum(i), (ONES, iter(range(3))), K.RANGE_ITERATOR_MATCH),
+    "SEQUENCE_LENGTH": (lambda x, v: x + len(v), (ONES, [1]), K.SEQUENCE_LENGTH),
+    "SET_CONTAINS": (lambda x, s: x + 1 if 1 in s else x, (ONES, {1}), K.SET_CONTAINS),
+    "SET_NOT_CONTAINS": (lambda x, s: x + 1 if 2 in s else x - 1, (ONES, {1}), K.SET_CONTAINS),
+    "SHAPE_ENV": (plain, (marked(),), K.SHAPE_ENV),
+    "TENSOR_MATCH": (plain, (ONES,), K.TENSOR_MATCH),
+    "DISPATCH_KEY_SET_MATCH": (plain, (ONES,), K.TENSOR_MATCH),
+    "TENSOR_SUBCLASS_METADATA_MATCH": (plain, (Scaled(ONES, 2.0),), K.TENSOR_SUBCLASS_METADATA_MATCH),
+    "TORCH_FUNCTION_STATE": (plain, (ONES,), K.TORCH_FUNCTION_MODE_STACK),
+    "TUPLE_ITERATOR_LEN": (lambda x, i: x + sum(i), (ONES, iter((1, 2))), K.TUPLE_ITERATOR_LEN),
+    "TYPE_MATCH": (lambda x, p: x + p.x, (ONES, Point()), K.TYPE_MATCH),
+    # Kinds of leaves that torch has no builder for.
+    "NO_TENSOR_ALIASING": (lambda x, y: x + y, (ONES, torch.ones(2)), K.NO_TENSOR_ALIASING),
+    "NO_OBJECT_ALIASING": (two_lists, (ONES, [], [1]), K.NO_OBJECT_ALIASING),
+    "DIMENSION_DYNAMIC_MARKING_GUARD": (plain, (ONES,), K.DIMENSION_MARKING),
+    "float nan": (lambda x, k: x * k, (ONES, float("nan")), K.NAN_MATCH),
+}  # fmt: skip
+"""By torch's name: a program, its arguments, and our kind."""
+
+ABSENT = {
+    "COUNT_ITERATOR_MATCH": "next() of an argument that is itertools.count breaks the graph; what it gives is guarded",
+    "DICT_VERSION": "torch builds it no more",
+    "DTENSOR_SPEC_MATCH": "distributed tensors run uncompiled",
+    "FSDP_TRAINING_STATE": "wrappers for distributed training run uncompiled",
+    "DUAL_LEVEL": "torch's is about forward_ad that is traced; here a frame that uses it breaks",
+    "FUNCTORCH_STACK_MATCH": "inside of a transform of torch.func nothing is compiled; its tensors have other keys",
+    "FAKE_SCRIPT_TYPE_MATCH": "about objects of torch.export",
+    "OPAQUE_OBJ_GUARD_FN_MATCH": "about objects of torch.export",
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_a_program_needs_it(kind):
+    """The program's entry has a guard of our kind."""
+    function, arguments, ours = PROGRAMS[kind]
+    nbcompile.reset()
+    nbcompile.compile(function, backend="eager")(*arguments)
+    entries = [entry for each in cache.known_codes() for entry in cache.entries(each)]
+    assert ours in {guard.kind for entry in entries for guard in entry.check.guards}
+
+
+def test_each_of_torchs_is_there():
+    """The two tables together name all of torch's builders, and all of our kinds."""
+    builders = {name for name in vars(GuardBuilder) if name.isupper()}
+    assert builders - set(PROGRAMS) == set(ABSENT) & builders
+    assert {ours for _, _, ours in PROGRAMS.values()} == set(K)
