@@ -26,7 +26,7 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
 from nbcompile.capture.source import AttrSource, GlobalSource, LocalSource, Source, expression, resolve
 from nbcompile.capture.trace import GraphBreak
-from nbcompile.guarding.check import build_check
+from nbcompile.guarding.check import GONE, build_check
 from nbcompile.guarding.explain import shortened
 from nbcompile.options import Options
 from nbcompile.record.model import Advice, FailedGuard
@@ -86,18 +86,25 @@ class Refusal:
 def advise(
     failed: FailedGuard, entry: CompiledFrame | None, frame: Frame, options: Options, dynamism: Dynamism
 ) -> FailedGuard:
-    """The same with advice, where there is any."""
+    """The same with advice."""
     if entry is None or not failed.guard:
-        return failed
+        text = _GONE if failed.actual == GONE else _OTHER_BACKEND
+        return replace(failed, advice=Advice(text, False))
     guard = entry.check.guards[int(failed.guard.rpartition(".g")[2])]
-    if guard.kind not in _BY_KIND:
-        return failed
     refusal = Refusal(failed, guard, entry, frame, options, dynamism)
-    found = _BY_KIND[guard.kind](refusal)
-    if found is None:
-        return failed
-    text, trial = found
+    text, trial = _TRIED.get(guard.kind, _in_words)(refusal) or _in_words(refusal)
     return replace(failed, advice=Advice(text, _succeeds(trial)))
+
+
+def with_limit(failed: FailedGuard, name: str, value: int) -> FailedGuard:
+    """The same where a limit forbids another entry: if so many are meant, it can be raised."""
+    raised = f"config.{name} = {2 * value}, if so many versions are meant"
+    before = failed.advice
+    return replace(failed, advice=Advice(f"{before.text}; or {raised}", before.verified) if before else Advice(raised))
+
+
+_GONE = "define it once: where its definition runs again, what was made before dies"
+_OTHER_BACKEND = "one backend for one function"
 
 
 Trial = Callable[[], bool]
@@ -133,6 +140,8 @@ def _about_a_tensor(refusal: Refusal) -> Found:
         return f"{name}.contiguous() before the call", lambda: refusal.would_accept(
             lambda tensor: tensor.detach().contiguous()
         )
+    if "rank mismatch" in refusal.failed.reason:
+        return f"call it with as many dims in {name}: how many there are is never a symbol", _never
     return None
 
 
@@ -206,24 +215,90 @@ def _with_value(frame: Frame, source: Source, value: object) -> Frame | None:
     return None
 
 
-def _about_a_flag(refusal: Refusal) -> Found:
-    return f"take {refusal.name} out of the function: one function for each value", _never
+_ZERO_OR_ONE = re.compile(r"2 <= (.+)\.size\(\)\[(\d+)\]")
+_ONE_SYMBOL = re.compile(r"(.+)\.size\(\)\[(\d+)\] == (.+)\.size\(\)\[(\d+)\]")
 
 
-def _about_a_length(refusal: Refusal) -> Found:
-    return f"keep {refusal.name} at one length, or change it outside of the compiled function", _never
+def _about_sizes(refusal: Refusal) -> Found:
+    """A condition on sizes that torch wanted (0 and 1 apart, equal sizes are one symbol), or the user's code."""
+    reason, because = refusal.failed.reason, refusal.failed.note
+    if because and (found := _ZERO_OR_ONE.match(reason)):
+        text = f"torch._dynamo.decorators.mark_unbacked({found[1]}, {found[2]}) before the first call"
+        return text, lambda: _is_dropped(refusal, "unbacked", (found[1], found[2]))
+    if because and (found := _ONE_SYMBOL.fullmatch(reason)):
+        dims = (found[1], found[2]), (found[3], found[4])
+        text = " and ".join(f"torch._dynamo.mark_dynamic({name}, {dim})" for name, dim in dims)
+        return f"{text} before the first call", lambda: _is_dropped(refusal, "dynamic", *dims)
+    return None
 
 
-def _about_the_process(refusal: Refusal) -> Found:
+def _is_dropped(refusal: Refusal, mark_as: str, *marked: tuple[str, str]) -> bool:
+    """Whether a condition is not needed any more once dims are marked."""
+    assert isinstance(refusal.guard.expected, ShapeGuards)
+    names = {shortened(text): text for text in map(expression, refusal.guard.expected.sources)}
+    dims: dict[str, frozenset[int]] = dict(refusal.dynamism.dims)
+    for name, dim in marked:
+        dims[names[name]] = dims.get(names[name], frozenset()) | {int(dim)}
+    with config.patch(automatic_dynamic_shapes_mark_as=mark_as):
+        guards = refusal.traced_again(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
+    shapes = (guard.expected for guard in guards if isinstance(guard.expected, ShapeGuards))
+    facts = (guard for guard in guards if guard.kind is GuardKind.TENSOR_MATCH and guard.source is not None)
+    fixed = {shortened(expression(each.source)): each.expected.sizes for each in facts}  # type: ignore[arg-type, attr-defined]
+    return not any(refusal.failed.reason == shortened(part) for each in shapes for part in each.expressions) and all(
+        fixed[name][int(dim)] is None for name, dim in marked
+    )
+
+
+def _about_duplicates(refusal: Refusal) -> Found:
+    found = re.findall(r'"([^"]+)"', refusal.failed.reason)
+    scope = refusal.frame.scope()
+    named = {shortened(expression(each)): each for each in refusal.guard.expected}  # type: ignore[attr-defined]
+    again = next((name for name in found[1:] if isinstance(resolve(named[name], scope), torch.Tensor)), None)
+    if again is None:
+        return None
+    return f"{again}.clone() before the call", lambda: replace(
+        refusal, guard=replace(refusal.guard, source=named[again])
+    ).would_accept(lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad))
+
+
+def _in_words(refusal: Refusal) -> tuple[str, Trial]:
+    """What only the user's own hand can do: it is not tried."""
+    told = _IN_WORDS.get(refusal.guard.kind, "call it with what it was compiled for in {name}")
+    name = refusal.name if refusal.guard.source is not None else ""
     what = refusal.failed.reason.partition(":")[2].strip()
-    return f"call the function in the same state of the process ({what})", _never
+    return told.format(name=name, reason=refusal.failed.reason, what=what), _never
 
 
-_BY_KIND: dict[GuardKind, Callable[[Refusal], Found]] = {
+_ONE_EACH = "take {name} out of the function: one function for each value"
+_SAME_KEYS = "keep the keys of {name}, or read what differs outside of the compiled function"
+_SAME_LENGTH = "keep {name} at one length, or change it outside of the compiled function"
+_SAME_STATE = "call the function in the same state of the process"
+_DEFINE_ONCE = "define {name} once: a definition that runs again makes another function"
+
+_TRIED: dict[GuardKind, Callable[[Refusal], Found]] = {
     GuardKind.TENSOR_MATCH: _about_a_tensor,
     GuardKind.EQUALS_MATCH: _about_a_number,
-    GuardKind.BOOL_MATCH: _about_a_flag,
-    GuardKind.SEQUENCE_LENGTH: _about_a_length,
-    GuardKind.DICT_LENGTH: _about_a_length,
-    GuardKind.GLOBAL_STATE: _about_the_process,
+    GuardKind.SHAPE_ENV: _about_sizes,
+    GuardKind.NO_TENSOR_ALIASING: _about_duplicates,
+}
+_IN_WORDS: dict[GuardKind, str] = {
+    GuardKind.TENSOR_MATCH: "call it with one kind of tensor in {name}",
+    GuardKind.BOOL_MATCH: _ONE_EACH,
+    GuardKind.EQUALS_MATCH: _ONE_EACH,
+    GuardKind.NONE_MATCH: _ONE_EACH,
+    GuardKind.TYPE_MATCH: "call it with one class in {name}, or one function for each class",
+    GuardKind.FUNCTION_MATCH: _DEFINE_ONCE,
+    GuardKind.SEQUENCE_LENGTH: _SAME_LENGTH,
+    GuardKind.DICT_LENGTH: _SAME_LENGTH,
+    GuardKind.DICT_KEYS: _SAME_KEYS,
+    GuardKind.DICT_CONTAINS: _SAME_KEYS,
+    GuardKind.SHAPE_ENV: "take the question out of the function, or ask torch.cond: the program compares ({reason})",
+    GuardKind.DIMENSION_MARKING: "mark {name} before the first call",
+    GuardKind.NO_TENSOR_ALIASING: "pass different tensors",
+    GuardKind.NO_OBJECT_ALIASING: "pass different objects",
+    GuardKind.OBJECT_ALIASING: "pass one object in both places",
+    GuardKind.GLOBAL_STATE: _SAME_STATE + " ({what})",
+    GuardKind.TORCH_FUNCTION_MODE_STACK: _SAME_STATE + " (torch function modes)",
+    GuardKind.DEFAULT_DEVICE: _SAME_STATE + " (the default device)",
+    GuardKind.SAVED_TENSORS_HOOKS: _SAME_STATE + " (hooks on saved tensors)",
 }

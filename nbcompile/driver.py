@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 import inspect
 import linecache
+import re
 import textwrap
 import traceback
 import warnings
@@ -252,7 +253,8 @@ def _limit_reached(
     warnings.warn(text, errors.RecompileLimitWarning, stacklevel=2)
     with recorder.frame(f"{cache.state(frame.code).number}/-", frame.code.co_name) as page:
         if page is not None:
-            _write_call(page, frame, failed)
+            advised = _advised(frame, options, failed)
+            _write_call(page, frame, tuple(advice.with_limit(each, *limit) for each in advised))
             page.write(status="skipped", skip_reason=f"{limit[0]} ({limit[1]}) reached")
     return RunOnly(text)
 
@@ -323,14 +325,15 @@ def _internal_error(frame: Frame, options: Options, page: recorder.FrameDraft | 
 
 
 def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> tuple[model.FailedGuard, ...]:
-    """With advice for the entry that was made last; what holds for it mostly holds for the others."""
+    """With advice for each entry; what refused for one reason but for the numbers in it is tried once."""
     entries = {each.compile_id: each for each in cache.entries(frame.code)}
-    return tuple(
-        advice.advise(each, entries.get(each.compile_id), frame, options, _dynamism(frame, options))
-        if each is failed[0]
-        else each
-        for each in failed
-    )
+    dynamism = _dynamism(frame, options)
+    known: dict[str, model.Advice | None] = {}
+    for each in failed:
+        reason = re.sub(r"\d+", "", each.reason)
+        if reason not in known:
+            known[reason] = advice.advise(each, entries.get(each.compile_id), frame, options, dynamism).advice
+    return tuple(replace(each, advice=known[re.sub(r"\d+", "", each.reason)]) for each in failed)
 
 
 def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.FailedGuard, ...]) -> None:

@@ -99,3 +99,76 @@ def test_nothing_of_the_users_runs():
     for k in (3, 4, 5):
         compiled(x, k)
     assert seen == [3, 4, 5]
+
+
+def refused(function, *calls, **options):
+    """The refusals of the last call."""
+    compiled = watch(function, **options)
+    for call in calls:
+        compiled(*call)
+    return compiled.record.frames[-1].failed_guards
+
+
+def test_sizes_zero_one_and_equal():
+    """What torch wants of a symbol, where the user's code asks nothing: the mark that takes it away, tried."""
+    (found,) = refused(lambda x: x + 1, [torch.ones(4)], [torch.ones(1)], dynamic=True)
+    assert found.reason == "2 <= x.size()[0]"
+    assert (found.advice.text, found.advice.verified) == (
+        "torch._dynamo.decorators.mark_unbacked(x, 0) before the first call",
+        True,
+    )
+    (found,) = refused(lambda x: x + 1, [torch.ones(4, 4)], [torch.ones(4, 5)], dynamic=True)
+    assert found.reason == "x.size()[1] == x.size()[0]"
+    assert found.advice.text.startswith("torch._dynamo.mark_dynamic(x, 1) and torch._dynamo.mark_dynamic(x, 0)")
+    assert found.advice.verified
+    (found,) = refused(lambda x: x + 1 if x.shape[0] > 9 else x, [torch.ones(4)], [torch.ones(11)], dynamic=True)
+    assert "torch.cond" in found.advice.text and not found.advice.verified
+
+
+def test_one_tensor_twice():
+    """The same tensor in two places: a copy, tried on the entry."""
+    (found,) = refused(lambda x, y: x + y, [torch.ones(3), torch.ones(3)], [x, x])
+    assert (found.advice.text, found.advice.verified) == ("y.clone() before the call", True)
+
+
+def redefined():
+    def helper(x):
+        return x + 1
+
+    return helper
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        ([[x, None], [x, 3]], "one function for each value"),
+        ([[x, [1]], [x, (1,)]], "one class in y"),
+        ([[x, {"a": 1}], [x, {"b": 1}]], "keep the keys of y"),
+        ([[x, redefined()], [x, redefined.__class__(redefined().__code__.replace(co_name="again"), {})]], "define y once"),
+        ([[x, 1], [torch.ones(3, 3), 1]], "as many dims in x"),
+    ],
+)  # fmt: skip
+def test_in_words(calls, told):
+    """Every recompilation is advised about; what nothing can try is not called tried."""
+
+    def f(x, y):
+        if isinstance(y, dict):
+            return x + len([*y])
+        if callable(y):
+            return y(x)
+        return x + (y[0] if isinstance(y, (list, tuple)) else y or 1)
+
+    for found in refused(f, *calls):
+        assert told in found.advice.text and not found.advice.verified
+
+
+def test_each_entry_and_the_limit():
+    """Each entry that refuses has its own advice; where a limit is reached, it may be raised."""
+    found = refused(lambda x, y: x + (1 if y else 2), [x, True], [x.double(), True], [x, False])
+    assert [each.advice.text for each in found] == [
+        "x.to(torch.float64) before the call",
+        "take y out of the function: one function for each value",
+    ]
+    with nbcompile.config.patch(recompile_limit=1), pytest.warns(nbcompile.errors.RecompileLimitWarning):
+        (found,) = refused(lambda x, name: x + len(name), [x, "a"], [x, "bb"])
+    assert found.advice.text.endswith("or config.recompile_limit = 2, if so many versions are meant")

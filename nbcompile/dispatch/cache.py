@@ -61,7 +61,7 @@ class Holder:
     def expire(self, reason: FailedGuard) -> None:
         """An object that a guard recognises by identity has died: the entry can never hold again."""
         if self.gone is None:
-            self.gone = replace(reason, compile_id=self.compile_id)
+            self.gone = replace(reason, compile_id=self.compile_id, guard=f"{self.compile_id}{reason.guard}")
             entry, state = self.cache_entry, self.extra_state
             if entry is not None and state is not None:
                 state.invalidate(entry, _Tombstone(self.compile_id, self.gone))  # type: ignore[attr-defined]

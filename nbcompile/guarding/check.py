@@ -85,10 +85,10 @@ class FrameCheck:
 
     def _watch_expected(self) -> None:
         expired = self._expired  # not self: the death of a check is no event
-        for each in self.prepared:
+        for number, each in enumerate(self.prepared):
             kept = each.guard.expected
             if isinstance(each, Leaf) and isinstance(kept, Kept):
-                kept.on_death(_announcer(expired, each.text, each.guard))
+                kept.on_death(_announcer(expired, number, each))
 
 
 def build_check(
@@ -249,9 +249,12 @@ def _compared(guards: Iterable[Guard]) -> Iterator[Source]:
             yield from guard.expected.sources
 
 
-def _announcer(expired: list[Callable[[FailedGuard], None]], text: str, guard: Guard) -> Callable[[], None]:
+GONE = "the object is gone"
+
+
+def _announcer(expired: list[Callable[[FailedGuard], None]], number: int, leaf: Leaf) -> Callable[[], None]:
     def announce() -> None:
-        failed = FailedGuard("", explain.shortened(text), "", guard.stack, actual="the object is gone")
+        failed = FailedGuard("", explain.shortened(leaf.text), f".g{number}", leaf.guard.stack, actual=GONE)
         for callback in list(expired):
             callback(failed)
 
