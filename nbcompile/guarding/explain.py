@@ -84,7 +84,7 @@ def _other_key(guard: Guard, scope: Scope) -> str:
     source, keys = cast("Source", guard.source), cast("tuple[object, ...]", guard.expected)
     name = expression(source)
     with contextlib.suppress(Exception):  # the address leads nowhere, or to no dict
-        found = tuple(dict.keys(resolve(source, scope)))  # type: ignore[arg-type]
+        found = tuple(dict.keys(cast("dict[object, object]", resolve(source, scope))))
         if len(found) != len(keys):
             return f"len({name}) != {len(keys)}"
         for index, (key, now) in enumerate(zip(keys, found, strict=True)):

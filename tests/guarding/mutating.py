@@ -201,7 +201,7 @@ def _rebuilt(owner, items):
         return torch.Size(items)
     if type(type(owner)) is not type or type(owner).__module__ in ("builtins", "sys", "torch.return_types"):
         if type(owner) is not tuple:
-            raise Cannot(f"a {type(owner).__name__} cannot be made with other items")
+            raise Cannot("a tuple of a class written in C has the items that it has")
     return tuple.__new__(type(owner), items)
 
 
@@ -505,7 +505,7 @@ def _changed_so(value, changes):
         return quietly(_laid_out, value, changes)
     number = changes[0][2]
     if isinstance(value, torch.Tensor):
-        if not isinstance(number, int) or abs(number) > 1 << 30:
+        if not (value.is_floating_point() or isinstance(number, int)) or abs(number) > 1 << 30:
             raise Cannot("no number for a tensor")
         return quietly(lambda: torch.full((), number, dtype=value.dtype))
     if type(number) is not type(value):

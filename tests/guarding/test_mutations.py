@@ -169,6 +169,8 @@ UNBREAKABLE = {
     "another mode on the stack is what TORCH_FUNCTION_MODE_STACK is about": "that guard refuses first",
     "things that are too unlike": "two tensors of other sizes cannot be made one without breaking TENSOR_MATCH",
     "both addresses go through one object, and change together": "OBJECT_ALIASING of a thing with itself",
+    "a tuple of a class written in C has the items that it has": "sys.version_info",
+    "no sizes were found that break it": "what ShapeEnv writes down though every size keeps it: size // 2 <= size",
     "it is so already": "torch functions were switched off while it was traced",
     "a wrapper says nothing beside its tensors, or always the same": "TwoTensor has no metadata",
 }
