@@ -66,6 +66,9 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     failed = cache.failures(frame.code, frame.scope(), key)
     limit = cache.limit_reached(frame, options.recompile_limit)
     if limit is not None:
+        gc.collect()  # entries whose functions were defined again may be waiting for that
+        limit = cache.limit_reached(frame, options.recompile_limit)
+    if limit is not None:
         return _limit_reached(frame, options, limit, failed)
     if failed and config.error_on_recompile:
         raise errors.RecompileError(frame.code, failed)

@@ -80,6 +80,11 @@ class _Tombstone:
         self.compile_id = compile_id
         self.gone = reason
 
+    @property
+    def is_superseded(self) -> bool:
+        """Whether what died is a global: a notebook cell that defines it ran again, and no call will bring it back."""
+        return self.gone.source.startswith("G[")
+
 
 def _expiry(holder: ReferenceType[Holder]) -> Callable[[FailedGuard], None]:
     def expire(reason: FailedGuard) -> None:
@@ -101,8 +106,16 @@ def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGu
     ``key`` is the backend key of the call; an entry that was made with another
     one refuses for that.
     """
-    found = [_failure(holder, made_with, scope, key) for holder, made_with in _holders(code)]
+    holders = list(_holders(code))
+    superseded = [each for each, _ in holders if isinstance(each, _Tombstone) and each.is_superseded]
+    newest = max(superseded, key=_attempt, default=None)  # each of the others was told when it was the newest
+    asked = [each for each in holders if each[0] not in superseded or each[0] is newest]
+    found = [_failure(holder, made_with, scope, key) for holder, made_with in asked]
     return tuple(failure for failure in found if failure is not None)
+
+
+def _attempt(holder: Holder | _Tombstone) -> int:
+    return int(holder.compile_id.partition("/")[2])
 
 
 def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: object) -> FailedGuard | None:
@@ -186,7 +199,7 @@ def limit_reached(frame: Frame, recompile_limit: int | None = None) -> tuple[str
     """Which limit forbids another entry for this call: its name in ``config`` and its value; None if none does."""
     limit = config.recompile_limit if recompile_limit is None else recompile_limit
     accumulated = config.accumulated_recompile_limit
-    kept = list(_holders(frame.code))
+    kept = [each for each in _holders(frame.code) if not (isinstance(each[0], _Tombstone) and each[0].is_superseded)]
     if len(kept) >= accumulated:
         return "accumulated_recompile_limit", accumulated
     if sum(_about_same_modules(holder, frame) for holder, _ in kept) >= limit:

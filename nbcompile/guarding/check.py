@@ -31,6 +31,7 @@ from nbcompile.capture.source import (
     MethodFunctionSource,
     Scope,
     Source,
+    expression,
     resolve,
     root,
 )
@@ -254,7 +255,9 @@ GONE = "the object is gone"
 
 def _announcer(expired: list[Callable[[FailedGuard], None]], number: int, leaf: Leaf) -> Callable[[], None]:
     def announce() -> None:
-        failed = FailedGuard("", explain.shortened(leaf.text), f".g{number}", leaf.guard.stack, actual=GONE)
+        source = "" if leaf.guard.source is None else expression(leaf.guard.source)
+        reason = explain.shortened(leaf.text)
+        failed = FailedGuard("", reason, f".g{number}", leaf.guard.stack, actual=GONE, source=source)
         for callback in list(expired):
             callback(failed)
 

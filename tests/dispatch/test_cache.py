@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import gc
 
 import pytest
 import torch
 
+import nbcompile
 from nbcompile import config
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
@@ -224,3 +226,17 @@ def test_an_entry_expires_with_what_it_recognises():
         assert failure.reason == "___check_obj_id(G['helper'].__code__, ..), type=<class 'code'>"
     finally:
         globals()["helper"] = original
+
+
+def test_a_notebook_cell_that_runs_again_and_again(recwarn):
+    """Superseded versions of a helper leave nothing, and do not count for the limit: the last one is compiled, too."""
+    names = {"torch": torch}
+    exec("def f(x): return helper(x) * 2", names)
+    graphs = []
+    compiled = nbcompile.compile(names["f"], backend=lambda graph, inputs: graphs.append(1) or graph)
+    for number in range(12):
+        exec(f"def helper(x): return x + {number}", names)
+        assert compiled(torch.ones(1)).item() == 2 * (1 + number)
+    gc.collect()
+    assert (len(graphs), len(cache.entries(names["f"].__code__))) == (12, 1)
+    assert not [each for each in recwarn if issubclass(each.category, nbcompile.errors.RecompileLimitWarning)]
