@@ -49,6 +49,7 @@ class CompileMagics(Magics):
     @magic_arguments()
     @argument("-o", "--output", metavar="NAME", help="bind what was recorded to this name (its .record is the data)")
     @argument("-s", "--show", metavar="SECTIONS", help=f"show only: {','.join(sections.SECTIONS)}")
+    @argument("--predict", action="store_true", help="ask what will be seen, before it is shown")
     @argument("-q", "--quiet", action="store_true", help="show nothing")
     @argument("--steps", action="store_true", help="record each instruction that is traced, to step through")
     @argument("--fullgraph", action="store_true", help="a graph break is an error")
@@ -138,6 +139,8 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
             rest = rest.lstrip()
     options = parse_argstring(magic, " ".join(words))
     options.show = _sections(options.show)
+    if options.predict:
+        options.show = sections.chosen(("predict", *(options.show or sections.USUAL)))
     if options.output and not options.output.isidentifier():
         raise UsageError(f"-o wants a name to bind, not {options.output!r}")
     try:

@@ -39,7 +39,7 @@ def _is_the_same(left: Value, right: Value) -> bool:
     return type(left) is type(right) and left == right
 
 
-def _is_exactly(left: Value, right: Value) -> bool:
+def same_value(left: Value, right: Value) -> bool:
     """Equal and not to be told apart: ``1``, ``True`` and ``1.0`` are three values, so are ``0.0`` and ``-0.0``."""
     signs = isinstance(left, float) and isinstance(right, float) and math.copysign(1, left) != math.copysign(1, right)
     return _is_the_same(left, right) and not signs
@@ -60,7 +60,7 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     **{name: _of_numbers(function) for name, function in _ARITHMETIC.items()},
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "is": _is_the_same, "is not": lambda left, right: not _is_the_same(left, right),
-    "same": _is_exactly, "min": min, "max": max, "not": operator.not_,
+    "same": same_value, "min": min, "max": max, "not": operator.not_,
 }  # fmt: skip
 """What a tree may do; ``and`` and ``or`` stop early and are written out in :func:`evaluate`."""
 

@@ -31,13 +31,14 @@ from nbcompile.views import (
     graph,
     guards,
     kernels,
+    predict,
     recompilations,
     sections,
     source,
     steps,
     what_if,
 )
-from nbcompile.views.markup import Limits, chip, code, join, tag
+from nbcompile.views.markup import Limits, chip, code, fold, join, tag
 
 HARD_LIMIT = 512_000
 """Bytes of one output. A notebook is saved with all of them, and again on each save."""
@@ -68,12 +69,24 @@ def render(
     )
     for limits in (Limits(),) if limit is None else _DETAIL:
         shown = limits.shorten(record) if limits in _DETAIL[1:] else record
-        body = tag("div", _head(shown, wanted, limits), _sections(shown, wanted, limits), class_="nbc")
+        body = tag("div", _body(shown, wanted, limits), class_="nbc")
         page = str(join((around[0], body, around[1])))
         if limit is None or len(page.encode()) <= limit:
             return page
     note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
     return str(join((around[0], tag("div", _head(shown, ("summary",), _DETAIL[-1]), note, class_="nbc"), around[1])))
+
+
+def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
+    """Head and sections; where predictions are asked for, all else is hidden behind them."""
+    if "predict" not in wanted:
+        return join((_head(record, wanted, limits), _sections(record, wanted, limits)))
+    rest = tuple(each for each in wanted if each != "predict")
+    asked = (_head(record, (), limits), predict.render(record, limits))
+    if not rest:
+        return join(asked)
+    inside = (_head(record, rest, limits), _sections(record, rest, limits))
+    return join((asked, fold(tag("b", "Reveal"), inside)))
 
 
 def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
@@ -137,10 +150,10 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
     return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)
 
 
-ALL_PROGRAMS = ("trees", "what_if", "steps")
+ALL_PROGRAMS = ("trees", "what_if", "steps", "predict")
 
 
-ALL_STYLES = ("calls", "what_if", "steps")
+ALL_STYLES = ("calls", "what_if", "steps", "predict")
 
 
 def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -153,4 +166,5 @@ def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the script that the sections need."""
     form = ("trees", "what_if") if "what_if" in wanted and what_if.compiled_calls(record) else ()
     walk = ("steps",) if "steps" in wanted and any(frame.steps for frame in record.frames) else ()
-    return (*form, *walk)
+    asked = ("predict",) if "predict" in wanted else ()
+    return (*form, *walk, *asked)

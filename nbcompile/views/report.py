@@ -105,7 +105,7 @@ def _with_anchors(fragment: str, index: int) -> Markup:
 
 
 def _section(index: int, section: Section) -> Markup:
-    shown = section.show or tuple(sections.SECTIONS)
+    shown = section.show or sections.USUAL
     paragraphs = [tag("p", each.strip()) for each in section.prose.split("\n\n") if each.strip()]
     return tag(
         "section", tag("h2", section.title), tag("div", paragraphs, class_="prose") if paragraphs else None,

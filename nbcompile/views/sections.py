@@ -1,6 +1,6 @@
 """The sections that a view can show, and their order on the page.
 
-    chosen(None)                  every section
+    chosen(None)                  every section but "predict", which hides the others until they are wanted
     chosen("guards")              one
     chosen(["graph", "guards"])   some; always shown in the order of SECTIONS
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 SECTIONS = {
+    "predict": "questions about what follows, to be answered before looking",
     "summary": "what was compiled, in numbers",
     "tree": "the frames as a tree: calls and resume functions",
     "breaks": "distinct graph breaks, with cause and cure",
@@ -28,17 +29,18 @@ SECTIONS = {
     "timings": "how long each stage took",
 }
 
+USUAL = tuple(each for each in SECTIONS if each != "predict")
 FRAME_SECTIONS = ("source", "steps", "graph", "guards", "residual", "bytecode", "aten", "kernels", "timings")
 
 
 def chosen(show: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The sections asked for, in page order; all of them for None.
+    """The sections asked for, in page order; the usual ones for None.
 
     Raises:
         ValueError: a name that is no section; the message lists those there are.
     """
     if show is None:
-        return tuple(SECTIONS)
+        return USUAL
     wanted = [show] if isinstance(show, str) else list(show)
     if unknown := [each for each in wanted if each not in SECTIONS]:
         raise ValueError(f"no section is named {unknown[0]!r}; there are {', '.join(SECTIONS)}")

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph, Record
-from nbcompile.views import bytecode, facts, lines, recompilations, sections, steps, what_if
+from nbcompile.views import bytecode, facts, lines, predict, recompilations, sections, steps, what_if
 
 
 def render(record: Record, show: str | Iterable[str] | None = None) -> str:
@@ -207,8 +207,8 @@ def _timings(record: Record, frame: CompiledFrame) -> Iterator[str]:
 
 
 _RECORD_SECTIONS: dict[str, Callable[[Record], Iterator[str]]] = {
-    "summary": _summary, "tree": _tree, "breaks": _breaks, "recompilations": recompilations.as_text,
-    "what_if": what_if.as_text,
+    "predict": predict.as_text, "summary": _summary, "tree": _tree, "breaks": _breaks,
+    "recompilations": recompilations.as_text, "what_if": what_if.as_text,
 }  # fmt: skip
 _FRAME_SECTIONS: dict[str, Callable[[Record, CompiledFrame], Iterator[str]]] = {
     "source": _source, "steps": _steps, "graph": _graph, "guards": _guards, "residual": _residual,

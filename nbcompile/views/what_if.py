@@ -29,7 +29,7 @@ from nbcompile.views.markup import Limits, code, fold, row, section, table, tag
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
 _DEVICES = ("cpu", "cuda:0")
-_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def render(record: Record, limits: Limits) -> Markup | None:
@@ -265,7 +265,7 @@ def _is_free(value: str) -> bool:
 
 def _value(text: str) -> trees.Tree:
     """A value as Python writes it, as a tree."""
-    return trees.constant(_NUMBERS[text] if text in _NUMBERS else ast.literal_eval(text))
+    return trees.constant(NUMBERS[text] if text in NUMBERS else ast.literal_eval(text))
 
 
 def _constant(reading: Reading | None) -> trees.Tree | None:

@@ -11,6 +11,7 @@ import pytest
 
 from nbcompile.jupyter import magics
 from nbcompile.record import recorder
+from nbcompile.views import sections
 
 
 @pytest.fixture
@@ -76,6 +77,14 @@ def test_output_is_bound(run, shell, asked):
     run("%%compile -q -o seen\ndef f(x):\n    return x\nf(1)")
     assert [frame.function for frame in shell.user_ns["seen"].record.frames] == ["f"]
     assert shell.user_ns["seen"].record.function == "f"
+
+
+def test_predictions_come_first(run, shell, asked):
+    """--predict puts questions before the sections that are shown, the usual ones or those asked for."""
+    run("%%compile -q --predict -o seen\ndef f(x):\n    return x\nf(1)")
+    assert shell.user_ns["seen"].show == tuple(sections.SECTIONS)
+    run("%%compile -q --predict --show graph,source -o seen\ndef f(x):\n    return x\nf(1)")
+    assert shell.user_ns["seen"].show == ("predict", "source", "graph")
 
 
 def test_options_reach_the_compiler(run, asked):

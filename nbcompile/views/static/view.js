@@ -156,7 +156,7 @@ const filter = (root, text, status) => {
     found += 1;
     for (let up = row.closest("details"); up && root.contains(up); up = up.parentElement.closest("details")) up.open = true;
   }
-  status.textContent = text ? `${found} row${found === 1 ? "" : "s"} found` : "";
+  status.textContent = text ? `${found} found` : "";
 };
 
 // --- print: paper cannot unfold -----------------------------------------------------------------------
@@ -179,4 +179,5 @@ for (const root of document.querySelectorAll(".nbc:not([data-up])")) {
   setUpPrint(root);
   all(root, ".n-what").forEach(each => nbWhatIf.setUp(each));
   all(root, ".n-steps").forEach(each => nbSteps.setUp(each));
+  all(root, ".n-ask").forEach(each => nbPredict(each));
 }

@@ -1,0 +1,218 @@
+"""Predict, then reveal: questions about a program, with answers that are worked out from its record.
+
+    How many graphs does `f` become?       a. 1    b. 2    c. 3
+        Answer: b. The graph break B1 (print) ended 0/0 at line 3; 1/0 goes on behind it.
+    Which entry of `f` accepts a call with x one longer in dimension 0 (4 instead of 3)?
+        a. 0/0    b. none: it is compiled again
+        Answer: b. 0/0 refuses, for this does not hold: x has size 3 in dimension 0.
+
+Nothing is authored: choices, answers and reasons are functions of the record, and the calls that
+were not made are judged by the guards themselves. Without scripts an answer unfolds below each question.
+
+In torch: nothing. Read next: nbcompile/views/static/predict.js
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from nbcompile.record import links, trees
+from nbcompile.record.model import CompiledFrame, Guard, Record
+from nbcompile.views import facts, lines
+from nbcompile.views.markup import Limits, prose, section, tag
+from nbcompile.views.what_if import NUMBERS, compiled_calls
+
+MOST = 12
+"""So many questions are asked of one record."""
+CHOICES = 6
+"""So many lines to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question; `code` stands between backticks in all its texts."""
+
+    text: str
+    choices: tuple[str, ...]
+    answer: int
+    because: str
+
+
+def questions(record: Record) -> list[Question]:
+    """All that a record can be asked, in the order of the page."""
+    compiled = [each for each in record.frames if each.status == "compiled"]
+    asked = [*_graphs(record, compiled), *_breaks(record), *_calls(record), *_kernels(compiled)]
+    return asked[:MOST]
+
+
+# --- what became of the program ----------------------------------------------------------------
+
+
+def _graphs(record: Record, compiled: list[CompiledFrame]) -> Iterator[Question]:
+    first = [each for each in compiled if not each.failed_guards]
+    if not first:
+        return
+    number = sum(each.graph is not None for each in first)
+    ended = [f"`{each.id}` {facts.ended_by(each, links.distinct_breaks(record))}" for each in first]
+    text = f"How many graphs does `{record.function}` become, before any recompilation?"
+    yield _of_numbers(text, number, "; ".join(ended))
+
+
+def _of_numbers(text: str, number: int, because: str) -> Question:
+    low = max(number - 1, 0)
+    return Question(text, tuple(str(low + step) for step in range(4)), number - low, because)
+
+
+def _breaks(record: Record) -> Iterator[Question]:
+    for frame in record.frames:
+        code = [(number, text.strip()) for number, text in enumerate(frame.source.split("\n"), frame.first_line)]
+        code = [(number, text) for number, text in code[1:] if text and not text.startswith(("#", '"', "@", "def "))]
+        if frame.status != "compiled" or frame.resumes or frame.failed_guards or len(code) < 2:
+            continue
+        broken = links.own_line(frame, frame.breaks[0].stack) if frame.breaks else None
+        at = next((index for index, (number, _) in enumerate(code) if number == broken), None)
+        if frame.breaks and at is None:
+            continue
+        begin = max(0, min((at or 0) - CHOICES // 2, len(code) - CHOICES))
+        shown = code[begin : begin + CHOICES]
+        choices = (*(f"line {number}: `{text}`" for number, text in shown), "none: it runs to its return")
+        because = frame.breaks[0].explanation if frame.breaks else "Every instruction could be traced."
+        answer = len(shown) if at is None else at - begin
+        yield Question(f"At which line does the first graph of `{frame.function}` end?", choices, answer, because)
+
+
+def _kernels(compiled: list[CompiledFrame]) -> Iterator[Question]:
+    for frame in compiled:
+        made, operators = frame.compiled_graph, links.operators(frame.graph)
+        if made is None or not made.kernels or frame.failed_guards or len(operators) < 2:
+            continue
+        generated = [each for each in made.kernels if each.language != "aten"]
+        names = {node.id: node.name for node in operators}
+        found = links.frame_links(frame)
+        work = {each.name: (names[node] for node in found.captured(each.id) if node in names) for each in generated}
+        each = [f"`{name}` computes {facts.shortened(computed)}" for name, computed in work.items()]
+        called = facts.count(len(made.kernels) - len(generated), "operator")
+        because = "; ".join((*each, f"{called} left to ATen"))
+        text = f"Graph `{frame.id}` has {len(operators)} operators. How many kernels are generated for it?"
+        yield _of_numbers(text, len(generated), because)
+
+
+# --- calls -------------------------------------------------------------------------------------
+
+Values = dict[str, trees.Value]
+
+
+def _calls(record: Record) -> Iterator[Question]:
+    for frames in compiled_calls(record):
+        if frames[0].resumes or not all(guard.test for frame in frames for guard in frame.guards):
+            continue  # nobody calls it by name, or its guards cannot be judged here
+        for index, frame in enumerate(frames[1:], 1):
+            yield from _next_call(frames[:index], frame)
+        for words, call in _variations(frames[-1]):
+            yield _asked(frames, call, f"Which entry of `{frames[-1].function}` accepts a call with {words}?")
+
+
+def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> Iterator[Question]:
+    """The call that was compiled next, told by what differs from the one before."""
+    before, now = _values(frames[-1]), _values(following)
+    differ = [name for name in now if name in before and not trees.same_value(now[name], before[name])]
+    named = [name for name in differ if not name.startswith(("id(", "keys(", "marked("))] or differ
+    words = facts.shortened((f"`{facts.readable(name)} = {now[name]!r}`" for name in named), 3)
+    if words:
+        entries = facts.shortened(f"`{each.id}`" for each in frames)
+        text = f"`{following.function}` has {entries}. Which accepts a call with {words}?"
+        yield _asked(frames, {**before, **now}, text)
+
+
+def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Question:
+    newest = tuple(reversed(frames))
+    refused = [next((guard for guard in each.guards if not holds(guard, call)), None) for each in newest]
+    hit = next((index for index, guard in enumerate(refused) if guard is None), None)
+    full = len(frames) >= (newest[0].recompile_limit or len(frames) + 1)
+    choices = (*(f"`{each.id}`" for each in newest), "none: it is compiled again", "none: it runs as plain Python")
+    reasons = [
+        f"`{each.id}` refuses, for this does not hold: {guard.words or facts.readable(guard.condition)}"
+        for each, guard in zip(newest, refused, strict=True)
+        if guard is not None
+    ]
+    if hit is not None:
+        reasons = [*reasons[:hit], f"all guards of `{newest[hit].id}` hold"]
+    elif full:
+        reasons.append(f"there are {len(frames)} entries, and no more are made")
+    answer = hit if hit is not None else len(newest) + full
+    return Question(text, choices, answer, "; ".join(reasons))
+
+
+def holds(guard: Guard, call: Mapping[str, trees.Value]) -> bool:
+    """Whether a guard accepts a call; what cannot be read, or compared, does not hold."""
+    try:
+        return bool(trees.evaluate(json.loads(guard.test), call))
+    except (LookupError, ArithmeticError, TypeError, ValueError):
+        return False
+
+
+def _values(frame: CompiledFrame) -> Values:
+    return {each.name: _value(each.value) for each in frame.readings}
+
+
+def _value(text: str) -> trees.Value:
+    value: trees.Value = NUMBERS[text] if text in NUMBERS else ast.literal_eval(text)
+    return value
+
+
+def _variations(frame: CompiledFrame) -> Iterator[tuple[str, Values]]:
+    """The compiled call with one thing changed: a size, a dtype, a number."""
+    call = _values(frame)
+    tensors = [name.removesuffix(".dim()") for name in call if name.endswith(".dim()")]
+    for tensor in tensors[:1]:
+        size, who = call.get(f"{tensor}.size()[0]"), facts.readable(tensor)
+        if isinstance(size, int):
+            changed = {**call, f"{tensor}.size()[0]": size + 1}
+            yield f"`{who}` one longer in dimension 0 ({size + 1} instead of {size})", changed
+        if f"{tensor}.dtype" in call:
+            other = "torch.float64" if call[f"{tensor}.dtype"] != "torch.float64" else "torch.float32"
+            yield f"`{who}` of dtype {other.removeprefix('torch.')}", {**call, f"{tensor}.dtype": other}
+    for name, value in call.items():
+        if type(value) in (int, float) and name.startswith("L['") and name.endswith("']"):
+            yield f"`{facts.readable(name)} = {value + 1!r}`", {**call, name: value + 1}  # type: ignore[operator]
+            return
+
+
+# --- on the page -------------------------------------------------------------------------------
+
+
+def render(record: Record, limits: Limits) -> Markup | None:
+    """The questions, each with an answer that unfolds."""
+    asked, more = limits.cut(questions(record))
+    if not asked:
+        return None
+    items = [tag("li", _question(each), data_a=each.answer) for each in asked]
+    about = f"{facts.count(len(asked), 'question')}; the answers are worked out from the record"
+    return section("predict", "Predict", tag("ol", items, class_="n-ask"), more, about=about, opened=True)
+
+
+def _question(question: Question) -> Markup:
+    letter = _letter(question.answer)
+    choices = tag("ol", [tag("li", prose(each)) for each in question.choices], type="a")
+    answer = tag("p", tag("b", f"{letter}. "), prose(question.choices[question.answer]), ". ", prose(question.because))
+    return Markup("").join((tag("p", prose(question.text)), choices, tag("details", tag("summary", "Answer"), answer)))
+
+
+def _letter(index: int) -> str:
+    return chr(ord("a") + index)
+
+
+def as_text(record: Record) -> Iterator[str]:
+    """The questions, then the key to them."""
+    asked = questions(record)
+    for number, each in enumerate(asked, 1):
+        yield from lines.wrapped(f"{number}. {each.text}", "", "   ")
+        for index, choice in enumerate(each.choices):
+            yield from lines.wrapped(f"{_letter(index)}. {choice}", "   ", "      ")
+    for number, each in enumerate(asked, 1):
+        yield from lines.wrapped(f"Answer {number}: {_letter(each.answer)}. {each.because}", "", "   ")
