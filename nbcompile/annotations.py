@@ -21,10 +21,10 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
-from nbcompile import config, torch_internals
+from nbcompile import config, operators, torch_internals
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -83,7 +83,9 @@ def disallow_in_graph(fn: Any) -> Any:
     """
     if isinstance(fn, (list, tuple)):
         return [disallow_in_graph(each) for each in fn]
-    if mark_of(fn) not in ("allow_in_graph", "nonstrict_trace") and isinstance(fn, (types.FunctionType, type)):
+    if not callable(fn):
+        raise TypeError(f"disallow_in_graph expects a callable, not {type(fn).__name__}")
+    if mark_of(fn) not in ("allow_in_graph", "nonstrict_trace") and not operators.is_operator(fn):
         raise RuntimeError(
             "disallow_in_graph is expected to be used on an already allowed callable (like torch.* ops): "
             "on what would be a node of the graph."
@@ -97,7 +99,11 @@ def forbid_in_graph(fn: Function) -> Function:
 
 
 def assume_constant_result(fn: Function) -> Function:
-    """Called once, while tracing; the result is taken for a constant ever after."""
+    """Called once, while tracing; the result is taken for a constant ever after.
+
+    Raises:
+        TypeError: it is no callable.
+    """
     return _mark(fn, "assume_constant_result")
 
 
@@ -114,7 +120,7 @@ def nonstrict_trace(traceable_fn: Function) -> Function:
 
 def _wrapper(function: Any) -> Any:
     if not callable(function):
-        raise TypeError(f"a callable is expected, not {type(function).__name__}")
+        raise TypeError(f"nonstrict_trace expects a callable, not {type(function).__name__}")
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
@@ -142,45 +148,61 @@ def leaf_function(fn: Any = None, *, mutates_args: Iterable[str] = ()) -> Any:
     if fn is None:
         return functools.partial(leaf_function, mutates_args=mutates_args)
     _exclusive(fn, "nonstrict_trace", "leaf_function")
-    parameters = set(inspect.signature(fn).parameters)
+    if not callable(fn):
+        raise TypeError(f"leaf_function expects a callable, not {type(fn).__name__}")
+    name = getattr(fn, "__name__", str(fn))
+    parameters = set(inspect.signature(fn).parameters) if mutates_args else set()
     for expression in mutates_args:
         root = re.split(r"[.\[]", expression, maxsplit=1)[0]
         if root not in parameters:
             raise ValueError(
                 f"mutates_args expression '{expression}' refers to parameter '{root}', which is not a parameter of "
-                f"'{fn.__name__}'. Available parameters: {', '.join(sorted(parameters))}"
+                f"'{name}'. Available parameters: {', '.join(sorted(parameters))}"
             )
     fakes: list[Callable[..., Any]] = []
+    hooks: list[Callable[..., Any] | None] = [None]
 
     @functools.wraps(fn)
     def leaf(*arguments: Any, **keywords: Any) -> Any:
         if not fakes:
             raise ValueError(
-                f"leaf_function '{fn.__name__}' requires a fake implementation. "
+                f"leaf_function '{name}' requires a fake implementation. "
                 "Please provide one using the @<func>.register_fake decorator."
             )
-        return torch_internals.call_leaf(fn, fakes[-1], arguments, keywords, frozenset(mutates_args))
+        return torch_internals.call_leaf(fn, fakes[-1], hooks[-1], arguments, keywords, frozenset(mutates_args))
 
     def register_fake(fake: Callable[..., Any]) -> Any:
+        """What tells the shapes of the result."""
         fakes.append(fake)
         return leaf
 
+    def register_multi_grad_hook(hook: Callable[..., Any]) -> Any:
+        """Called with the gradients of the inputs once all are known."""
+        hooks.append(hook)
+        return leaf
+
     leaf.register_fake = register_fake  # type: ignore[attr-defined]
+    leaf.register_multi_grad_hook = register_multi_grad_hook  # type: ignore[attr-defined]
     return _mark(leaf, "leaf_function")
 
 
 def substitute_in_graph(
-    original_fn: Callable[..., Any], *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
+    original_fn: Callable[..., Any],
+    *,
+    can_constant_fold_through: bool = False,
+    skip_signature_check: bool = False,
+    is_embedded_type: bool = False,
 ) -> Callable[[Function], Function]:
-    """A decorator: the Python function below is traced in place of a C function.
+    """A decorator: the Python function below is traced in place of a C function, or of a class in C if that is said.
 
     Raises:
         TypeError: one of the two is no function, or their signatures differ.
         ValueError: the C function has a substitute already.
     """
     kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
-    if not isinstance(original_fn, (*kinds, type)):
-        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
+    if not isinstance(original_fn, type if is_embedded_type else kinds):
+        wanted = "class" if is_embedded_type else "function"
+        raise TypeError(f"substitute_in_graph expects a {wanted} but got {type(original_fn)!r}")
 
     def register(traceable_fn: Function) -> Function:
         if not isinstance(traceable_fn, types.FunctionType):
@@ -201,10 +223,17 @@ def _check_signatures(original: Callable[..., Any], traceable: Callable[..., Any
     except ValueError:  # most C functions tell nothing
         return
     given = inspect.signature(traceable)
-    if [(each.name, each.kind) for each in expected.parameters.values()] != [
-        (each.name, each.kind) for each in given.parameters.values()
-    ]:
+    takes_anything = _how_called(inspect.signature(lambda *args, **kwargs: None))
+    if len({_how_called(expected), _how_called(given), takes_anything} - {takes_anything}) > 1:
         raise TypeError(f"Signature mismatch between {original} and {traceable}: {expected} != {given}")
+
+
+def _how_called(signature: inspect.Signature) -> tuple[object, ...]:
+    """The names of the positional parameters, those of the others, and all defaults."""
+    named = [each for each in signature.parameters.values() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    positional = tuple(each.name for each in named if each.kind != each.KEYWORD_ONLY)
+    defaults = tuple(sorted((each.name, repr(each.default)) for each in named))
+    return positional, frozenset(each.name for each in named), defaults
 
 
 # -- how a region is traced ----------------------------------------------------------------------
@@ -214,7 +243,9 @@ class _Region:
     """A context manager that is a decorator, too, and may be entered again while it is active."""
 
     def __call__(self, function: Function) -> Function:
-        return _inside(self, function)
+        if not callable(function):
+            raise TypeError(f"{type(self).__name__} decorates a callable, not {type(function).__name__}")
+        return inside(self, function)
 
     def __enter__(self) -> None:
         raise NotImplementedError
@@ -223,7 +254,9 @@ class _Region:
         raise NotImplementedError
 
 
-def _inside(region: _Region, function: Any) -> Any:
+def inside(region: AbstractContextManager[Any], function: Any) -> Any:
+    """A function whose calls are made inside of a region."""
+
     @functools.wraps(function)
     def inner(*args: Any, **kwargs: Any) -> Any:  # traced through: the region is entered while tracing
         with region:

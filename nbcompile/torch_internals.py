@@ -645,9 +645,12 @@ def real_tensors_allowed() -> Iterator[None]:
 
 
 def call_leaf(
-    real: Any, fake: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], mutated: frozenset[str]
+    real: Any, fake: Any, hook: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], mutated: frozenset[str]
 ) -> Any:
-    """Call a function through torch's higher-order operator for leaf functions (torch 2.13)."""
+    """Call a function through torch's higher-order operator for leaf functions (torch 2.13).
+
+    ``hook``, if any, is called with the gradients of all inputs once they are known.
+    """
     leaf = importlib.import_module("torch._higher_order_ops.invoke_leaf_function")
     pytree = importlib.import_module("torch.utils._pytree")
     flat = pytree.tree_flatten((arguments, keywords), is_leaf=lambda each: isinstance(each, torch.nn.Module))[0]
@@ -658,7 +661,9 @@ def call_leaf(
     )
     inputs, structure = pytree.tree_flatten(states)
     returned: list[Any] = [None]
-    wrapped = map(leaf._LeafCallable, leaf.make_leaf_function_wrappers(real, fake, returned))
+    wrapped = list(map(leaf._LeafCallable, leaf.make_leaf_function_wrappers(real, fake, returned)))
+    if hook is not None:
+        wrapped[0]._leaf_hook_real_fn, wrapped[0]._leaf_hook_fake_fn = hook, lambda *gradients: None
     mutated_places = leaf._resolve_mutated_flat_indices(real, mutated, len(inputs), structure) if mutated else ""
     outputs = leaf.invoke_leaf_function(*wrapped, structure, mutated_places, *inputs)
     return pytree.tree_unflatten(outputs, returned[0])

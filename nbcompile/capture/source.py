@@ -146,6 +146,15 @@ class TypeSource(Address):
 
 
 @dataclass(frozen=True, slots=True)
+class ReferentSource(Address):
+    """What a weak reference refers to, ``base()``; None once that is gone."""
+
+    base: Source
+
+    __hash__ = Address.__hash__
+
+
+@dataclass(frozen=True, slots=True)
 class CellSource(Address):
     """The content of a cell of a function's closure, by the variable's name.
 
@@ -235,6 +244,7 @@ Source = (
     | ValueSource
     | IteratorItemSource
     | TypeSource
+    | ReferentSource
     | CellSource
     | MethodFunctionSource
     | ClassMemberSource
@@ -269,6 +279,8 @@ def expression(source: Source) -> str:
             return f"___tuple_iterator_getitem({expression(base)}, {index})"
         case TypeSource(base):
             return f"type({expression(base)})"
+        case ReferentSource(base):
+            return f"{expression(base)}()"
         case CellSource(base, _, index):
             return f"{expression(base)}.__closure__[{index}].cell_contents"
         case MethodFunctionSource(base, name):
@@ -336,6 +348,9 @@ def resolve(source: Source, scope: Scope) -> object:
             return iterator_item(resolve(base, scope), index)
         case TypeSource(base):
             return type(resolve(base, scope))
+        case ReferentSource(base):
+            reference: Any = resolve(base, scope)
+            return reference()
         case CellSource(base, _, index):
             function = resolve(base, scope)
             assert isinstance(function, FunctionType) and function.__closure__ is not None

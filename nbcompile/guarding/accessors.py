@@ -38,6 +38,7 @@ from nbcompile.capture.source import (
     LocalSource,
     MethodFunctionSource,
     ModuleSource,
+    ReferentSource,
     Scope,
     SizeSource,
     Source,
@@ -141,6 +142,8 @@ class GuardTree:
                 return self.manager(base).tuple_iterator_getitem_manager(index, *about)
             case TypeSource(base):
                 return self.manager(base).type_manager(*about)
+            case ReferentSource(base):
+                return self.manager(base).weakref_call_manager(*about)
             case CellSource(base, _, index):
                 return self._cell(base, index, about)
             case MethodFunctionSource(base, name):

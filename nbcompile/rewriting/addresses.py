@@ -39,6 +39,7 @@ from nbcompile.capture.source import (
     LocalSource,
     MethodFunctionSource,
     ModuleSource,
+    ReferentSource,
     SizeSource,
     Source,
     TypeSource,
@@ -114,6 +115,8 @@ class Addresses(Body):
                 )
             case TypeSource(base):
                 return ast.Call(self.constant(type, "type"), [self.fetch(base)], [])
+            case ReferentSource(base):
+                return ast.Call(self.fetch(base), [], [])
             case CellSource(base, _, index):
                 cell = ast.Subscript(
                     ast.Attribute(self.fetch(base), "__closure__", ast.Load()), ast.Constant(index), ast.Load()

@@ -22,6 +22,10 @@ _PLACEHOLDER = 0x6E62_6370_0000_0000_0000
 """Numbers from here on stand for kept objects until the code object is made: no literal folds them."""
 
 
+_OUT_OF_THE_WAY = "__nbcompile_frame__"
+"""Its name while it is compiled: a function that calls itself by its global name means the global."""
+
+
 def compile_function(
     replaced: CodeType, statements: list[ast.stmt], kept: Mapping[str, object]
 ) -> tuple[CodeType, str]:
@@ -39,6 +43,7 @@ def compile_function(
     shown = ast.unparse(located(function, line))
     placeholders = {each: _PLACEHOLDER + number for number, each in enumerate(kept)}
     bound = _BindConstants(placeholders).visit(function)
+    bound.name = _OUT_OF_THE_WAY
     factory = ast.FunctionDef("factory", parameters(free), [bound], [])
     module = ast.Module([located(factory, line)], [])
     with warnings.catch_warnings():

@@ -281,9 +281,26 @@ TENSOR_SUBCLASS = _kind(
 )
 UNSUPPORTED_VALUE = _kind(
     "NB0027",
-    "",
-    "Value without a recipe",
+    "GB0092",
+    "Reconstruction failure",
     "A {name} made by the traced code would have to outlive the graph, and it is not known how to make it again.",
+    SUPPORTABLE,
+)
+NOT_ITERABLE = _kind(
+    "NB0102",
+    "GB0811",
+    "missing tp_iter",
+    "It is not known how to iterate over a {name} that the compiled function was given.",
+    "Pass a list or a tuple of its items.",
+    SUPPORTABLE,
+)
+GENERATOR_RECIPE = _kind(
+    "NB0101",
+    "GB8335",
+    "Generator reconstruction with mutations",
+    "The generator `{name}` would have to outlive the graph: what it still yields may depend on what happens until "
+    "then.",
+    "Ask for all that it yields before the break: `items = list(...)`.",
     SUPPORTABLE,
 )
 UNSUPPORTED_ATTRIBUTE = _kind(

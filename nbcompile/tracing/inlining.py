@@ -18,10 +18,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.instruction import Instruction
+from nbcompile.capture.recipe import Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers.control import end_yield_from
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.remade import remade
 from nbcompile.tracing.translator import Translator
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -35,6 +37,7 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.interpreter import Interpreter
+    from nbcompile.tracing.reconstruction import Reconstruction
 
 DEEPEST = 200
 RESUMED_IN_YIELD_FROM = 2
@@ -183,6 +186,19 @@ class GeneratorVariable(IteratorVariable):
 
     def describe(self) -> str:
         return f"LocalGeneratorObjectVariable({self.frame.code.co_name})"
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.finished:
+            return reconstruction.iterator([])
+
+        def make() -> Recipe:
+            # What is still to come is not asked for ahead: it may depend on what happens until then.
+            made = remade(self, reconstruction)
+            if made is None:
+                raise breaks.unsupported(breaks.GENERATOR_RECIPE, self.describe(), name=self.frame.code.co_name)
+            return made
+
+        return reconstruction.shared(self, make)
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         return self.send(ConstantVariable(None))

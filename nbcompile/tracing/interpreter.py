@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import torch
 import torch.fx
 
-from nbcompile import config, torch_internals
+from nbcompile import config, operators as torch_operators, torch_internals
 from nbcompile.bytecode.instruction import Instruction, Label
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
@@ -499,7 +499,7 @@ class Interpreter:
                 return ConstantVariable(None)
             case tuple() | list():
                 return self._items(node, example)
-        if node.target not in ANSWERS and node.target not in rules.transform_steps():
+        if node.target not in ANSWERS and node.target not in torch_operators.transform_steps():
             self.output.erase(node)
         return self.constant_or_wrap(example)
 

@@ -21,7 +21,7 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
-from nbcompile import annotations as marks, errors, torch_internals
+from nbcompile import annotations as marks, errors, operators, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
@@ -29,7 +29,7 @@ from nbcompile.capture.source import Source
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine
-from nbcompile.tracing import breaks, rules
+from nbcompile.tracing import breaks
 from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.inputs import GraphInputs
@@ -302,7 +302,7 @@ class OutputGraph:
 
 
 def _only_computes_a_number(node: torch.fx.Node) -> bool:
-    if node.target in rules.transform_steps():
+    if node.target in operators.transform_steps():
         return False
     if node.target is operator.getitem or torch_internals.is_size_accessor(node):
         return True

@@ -13,7 +13,7 @@ from __future__ import annotations
 import collections
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 import torch.fx
@@ -129,9 +129,9 @@ class Reconstruction:
         """``base.name``."""
         return recipes.Attribute(base, name)
 
-    def bound_method(self, function: VariableTracker, owner: VariableTracker) -> Recipe:
-        """``function`` bound to ``owner``."""
-        return recipes.Call(Constant(types.MethodType, "MethodType"), (self.recipe(function), self.recipe(owner)))
+    def iterator(self, items: Iterable[VariableTracker]) -> Recipe:
+        """One over items that are known."""
+        return recipes.Call(Constant(iter, "iter"), (recipes.Build("tuple", tuple(map(self.recipe, items))),))
 
     def globals_of(self, scope: dict[str, object]) -> Recipe:
         """A dict of globals; the program keeps it."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ import torch
 
 from nbcompile import config, torch_internals
 from nbcompile.bytecode.comprehensions import Comprehension, comprehension_at
+from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
@@ -189,7 +191,7 @@ class _FrameTracer:
             path, resumes = self._nested_path(error)
             if path:
                 return Plan(path, error, resumes, inlined)
-        if broken.opcode in ending.BREAKABLE and error.kind is not breaks.STEP_UNSUPPORTED:
+        if self._can_end_at(self.top, broken, error):
             found = self._obstacle(error, self.top, broken)
             if found is None:
                 return Plan((began,), error, True, inlined)
@@ -214,12 +216,19 @@ class _FrameTracer:
             if error.needs_frame and frame is self.interpreter.broken[-1]:
                 break
             obstacle = self._obstacle(error, frame, frame.current)
-            breakable = frame.current.opcode in ending.BREAKABLE and error.kind is not breaks.STEP_UNSUPPORTED
-            if breakable and obstacle is None:
+            if self._can_end_at(frame, frame.current, error) and obstacle is None:
                 found = (*path, frame.steps - 1), True
             elif frame.checkpoint is not None and (obstacle is None or obstacle.kind is not breaks.LOOP):
                 found = (*path, frame.checkpoint), False
         return found
+
+    def _can_end_at(self, frame: Translator, broken: Instruction, error: breaks.Unsupported) -> bool:
+        """Whether Python can make this one step of a frame, as far as the instruction goes."""
+        if error.kind is breaks.STEP_UNSUPPORTED or broken.opcode not in ending.BREAKABLE:
+            return False
+        # Up to 3.12 the jump itself asks for the truth; torch leaves the jump to Python, but no __bool__ in there.
+        asks = sys.version_info < (3, 13) and broken.opcode in CONDITIONAL_JUMPS
+        return not (asks and self.interpreter.broken and frame is not self.interpreter.broken[-1])
 
     def _broken(self) -> tuple[int, Instruction]:
         """The step and the instruction to leave to Python: the current one, or the whole comprehension around it."""
@@ -306,8 +315,9 @@ class _FrameTracer:
     def _planned_end(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
         try:
             return self._end_at_break(plan, chain)
-        except breaks.Unsupported as error:  # what lives on cannot be carried over: it is the same place
-            error.stack = error.stack or plan.error.stack
+        except breaks.Unsupported as error:  # what lives on cannot be carried over
+            error.stack = error.stack or plan.error.stack[: len(chain)]
+            error.cause = plan.error
             raise
 
     def _end_at_break(self, plan: Plan, chain: Sequence[Translator]) -> Trace:

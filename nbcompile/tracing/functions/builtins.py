@@ -46,11 +46,11 @@ from nbcompile.tracing.variables.functions import (
     SkippedVariable,
 )
 from nbcompile.tracing.variables.identity import IdVariable
-from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.iterators import ReversedIteratorVariable, SequenceIteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable, sort_items
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable, sort_items
 from nbcompile.tracing.variables.slices import slice_of
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
@@ -245,6 +245,8 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
     value = realise(tracer, arguments[0])
     if isinstance(value, ObjectVariable) and value.has_special("__reversed__"):
         return tracer.call_special(value, "__reversed__", [])
+    if isinstance(value, SequenceVariable) and value.cls in (list, tuple):
+        return ReversedIteratorVariable(value)
     return SequenceIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]))
 
 

@@ -91,6 +91,12 @@ def is_compiled_wrapper(value: object) -> bool:
     )
 
 
+def is_compiled_module(value: object) -> bool:
+    """Whether it is what ``torch.compile`` returned for a module: the module that it stands for is traced."""
+    kind = type(value)
+    return (kind.__module__, kind.__qualname__) == ("torch._dynamo.eval_frame", "OptimizedModule")
+
+
 def wants_one_graph(value: object) -> bool:
     """Whether a wrapper of ``nbcompile.compile`` was made with ``fullgraph=True``: a break in it is an error."""
     return bool(getattr(getattr(value, "_nbcompile_options", None), "fullgraph", False))

@@ -25,9 +25,16 @@ from nbcompile.tracing import breaks, operations
 from nbcompile.tracing.functions.builtins import fold, folds
 from nbcompile.tracing.functions.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import BuiltinVariable, FunctionVariable, OperatorVariable, SkippedVariable
+from nbcompile.tracing.variables.functions import (
+    BaseFunctionVariable,
+    BuiltinVariable,
+    FunctionVariable,
+    OperatorVariable,
+    SkippedVariable,
+)
 from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
@@ -343,12 +350,15 @@ def _setting(module: str, name: str) -> None:
         """Made now, as it stands for how the rest is traced."""
         values = [realise(tracer, each) for each in arguments]
         named = {key: realise(tracer, each) for key, each in keywords.items()}
+        make = getattr(sys.modules[module], name)
+        if len(values) == 1 and isinstance(values[0], BaseFunctionVariable):  # the bare name as a decorator
+            region = contexts.from_object(make(), None)
+            assert region is not None
+            return contexts.DecoratedVariable(region, values[0])
         if not all(each.is_constant() for each in (*values, *named.values())):
             raise breaks.unsupported(breaks.UNSUPPORTED_CONTEXT, name, name=name)
-        make = getattr(sys.modules[module], name)
-        return tracer.wrap(
-            make(*(each.constant() for each in values), **{key: each.constant() for key, each in named.items()}), None
-        )
+        given = {key: each.constant() for key, each in named.items()}
+        return tracer.wrap(tracer.evaluate(make, [each.constant() for each in values], given), None)
 
 
 for _name in ("error_on_graph_break", "patch_dynamo_config", "dont_skip_tracing", "disable_nested_graph_breaks"):
@@ -364,6 +374,22 @@ def _nonstrict_trace(tracer: Tracer, arguments: Arguments, keywords: Keywords) -
         raise breaks.unsupported(breaks.NONSTRICT_NESTED, function.describe(), name=getattr(function, "name", "it"))
     marked = marks.nonstrict_trace(function.function)
     return tracer.wrap(marked, tracer.keep(marked, function.name))
+
+
+def _annotating(value: Callable[..., object]) -> None:
+    @handles(value)
+    def _annotate(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """A mark holds for the process, and is left to Python."""
+        name, file = value.__name__, value.__code__.co_filename
+        context = f"module: {value.__module__}, qualname: {name}, skip reason: it annotates a function"
+        raise breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=name, file=file)
+
+
+for _function in (
+    marks.allow_in_graph, marks.disallow_in_graph, marks.forbid_in_graph, marks.assume_constant_result,
+    marks.substitute_in_graph, marks.leaf_function,
+):  # fmt: skip
+    _annotating(_function)
 
 
 @handles_named(DYNAMO, "mark_static")

@@ -140,7 +140,7 @@ class VariableTracker:
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         """``iter(value)``."""
-        self.no_method("__iter__")
+        raise breaks.unsupported(breaks.NOT_ITERABLE, self.describe(), name=self.type_name())
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         """``next(value)``; None where StopIteration would be raised."""

@@ -260,6 +260,9 @@ class Settings:
         _set(self.prior.pop())
         self.value.__exit__(*error)
 
+    def __call__(self, function: Any) -> Any:
+        return marks.inside(self, function)
+
 
 WITHOUT_CLASSES: Any = torch._C.DisableTorchFunctionSubclass
 WITHOUT_OVERRIDES: Any = torch._C.DisableTorchFunction

@@ -336,7 +336,7 @@ class MethodVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        return reconstruction.bound_method(self.function, self.owner)
+        raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
 
 
 class CachedFunctionVariable(VariableTracker):

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nbcompile.capture.recipe import Build, Call, Constant, Evaluate, Mutation, Recipe
+from nbcompile.capture.recipe import Call, Constant, Evaluate, Mutation, Recipe
 from nbcompile.capture.source import Source
+from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -52,13 +53,7 @@ class IteratorVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        return reconstruction.shared(
-            self,
-            lambda: Call(
-                Constant(iter, "iter"),
-                (Build("tuple", tuple(map(reconstruction.recipe, self.rest(reconstruction.tracer)))),),
-            ),
-        )
+        return reconstruction.shared(self, lambda: reconstruction.iterator(self.rest(reconstruction.tracer)))
 
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
         """The items that are still to come."""
@@ -97,13 +92,41 @@ class SequenceIteratorVariable(IteratorVariable):
         # Whoever changes the list afterwards changes what is still to come.
         return reconstruction.shared(
             self,
-            lambda: Call(Constant(iter, "iter"), (reconstruction.recipe(self.sequence),)),
+            lambda: Call(self.remake(), (reconstruction.recipe(self.sequence),)),
             lambda: self._advance(reconstruction),
         )
+
+    def remake(self) -> Constant:
+        """What makes such an iterator of its list."""
+        return Constant(iter, "iter")
 
     def _advance(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
         move = reconstruction.attribute(reconstruction.recipe(self), "__setstate__")
         return (Evaluate(Call(move, (Constant(self.index, "index"),))),)
+
+
+class ReversedIteratorVariable(SequenceIteratorVariable):
+    """``reversed(xs)``: from the last item that there was to the first, of the list as it is by then."""
+
+    def __init__(self, sequence: SequenceVariable) -> None:
+        super().__init__(sequence)
+        self.index = len(sequence.items) - 1
+
+    def python_type(self) -> type:
+        return reversed if issubclass(self.sequence.cls, tuple) else type(reversed([]))
+
+    def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        if not 0 <= self.index < len(self.sequence.items):
+            self.index = -1
+            return None
+        self.index -= 1
+        return self.sequence.items[self.index + 1]
+
+    def rest(self, tracer: Tracer) -> list[VariableTracker]:
+        return self.sequence.items[: self.index + 1][::-1]
+
+    def remake(self) -> Constant:
+        return Constant(reversed, "reversed")
 
 
 class WatchingIteratorVariable(SequenceIteratorVariable):
@@ -119,3 +142,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         if self.size() != self.size_before:
             tracer.raise_exception(RuntimeError, self.message)
         return super().next_item(tracer)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        # One over the items as they are now would not see what changes until it goes on.
+        raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())

@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from nbcompile import operators
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks, rules
@@ -64,7 +65,7 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
     if wanted is not None:
         guard_function(tracer, value, source)
         return PolyfillVariable(value, wanted, source)
-    if rules.is_operator(value):
+    if operators.is_operator(value):
         guard_function(tracer, value, source)
         return OperatorVariable(value, source)
     if isinstance(value, types.FunctionType):

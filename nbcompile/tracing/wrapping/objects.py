@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import types
+import weakref
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from nbcompile import config
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.functions import annotations as known_annotations
+from nbcompile.tracing.functions import annotations as known_annotations, registry
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import VariableTracker
@@ -26,6 +27,7 @@ from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
+from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
 from nbcompile.tracing.wrapping.callables import is_trusted
 from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_sequence, wrap_set
 
@@ -57,7 +59,16 @@ def wrap_nn_module(tracer: Tracer, value: torch.nn.Module, source: Source | None
     if source is None:
         source = tracer.keep(value, type(value).__name__)
     tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    if registry.is_compiled_module(value):
+        return tracer.wrap(value._orig_mod, AttrSource(source, "_orig_mod"))
     return tracer.side_effects.remember(value, NNModuleVariable(type(value), value, source))
+
+
+def wrap_weak_reference(tracer: Tracer, value: weakref.ref[Any], source: Source | None) -> VariableTracker:
+    """A weak reference that the program was given: what it refers to is looked at when it is called."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    return WeakReferenceVariable(value, source)
 
 
 def wrap_context(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:

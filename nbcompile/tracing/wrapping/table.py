@@ -19,6 +19,7 @@ import functools
 import operator
 import re
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -67,6 +68,7 @@ from nbcompile.tracing.wrapping.objects import (
     wrap_nn_module,
     wrap_object,
     wrap_type_form,
+    wrap_weak_reference,
 )
 
 
@@ -113,6 +115,7 @@ ROWS: list[Row] = [
     (is_a(types.MethodType), wrap_method),
     (is_method_of_container, wrap_method_of_container),
     (is_exactly(functools.partial), wrap_partial),
+    (is_exactly(weakref.ref), wrap_weak_reference),
     (_is_callable, wrap_callable),
     (is_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), wrap_getter),
     (is_a(type), wrap_class),
