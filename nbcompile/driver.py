@@ -85,6 +85,9 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         except breaks.Unsupported as error:
             return _cannot_compile(options, compile_id, page, error)
         except errors.NbcompileError as error:
+            obstacle = getattr(error, "obstacle", None)
+            if page is not None and isinstance(obstacle, breaks.Unsupported):
+                page.write(breaks=_numbered(page, (tracer.break_report(obstacle),)))
             if config.suppress_errors and not options.fullgraph:
                 return _suppressed(frame, page, error)
             raise

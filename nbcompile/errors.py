@@ -122,9 +122,13 @@ class TorchRuntimeError(NbcompileError):
 
 
 class UncapturedHigherOrderOpError(NbcompileError):
-    """An operator over functions (torch.cond and its like) whose function cannot be traced whole."""
+    """An operator over functions (torch.cond and its like) whose function cannot be traced whole.
 
-    def __init__(self, text: str, stack: tuple[StackLine, ...]) -> None:
+    ``obstacle`` is what would have broken the graph, if it was that.
+    """
+
+    def __init__(self, text: str, stack: tuple[StackLine, ...], obstacle: Exception | None = None) -> None:
+        self.obstacle = obstacle
         head = (
             "This higher order operator doesn't work unless it is captured completely with torch.compile. "
             "Got graph break/error:"

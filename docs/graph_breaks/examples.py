@@ -630,3 +630,224 @@ def nb0100(x):
 @given(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).to_padded_tensor(0.0))
 def nb0100_fixed(x):
     return x + x
+
+
+def nb0018(x):
+    return x * [3, 1].__sizeof__()
+
+
+def nb0018_fixed(x):
+    return x * len([3, 1])
+
+
+def nb0023(x):
+    try:
+        raise ExceptionGroup("both", [ValueError(), KeyError()])
+    except* ValueError:
+        x = x + 1
+    except* KeyError:
+        x = x * 2
+    return x
+
+
+def nb0023_fixed(x):
+    for error in ValueError(), KeyError():
+        try:
+            raise error
+        except ValueError:
+            x = x + 1
+        except KeyError:
+            x = x * 2
+    return x
+
+
+class Shift:
+    def __init__(self, by):
+        self.by = by
+
+    def apply(self, x):
+        return x + self.by
+
+
+def nb0027(x):
+    apply = Shift(2).apply
+    nbcompile.graph_break()
+    return apply(x)
+
+
+def nb0027_fixed(x):
+    shift = Shift(2)
+    nbcompile.graph_break()
+    return shift.apply(x)
+
+
+def nb0028(x):
+    return x * len([].append.__doc__)
+
+
+def nb0028_fixed(x):
+    return x * len(list.append.__name__)
+
+
+def nb0029(x):
+    x.note = "seen"
+    len.note = "seen"
+    return x + 1
+
+
+def nb0029_fixed(x):
+    x.note = "seen"
+    return x + 1
+
+
+def nb0034(x):
+    def rows():
+        try:
+            yield x + 1
+        finally:
+            SEEN.append(len(SEEN))
+
+    return next(rows())
+
+
+def nb0034_fixed(x):
+    def rows():
+        try:
+            yield x + 1
+        finally:
+            SEEN.append(len(SEEN))
+
+    return next(iter(list(rows())))
+
+
+@given(torch.ones(3, requires_grad=True))
+def nb0049(x):
+    y = x * 2
+    return y if y.grad_fn.next_functions else x
+
+
+@given(torch.ones(3, requires_grad=True))
+def nb0049_fixed(x):
+    y = x * 2
+    return y if y.requires_grad else x
+
+
+def nb0052(x):
+    return torch.cond(x.sum() > 0, lambda y: y.add_(1), lambda y: y - 1, (x,))
+
+
+def nb0052_fixed(x):
+    return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
+
+
+def nb0053(x):
+    return torch.cond(x.sum() > 0, lambda y: y, lambda y: y - 1, (x,))
+
+
+def nb0053_fixed(x):
+    return torch.cond(x.sum() > 0, lambda y: y.clone(), lambda y: y - 1, (x,))
+
+
+def nb0054(x):
+    return torch.cond(x.sum() > 0, lambda y: (y + 1, y + 2), lambda y: y - 1, (x,))
+
+
+def nb0054_fixed(x):
+    return torch.cond(x.sum() > 0, lambda y: (y + 1, y + 2), lambda y: (y - 1, y - 2), (x,))
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(_, gradient):
+        return gradient * 2
+
+
+class DoubledForwards(Doubled):
+    @staticmethod
+    def jvp(_, tangent):
+        return tangent * 2
+
+
+@given(torch.ones(3, requires_grad=True))
+def nb0055(x):
+    return DoubledForwards.apply(x)
+
+
+@given(torch.ones(3, requires_grad=True))
+def nb0055_fixed(x):
+    return Doubled.apply(x)
+
+
+def nb0060(x):
+    return torch.from_numpy(np.asarray(np.median(x.numpy())))
+
+
+def nb0060_fixed(x):
+    return torch.from_numpy(np.asarray(np.mean(x.numpy())))
+
+
+def nb0065(x):
+    return torch.add(x, np.ones(3, dtype="float32"))
+
+
+def nb0065_fixed(x):
+    return torch.add(x, torch.from_numpy(np.ones(3, dtype="float32")))
+
+
+def nb0101(x):
+    def rows():
+        yield x + 1
+        yield x + 2
+
+    both = rows()
+    nbcompile.graph_break()
+    return sum(both)
+
+
+def nb0101_fixed(x):
+    def rows():
+        yield x + 1
+        yield x + 2
+
+    both = list(rows())
+    nbcompile.graph_break()
+    return sum(both)
+
+
+@given(x, zip([1, 2], [3, 4], strict=True))
+def nb0102(x, pairs):
+    for first, second in pairs:
+        x = x + first * second
+    return x
+
+
+@given(x, [(1, 3), (2, 4)])
+def nb0102_fixed(x, pairs):
+    for first, second in pairs:
+        x = x + first * second
+    return x
+
+
+def nb0051(x):
+    def rows():
+        y = x.sin()
+        yield y
+        yield y + 1
+
+    row = rows()
+    first = checkpoint(lambda a: a + next(row), x, use_reentrant=False)
+    return first + next(row)
+
+
+def nb0051_fixed(x):
+    y = x.sin()
+    first = checkpoint(lambda a: a + y, x, use_reentrant=False)
+    return first + y + 1

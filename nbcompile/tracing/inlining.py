@@ -277,9 +277,6 @@ class GeneratorVariable(IteratorVariable):
             if issubclass(error.value.python_type(), StopIteration):
                 raise ObservedException(_stopped(error.value)) from None
             raise
-        except breaks.Unsupported as error:
-            error.forbids_resume = True  # a generator's frame cannot be left half way
-            raise
         if outcome.yielded:
             return realise(self.interpreter, outcome.value)
         self.finished = True

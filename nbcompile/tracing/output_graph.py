@@ -46,6 +46,8 @@ class OutputGraph:
         self.dynamism = dynamism
         symbols: dict[object, torch.fx.Node] = {}
         self.root = self.body = Body(None, symbols, may_change=True)
+        self.has_bodies = False
+        """Whether there is, or was, another body: its values are not to be met outside of it."""
         self.modules: dict[str, torch.fx.GraphModule] = {}
         """The bodies that operators of the graph are given, by name."""
         self.inputs = GraphInputs(self.root.graph, symbols, options, dynamism)
@@ -71,6 +73,7 @@ class OutputGraph:
     def inside(self, body: Body) -> Iterator[Body]:
         """What is traced from here on belongs to a body."""
         around, self.body = self.body, body
+        self.has_bodies = True
         try:
             yield body
         finally:
@@ -126,7 +129,7 @@ class OutputGraph:
         example: object = None,
     ) -> torch.fx.Node:
         """Add an operator and run it on the fake values (or take its result as known)."""
-        if self.body is not self.root:
+        if self.has_bodies:
             arguments, keywords = torch.fx.map_arg((tuple(arguments), dict(keywords)), self.body.lift)
         node = self.graph.create_node(op, target, tuple(arguments), dict(keywords))
         node.meta[STACK] = self.stack()

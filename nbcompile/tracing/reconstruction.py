@@ -133,6 +133,10 @@ class Reconstruction:
         """One over items that are known."""
         return recipes.Call(Constant(iter, "iter"), (recipes.Build("tuple", tuple(map(self.recipe, items))),))
 
+    def bound_method(self, function: VariableTracker, owner: VariableTracker) -> Recipe:
+        """``function`` bound to ``owner``."""
+        return recipes.Call(Constant(types.MethodType, "MethodType"), (self.recipe(function), self.recipe(owner)))
+
     def globals_of(self, scope: dict[str, object]) -> Recipe:
         """A dict of globals; the program keeps it."""
         return Constant(scope, "globals")

@@ -317,7 +317,8 @@ class _FrameTracer:
             return self._end_at_break(plan, chain)
         except breaks.Unsupported as error:  # what lives on cannot be carried over
             error.stack = error.stack or plan.error.stack[: len(chain)]
-            error.cause = plan.error
+            if error.kind is not plan.error.kind:
+                error.cause = plan.error
             raise
 
     def _end_at_break(self, plan: Plan, chain: Sequence[Translator]) -> Trace:

@@ -14,25 +14,11 @@ from nbcompile.tracing import breaks
 ROOT = Path(__file__).parents[2]
 EXAMPLES = break_pages.load_examples(ROOT / "docs" / break_pages.FOLDER / "examples.py")
 WITHOUT_EXAMPLE = {
-    "NB0018": "a method of a built-in class that is not traced: which ones, changes",
     "NB0022": "an operator that is not traced: which ones, changes",
-    "NB0023": "an instruction that is not traced: which ones, changes",
     "NB0026": "tensor subclasses: which ones, changes",
-    "NB0027": "a value that cannot be made again: which ones, changes",
-    "NB0028": "an attribute of a built-in class: which ones, changes",
-    "NB0029": "a change of a built-in object: which ones, changes",
     "NB0030": "needs a size of the data and a question about it",
     "NB0033": "how deep is too deep depends on Python's own limit",
-    "NB0034": "a generator that is left waiting in a try block",
     "NB0046": "a method of a built-in base class: which ones, changes",
-    **dict.fromkeys(
-        ("NB0051", "NB0052", "NB0053", "NB0054"),
-        "inside of an operator over functions that must be captured whole: a hard error (SK-14), and no break",
-    ),
-    "NB0055": "a torch.autograd.Function that is not traced: which ones, changes",
-    "NB0060": "a function of NumPy without a twin: which ones, changes",
-    "NB0065": "an operator of torch that is given an array: eager mode mostly refuses it",
-    "NB0049": "a graph of autograd in the middle of a function",
 }
 
 

@@ -237,18 +237,21 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details reasons",
         "torch skips the frame where an iterator of a user's class stops with a value; here the value is traced",
     ),
-    ("generator_as_an_argument", "reasons"): "torch names the missing slot of CPython's type",
+    **_known(
+        "generator_is_returned",
+        "graphs details reasons",
+        "torch asks a generator that outlives the graph for all that it yields, too early if what it reads changes",
+    ),
+    **{
+        (name, "reasons"): "torch asks the generator for all that it yields, and meets the same break again"
+        for name in ("break_in_a_generator", "generators_in_every_shape")
+    },
     **_known(
         "iterators_as_arguments",
         "graphs details reasons",
         "an iterator that is only passed on to next() is not guarded here, so that one entry serves all kinds",
     ),
     ("iterators_of_functions_as_arguments", "reasons"): "torch names the missing slot of CPython's type",
-    **_known(
-        "iterators_are_returned",
-        "graphs details reasons",
-        "torch cannot make an iterator again; here it is, with the items left",
-    ),
     **_known(
         "text_of_a_tensor_in_an_error",
         "graphs details reasons",
@@ -393,9 +396,7 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "wrapper_dispatch_mode_around", "graphs details", "torch never tries again what was called in a mode once"
     ),
-    **_known(
-        "not_traceable_wrapper", "graphs details reasons", "torch compiles __torch_dispatch__ itself, which runs here"
-    ),
+    **_known("not_traceable_wrapper", "details reasons", "torch compiles __torch_dispatch__ itself, which runs here"),
     **_known("wrapper_own_property", "graphs details", "torch takes what a property computes for an input"),
     **_known("counter_in_class", "graphs details reasons", "torch breaks where a class is given an attribute"),
     ("lazy_linear", "details"): "inputs come in the order in which they are looked at",

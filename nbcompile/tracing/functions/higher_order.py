@@ -54,7 +54,8 @@ def captured_whole(name: str) -> Callable[[Handler], Handler]:
                 return handler(tracer, given, {})
             except breaks.Unsupported as error:
                 told = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
-                raise errors.UncapturedHigherOrderOpError(told, error.stack or tracer.stack()) from None
+                error.stack = error.stack or tracer.stack()
+                raise errors.UncapturedHigherOrderOpError(told, error.stack, error) from None
             except ObservedException as error:
                 raise errors.UncapturedHigherOrderOpError(error.value.describe(), tracer.stack()) from None
 

@@ -336,7 +336,9 @@ class MethodVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
+        if self.owner.is_made_here():  # as in torch, whatever could be done
+            raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
+        return reconstruction.bound_method(self.function, self.owner)
 
 
 class CachedFunctionVariable(VariableTracker):

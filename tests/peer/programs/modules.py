@@ -516,3 +516,25 @@ def forward_of_an_instance_is_replaced():
         return compiled(ones(2))
 
     return f, [(ones(2),), replaced, (ones(2),)]
+
+
+_compiled_by_torch = torch.compile(Block(3), backend="eager")
+
+
+@program()
+def module_that_torch_compiled():
+    def f(x):
+        return _compiled_by_torch(x + 1) * _compiled_by_torch.scale
+
+    return f, [(ones(2, 3),), (ones(2, 3),)]
+
+
+@program(config={"allow_rnn": True})
+def recurrent_layers_that_are_allowed():
+    first, second = nn.LSTM(3, 4), nn.GRU(4, 2, num_layers=2, bidirectional=True)
+
+    def f(x):
+        y, state = second(first(x)[0])
+        return y + 1, state
+
+    return f, [(ones(2, 1, 3),)]
