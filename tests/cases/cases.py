@@ -27,7 +27,7 @@ from nbcompile.aot.decompositions import default_table
 from nbcompile.backends import compile_aten_graph
 from nbcompile.codegen import cpp, triton
 from nbcompile.ir import verify
-from nbcompile.ir.kernel import Kernel
+from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.ir.printer import print_kernel, print_program
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
@@ -42,6 +42,7 @@ class Page:
 
     sections: list[tuple[str, str, str]] = field(default_factory=list)
     """Title, language, text."""
+    plans: list[Schedule] = field(default_factory=list)
 
     def add(self, title: str, language: str, text: str) -> None:
         """One section, unless there is nothing to show."""
@@ -61,6 +62,11 @@ def expected_and_head(path: Path) -> tuple[str, str]:
 
 def rendered(path: Path) -> str:
     """The page as the compiler would write it now; the compiled program has given eager's results."""
+    return expected_and_head(path)[1] + made(path).text()
+
+
+def made(path: Path) -> Page:
+    """Run the case's program, and note what the stages make of it."""
     _, head = expected_and_head(path)
     names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
     torch.manual_seed(0)
@@ -68,7 +74,7 @@ def rendered(path: Path) -> str:
     exec(compile(source, str(path), "exec"), names)
     page = Page()
     _run_and_compare(names["program"], names["inputs"], names.get("dynamic", False), page)
-    return head + page.text()
+    return page
 
 
 def _run_and_compare(program: Any, inputs: Sequence[Any], dynamic: bool, page: Page) -> None:
@@ -104,6 +110,7 @@ def _shown(page: Page, stage: str) -> Any:
         verify.verify_program(program)
         planned = schedule(program, verify.verify_program)
         verify.verify_schedule(planned)
+        page.plans.append(planned)
         kernels = [step for step in planned.steps if isinstance(step, Kernel)]
         page.add(f"Graph{suffix}", "text", "\n".join(map(_node, graph.graph.nodes)))
         page.add(f"Buffers{suffix}", "text", print_program(program))

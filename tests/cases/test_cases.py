@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.cases.cases import CASES, expected_and_head, rendered
+from nbcompile.codegen.triton import NoTriton
+from tests import targets
+from tests.cases.cases import CASES, expected_and_head, made, rendered
 
 
 @pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="graphs as torch 2.13 writes them")
@@ -23,3 +25,30 @@ def test_case(path, request):
 def test_there_are_cases_of_every_kind():
     """At least forty."""
     assert len(CASES) >= 40
+
+
+def compiles_for_a_gpu(path):
+    """Every kernel of a case as machine code of an sm_90; the number of kernels."""
+    count = 0
+    for planned in made(path).plans:
+        try:
+            count += targets.compile_triton(planned)
+        except NoTriton as reason:
+            assert "# none" in path.read_text(), f"{path.name}: {reason}"  # the page says so
+    return count
+
+
+@pytest.mark.skipif(not targets.HAS_TRITON, reason="Triton is an extra (nbcompile[cuda])")
+@pytest.mark.parametrize("name", ["softmax", "layer_norm_backward"])
+def test_kernels_compile_for_a_gpu(name):
+    """Triton's compiler takes what is generated, without a GPU."""
+    assert compiles_for_a_gpu(next(path for path in CASES if path.stem == name)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.skipif(not targets.HAS_TRITON, reason="Triton is an extra (nbcompile[cuda])")
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_all_kernels_compile_for_a_gpu(path):
+    """Of every case."""
+    compiles_for_a_gpu(path)

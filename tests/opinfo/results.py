@@ -91,17 +91,25 @@ def _counts(table: Table) -> Iterator[str]:
 
 
 def _reasons(table: Table) -> Iterator[str]:
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = {}
     for name, sweeps in _failures(table).items():
         peers = [table[f"{PEER} {sweep}"]["failed"] for sweep in sweeps if f"{PEER} {sweep}" in table]
         fails = [name in each for each in peers]
         same = "not run" if not fails else "the same" if all(fails) else "passes"
-        why = KNOWN.get(name) or table[f"{OURS} {sweeps[0]}"]["failed"][name].replace("|", "/")
-        groups.setdefault((why, same), []).append(name)
-    yield "| why | torch.compile | operators |"
-    yield "|---|---|---|"
-    for (why, same), names in groups.items():
-        yield f"| {why} | {same} | {', '.join(f'`{name}`' for name in names)} |"
+        first = table[f"{OURS} {sweeps[0]}"]["failed"][name].replace("|", "/")
+        groups.setdefault((KNOWN[sweeps[0]].get(name, first), _in_words(sweeps), same), []).append(name)
+    yield "| why | where | torch.compile | operators |"
+    yield "|---|---|---|---|"
+    for (why, where, same), names in groups.items():
+        yield f"| {why} | {where} | {same} | {', '.join(f'`{name}`' for name in names)} |"
+
+
+def _in_words(sweeps: list[str]) -> str:
+    """``float32, int64; backward``: the dtypes of the forward sweeps, and whether gradients fail too."""
+    forward = [each.split()[0] for each in sweeps if each.endswith("forward")]
+    every = len(forward) == sum(each.endswith("forward") for each in SWEEPS)
+    words = "all dtypes" if every else ", ".join(forward)
+    return words + ("; backward" if len(forward) < len(sweeps) else "")
 
 
 def _failures(table: Table) -> dict[str, list[str]]:
