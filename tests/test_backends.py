@@ -177,6 +177,42 @@ def test_the_callable_under_real_torch_compile():
     torch.testing.assert_close(run(x)[0], x.sin() + 1)
 
 
+def dropped(x, w):
+    """Something with a derivative, a reduction and random numbers."""
+    return torch.nn.functional.dropout((x @ w).relu(), 0.5, True).sum(1)
+
+
+def gradients_of(compiled):
+    """The result and the gradients, from one seed."""
+    x, w = torch.arange(12.0).view(3, 4).requires_grad_(), torch.eye(4).requires_grad_()
+    torch.manual_seed(0)
+    result = compiled(x, w)
+    return [result, *torch.autograd.grad(result.sum(), (x, w))]
+
+
+def test_real_torch_compile_finds_ours_by_name():
+    """Through the entry point, with gradients, and with options."""
+    expected = gradients_of(dropped)
+    found = gradients_of(torch.compile(dropped, backend="nbcompile", fullgraph=True))
+    torch.testing.assert_close(found, expected)
+    own = torch.compile(dropped, backend="nbcompile", options={"fallback_random": False})
+    result, dx, dw = gradients_of(own)
+    assert result.isfinite().all()
+    assert (dx.shape, dw.shape) == ((3, 4), (4, 4))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_torchs_own_backends_under_our_front_end(backend):
+    """A backend of torch.compile's takes the graph that is captured here."""
+    theirs = torch._dynamo.lookup_backend(backend)
+
+    def logistic(x, w):
+        return (x @ w).sigmoid().sum(1)
+
+    found = gradients_of(nbcompile.compile(logistic, backend=theirs, fullgraph=True))
+    torch.testing.assert_close(found, gradients_of(logistic))
+
+
 # --- telling the record ----------------------------------------------------------------------------------------------
 
 
