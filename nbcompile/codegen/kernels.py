@@ -18,12 +18,12 @@ from nbcompile.codegen.columns import columns
 from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of, scratch_rows
 from nbcompile.codegen.facts import lengthy, own_work, size_symbols, vector_is_outside
 from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
-from nbcompile.codegen.printers import C_TYPES
+from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.values import Names, Scope, Value, wide_values
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.emitted import EmittedKernel
-from nbcompile.ir.index import Symbol
+from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Schedule
 
 
@@ -33,7 +33,8 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     pointers = _pointers(kernel, arguments)
     body = SourceWriter(depth=1)
     origins = own_work(schedule.program)
-    emitter = KernelEmitter(kernel, schedule, body, Names({**pointers, **_rows(kernel)}), {}, {}, origins)
+    names = Names({**pointers, **_rows(kernel)}, extents=_extents(kernel))
+    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins)
     _kernel_body(emitter)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
@@ -65,6 +66,11 @@ def _rows(kernel: Kernel) -> dict[str, str]:
     return {scratch.name: f"row{at}" for at, scratch in enumerate(kernel.scratch)}
 
 
+def _extents(kernel: Kernel) -> dict[Symbol, Index]:
+    nests = (statement.loops for statement in kernel.body if isinstance(statement, Nest))
+    return {loop.variable: loop.size for loops in (kernel.loops, *nests) for loop in loops}
+
+
 def _prologue(
     emitter: KernelEmitter,
     writer: SourceWriter,
@@ -84,6 +90,9 @@ def _prologue(
         )
     for at, symbol in enumerate(sizes):
         writer.line(f"const i64 {symbol.name} = sizes[{at}];")
+    for (offset, variable), name in emitter.names.places.items():
+        function = f"[](i64 {variable.name}) {{ return {c_index(offset)}; }}"
+        writer.line(f"static constexpr auto {name} = places_of<{emitter.names.extents[variable]}>({function});")
     if any(many for _, many in emitter.names.used_types) or emitter.kernel.vector_variable is not None:
         writer.line(f"constexpr int W = {'LANES64' if half_width(kernel) else 'LANES32'};")
     for name, many in sorted(emitter.names.used_types):

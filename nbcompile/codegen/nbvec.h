@@ -327,16 +327,6 @@ template <class T, int W, class L, class F> INLINE Vec<T, W> near(const T *p, L 
   const i64 first = place(0), last = place(W - 1);
   if (last - first == W - 1) return load<T, W>(p + first, lanes);
 #ifdef NB_MASKS
-  if constexpr (has_masks<T, W> && same_type<L, All>) {
-    const i64 count = last - first + 1; /* few, and each for several lanes: loaded at once, and dealt out */
-    if (count > 0 && count <= W * 3 / 4) {
-      typedef Vec<typename IntOf<sizeof(T)>::type, W> Which;
-      Which which;
-      EACH(j) which.v[j] = place(j) - first;
-      if (every((which >= Which(0)) & (which < Which(count))))
-        return __builtin_shuffle(fetch_bits<T, W>(p + first, (1u << count) - 1), which.v);
-    }
-  }
   if constexpr (has_masks<T, W>) {
     i64 alone = 0, count = W; /* lanes that are read one by one: the first (a border at the front), or all of few */
     if constexpr (same_type<L, First>) alone = count = lanes.count;
@@ -349,6 +339,25 @@ template <class T, int W, class L, class F> INLINE Vec<T, W> near(const T *p, L 
   }
 #endif
   return gather<T, W>(p, lanes, place);
+}
+
+/* The places that near() reads along a loop of N iterations, worked out by the C++ compiler, and on for the lanes past the end. */
+template <int N> struct Places { i32 at[N + 64]; };
+template <int N, class F> constexpr Places<N> places_of(F place) {
+  Places<N> places{};
+  for (i64 i = 0; i < N + 64; i++) places.at[i] = place(i);
+  return places;
+}
+template <class T, int W, class L> INLINE Vec<T, W> near(const T *p, L lanes, const i32 *at) {
+#ifdef NB_MASKS
+  const i32 count = at[W - 1] - at[0] + 1; /* few, and each for several lanes: loaded at once, and dealt out */
+  if constexpr (W == 16 && sizeof(T) == 4 && same_type<L, All>) if (count > 0 && count <= W * 3 / 4) {
+    const Vec<i32, W> which = load<i32, W>(at, lanes) - Vec<i32, W>(at[0]);
+    if (every((which >= Vec<i32, W>(0)) & (which < Vec<i32, W>(count))))
+      return __builtin_shuffle(fetch_bits<T, W>(p + at[0], (1u << count) - 1), which.v);
+  }
+#endif
+  return near<T, W>(p, lanes, [&](i64 j) { return (i64)at[j]; });
 }
 
 /* The same where each value stands `times` times, and `at` is the number of the first. */
@@ -442,17 +451,17 @@ INLINE i64 checked_one(Context *context, i64 site, i64 size, bool wraps, i64 ind
 
 /* -------------------------------------------------------- integer arithmetic */
 
-INLINE i64 floor_div(i64 a, i64 b) {
+constexpr INLINE i64 floor_div(i64 a, i64 b) {
   if (b == 0) return 0;
   if (b == -1) return -(u64)a;
   i64 q = a / b;
   return q - (q * b != a && (a < 0) != (b < 0));
 }
 INLINE i64 trunc_div(i64 a, i64 b) { return b == 0 ? 0 : b == -1 ? (i64)-(u64)a : a / b; }
-INLINE i64 mod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a - floor_div(a, b) * b; }
+constexpr INLINE i64 mod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a - floor_div(a, b) * b; }
 INLINE i64 trunc_mod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a % b; }
-INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
-INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }
+constexpr INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
+constexpr INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }
 INLINE i64 int_pow(i64 base, i64 exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
   u64 result = 1, factor = base;

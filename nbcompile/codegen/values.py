@@ -25,7 +25,16 @@ import torch
 from nbcompile.codegen.printers import C_TYPES, c_index, c_literal, cpp_operation
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
-from nbcompile.ir.index import ZERO, Index, Symbol, gather_variable, repetition, steepness, stride_along
+from nbcompile.ir.index import (
+    ZERO,
+    Index,
+    Symbol,
+    constant as number_of,
+    gather_variable,
+    repetition,
+    steepness,
+    stride_along,
+)
 from nbcompile.ir.kernel import access
 
 INLINE_LENGTH = 64
@@ -60,6 +69,10 @@ class Names:
     pointers: Mapping[str, str]
     """The C++ name of each buffer and scratch row."""
     complaints: list[str] = field(default_factory=list)
+    extents: Mapping[Symbol, Index] = field(default_factory=dict)
+    """The number of iterations of each loop."""
+    places: dict[tuple[Index, Symbol], str] = field(default_factory=dict)
+    """Tables of the places that a loop reads, which the C++ compiler works out: index and variable, name."""
     used_types: set[tuple[str, bool]] = field(default_factory=set)
     counter: int = 0
 
@@ -297,13 +310,28 @@ def _load(scope: Scope, load: Load) -> Value:
         return Value(f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {place}; }})", True, load.dtype)
     # What all lanes share stands outside: loads that differ in it alone work out the rest once.
     shared = sum((term for term in sympy.Add.make_args(offset) if scope.vector not in term.free_symbols), ZERO)
-    lanes = f"{mask}, [&](i64 j) {{ return {c_index(offset - shared, inside)}; }}"
     address = pointer if shared == ZERO else f"{pointer} + {_place(c_index(shared, names))}"
+    place = c_index(offset - shared, inside)
     times = repetition(offset, scope.vector)
     if times:
-        return Value(f"repeated<{element}, W, {times}>({address}, {scope.vector.name}, {lanes})", True, load.dtype)
-    function = "near" if steepness(offset, scope.vector) == 1 else "gather"
-    return Value(f"{function}<{element}, W>({address}, {lanes})", True, load.dtype)
+        lanes = f"{scope.vector.name}, {mask}, [&](i64 j) {{ return {place}; }}"
+        return Value(f"repeated<{element}, W, {times}>({address}, {lanes})", True, load.dtype)
+    close = steepness(offset, scope.vector) == 1
+    table = _table_of_places(scope.names, offset - shared, scope.vector) if close else ""
+    places = f"{table}.at + {scope.vector.name}" if table else f"[&](i64 j) {{ return {place}; }}"
+    return Value(f"{'near' if close else 'gather'}<{element}, W>({address}, {mask}, {places})", True, load.dtype)
+
+
+PLACES_LIMIT = 4096
+"""A longer loop has no table of the places it reads."""
+
+
+def _table_of_places(names: Names, offset: Index, variable: Symbol) -> str:
+    """The name of a table of what an index is along its only variable, "" where the loop is too long or symbolic."""
+    extent = number_of(names.extents.get(variable, ZERO))
+    if offset.free_symbols != {variable} or not extent or extent > PLACES_LIMIT:
+        return ""
+    return names.places.setdefault((offset, variable), f"places{len(names.places)}")
 
 
 def _bound(node: Load | IndexOf, index: Index) -> list[Gather]:
