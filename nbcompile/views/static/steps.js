@@ -19,7 +19,7 @@ const nbSteps = (() => {
     const slider = element("input", { type: "range", min: 0, max: last, value: 0, ariaLabel: "Step of the interpreter" });
     const said = spoken("n-callout n-info"), panes = element("dl"), tools = element("p", { className: "n-tools" });
     const strip = element("div", { className: "n-marks" });
-    strip.setAttribute("aria-hidden", true);
+    strip.ariaHidden = true;
     events.forEach(n => strip.append(Object.assign(element("i"), { style: `left:${last ? n * 100 / last : 0}%` })));
     const rows = all(box, "tbody tr");
     const pane = (title, items, fresh = 0) => {

@@ -7,11 +7,7 @@ const element = (name, properties) => Object.assign(document.createElement(name)
 const listen = (node, event, react) => node.addEventListener(event, react);
 const pressable = (text, react) => element("button", { type: "button", textContent: text, onclick: react });
 // What is written into it is also read aloud.
-const spoken = look => {
-  const made = element("p", { className: look });
-  made.setAttribute("role", "status");
-  return made;
-};
+const spoken = look => element("p", { className: look, role: "status" });
 const all = (root, selector) => [...root.querySelectorAll(selector)];
 // data-n: the words by which something lights up, `n3..9` for a run of them. data-p: those that it selects, if fewer.
 const known = new Map();
@@ -30,8 +26,7 @@ const openPicture = image => {
   const drawing = new DOMParser().parseFromString(new TextDecoder().decode(bytes), "image/svg+xml").documentElement;
   if (drawing.localName !== "svg") return;
   all(drawing, "style,script").forEach(each => each.remove());
-  drawing.setAttribute("role", "group");
-  drawing.setAttribute("aria-label", image.alt);
+  Object.assign(drawing, { role: "group", ariaLabel: image.alt });
   image.replaceWith(document.importNode(drawing, true));
 };
 
@@ -42,7 +37,7 @@ const mark = (frame, name, words) => {
   for (const node of all(frame, "[data-n]")) {
     const on = ids(node).some(each => wanted.has(each));
     node.classList.toggle(name, on);
-    if (name === "n-on") on ? node.setAttribute("aria-current", "true") : node.removeAttribute("aria-current");
+    if (name === "n-on") node.ariaCurrent = on || null;
   }
 };
 
@@ -69,7 +64,7 @@ const reveal = frame => {
 
 const setUpLinks = (root, status) => {
   const select = node => {
-    const frame = frameOf(node), again = node.getAttribute("aria-current") && frame.dataset.on === picks(node).join(" ");
+    const frame = frameOf(node), again = node.ariaCurrent && frame.dataset.on === picks(node).join(" ");
     const words = again ? [] : picks(node);
     all(root, "[data-f]").forEach(each => mark(each, "n-on", each === frame ? words : []));
     frame.dataset.on = words.join(" ");
@@ -111,7 +106,9 @@ const PANES = ".n-code,svg,tbody";
 const stops = pane => all(pane, "[data-n]").filter(each => !each.hidden);
 
 const setUpKeys = root => {
-  for (const pane of all(root, PANES)) stops(pane).forEach((each, index) => each.setAttribute("tabindex", index ? -1 : 0));
+  for (const pane of all(root, PANES)) stops(pane).forEach((each, index) => { each.tabIndex = index ? -1 : 0; });
+  // What only scrolls is a stop itself.
+  for (const pane of all(root, ".n-code,.n-scroll")) if (!pane.querySelector("[tabindex]")) pane.tabIndex = 0;
 };
 
 const MOVES = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -1e9, End: 1e9 };
@@ -123,8 +120,8 @@ const step = (node, key) => {
   if (!(key in MOVES)) return false;
   const nodes = sideways ? every : every.filter(each => lineOf(each) === each);
   const next = nodes[Math.min(Math.max(nodes.indexOf(sideways ? node : lineOf(node)) + MOVES[key], 0), nodes.length - 1)];
-  node.setAttribute("tabindex", -1);
-  next.setAttribute("tabindex", 0);
+  node.tabIndex = -1;
+  next.tabIndex = 0;
   next.focus();
   return true;
 };

@@ -106,7 +106,7 @@ const nbWhatIf = (() => {
       row.cells[0].after(cell);
       listen(field, "input", () => {
         const bad = WRITE[kind](field.value.trim(), call, reads, options) === false;
-        field.setAttribute("aria-invalid", bad);
+        field.ariaInvalid = bad;
         verdict.textContent = bad ? `${label}: write ${kind === "value" ? "a Python constant" : "sizes, as in 3, 4"}` : answer();
       });
       return () => {

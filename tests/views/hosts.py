@@ -1,0 +1,134 @@
+"""How notebooks and pages show an output's HTML, each as a page that does the same to it.
+
+Read from the sources of the hosts in November 2026: JupyterLab 4.5 (rendermime/src/renderers.ts, apputils/src/sanitizer.ts),
+VS Code's notebook renderers (extensions/notebook-renderers/src/index.ts), nbconvert 7. To be looked up again when these change.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from html.parser import HTMLParser
+
+# --- hosts that run scripts --------------------------------------------------------------------
+
+# What a host does with an output that a script hands to it.
+_LAB = """
+host.innerHTML = output;
+for (const old of [...host.querySelectorAll("script")]) {
+  const script = document.createElement("script");
+  for (const each of old.attributes) script.setAttribute(each.name, each.value);
+  script.textContent = old.textContent;
+  old.replaceWith(script);
+}
+"""
+_CODE = """
+host.innerHTML = output;
+for (const old of [...host.querySelectorAll("script")]) {
+  const script = document.createElement("script");
+  if (old.type) script.type = old.type;
+  script.text = old.text;
+  host.append(script);
+  script.remove();
+}
+"""
+
+
+def _shown(program: str, output: str) -> str:
+    data = json.dumps(output).replace("</", "<\\/").replace("<!--", "<\\u0021--")
+    return f'<div id="host"></div><script>{{const host = document.getElementById("host"), output = {data};{program}}}</script>'
+
+
+# --- hosts that strip --------------------------------------------------------------------------
+
+_LAB_TAGS = (
+    "a abbr b blockquote br button caption code dd del details div dl dt em figure h1 h2 h3 h4 h5 h6 header hr i img "
+    "input kbd label li main mark meter ol optgroup option output p pre s samp section select small span strong sub "
+    "summary sup table tbody td textarea tfoot th thead tr u ul var"
+).split()
+_LAB_ATTRIBUTES = (
+    "alt",
+    "class",
+    "colspan",
+    "headers",
+    "height",
+    "href",
+    "open",
+    "rowspan",
+    "scope",
+    "src",
+    "start",
+    "title",
+    "type",
+    "value",
+    "width",
+)
+_PLAIN_TAGS = "b blockquote br code dd del details div dl dt em i img li ol p pre small span strong summary table tbody td th thead tr ul".split()
+_VOID = {"br", "hr", "img", "input"}
+
+
+class _Strip(HTMLParser):
+    def __init__(self, tags: list[str], attributes: tuple[str, ...], images: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.tags, self.attributes, self.images = set(tags), set(attributes), images
+        self.kept: list[str] = []
+        self.hidden = 0
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "style"):
+            self.hidden += 1
+        if self.hidden or tag not in self.tags:
+            return
+        kept = [(key, value) for key, value in attributes if key in self.attributes and self._allowed(key, value or "")]
+        words = "".join(f' {key}="{html.escape(value or "")}"' for key, value in kept)
+        self.kept.append(f"<{tag}{' disabled' if tag == 'input' else ''}{words}>")
+
+    def _allowed(self, key: str, value: str) -> bool:
+        return key not in ("src", "href") or re.match(self.images, value) is not None
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("script", "style"):
+            self.hidden -= 1
+        elif not self.hidden and tag in self.tags and tag not in _VOID:
+            self.kept.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.kept.append(data)
+
+    def handle_entityref(self, name: str) -> None:
+        self.handle_data(f"&{name};")
+
+    def handle_charref(self, name: str) -> None:
+        self.handle_data(f"&#{name};")
+
+
+def _stripped(output: str, tags: list[str], attributes: tuple[str, ...], images: str) -> str:
+    parser = _Strip(tags, attributes, images)
+    parser.feed(output)
+    parser.close()
+    return "".join(parser.kept)
+
+
+# --- all of them -------------------------------------------------------------------------------
+
+LIVE = {
+    "static": lambda output: output,
+    "twice": lambda output: f"{output}<p>and again</p>{output}",
+    "lab": lambda output: _shown(_LAB, output),
+    "lab, run again": lambda output: _shown(_LAB + _LAB, output),
+    "vs code": lambda output: _shown(_CODE, output),
+    "iframe": lambda output: (
+        f'<iframe title="output" sandbox="allow-scripts" width="100%" height="800" '
+        f'srcdoc="{html.escape("<!doctype html><html lang=en><title>output</title><main>" + output)}"></iframe>'
+    ),
+}
+"""Where scripts run."""
+STILL = {
+    "lab, untrusted": lambda output: _stripped(output, _LAB_TAGS, _LAB_ATTRIBUTES, r"data:image/|https?:|#"),
+    "sanitised": lambda output: _stripped(output, _PLAIN_TAGS, ("open", "alt"), r"$^"),
+    "no script": lambda output: output,
+}
+"""Where they do not."""
+HOSTS = {**LIVE, **STILL}

@@ -1,0 +1,298 @@
+"""Each view in each host: it works where scripts run, is legible where they do not, in light, dark and forced colours."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import api
+from nbcompile.views import html, sections
+from tests.views import hosts, sample_records as sample
+from tests.views.test_html import poisoned
+
+pytestmark = pytest.mark.browser
+
+
+def scaled(v, k):
+    return v * k
+
+
+def looping(x):
+    y = scaled(x, 2)
+    for i in range(4):
+        y = y + i
+    torch._dynamo.graph_break()
+    return y.sin()
+
+
+@functools.cache
+def compiled():
+    """A record of everything: a break, a recompilation, steps."""
+    nbcompile.reset()
+    function, pen = nbcompile.compile(looping, backend="eager"), api.new_recorder("looping")
+    with pen.listening(), nbcompile.config.patch(record_steps=True):
+        function(torch.ones(3))
+        function(torch.ones(4))
+    return pen.record()
+
+
+PAGES = {
+    "simple": lambda: html.render(sample.simple()),
+    "break": lambda: html.render(sample.save_break()),
+    "nested": lambda: html.render(sample.nested()),
+    "mutating": lambda: html.render(sample.mutating()),
+    "skipped": lambda: html.render(sample.skipped()),
+    "compiled": lambda: html.render(compiled(), sections.USUAL),
+    "predict": lambda: html.render(compiled(), ["predict", "source", "graph"]),
+}
+THEMES = ("light", "dark", "forced")
+
+
+def opened(browser_page, page, host, theme, width):
+    """The page in a host, and the frame in which the output stands."""
+    options = {"forced_colors": "active"} if theme == "forced" else {}
+    if host == "no script":
+        options["java_script_enabled"] = False
+    shown = browser_page(
+        hosts.HOSTS[host](PAGES[page]()), width=width, theme="dark" if theme == "dark" else "light", **options
+    )
+    return shown, (shown.frames[1] if host == "iframe" else shown.main_frame)
+
+
+LOOK = """
+() => {
+  const all = (root, what) => [...root.querySelectorAll(what)], outputs = all(document, ".nbc");
+  all(document, "details").forEach(each => each.open = true);
+  const seen = {
+    outputs: outputs.length, live: outputs.filter(each => each.dataset.up).length,
+    tools: all(document, ".n-tools").length >= outputs.length,
+    images: all(document, "img").length, drawings: all(document, "svg").length,
+    wide: document.documentElement.scrollWidth - innerWidth,
+    text: document.body.innerText,
+    ground: outputs[0] && getComputedStyle(outputs[0]).backgroundColor,
+  };
+  const node = outputs.at(-1)?.querySelector(".n-src [data-n]");
+  node?.click();
+  seen.lit = all(document, ".n-on").length;
+  node?.click();
+  return seen;
+}
+"""
+
+
+def check(browser_page, page, host, theme, width):
+    """What holds of every view in a host; the fixture sees that nothing is fetched and nothing fails."""
+    shown, frame = opened(browser_page, page, host, theme, width)
+    seen = frame.evaluate(LOOK)
+    what = (page, host, theme, width)
+    assert seen["wide"] <= 0 or host in hosts.STILL, f"{what} scrolls sideways"
+    if host in hosts.LIVE:
+        assert seen["live"] == seen["outputs"] == (2 if host == "twice" else 1), what
+        assert seen["tools"], what
+        assert seen["images"] == 0, "pictures are drawings"
+        assert seen["drawings"] >= 1 or page == "skipped", what
+        assert seen["lit"] > 0 or page == "skipped", what
+    else:
+        assert seen["drawings"] == 0, what
+        assert seen["lit"] == 0, what
+    # What a reader must be able to read, whatever is stripped.
+    for word in ("nbcompile", "def ", *WORDS[page]):
+        assert word in seen["text"], (*what, word)
+    return seen["ground"]
+
+
+WORDS = {
+    "simple": ("torch.sin(x) * scale", "TENSOR_MATCH", "kernel0", "graph_out_0", "LOAD_GLOBAL", "sum_1"),
+    "break": ("graph break", "torch.save", "Live values carried over", "Explanation"),
+    "nested": ("one cause, 3 frames ended by it", "goes on at line 13"),
+    "mutating": ("Side effects", "self.weight"),
+    "skipped": ("InternalError: no lowering", "skipped"),
+    "compiled": (
+        "What if the call were another?",
+        "x: shape",
+        "symbolic interpreter",
+        "BINARY_OP",
+        "size of tensor 'x'",
+    ),
+    "predict": ("How many graphs does looping become", "Answer", "Which entry"),
+}
+
+QUICK = [
+    ("simple", "static", "light", 1280), ("break", "twice", "dark", 400), ("compiled", "lab", "light", 400),
+    ("predict", "lab, run again", "dark", 1280), ("compiled", "vs code", "forced", 1280), ("nested", "iframe", "light", 1280),
+    ("compiled", "lab, untrusted", "light", 1280), ("break", "sanitised", "light", 1280), ("predict", "no script", "dark", 400),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "host", "theme", "width"), QUICK)
+def test_a_view_in_a_host(browser_page, page, host, theme, width):
+    """Each host once, with another view, theme and width."""
+    check(browser_page, page, host, theme, width)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", hosts.HOSTS)
+@pytest.mark.parametrize("page", PAGES)
+def test_every_view_in_every_host(browser_page, page, host):
+    """All themes and widths; a dark theme has another ground, where styles are kept."""
+    for width in (400, 1280):
+        ground = {theme: check(browser_page, page, host, theme, width) for theme in THEMES}
+        if host in hosts.LIVE or host == "no script":
+            assert ground["light"] != ground["dark"]
+
+
+# --- people who cannot see, or use no mouse ----------------------------------------------------
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+def violations(page):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-core comes with axe-playwright-python"
+    )
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    found = axe.Axe().run(page, options={"runOnly": {"type": "tag", "values": RULES}})
+    return [
+        (each["id"], each["nodes"][0]["target"], each["nodes"][0]["failureSummary"])
+        for each in found.response["violations"]
+    ]
+
+
+@pytest.mark.parametrize(("page", "theme"), [("simple", "dark"), ("compiled", "light"), ("predict", "dark")])
+def test_axe_finds_nothing(browser_page, page, theme):
+    """WCAG 2.2 AA as far as a program can tell, with everything unfolded."""
+    shown, _ = opened(browser_page, page, "static", theme, 1280)
+    assert violations(shown) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("host", ["static", "lab, untrusted", "no script"])
+def test_axe_finds_nothing_anywhere(browser_page, page, host):
+    """All themes and widths."""
+    for theme in THEMES:
+        for width in (400, 1280):
+            shown, _ = opened(browser_page, page, "static" if host == "no script" else host, theme, width)
+            assert violations(shown) == [], (theme, width)
+
+
+TABBED = """
+() => {
+  const node = document.activeElement;
+  if (node === document.body) return null;
+  const style = getComputedStyle(node);
+  return {
+    at: [...document.querySelectorAll("*")].indexOf(node), name: node.localName,
+    seen: node.checkVisibility() && (style.outlineStyle !== "none" || node.closest("svg") !== null),
+    said: (node.getAttribute("aria-label") || node.textContent || node.placeholder || "").trim().slice(0, 40),
+  };
+}
+"""
+REACHABLE = """
+() => [...document.querySelectorAll("summary, button, input, select, [tabindex='0']")]
+  .filter(each => each.checkVisibility() && !each.disabled).map(each => [...document.querySelectorAll("*")].indexOf(each))
+"""
+
+
+@pytest.mark.parametrize("page", ["simple", "compiled", "predict"])
+def test_every_control_is_reached_with_tab(browser_page, page):
+    """In the order of the page, each with a visible focus and a name; nothing holds the focus."""
+    shown, _ = opened(browser_page, page, "static", "light", 1280)
+    wanted, met = shown.evaluate(REACHABLE), []
+    for _ in range(len(wanted) + 10):
+        shown.keyboard.press("Tab")
+        here = shown.evaluate(TABBED)
+        if here is None:
+            break
+        assert here["seen"], here
+        assert here["said"] or here["name"] == "input", here
+        met.append(here["at"])
+    assert met == sorted(met)
+    # A pane that scrolls is a stop of its own in Chromium: it may be met, too.
+    assert set(wanted) <= set(met), [each for each in wanted if each not in met]
+
+
+def test_a_journey_without_a_mouse(browser_page):
+    """Unfold, walk a pane, select, ask what if, step back and forth, answer a question: keys alone."""
+    shown, _ = opened(browser_page, "compiled", "static", "light", 1280)
+    keys = shown.keyboard
+
+    guards = shown.locator("[data-s=guards] > summary").first
+    guards.focus()
+    keys.press("Enter")
+    assert shown.locator("[data-s=guards]").first.evaluate("each => each.open")
+
+    shown.locator(".n-src [tabindex='0']").first.focus()
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    assert shown.locator("svg .n-on").count() > 0
+    keys.press("Escape")
+    assert shown.locator(".n-on[data-n]").count() == 0
+
+    field = shown.get_by_label("x: shape, your call").first
+    field.focus()
+    keys.press("Control+A")
+    keys.type("9")
+    assert "Hit" in shown.locator(".n-what [role=status]").first.inner_text()
+
+    slider = shown.locator(".n-steps input").first
+    slider.focus()
+    before = slider.evaluate("each => each.ariaValueText")
+    keys.press("ArrowRight")
+    keys.press("ArrowRight")
+    keys.press("ArrowLeft")
+    assert slider.input_value() == "1"
+    assert slider.evaluate("each => each.ariaValueText") != before
+
+    shown, _ = opened(browser_page, "predict", "static", "light", 1280)
+    shown.locator(".n-ask button").first.focus()
+    shown.keyboard.press("Space")
+    assert shown.locator(".n-ask details").first.evaluate("each => each.open")
+
+
+# --- paper, and people who mean harm -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_paper_shows_everything(browser_page, scripts):
+    """Nothing is folded on paper, with scripts or without; what is only for hands is not there."""
+    page = browser_page(html.render(compiled(), sections.USUAL), java_script_enabled=scripts)
+    page.emulate_media(media="print")
+    hidden = page.evaluate(
+        "() => [...document.querySelectorAll('.nbc pre, .nbc table, .nbc dl')]"
+        ".filter(each => each.getBoundingClientRect().height === 0).map(each => each.textContent.slice(0, 40))"
+    )
+    assert hidden == []
+    assert page.evaluate("() => [...document.querySelectorAll('.n-tools')].filter(e => e.offsetHeight).length") == 0
+    assert len(page.pdf()) > 10_000
+
+
+WORDS_OF_HARM = [
+    "</script><img src=x onerror=alert(1)><script>alert(2)</script>", "\"'><svg onload=alert(3)>", "javascript:alert(4)",
+    "</style><iframe srcdoc='<script>parent.alert(5)</script>'>", "<lambda> \\ \N{RIGHT-TO-LEFT OVERRIDE} \N{PARTY POPPER} \\N{x} ${alert(6)}",
+]  # fmt: skip
+
+
+def check_poisoned(browser_page, host, word, show):
+    output = html.render(poisoned(sample.recompiled(), word), show)
+    page = browser_page(hosts.LIVE[host](output))
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    assert page.evaluate(LOOK)["live"] == 1
+    assert page.locator(".nbc :is(img, iframe, script:not([type='application/json']))").count() == 0
+
+
+def test_what_users_write_stays_text(browser_page):
+    """Poison in every text of a record: nothing is run, fetched or drawn by it."""
+    check_poisoned(browser_page, "lab", "".join(WORDS_OF_HARM), sections.USUAL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", ["static", "lab", "vs code"])
+@pytest.mark.parametrize("word", WORDS_OF_HARM)
+def test_each_word_of_harm_stays_text(browser_page, host, word):
+    """One by one, wherever scripts run."""
+    for show in (sections.USUAL, ["predict"]):
+        check_poisoned(browser_page, host, word, show)
