@@ -75,10 +75,15 @@ def compile(  # noqa: A001
 
     Raises:
         TypeError: ``model`` is not callable.
+        ValueError: ``dynamic`` or ``recompile_limit`` is something else than said.
         errors.InvalidBackend: no backend has this name; ``InvalidMode``, ``InvalidBackendOption`` likewise.
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
+        raise ValueError(f"recompile_limit is a number of versions, at least 1, and cannot be {recompile_limit!r}")
+    if dynamic not in (None, True, False):
+        raise ValueError(f"dynamic is True, False or None, and cannot be {dynamic!r}")
     backend = get_default_backend() if backend is None else backend
     more: dict[str, Any] = dict(options or {})
     guard_filter = more.pop("guard_filter_fn", None)

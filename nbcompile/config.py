@@ -172,12 +172,34 @@ def _setting(name: str) -> str:
     )
 
 
+CHOICES = {
+    "automatic_dynamic_shapes_mark_as": ("dynamic", "unbacked"),
+    "side_effect_replay_policy": ("silent", "info", "warn", "error"),
+}
+"""The values of those that are one of a few words."""
+
+
+def _check(name: str, value: object) -> None:
+    """Whether a setting can have this value: one of its choices, else one of the kind that the default has.
+
+    Raises:
+        TypeError: of another kind.
+        ValueError: another word than its choices.
+    """
+    kind = type(DEFAULTS[name])
+    if kind in (bool, int, str) and type(value) is not kind:
+        raise TypeError(f"nbcompile.config.{name} is of type {kind.__name__}, and cannot be {value!r}")
+    if value not in CHOICES.get(name, (value,)):
+        raise ValueError(f"nbcompile.config.{name} is one of {', '.join(CHOICES[name])}, and cannot be {value!r}")
+
+
 class _Settings(ModuleType):
     """This module: assigning to a name that is no setting is an error."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("__"):
             name = _setting(name)
+            _check(name, value)
             if name in NO_EFFECT and value != DEFAULTS[name]:
                 warnings.warn(f"nbcompile.config.{name} has no effect: {NO_EFFECT[name]}", UserWarning, stacklevel=2)
         super().__setattr__(name, value)

@@ -49,10 +49,31 @@ def test_names_that_are_no_settings():
         assert "suppress_errors" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("recompile_limit", "8", TypeError),
+        ("recompile_limit", True, TypeError),
+        ("automatic_dynamic_shapes", 1, TypeError),
+        ("dynamic_sources", ["L['x']"], TypeError),
+        ("automatic_dynamic_shapes_mark_as", "static", ValueError),
+        ("side_effect_replay_policy", "loud", ValueError),
+    ],
+)
+def test_values_that_a_setting_cannot_have(name, value, error):
+    """It is an error at once, and names the setting; what was set before stays."""
+    before = getattr(config, name)
+    for attempt in (lambda: setattr(config, name, value), lambda: config.patch({name: value}).__enter__()):
+        with pytest.raises(error, match=rf"nbcompile\.config\.{name} is"):
+            attempt()
+    assert getattr(config, name) == before
+
+
 @pytest.mark.parametrize("name", config.NO_EFFECT)
 def test_settings_without_effect_say_so(name):
     """Changing a setting that means nothing here warns, with the reason."""
-    other = "dynamo" if config.DEFAULTS[name] is None else not config.DEFAULTS[name]
+    default = config.DEFAULTS[name]
+    other = "dynamo" if default is None else type(default)(not default)
     with pytest.warns(UserWarning, match=f"{name} has no effect"), config.patch({name: other}):
         pass
 

@@ -12,6 +12,7 @@ Read next: nbcompile/dispatch/cache.py, which remembers what differed.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -43,6 +44,7 @@ class Dynamism:
 
     def context(self, value: torch.Tensor, source: Source) -> Any:
         """The symbolic context of a tensor input; None: all its sizes are constants."""
+        _tell_of_marks_that_mean_nothing(value, expression(source))
         fixed = config.force_parameter_static_shapes and (
             isinstance(value, torch.nn.Parameter) or is_module_state(source)
         )
@@ -153,6 +155,18 @@ def _unbacked(value: torch.Tensor, dim: int) -> SymbolicDim:
     least, most = getattr(value, "_dynamo_unbacked_bounds", {}).get(dim, (None, None))
     shape_id = getattr(value, "_dynamo_shape_ids", {}).get(dim)
     return SymbolicDim("unbacked", least=least, most=most, shape_id=shape_id)
+
+
+_EVERY_MARK = ("strict_unbacked", "unbacked", "dynamic", "weak_dynamic", "static")
+
+
+def _tell_of_marks_that_mean_nothing(value: torch.Tensor, name: str) -> None:
+    """Torch takes any number for a dim, and forgets those that the tensor does not have, the negative ones too."""
+    for mark in _EVERY_MARK:
+        for dim in _marks(value, f"_dynamo_{mark}_indices"):
+            if not 0 <= dim < value.dim():  # type: ignore[operator]
+                told = f"a mark on dim {dim} of {name} means nothing: dims are counted from 0, and it has {value.dim()}"
+                warnings.warn(told, UserWarning, stacklevel=2)
 
 
 def _marks(value: torch.Tensor, name: str) -> set[object]:

@@ -73,6 +73,8 @@ class GraphInputs:
         self.placeholders: list[tuple[torch.fx.Node, Source]] = []
         self.symbols = symbols
         self._sized: dict[Source, Sized] = {}
+        self._read_from: dict[str, tuple[str, ...]] = {}
+        """Of each symbol a size that it is; ShapeEnv does not know it of those that are unbacked."""
         self._names: set[str] = set()
         self._last: torch.fx.Node | None = None
         self._numbers: dict[Source, torch.fx.Node] = {}
@@ -134,6 +136,8 @@ class GraphInputs:
 
     def _add_symbol(self, size: int | torch.SymInt, source: Source) -> None:
         symbol = size.node.expr if isinstance(size, torch.SymInt) else None  # dims that are known to be equal share one
+        if symbol is not None and symbol.is_symbol:
+            self._read_from.setdefault(str(symbol), (expression(source),))
         if symbol is not None and symbol.is_symbol and symbol not in self.symbols:
             self.symbols[symbol] = self._add(source, size, str(symbol))
 
@@ -192,18 +196,18 @@ class GraphInputs:
 
     def _line_of(self, text: str) -> tuple[StackLine, ...]:
         """The user's code that made a guard on sizes necessary: the last that asked about a symbol it mentions."""
-        names = {
-            name
-            for name, (sources, _, _) in torch_internals.symbol_facts(self.shape_env).items()
-            if any(each in text for each in sources)
-        }
+        names = {name for name, (sources, _, _) in self._facts().items() if any(each in text for each in sources)}
         asked = (each for each in reversed(self.refinements) if names & set(re.findall(r"\w+", each.condition)))
         return next((each.stack for each in asked), ())
+
+    def _facts(self) -> dict[str, tuple[tuple[str, ...], str, str]]:
+        found = torch_internals.symbol_facts(self.shape_env)
+        return {name: (told[0] or self._read_from.get(name, ()), *told[1:]) for name, told in found.items()}
 
     def symbol_cards(self) -> tuple[Symbol, ...]:
         """Every symbol of the frame: where it comes from and what was assumed about it."""
         cards = []
-        for name, (sources, hint, bounds) in torch_internals.symbol_facts(self.shape_env).items():
+        for name, (sources, hint, bounds) in self._facts().items():
             asked = tuple(each for each in self.refinements if name in re.findall(r"\w+", each.condition))
             origins = (self.dynamism.origins[each] for each in sources if each in self.dynamism.origins)
             cards.append(Symbol(name, sources, hint, bounds, next(origins, "" if sources else "the run"), asked))

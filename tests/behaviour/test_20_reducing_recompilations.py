@@ -243,3 +243,64 @@ def test_AC_1_profile_guided(tmp_path, monkeypatch):
     assert __file__ in text and "L['x']" in text and "?" in text
     kept.write_text("{")
     assert counts(grown, ones(3, 4, 5))[-1] == 2
+
+
+@pytest.mark.parametrize("mark", [torch._dynamo.mark_dynamic, torch._dynamo.maybe_mark_dynamic, mark_unbacked])
+def test_marks_on_what_is_no_tensor(mark):
+    """A number is refused where it is marked: it has no dims (it becomes a symbol by itself when it differs)."""
+    with pytest.raises(AttributeError, match="'int' object"):
+        mark(3, 0)
+
+
+@pytest.mark.parametrize("dim", [2, -1])
+def test_marks_on_dims_that_are_not_there(dim):
+    """Torch takes any number; here a mark that means nothing is told of when it is met, and the call is right."""
+    tensor = torch.ones(3, 4)
+    torch._dynamo.mark_dynamic(tensor, dim)
+    with pytest.warns(UserWarning, match=rf"dim {dim} of L\['x'\] means nothing: .* it has 2"):
+        same(nbcompile.compile(lambda x: x + 1, backend="eager")(tensor), tensor + 1)
+
+
+def test_a_marked_dim_that_the_program_fixes():
+    """The documented error, with the user's line that made a constant of the size; also below a call."""
+
+    def fixes(x):
+        return x + torch.ones(3, 4)
+
+    def f(x):
+        return fixes(x + 1)
+
+    for mark in (torch._dynamo.mark_dynamic, lambda tensor, dim: mark_unbacked(tensor, dim, strict=True)):
+        tensor = torch.ones(3, 4)
+        mark(tensor, 0)
+        with pytest.raises(ConstraintViolationError, match=r"(?s)L\['x'\]\.size\(\)\[0\].*in f\n.*in fixes\n"):
+            nbcompile.compile(f, backend="eager")(tensor)
+
+
+def test_a_size_outside_of_the_promised_bounds():
+    """mark_dynamic(x, 0, min=5) with three: the error names the range and the line."""
+    tensor = torch.ones(3)
+    torch._dynamo.mark_dynamic(tensor, 0, min=5, max=9)
+    with pytest.raises(ConstraintViolationError, match=r"(?s)3 not in range \[5, 9\].*x \+ 1"):
+        nbcompile.compile(lambda x: x + 1, backend="eager")(tensor)
+
+
+@pytest.mark.parametrize("wrong", [{"dynamic": "yes"}, {"recompile_limit": 0}, {"recompile_limit": "8"}])
+def test_arguments_that_compile_cannot_have(wrong):
+    """Told at once, by name."""
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        nbcompile.compile(lambda x: x, **wrong)
+
+
+def test_the_card_of_an_unbacked_size():
+    """The symbol of a dim that is marked unbacked says where it is read, and which line bounded it."""
+
+    def f(x):
+        torch._check(x.shape[0] < 10)
+        return x + 1
+
+    compiled = watch(f)
+    compiled(unbacked(5))
+    (card,) = compiled.record.frames[-1].symbols
+    assert (card.sources, card.origin, card.hint) == (("L['x'].size()[0]",), "mark_unbacked", "")
+    assert any("torch._check" in each.stack[-1].code for each in card.refinements)

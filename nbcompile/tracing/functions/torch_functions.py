@@ -239,6 +239,15 @@ def _check_is_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     return _check(tracer, [operations.compare(tracer, ">=", size, ConstantVariable(0))], {})
 
 
+@handles(torch._constrain_as_size)
+def _constrain_as_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    size = realise(tracer, arguments[0])
+    bounds = {**dict(zip(("min", "max"), arguments[1:], strict=False)), **keywords}
+    return tracer.apply(
+        torch.sym_constrain_range_for_size, [size], {key: realise(tracer, bounds[key]) for key in bounds}
+    )
+
+
 def _constant_message(tracer: Tracer, messages: Arguments) -> list[VariableTracker]:
     """``lambda: "too large"`` as the text that the run raises with; [] for one that is computed."""
     for each in messages:
