@@ -399,6 +399,7 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known("not_traceable_wrapper", "details reasons", "torch compiles __torch_dispatch__ itself, which runs here"),
     **_known("wrapper_own_property", "graphs details", "torch takes what a property computes for an input"),
     **_known("counter_in_class", "graphs details reasons", "torch breaks where a class is given an attribute"),
+    ("class_of_an_argument", "details"): "inputs come in the order in which they are looked at",
     ("lazy_linear", "details"): "inputs come in the order in which they are looked at",
     ("lazy_conv_and_norm", "details"): "inputs come in the order in which they are looked at",
     ("float32_matmul_precision", "details"): "torch breaks at a function of torch that returns no tensor",
