@@ -24,12 +24,12 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
-from IPython.display import display
 
 from nbcompile import api, backends, config
 from nbcompile.errors import InvalidBackend
 from nbcompile.jupyter import cell as cells
 from nbcompile.jupyter.display import Shown
+from nbcompile.jupyter.status import Status
 from nbcompile.jupyter.wrapping import VALUE, WRAP, decorate_definitions, wrap_call, wrapper
 from nbcompile.record.model import Record
 from nbcompile.views import sections
@@ -92,29 +92,30 @@ class CompileMagics(Magics):
             return None
         recorder = api.new_recorder(parsed.defines or title)
         shell.user_ns[WRAP] = wrapper(_compiler(options))
+        status = Status(recorder, shell)
         try:
             # A failure of ours must not cost the cell its value: it is told, and the function runs as Python.
             quiet = config.suppress_errors or not options.fullgraph
-            with recorder.listening(), config.patch(suppress_errors=quiet, record_steps=options.steps):
+            with status, recorder.listening(), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 cells.run(shell, parsed)
         except BaseException:
-            self._show(recorder.record(), options, body, failed=True)
+            self._show(recorder.record(), options, body, status, failed=True)
             raise
         finally:
             shell.user_ns.pop(WRAP, None)
-        self._show(recorder.record(), options, body, failed=False)
+        self._show(recorder.record(), options, body, status, failed=False)
         return shell.user_ns.pop(VALUE, None)
 
-    def _show(self, record: Record, options: argparse.Namespace, body: str, *, failed: bool) -> None:
+    def _show(self, record: Record, options: argparse.Namespace, body: str, status: Status, *, failed: bool) -> None:
         shown = Shown(record, options.show)
         if record.frames:
             self._keep(body, record.function, record)
         if options.output and self.shell is not None:
             self.shell.user_ns[options.output] = shown
         if options.quiet:
-            return
-        if record.frames:
-            display(shown)
+            status.clear()
+        elif record.frames:
+            status.replace(shown)
         elif not failed:
             print(NOTHING)  # noqa: T201
 

@@ -25,6 +25,17 @@ _recorders: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVa
 _draft: contextvars.ContextVar[FrameDraft | None] = contextvars.ContextVar("nbcompile_draft", default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What is being done right now."""
+
+    compile_id: str
+    function: str
+    stage: str
+    began: float
+    """When the frame's compilation did, in seconds of ``time.perf_counter``."""
+
+
 @dataclass(slots=True)
 class Recorder:
     """Collects the frames that are compiled while it is active."""
@@ -34,6 +45,8 @@ class Recorder:
     frames: list[model.CompiledFrame] = field(default_factory=list)
     timings: list[model.Timing] = field(default_factory=list)
     calls: list[model.Call] = field(default_factory=list)
+    active: Phase | None = None
+    """None while nothing is compiled."""
 
     def record(self) -> model.Record:
         """Everything so far, as data; may be asked again later."""
@@ -85,6 +98,7 @@ class FrameDraft:
         }
         self.graph_fields: dict[str, object] = {}
         self.timings: list[model.Timing] = []
+        self.began = time.perf_counter()
         self._places: list[tuple[Recorder, int]] = []
 
     def write(self, **entries: object) -> None:
@@ -102,6 +116,11 @@ class FrameDraft:
     def add_to_graph(self, name: str, *entries: object) -> None:
         """Append to a tuple field of what the backend makes."""
         self.graph_fields[name] = (*self.graph_fields.get(name, ()), *entries)  # type: ignore[misc]
+
+    def interrupted(self, stage: str) -> None:
+        """The user did not want to wait: what the record says of it, the innermost stage first."""
+        text = f"interrupted in {stage}: nothing of it is kept, the next call compiles again"
+        self.frame_fields.setdefault("skip_reason", text)
 
     def hand_in(self, recorder: Recorder) -> None:
         """The page is finished, as far as the call is concerned."""
@@ -154,6 +173,7 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     finally:
         _draft.reset(token)
         for recorder in recorders:
+            recorder.active = None
             page.hand_in(recorder)
 
 
@@ -165,7 +185,13 @@ def stage(name: str) -> Iterator[None]:
         yield
         return
     began = time.perf_counter()
+    phase = Phase(page.compile_id, str(page.frame_fields["function"]), name, page.began)
+    for recorder in _recorders.get():
+        recorder.active = phase
     try:
         yield
+    except KeyboardInterrupt:
+        page.interrupted(name)
+        raise
     finally:
         page.timings.append(model.Timing(page.compile_id, name, time.perf_counter() - began))

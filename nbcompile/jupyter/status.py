@@ -1,0 +1,94 @@
+"""One line while a cell's compilation takes long: what is compiled, in which phase, for how long.
+
+    nbcompile: 0/0 f, build, 3.2 s          in the cell's output; the view takes its place
+
+A thread looks at the recorder now and then. The compiler knows nothing of it, and a short
+compilation never sees it.
+
+In torch: nothing; the cell is silent for as long as it takes. Read next: nbcompile/record/recorder.py
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import DisplayHandle, display
+
+from nbcompile.record.recorder import Phase, Recorder
+from nbcompile.views.markup import escaped
+
+PATIENCE = 1.0
+"""Seconds after which a compilation is long."""
+PERIOD = 0.25
+"""Seconds between two looks."""
+
+
+class Status:
+    """Watches a recorder while its ``with`` block runs."""
+
+    def __init__(self, pen: Recorder, shell: InteractiveShell) -> None:
+        self._pen = pen
+        self._in_notebook = getattr(shell, "kernel", None) is not None
+        self._ends = threading.Event()
+        self._handle: DisplayHandle | None = None
+        self._told = ""
+        # What is displayed belongs to the cell that runs, which a kernel keeps in a context variable.
+        watch = contextvars.copy_context().run
+        self._thread = threading.Thread(target=watch, args=(self._watch,), name="nbcompile status", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._in_notebook or sys.stderr.isatty():
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ends.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._told and not self._in_notebook:
+            sys.stderr.write("\r\x1b[K")
+
+    def replace(self, shown: object) -> None:
+        """Put the view where the line stood; where there was no line, below what the cell showed."""
+        if self._handle is not None:
+            self._handle.update(shown)
+        else:
+            display(shown)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._handle is not None:
+            self._handle.update({"text/plain": ""}, raw=True)
+
+    def _watch(self) -> None:
+        while not self._ends.wait(PERIOD):
+            phase = self._pen.active
+            elapsed = 0.0 if phase is None else time.perf_counter() - phase.began
+            if phase is not None and elapsed >= PATIENCE:
+                self._tell(told(phase, elapsed))
+
+    def _tell(self, text: str) -> None:
+        self._told = text
+        if not self._in_notebook:
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()
+            return
+        data = {"text/plain": text, "text/html": f"<code>{escaped(text)}</code>"}
+        if self._handle is None:
+            self._handle = DisplayHandle()
+            self._handle.display(data, raw=True)
+        else:
+            self._handle.update(data, raw=True)
+
+
+def told(phase: Phase, elapsed: float) -> str:
+    """The line."""
+    return f"nbcompile: {phase.compile_id} {phase.function}, {phase.stage}, {elapsed:.1f} s"
