@@ -17,6 +17,7 @@ import threading
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 import torch.utils._pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
@@ -851,3 +852,32 @@ def nb0051_fixed(x):
     y = x.sin()
     first = checkpoint(lambda a: a + y, x, use_reentrant=False)
     return first + y + 1
+
+
+@given(torch.ones(1, 2, 4, 4))
+def nb0120(x):
+    try:
+        return F.pad(x, (1, 1), mode="reflect")
+    except NotImplementedError:
+        return x
+
+
+@given(torch.ones(1, 2, 4, 4))
+def nb0120_fixed(x):
+    return F.pad(x, (1, 1, 0, 0), mode="reflect")
+
+
+library = torch.library.Library("nbcompile_examples", "FRAGMENT")
+library.define("thrice(Tensor x) -> Tensor")
+library.define("thrice_with_fake(Tensor x) -> Tensor")
+library.impl("thrice", lambda x: x * 3, "CPU")
+library.impl("thrice_with_fake", lambda x: x * 3, "CPU")
+library._register_fake("thrice_with_fake", lambda x: torch.empty_like(x))
+
+
+def nb0121(x):
+    return torch.ops.nbcompile_examples.thrice(x + 1)
+
+
+def nb0121_fixed(x):
+    return torch.ops.nbcompile_examples.thrice_with_fake(x + 1)

@@ -170,6 +170,16 @@ FAKE_TYPE_ERROR = _kind(
     "{error}",
     USER_ERROR,
 )
+FAKE_NOT_IMPLEMENTED = _kind(
+    "NB0120", "GB0087", "NotImplementedError/UnsupportedFakeTensorException when running FX node",
+    "`{name}` does not do this, or not with fake tensors: {error}",
+    "Call it in eager mode with the same arguments: if it fails there too, the call is wrong.",
+)  # fmt: skip
+NO_FAKE_KERNEL = _kind(
+    "NB0121", "GB0090", "Operator does not support running with fake tensors",
+    "Operator `{name}` cannot say what its result looks like without its data.",
+    "Give it a fake implementation (`torch.library.register_fake`).",
+)  # fmt: skip
 LOOP = _kind(
     "NB0012",
     "GB7000",

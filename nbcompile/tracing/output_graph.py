@@ -178,9 +178,9 @@ class OutputGraph:
             case fakes.DynamicOutputShapeException():
                 return breaks.unsupported(breaks.DYNAMIC_SHAPE_OPERATOR, str(error.func), name=error.func)
             case fakes.UnsupportedOperatorException():
-                return breaks.unsupported(
-                    breaks.UNSUPPORTED_CALL, str(error), name=f"operator {name} (it has no fake implementation)"
-                )
+                return breaks.unsupported(breaks.NO_FAKE_KERNEL, f"unsupported operator: {error.func}", name=error.func)
+            case NotImplementedError():
+                return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
             case TypeError():
                 return breaks.unsupported(breaks.FAKE_TYPE_ERROR, f"TypeError {error}", error=error)
             case breaks.Unsupported():
@@ -191,7 +191,7 @@ class OutputGraph:
             )
         if torch_internals.needs_data(error):
             return breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, name, name=name)
-        if isinstance(error, (RuntimeError, ValueError, NotImplementedError, AssertionError)):
+        if isinstance(error, (RuntimeError, ValueError, AssertionError)):
             return errors.TorchRuntimeError(name, error, self.stack())
         return error
 

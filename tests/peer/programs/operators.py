@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from tests.peer.program import program
+from tests.peer.program import case, program
 
 arange = torch.arange
 SPARSE = arange(4.0).to_sparse()
@@ -67,3 +67,24 @@ def split_at_places_that_are_data():
         return first * 2, rest
 
     return f, [(arange(8.0), torch.tensor([2, 5]))]
+
+
+@case((torch.ones(1, 1, 4, 4),))
+def what_eager_rejects_as_not_implemented(x):
+    y = x + 1
+    return F.pad(y, (1, 1), mode="reflect")
+
+
+@program()
+def an_operator_without_fake_kernel():
+    if not hasattr(torch.ops.peer_programs, "thrice"):
+        library = torch.library.Library("peer_programs", "FRAGMENT")
+        library.define("thrice(Tensor x) -> Tensor")
+        library.impl("thrice", lambda x: x * 3, "CPU")
+        torch.ops.peer_programs.library = library  # it is gone when nobody keeps it
+
+    def f(x):
+        y = x + 1
+        return torch.ops.peer_programs.thrice(y) + 1
+
+    return f, [(torch.ones(3),)]
