@@ -39,7 +39,7 @@ _PAGE_STYLE = Markup(
     "body{margin:0 auto;padding:24px 16px 80px;max-width:1180px;background:light-dark(#fff,#15181e);"
     "color:light-dark(#1c2330,#e4e8ef);font:15px/1.6 system-ui,-apple-system,'Segoe UI','Liberation Sans',sans-serif}"
     "h1{font-size:26px;letter-spacing:-.02em;margin:0 0 12px}h2{font-size:19px;letter-spacing:-.01em;margin:44px 0 8px}"
-    "nav ol{margin:0;padding-left:22px;columns:2 260px}a{color:light-dark(#2f54c0,#93b3ff)}"
+    "nav ol{margin:0;padding-left:22px;columns:2 260px}nav li{break-inside:avoid}nav a{overflow-wrap:anywhere}a{color:light-dark(#2f54c0,#93b3ff)}"
     ".prose{max-width:72ch}"
     ".out{font:12.5px/1.5 ui-monospace,Menlo,Consolas,monospace;overflow:auto;white-space:pre-wrap}"
     "@media print{section{break-before:auto}}"
