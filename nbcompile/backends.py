@@ -202,14 +202,15 @@ def eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> 
 @register
 def aot_eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """AOTAutograd, and then ATen operator by operator."""
-    return compile_graph(graph_module, example_inputs, _compilers(run_through_aten, graph_module), recompute=False)
+    compilers = _compilers(run_through_aten, graph_module)
+    return compile_graph(graph_module, example_inputs, compilers, recompute=False, mutate_in_graph=True)
 
 
 @register
 def aot_eager_decomp_partition(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """As ``inductor``, with ATen in the place of generated code."""
     compilers = _compilers(run_through_aten, graph_module)
-    return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table())
+    return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table(), mutate_in_graph=True)
 
 
 @register

@@ -91,6 +91,21 @@ def proxy_tensor() -> ModuleType:
     return importlib.import_module("torch.fx.experimental.proxy_tensor")
 
 
+def register_hook() -> Any:
+    """The operator that hangs a hook, a graph, on the gradient of a value (torch 2.13)."""
+    return importlib.import_module("torch._higher_order_ops.register_hook").register_hook_op
+
+
+def _lower_version_count_by_1(tensor: torch.Tensor) -> torch.Tensor:
+    version = max(tensor._version - 1, 0)
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+    return tensor
+
+
+unsee_last_write = _lower_version_count_by_1
+"""What wrote to it last does not count for autograd, as ``x.data = y`` does not. In graphs it has torch's name."""
+
+
 def numpy_twins(namespace: str) -> ModuleType:
     """NumPy's functions on tensors: ``torch._numpy``, or a part of it (``.linalg``). Imports NumPy."""
     return importlib.import_module(f"torch._numpy{namespace}")

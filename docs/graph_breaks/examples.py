@@ -881,3 +881,80 @@ def nb0121(x):
 
 def nb0121_fixed(x):
     return torch.ops.nbcompile_examples.thrice_with_fake(x + 1)
+
+
+@given(torch.ones(3))
+def nb0110(x):
+    y = x * 2
+    y.requires_grad = True
+    return y * 2
+
+
+@given(torch.ones(3, requires_grad=True))
+def nb0110_fixed(x):
+    return x * 2 * 2
+
+
+def nb0111(x):
+    y = x * 2
+    y.requires_grad_()
+    return y.sum()
+
+
+def nb0111_fixed(x):
+    y = x * 2
+    y.requires_grad_()
+    return y.sum().detach()
+
+
+def nb0112(x):
+    y = x * 2
+    y.data = x + 1
+    return y * 3
+
+
+def nb0112_fixed(x):
+    return (x + 1) * 3
+
+
+@given(torch.ones(3))
+def nb0113(x):
+    x.data = x.double()
+    return x * 2
+
+
+@given(torch.ones(3))
+def nb0113_fixed(x):
+    x.data = x.double().float()
+    return x * 2
+
+
+@given(torch.ones(3, dtype=torch.complex64))
+def nb0114(x):
+    x.real = torch.zeros(3)
+    return x * 2
+
+
+@given(torch.ones(3, dtype=torch.complex64))
+def nb0114_fixed(x):
+    x.real.copy_(torch.zeros(3))
+    return x * 2
+
+
+def nb0115(x):
+    return x * torch.nn.Parameter(torch.ones(3))
+
+
+weight = torch.nn.Parameter(torch.ones(3))
+
+
+def nb0115_fixed(x):
+    return x * weight
+
+
+def nb0116(x):
+    return x * torch.ones(3, requires_grad=True)
+
+
+def nb0116_fixed(x):
+    return x * torch.ones(3)

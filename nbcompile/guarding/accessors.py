@@ -184,9 +184,10 @@ class GuardTree:
             return manager.grad_manager(*about)
         if attribute == "__code__" and isinstance(owner, FunctionType):
             return manager.code_manager(*about)
-        if attribute == "__defaults__" and isinstance(owner, FunctionType):
+        # These two accessors refuse a function that has none: None is read as any attribute is.
+        if attribute == "__defaults__" and isinstance(owner, FunctionType) and owner.__defaults__ is not None:
             return manager.func_defaults_manager(*about)
-        if attribute == "__kwdefaults__" and isinstance(owner, FunctionType):
+        if attribute == "__kwdefaults__" and isinstance(owner, FunctionType) and owner.__kwdefaults__ is not None:
             return manager.func_kwdefaults_manager(*about)
         return manager.getattr_manager(attribute, *about)
 

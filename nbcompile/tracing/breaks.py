@@ -246,6 +246,41 @@ REQUIRES_GRAD = _kind(
     "Changes of `requires_grad` are not traced.",
     "Set requires_grad before calling the compiled function.",
 )
+SET_REQUIRES_GRAD = _kind(
+    "NB0110", "GB0206", "setattr() on Tensor.requires_grad",
+    "A tensor would become a leaf, or stop being one, in the middle of the graph.",
+    "Set requires_grad before calling the compiled function.",
+)  # fmt: skip
+LEAF_LEAKS = _kind(
+    "NB0111", "GB8985", "requires_grad_() intermediate leaked as output",
+    "A result whose `requires_grad_()` is called, or what is computed from it, is returned with its gradient.",
+    "Return it detached, or call `requires_grad_()` outside of the compiled function.",
+)  # fmt: skip
+DATA_OF_RESULT = _kind(
+    "NB0112", "GB0056", "Failed to mutate tensor data attribute",
+    "`.data` can be set of tensors that were made outside of the compiled function, to a tensor.",
+    "Do not set `.data` of this tensor, or do it outside of the compiled function.",
+)  # fmt: skip
+DATA_OF_OTHER_DTYPE = _kind(
+    "NB0113", "GB0220", "Failed to mutate tensor data attribute to different dtype",
+    "`.data` can be set to a tensor of the same dtype, and this one is {wanted}.",
+    "Do not set `.data` of this tensor, or do it outside of the compiled function.",
+)  # fmt: skip
+TENSOR_ATTRIBUTE = _kind(
+    "NB0114", "GB0058", "Failed to set tensor attribute",
+    "Setting the attribute `{name}` of a tensor is not traced.",
+    "Do not set the attribute `{name}` of tensors, or do it outside of the compiled function.",
+)  # fmt: skip
+PARAMETER = _kind(
+    "NB0115", "GB0264", "Attempted to use `torch.nn.Parameter()` constructor with Dynamo",
+    "A parameter is not made in a graph.",
+    "Make the parameter outside of the compiled function.",
+)  # fmt: skip
+CREATED_LEAF = _kind(
+    "NB0116", "GB0225", "Attempted to use tensor creation function with requires_grad=True",
+    "A leaf is not made in a graph.",
+    "Create the tensor outside of the compiled function, or without `requires_grad=True`.",
+)  # fmt: skip
 LOGGER = _kind(
     "NB0021",
     "GB0291",

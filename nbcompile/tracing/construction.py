@@ -24,11 +24,13 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.functions import (  # noqa: F401  (fills the tables)
     autograd,
     families,
+    flex_attention,
     higher_order,
     library,
     optimisers,
     process_state,
     registry,
+    tensor_hooks,
     torch_functions,
 )
 from nbcompile.tracing.functions.builtins import fold
@@ -46,7 +48,7 @@ from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
-from nbcompile.tracing.variables.tensor_hooks import HookHandleVariable  # noqa: F401  (fills the table of methods)
+from nbcompile.tracing.variables.tensor_methods import AddressVariable  # noqa: F401  (fills the table of methods)
 
 FOLDED = (torch.dtype, torch.device, torch.finfo, torch.iinfo)
 

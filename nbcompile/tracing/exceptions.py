@@ -23,5 +23,13 @@ class ObservedException(Exception):
         self.value = value
 
 
+class TooLate(Exception):
+    """An instruction that was traced cannot have been: the trace starts over, and breaks there."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
 class Unhashable(Exception):
     """The traced program hashes what cannot be hashed: becomes its TypeError."""

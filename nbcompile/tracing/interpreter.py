@@ -490,9 +490,8 @@ class Interpreter:
                     raise breaks.unsupported(breaks.SPARSE_RESULT, str(node.target), name=node.target)
                 if torch_internals.is_wrapper(example):
                     return WrapperVariable(node, cls=type(example))
-                return TensorVariable(
-                    node, cls=type(example) if isinstance(example, torch.nn.Parameter) else torch.Tensor
-                )
+                is_parameter = isinstance(example, torch.nn.Parameter)
+                return TensorVariable(node, cls=torch.nn.Parameter if is_parameter else torch.Tensor)
             case torch.SymInt() | torch.SymFloat() | torch.SymBool():
                 return self._symbolic(node, example)
             case None:
@@ -513,7 +512,8 @@ class Interpreter:
 
     def _items(self, node: torch.fx.Node, example: Sequence[object]) -> VariableTracker:
         if all(is_constant_value(each) for each in example):
-            self.output.erase(node)
+            if node.target not in ANSWERS:
+                self.output.erase(node)
             return self.constant_or_wrap(example)
         items: list[VariableTracker] = []
         for index, item in enumerate(example):
@@ -590,5 +590,5 @@ OURS = (rules.POLYFILLS, rules.ANNOTATIONS)
 """Files whose frames are no part of the user's stack."""
 TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
 MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)
-ANSWERS = frozenset((getattr, operator.eq, operator.ne))
+ANSWERS = frozenset((getattr, operator.eq, operator.ne, torch.broadcast_shapes))
 """Nodes that stay in the graph, as torch's do, although their result is known: ``x.is_leaf``, ``x == None``."""

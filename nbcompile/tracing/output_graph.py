@@ -32,6 +32,7 @@ from nbcompile.record.model import StackLine
 from nbcompile.tracing import breaks
 from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.tracing.exceptions import TooLate
 from nbcompile.tracing.inputs import GraphInputs
 from nbcompile.tracing.override_state import OverrideState
 from nbcompile.tracing.variables.base import VariableTracker
@@ -61,6 +62,10 @@ class OutputGraph:
         self.overrides = overrides
         self.modes: list[object] = []
         """Inference modes that are entered right now."""
+        self.refused: set[str] = set()
+        """What earlier attempts traced, and found out later that it cannot be."""
+        self.new_leaves: list[torch.fx.Node] = []
+        """Intermediate results whose ``requires_grad_()`` was called."""
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -275,6 +280,21 @@ class OutputGraph:
         module = torch.fx.GraphModule(self.modules, self.graph)
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 
+    def check_leaves(self, outputs: Sequence[torch.fx.Node]) -> None:
+        """What depends on a leaf that was made here must not leave with its gradient: functionalization loses it.
+
+        Raises:
+            TooLate: it does.
+        """
+        if not self.new_leaves:
+            return
+        depends = set(self.new_leaves)
+        for node in self.root.graph.nodes:
+            if not depends.isdisjoint(node.all_input_nodes):
+                depends.add(node)
+        if any(node in depends and _has_gradient(node) for node in outputs):
+            raise TooLate("requires_grad_")
+
     def _is_symbolic(self) -> bool:
         # A loop's results get symbols below the captured graph, too.
         return bool(self.inputs.is_symbolic() or self.shape_env.deferred_runtime_asserts or self.modules) or any(
@@ -302,6 +322,11 @@ class OutputGraph:
                 self.graph.erase_node(node)
             else:
                 kept.append(node)
+
+
+def _has_gradient(node: torch.fx.Node) -> bool:
+    example = node.meta.get(EXAMPLE)
+    return isinstance(example, torch.Tensor) and example.requires_grad
 
 
 def _only_computes_a_number(node: torch.fx.Node) -> bool:

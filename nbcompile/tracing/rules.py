@@ -36,6 +36,8 @@ TRACED_TORCH = tuple(
     os.path.join(TORCH, part)
     for part in (
         "_dynamo/external_utils.py",
+        "_dynamo/_trace_wrapped_higher_order_op.py",
+        "__future__.py",
         "nn/",
         "distributions/",
         "utils/_foreach_utils.py",
@@ -89,6 +91,16 @@ TRACED_TORCH = tuple(
         "fx/_pytree.py",
         "fx/traceback.py",
         "_tensor_str.py",
+        "_library/autograd.py",
+        "_library/fake_class_registry.py",
+        "ao/quantization/stubs.py",
+        "ao/quantization/fx/_decomposed.py",
+        "export/_tree_utils.py",
+        "export/_unlift.py",
+        "export/_wrapper_utils.py",
+        "export/unflatten.py",
+        "fx/_symbolic_trace.py",
+        "utils/_content_store.py",
     )
 )
 SKIPPED_STDLIB = tuple(

@@ -36,7 +36,7 @@ from nbcompile.record import recorder
 from nbcompile.record.model import Break
 from nbcompile.tracing import breaks, ending, process_state
 from nbcompile.tracing.dynamism import Dynamism, is_module_state
-from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.exceptions import ObservedException, TooLate
 from nbcompile.tracing.inputs import EXAMPLE
 from nbcompile.tracing.interpreter import Interpreter, PlannedEnd
 from nbcompile.tracing.override_state import OverrideState
@@ -89,15 +89,18 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
         errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
     """
     plan: Plan | None = None
+    refused: set[str] = set()
     assumed = Assumed()  # by any attempt: what an earlier one saw decided where this one ends
     while True:
         overrides = OverrideState()
         try:
             # The compiler's own looks at a tensor are not for its class or for a mode.
             with torch._C.DisableTorchFunction(), process_state.kept():
-                return _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan).trace()
+                return _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused).trace()
         except _Again as again:
             plan = again.plan
+        except TooLate as late:
+            refused.add(late.what)
         except breaks.StartOver:
             continue
 
@@ -114,11 +117,13 @@ class _FrameTracer:
         overrides: OverrideState,
         recording: bool,
         plan: Plan | None,
+        refused: set[str],
     ) -> None:
         self.frame = frame
         self.options = options
         self.plan = plan
         self.interpreter = Interpreter(frame, options, dynamism, assumed, overrides, recording)
+        self.interpreter.output.refused = refused
         self.top = self._top_frame()
         self.interpreter.frames.append(self.top)
         self.interpreter.end_at = () if plan is None else plan.path
@@ -341,6 +346,7 @@ class _FrameTracer:
     def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
         output = self.interpreter.output
         self.interpreter.note_effects()
+        output.check_leaves(reconstruction.outputs)
         guards = self._guards()
         graph = output.finish(reconstruction.outputs, f"__compiled_fn_{next(graph_numbers)}")
         stack = self.interpreter.stack()

@@ -157,6 +157,8 @@ def _operator(node: torch.fx.Node) -> str:
     name = getattr(node.target, "__name__", "")
     if name.startswith(("wrapped_", "numpy_attr_wrapper")):  # a function of NumPy on tensors: each has its own wrapper
         return f"numpy.{name}"
+    if name == "_lower_version_count_by_1":  # a helper that each compiler has of its own
+        return name
     return "get_attr" if node.op == "get_attr" else target_name(node)
 
 

@@ -42,6 +42,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "nested_breaks_the_new_way",
         "details",
     ): "torch hands the values of all inlined frames over in one list, after which it names the input",
+    (
+        "a_module_is_converted_inside",
+        "reasons",
+    ): "torch takes a parameter and its new value for different kinds of tensors, and replaces it; here as in eager",
+    **_known("hook_of_a_result_is_removed", "graphs details reasons", "torch fails at handle.remove()"),
     # -- symbols --------------------------------------------------------------------------
     (
         "dynamic_sizes_are_returned",
@@ -286,7 +291,6 @@ KNOWN: dict[tuple[str, str], str] = {
     ("facts_by_method", "reasons"): "torch breaks at a method whose answer is no tensor; here it is answered",
     **_known("out_arguments", "details reasons", "torch has a kind of break of its own for a list of out="),
     **_known("argument_is_resized_or_set", "graphs details reasons", "torch breaks at set_, too; here it is traced"),
-    ("requires_grad_is_set", "reasons"): "requires_grad_ of an intermediate breaks at once; torch finds out at the end",
     **_known(
         "cells_are_shared_and_then_not",
         "graphs details reasons",
@@ -347,9 +351,6 @@ KNOWN: dict[tuple[str, str], str] = {
         )
     },
     ("vmap_breaks", "reasons"): "torch tells of the same break once more",
-    **_known(
-        "multivariate_normal", "graphs details", "torch keeps broadcast_shapes in the graph; here its answer is known"
-    ),
     ("fork_rng", "reasons"): "torch.random.fork_rng breaks in both, at another step of its implementation",
     # -- optimisers ----------------------------------------------------------------------
     **{

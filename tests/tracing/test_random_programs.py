@@ -29,6 +29,8 @@ from hypothesis import HealthCheck, Phase, given, note, settings, strategies as 
 from tests.tracing.oracle import Compiler, disagreement, tried
 
 PRELUDE = """
+import contextlib
+
 import torch
 from torch._dynamo import graph_break
 
@@ -115,6 +117,134 @@ def pieces(x, n):
         yield x + i
 
 
+class Amount:
+    __match_args__ = ("v",)
+
+    def __init__(self, v):
+        self.v = v
+
+    def __eq__(self, other):
+        return isinstance(other, Amount) and self.v == other.v
+
+    def __add__(self, other):
+        return Amount(self.v + getattr(other, "v", other))
+
+    def __radd__(self, other):
+        SEEN.append("radd")
+        return Amount(other + self.v)
+
+    def __iadd__(self, other):
+        self.v = self.v + getattr(other, "v", other)
+        return self
+
+    def __lt__(self, other):
+        return self.v < getattr(other, "v", other)
+
+    def __bool__(self):
+        return bool(self.v)
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, key):
+        if key > 1:
+            raise IndexError(key)
+        return self.v
+
+    def __contains__(self, item):
+        return item == self.v
+
+    def __call__(self, x, *more):
+        return x * self.v + len(more)
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return name
+
+
+class Block:
+    def __init__(self, swallows):
+        self.swallows = swallows
+
+    def __enter__(self):
+        SEEN.append("enter")
+        return self
+
+    def __exit__(self, kind, error, trace):
+        SEEN.append(kind)
+        return self.swallows and kind is ValueError
+
+
+@contextlib.contextmanager
+def held(k):
+    SEEN.append(k)
+    try:
+        yield k + 1
+    finally:
+        SEEN.append("released")
+
+
+def talk(n):
+    total = 0
+    try:
+        while total < 3:
+            got = yield total
+            total += got or 1
+    finally:
+        SEEN.append("closed")
+    return total + n
+
+
+def told(n):
+    talker = talk(n)
+    first = next(talker)
+    try:
+        second = talker.send(2)
+        talker.close()
+    except StopIteration as stop:
+        second = stop.value
+    return first + second
+
+
+def delegated(n):
+    result = yield from talk(n)
+    yield result
+
+
+def shouted(function):
+    def wrapper(*arguments, **keywords):
+        SEEN.append(function.__name__)
+        return function(*arguments, **keywords)
+
+    return wrapper
+
+
+@shouted
+def decorated(x, /, k=1, *, m=2):
+    return x * k + m
+
+
+def matched(subject):
+    match subject:
+        case []:
+            return 0
+        case [1, *rest]:
+            return len(rest)
+        case (a, b):
+            return 7
+        case {"a": value, **rest}:
+            return len(rest)
+        case Amount(v=int(v)):
+            return v
+        case int() | float() if subject > 1:
+            return 2
+        case str() as text:
+            return len(text)
+        case _:
+            return 9
+
+
 """
 TENSORS, NUMBERS, LISTS, TABLES, THINGS = (
     ("x", "y", "z"),
@@ -131,9 +261,10 @@ START = """    y = x
     named = {"n": n}
     mate = Thing(2)
     step = counter(n)
+    amount = Amount(n)
     out = []
 """
-RETURN = "return x, y, z, n, i, j, items, other, table, named, thing, mate, out, step(0)"
+RETURN = "return x, y, z, n, i, j, items, other, table, named, thing, mate, out, step(0), amount"
 
 
 class Author:
@@ -157,6 +288,7 @@ class Author:
             *TENSORS, f"({t} + {n})", f"({t} * {n})", f"({t} - {self.tensor(depth - 1)})", f"torch.relu({t})", f"{t}.sin()", f"({t} + {t}.sum())",
             f"helper({t}, {n})", f"helper({t}, {n}, {n}, extra={n})", f"helper({t}, *[{n}, 1], **{{'k2': {n}}})", f"breaking({t})", f"breaking({t}, k={n})",
             f"branching({t})", f"{self.pick(*THINGS)}.scaled({t})", f"{self.pick(*THINGS)}.broken({t})", f"Thing.plus({t}, {n}, m={n})", f"net({t})",
+            f"decorated({t}, {n}, m={n})", f"amount({t})", f"amount({t}, *items)",
             f"sum(pieces({t}, 2))", f"torch.stack([{t}, {t}]).sum(0)", f"(lambda q, k={n}: q + k + i)({t})", f"{t}.clone()", f"{t}[:]", f"{t}.view(-1)",
             f"torch.where({t} > {n}, {t}, -{t})", f"({t} if {self.condition(depth - 1)} else {t} + 1)", f"{t}.detach()",
         )  # fmt: skip
@@ -177,13 +309,17 @@ class Author:
             "step()",
             "step(2)",
             "table.get(1, 4)",
+            "matched(items)",
+            "told(1)",
+            "amount.v",
         )
         if depth == 0:
             return self.pick(*simple)
         a, b = self.number(0), self.number(0)
         return self.pick(
             *simple, f"({a} + {b})", f"({a} * {b} % 5)", f"max({a}, {b})", f"len({self.pick(*LISTS)})", f"min([{a}, {b}, 3])", f"({a} if {self.condition(0)} else {b})",
-            f"sum(k for k in range(int({a}) % 4))", f"int({a})", f"abs({a} - {b})", "len(out)", "x.dim()", "Thing.step", "len({**table, **named})",
+            f"sum(k for k in range(int({a}) % 4))", f"int({a})", f"abs({a} - {b})", "len(out)", f"matched(({a}, {b}))", "matched(table)", f"matched({a})", f"(w := {a}) + w", "sum(delegated(1))", "len({*items[:1], 1} | {2})",
+            f"len('%s-%s' % ({a}, {b}))", f"(amount + {a}).v", f"({a} + amount).v", "len(list(amount))", "x.dim()", "Thing.step", "len({**table, **named})",
         )  # fmt: skip
 
     def condition(self, depth: int = 1) -> str:
@@ -191,7 +327,7 @@ class Author:
         simple = (
             "flag", f"{a} > {b}", f"{a} == {b}", "items", "not table", f"{self.pick(*LISTS)} is {self.pick(*LISTS)}", f"{self.pick(*TENSORS)} is {self.pick(*TENSORS)}",
             "'a' in table", f"x.shape[0] > {a}", f"isinstance({a}, int)", "thing is mate", "hasattr(thing, 'late')", f"x.sum() > {a}", f"(x > {a}).any()", "torch.is_grad_enabled()",
-            "thing.t is None", f"{a} in (1, 2)", "graph_break() is None", f"{self.pick(*TABLES)} is {self.pick(*TABLES)}",
+            "thing.t is None", f"{a} in (1, 2)", "graph_break() is None", "amount", f"{a} in amount", f"amount < {a}", f"amount == Amount({a})", f"{self.pick(*TABLES)} is {self.pick(*TABLES)}",
         )  # fmt: skip
         if depth == 0:
             return self.pick(*simple)
@@ -245,6 +381,11 @@ class Author:
             lambda: [f"{table}.setdefault({key}, []) "], lambda: [f"{table} = {{k: v for k, v in {self.pick(*TABLES)}.items() if k != {key}}}"],
             lambda: [f"{thing}.k = {self.number()}"], lambda: [f"{thing}.t = {self.tensor(1)}"], lambda: [f"{thing}.items.append({self.value()})"],
             lambda: [f"{thing}.late = {self.value()}"], lambda: [f"{thing} = {self.pick(*THINGS)}"], lambda: [f"mate = Thing({self.number(0)})"], lambda: [f"{thing}.items = {a_list}"],
+            lambda: [f"amount += {self.number(0)}"], lambda: [f"amount = Amount({self.number(0)}) + amount"], lambda: ["out.append(amount.anything)"],
+            lambda: [f"out.append(matched({self.value()}))"], lambda: [f"assert {self.condition()}, 'held'"], lambda: [f"out.append({{k: {self.number(0)} for k in range(2)}})"],
+            lambda: [f"out.append('{{:>4}}|{{}}'.format({self.number(0)}, {self.number(0)}))"], lambda: [f"gone = {self.value()}", "del gone"], lambda: [f"{table} |= {{{key}: {self.value()}}}"],
+            lambda: [f"out.append(list(delegated({self.number(0)}))[:5])"], lambda: [f"first, *_, last = [{self.number(0)}, *items, 2]", "out.append((first, last))"],
+            lambda: [f"del {table}[{key}]"], lambda: [f"{t}.data.add_({self.number(0)})"],
             lambda: ["global_step()"], lambda: [f"SEEN.append({self.number(0)})"], lambda: ["graph_break()"], lambda: ["graph_break()"], lambda: [f"out.append(f'{{{self.number(0)}}} {{x.shape}}')"],
             lambda: [f"out.append({self.value()})"], lambda: [f"out.append({self.pick(*TENSORS)} is {self.pick(*TENSORS)})"], lambda: [f"out.append(({a_list}, {table}))"],
             lambda: [f"i, *rest = {self.number(0)}, {self.number(0)}, 3", "out.append(rest)"], lambda: [f"i, j = j, {self.number(0)}"], lambda: [f"out.append(sorted({{1, {self.number(0)}, 3}}))"],
@@ -262,7 +403,9 @@ class Author:
 
     def compound(self, indent: int, loop: bool) -> list[str]:
         pad = "    " * indent
-        kind = self.pick("if", "if", "for", "while", "try", "finally", "with", "def", "each")
+        kind = self.pick(
+            "if", "if", "for", "while", "try", "finally", "with", "with", "def", "each", "match", "chained"
+        )
         body = (
             self.block(indent + 1, loop or kind in ("for", "while", "each"))
             if kind != "def"
@@ -310,9 +453,36 @@ class Author:
                     *self.block(indent + 1, False),
                 ]
             case "with":
+                manager = self.pick(
+                    "torch.no_grad()",
+                    "torch.enable_grad()",
+                    "torch.set_grad_enabled(flag)",
+                    "Block(flag)",
+                    "held(n) as i",
+                    "Block(True), held(1) as j",
+                    "contextlib.suppress(ValueError)",
+                )
+                return [f"{pad}with {manager}:", *body]
+            case "match":
+                subject = self.pick("items", "table", "n", "(i, j)", "amount", "thing")
+                case = self.pick(
+                    "[]", "[first, *_]", "{'a': found}", "int()", "(1, _)", "Amount(v=1)", "Thing(k=1 | 2)", "0 | 1"
+                )
+                other = self.block(indent + 2, loop)
+                inner = ["    " + line for line in body]
+                return [f"{pad}match {subject}:", f"{pad}    case {case}:", *inner, f"{pad}    case _:", *other]
+            case "chained":
                 return [
-                    f"{pad}with {self.pick('torch.no_grad()', 'torch.enable_grad()', 'torch.set_grad_enabled(flag)')}:",
+                    f"{pad}try:",
+                    f"{pad}    try:",
+                    f"{pad}        raise ValueError({self.number(0)})",
+                    f"{pad}    except ValueError as inner:",
+                    f"{pad}        raise KeyError('outer') from inner",
+                    f"{pad}except KeyError as outer:",
+                    f"{pad}    out.append((repr(outer), repr(outer.__cause__)))",
                     *body,
+                    f"{pad}else:",
+                    f"{pad}    out.append('else')",
                 ]
         shared = self.pick("i", "y", "other", "j")
         return [

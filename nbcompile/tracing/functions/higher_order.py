@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.fx
@@ -37,7 +38,9 @@ from nbcompile.tracing.functions.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import Handler
+from nbcompile.tracing.variables.functions import FunctionVariable, Handler, KnownCallable
+from nbcompile.tracing.variables.partial import PartialVariable
+from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
 OPERATORS = torch.ops.higher_order
@@ -79,13 +82,31 @@ _CHECKPOINT_SETTINGS = frozenset(inspect.signature(torch.utils.checkpoint.checkp
 def _checkpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     settings = {name: realise(tracer, each) for name, each in keywords.items() if name in _CHECKPOINT_SETTINGS}
     rest = {name: each for name, each in keywords.items() if name not in _CHECKPOINT_SETTINGS}
-    if "context_fn" in settings:
-        raise _misuse("torch.utils.checkpoint.checkpoint", "context_fn is not traced")
+    make_contexts = settings.pop("context_fn", None)
     traced = trace_body(tracer, arguments[0], arguments[1:], rest)
     node = tracer.output.install("wrap_body", traced.body)
+    if make_contexts is not None:  # asked when the graph is differentiated, and not traced
+        node.meta[EXAMPLE].meta["_checkpoint_context_fn"] = _made_before(tracer, make_contexts)
     known = {name: each.constant() for name, each in settings.items()}
     target = OPERATORS.tag_activation_checkpoint
     return call(tracer, target, (node, *traced.body.lifted), traced, known, body_example(traced))
+
+
+def _made_before(tracer: Tracer, tracker: VariableTracker) -> Any:
+    """What stands behind a tracker where nothing of it is made by the run itself."""
+    match realise(tracer, tracker):
+        case PartialVariable() as partial:
+            given = [_made_before(tracer, each) for each in partial.arguments.unpack(tracer)]
+            named = {name: _made_before(tracer, value) for name, (_, value) in partial.named(tracer).items()}
+            return functools.partial(_made_before(tracer, partial.function), *given, **named)
+        case SequenceVariable() as sequence:
+            return sequence.cls(_made_before(tracer, each) for each in sequence.unpack(tracer))
+        case FunctionVariable(function=known) | KnownCallable(value=known):
+            return known
+        case other if other.is_constant():
+            return other.constant()
+        case other:
+            raise _misuse("torch.utils.checkpoint.checkpoint", f"context_fn is made of a {other.type_name()}")
 
 
 # -- control flow ----------------------------------------------------------------------------

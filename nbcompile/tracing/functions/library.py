@@ -16,9 +16,11 @@ import inspect
 import itertools
 import operator
 import os
+import struct
 import sys
 import types
 import typing
+import weakref
 
 import torch
 
@@ -42,6 +44,7 @@ from nbcompile.tracing.variables.ranges import RangeVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.supers import SuperVariable
+from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
 
 
 @handles(list)
@@ -164,7 +167,12 @@ def _mapping_proxy(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     return MappingProxyVariable(mapping)
 
 
-folds(sys.intern, *regular_expressions.FUNCTIONS)
+folds(sys.intern, struct.pack, struct.unpack, *regular_expressions.FUNCTIONS)
+
+
+@handles(weakref.ref)
+def _weak_reference(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return WeakReferenceVariable(realise(tracer, arguments[0]), arguments[1:])
 
 
 @handles(object)
@@ -248,6 +256,7 @@ for _value, _twin in (
     (any, twins.any_),
     (all, twins.all_),
     (functools.reduce, twins.reduce),
+    (vars(collections)["_count_elements"], twins.count_elements),
     (itertools.chain, iteration.chain),
     (itertools.chain.from_iterable, iteration.chain_from_iterable),
     (itertools.product, iteration.product),

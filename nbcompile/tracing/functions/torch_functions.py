@@ -9,6 +9,7 @@ In torch: torch/_dynamo/variables/torch.py. Read next: library.py
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Callable
@@ -208,7 +209,8 @@ _joined("sym_or", operator.or_)
 
 _SIZE_QUESTIONS = (
     "statically_known_true", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_static_value",
-    "guard_scalar", "guard_int", "is_concrete_int", "is_concrete_bool", "is_concrete_float",
+    "guard_scalar", "guard_int", "statically_known_false", "has_free_unbacked_symbols", "is_concrete_int",
+    "is_concrete_bool", "is_concrete_float",
 )  # fmt: skip
 
 
@@ -236,7 +238,7 @@ def _check_is_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     size = realise(tracer, arguments[0])
     if isinstance(size, SymbolicVariable):
         return tracer.apply(torch._check_is_size, [size])
-    return _check(tracer, [operations.compare(tracer, ">=", size, ConstantVariable(0))], {})
+    return _check(RuntimeError, tracer, [operations.compare(tracer, ">=", size, ConstantVariable(0))], {})
 
 
 @handles(torch._constrain_as_size)
@@ -258,8 +260,17 @@ def _constant_message(tracer: Tracer, messages: Arguments) -> list[VariableTrack
     return []
 
 
-@handles(torch._check, torch._check_value, torch._check_index, torch._check_type)
-def _check(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+CHECKS: dict[Any, type[Exception]] = {
+    torch._check: RuntimeError,
+    torch._check_value: ValueError,
+    torch._check_index: IndexError,
+    torch._check_type: TypeError,
+    torch._check_not_implemented: NotImplementedError,
+}
+"""What is raised where the condition does not hold."""
+
+
+def _check(raised: type[Exception], tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition = realise(tracer, arguments[0])
     if isinstance(condition, SymbolicVariable):
         messages = _constant_message(tracer, [*arguments[1:], *keywords.values()])
@@ -267,8 +278,14 @@ def _check(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
             return tracer.apply(torch._assert_scalar, [condition, *messages])
         return tracer.apply(torch._check, [condition])
     if condition.is_constant() and condition.constant() is False:
-        tracer.raise_exception(RuntimeError, "Expected cond to be True, but got False.")
+        said = [realise(tracer, tracer.call(each, [])) for each in (*arguments[1:], *keywords.values())]
+        known = [str(each.constant()) for each in said if each.is_constant()]
+        tracer.raise_exception(raised, *(known or ["Expected cond to be True, but got False."]))
     return ConstantVariable(None)
+
+
+for _function, _raised in CHECKS.items():
+    handles(_function)(functools.partial(_check, _raised))
 
 
 @handles(torch._assert)
@@ -296,10 +313,34 @@ def _maker(function: object) -> None:
     @handles(function)
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
+        OperatorVariable.refuse_leaf(tracer, function, keywords)
         if function is torch.tensor and _holds_tensors(tracer, data) and isinstance(data, SequenceVariable):
             # torch.tensor of a list with tensors reads their data: stacked in the graph instead.
             return tracer.apply(torch._refs.tensor, arguments, keywords)
         return tracer.apply(function, arguments, keywords)
+
+
+@handles(torch.compile)
+def _compile(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Inside of a compiled function everything is."""
+    if not arguments and "model" not in keywords:
+        raise breaks.unsupported(
+            breaks.SKIPPED_FUNCTION, "torch.compile without a function", name="compile", file=torch.__file__
+        )
+    return arguments[0] if arguments else keywords["model"]
+
+
+@handles(torch.full)
+def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    number = realise(tracer, arguments[1]) if len(arguments) == 2 else None
+    if not isinstance(number, TensorVariable):
+        return OperatorVariable(torch.full).call(tracer, arguments, keywords)
+    return tracer.apply(torch.empty, arguments[:1], keywords).call_method(tracer, "fill_", [number], {})
+
+
+@handles(torch.nn.Parameter)
+def _parameter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise breaks.unsupported(breaks.PARAMETER, "")
 
 
 def _legacy(cls: type) -> None:

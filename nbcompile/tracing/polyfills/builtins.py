@@ -137,6 +137,12 @@ def fspath(path: Any) -> str | bytes:
     return text
 
 
+def count_elements(counts: dict[Any, int], elements: Iterable[Any]) -> None:
+    """What ``collections.Counter`` counts with."""
+    for each in elements:
+        counts[each] = counts.get(each, 0) + 1
+
+
 def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     """``iter(function, sentinel)``."""
     while True:

@@ -149,6 +149,9 @@ class ConstantMethodVariable(VariableTracker):
                 self.method, [each.constant() for each in values], {k: v.constant() for k, v in named.items()}
             )
             return tracer.constant_or_wrap(result)
+        if self.name == "format_map" and isinstance(self.owner.value, str) and values[0].python_type() is dict:
+            pairs = [pair.unpack(tracer) for pair in values[0].call_method(tracer, "items", [], {}).unpack(tracer)]
+            return tracer.format_string(self.owner.value, [], {str(key.constant()): each for key, each in pairs})
         if self.name == "format" and isinstance(self.owner.value, str):
             return tracer.format_string(self.owner.value, values, named)
         self.owner.no_method(self.name)

@@ -513,7 +513,15 @@ class OperatorVariable(KnownCallable):
         if of_torch and not _fit_a_node(tracer, (*arguments, *keywords.values())):
             assert isinstance(function, FunctionType)
             return FunctionVariable(function).call(tracer, arguments, keywords)  # Python of torch: traced through
+        self.refuse_leaf(tracer, self.value, keywords)
         return tracer.apply(self.value, arguments, keywords)
+
+    @staticmethod
+    def refuse_leaf(tracer: Tracer, function: object, keywords: Keywords) -> None:
+        """Break at ``torch.ones(3, requires_grad=True)``."""
+        leaf = keywords.get("requires_grad")
+        if leaf is not None and realise(tracer, leaf).truth(tracer):
+            raise breaks.unsupported(breaks.CREATED_LEAF, f"fn={function}")
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "operator"))

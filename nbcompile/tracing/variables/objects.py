@@ -317,6 +317,8 @@ class ObjectVariable(VariableTracker):
         """A method in C: ``object``'s own, or one of the built-in part."""
         if cls is object and name in OBJECT_METHODS:
             return OBJECT_METHODS[name](tracer, self, *(realise(tracer, each) for each in arguments))
+        if name == "__new__":  # of an instance, too, it is a function of a class
+            return tracer.call(tracer.wrap(class_lookup(self.cls, name), None), arguments, keywords)
         if cls is object:
             method = tracer.wrap(getattr(object, name), None)
             if isinstance(method, PolyfillVariable):

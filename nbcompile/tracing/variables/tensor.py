@@ -24,7 +24,7 @@ from nbcompile import config
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.node_meta import STACK
 from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
-from nbcompile.capture.source import AttrSource, SizeSource, Source
+from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
 
 CONSTANT_ATTRIBUTES = frozenset(
-    "dtype device layout is_cuda is_cpu is_mps is_xpu is_meta is_sparse is_sparse_csr is_quantized is_mkldnn is_nested "
-    "requires_grad ndim names is_vulkan is_ipu is_ort is_mtia is_maia retains_grad".split()
+    "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort".split()
 )
-GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag nbytes itemsize is_leaf".split())
+GRAPH_ATTRIBUTES = frozenset(
+    "T mT H mH real imag nbytes itemsize is_leaf is_cpu is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_sparse_csr "
+    "is_vulkan is_xla is_xpu retains_grad".split()
+)
 CONSTANT_METHODS = frozenset(
     "dim ndimension is_floating_point is_complex is_signed element_size get_device is_contiguous is_conj is_neg "
     "has_names dense_dim sparse_dim is_pinned is_coalesced is_shared is_same_size is_set_to".split()
@@ -111,7 +113,7 @@ class TensorVariable(VariableTracker):
             return self._grad_fn()
         if name == "__class__":
             return tracer.wrap(self.cls, None)
-        if not hasattr(torch.Tensor, name) and self.cls is torch.Tensor:
+        if not hasattr(self.cls, name):
             return self._custom_attribute(tracer, name)
         if callable(getattr(self.cls, name, None)):
             return TensorMethodVariable(self, name)
@@ -153,19 +155,16 @@ class TensorVariable(VariableTracker):
             tracer.guard(self.source, GuardKind.HASATTR, (name, has))
             if has:
                 return tracer.wrap(getattr(real, name), AttrSource(self.source, name))
-        tracer.raise_exception(AttributeError, f"'Tensor' object has no attribute '{name}'")
+        tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        if name == "data" and isinstance(value, TensorVariable):
-            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "Tensor.data = ...", name="Tensor")
-        if name == "requires_grad":
-            raise breaks.unsupported(breaks.REQUIRES_GRAD, "setattr(Tensor, 'requires_grad')")
-        if name == "grad" and self.source is not None and _is_gradient(value):
+        setter = TENSOR_SETTERS.get(name)
+        if setter is not None:
+            setter(tracer, self, value)
+        elif hasattr(torch.Tensor, name):
+            raise breaks.unsupported(breaks.TENSOR_ATTRIBUTE, f"setattr({self.describe()}, {name})", name=name)
+        else:
             tracer.side_effects.store_attribute(tracer, self, name, value)
-            return
-        if hasattr(torch.Tensor, name):
-            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"Tensor.{name} = ...", name="Tensor")
-        tracer.side_effects.store_attribute(tracer, self, name, value)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         answer = None if name in SILENT else self._ask(tracer, getattr(torch.Tensor, name, None), arguments, keywords)
@@ -227,10 +226,6 @@ class TensorVariable(VariableTracker):
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
         return FromSource(self.path) if self.path is not None else reconstruction.graph_output(self.node)
-
-
-def _is_gradient(value: VariableTracker) -> bool:
-    return isinstance(value, TensorVariable) or (value.is_constant() and value.constant() is None)
 
 
 def _computed(node: torch.fx.Node) -> str:
@@ -319,6 +314,8 @@ class SymbolicVariable(VariableTracker):
 
 Special = Callable[[Tracer, TensorVariable, Arguments, Keywords], "VariableTracker | None"]
 TENSOR_METHODS: dict[str, Special] = {}
+TENSOR_SETTERS: dict[str, Callable[[Tracer, TensorVariable, VariableTracker], None]] = {}
+"""Attributes that mean more than a stored value when they are set."""
 
 
 def method(*names: str) -> Callable[[Special], Special]:
@@ -331,197 +328,3 @@ def method(*names: str) -> Callable[[Special], Special]:
         return function
 
     return register
-
-
-def _size_of(name: str) -> Special:
-    def sizes(
-        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-    ) -> VariableTracker | None:
-        everything = tracer.sizes(tensor, name)
-        dim = arguments[0] if arguments else keywords.get("dim")
-        if dim is None or (dim.is_constant() and dim.constant() is None):
-            return everything
-        dim = ConstantVariable(dim.specialise()) if isinstance(dim, SymbolicVariable) else dim
-        index = dim.constant()
-        assert isinstance(index, int)
-        rank = tensor.example.dim()
-        if not -rank <= index < rank:
-            tracer.raise_exception(
-                IndexError,
-                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {index})",
-            )
-        return everything.get_item(tracer, dim)
-
-    return sizes
-
-
-TENSOR_METHODS["size"] = _size_of("size")
-TENSOR_METHODS["stride"] = _size_of("stride")
-
-
-@method("numel", "nelement")
-def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    count = tensor.example.numel()
-    return ConstantVariable(count) if isinstance(count, int) else tracer.apply_method("numel", (tensor,))
-
-
-@method("storage_offset")
-def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    offset = tensor.example.storage_offset()
-    if tensor.source is not None and isinstance(offset, int):
-        tracer.guard(SizeSource(tensor.source, "storage_offset"), GuardKind.EQUALS_MATCH, offset)
-    return ConstantVariable(offset) if isinstance(offset, int) else tracer.apply_method("storage_offset", (tensor,))
-
-
-SCALED: dict[str, tuple[str, Callable[..., object] | None]] = {
-    "add_": ("alpha", None), "addcmul_": ("value", torch.mul), "addcdiv_": ("value", torch.div),
-}  # fmt: skip
-"""Methods that take a number to multiply with, and what they do with the tensors before."""
-
-
-def _scaled(keyword: str, combine: Callable[..., object] | None) -> Special:
-    def method(
-        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-    ) -> VariableTracker | None:
-        scale = keywords.get(keyword)
-        if scale is None or not isinstance(realise(tracer, scale), TensorVariable):
-            return None
-        added = arguments[0] if combine is None else tracer.apply(combine, arguments)
-        return tracer.apply_method("add_", (tensor, tracer.apply(torch.mul, (added, scale))))
-
-    return method
-
-
-for _name, (_keyword, _combine) in SCALED.items():  # a step size that is computed: its data is not read
-    TENSOR_METHODS[_name] = _scaled(_keyword, _combine)
-
-
-@method("is_inference")
-def _is_inference(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    raise breaks.unsupported(breaks.IS_INFERENCE, "")
-
-
-@method("tolist")
-def _tolist(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    if tensor.example.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
-        raise breaks.unsupported(breaks.TOLIST, f"call_method {tensor.describe()} to_list")
-    if tensor.example.dim() == 0:
-        return tracer.apply_method("item", (tensor,))
-    positions = map(ConstantVariable, range(int(tensor.example.shape[0])))
-    return tracer.list_of([tensor.get_item(tracer, each).call_method(tracer, "tolist", [], {}) for each in positions])
-
-
-@method("backward")
-def _backward(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    raise breaks.unsupported(
-        breaks.BACKWARD, f"call_method {tensor.describe()} backward {list(arguments)} {dict(keywords)}"
-    )
-
-
-@method("requires_grad_")
-def _requires_grad(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    wanted = arguments[0].constant() if arguments else True
-    if tensor.example.requires_grad == wanted:
-        return tensor
-    raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
-
-
-class AddressVariable(VariableTracker):
-    """``x.data_ptr()``: read after the graph has run, so that it can be passed on, not used."""
-
-    def __init__(self, tensor: TensorVariable) -> None:
-        self.tensor = tensor
-
-    def python_type(self) -> type:
-        return int
-
-    def describe(self) -> str:
-        return f"DataPtrVariable({self.tensor.describe()})"
-
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
-        return Call(Attribute(reconstruction.recipe(self.tensor), "data_ptr"))
-
-
-@method("__deepcopy__")
-def _deepcopy(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    raise breaks.unsupported(breaks.DEEPCOPY, f"copy.deepcopy({tensor.describe()})")
-
-
-@method("data_ptr")
-def _data_ptr(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    return AddressVariable(tensor)
-
-
-@method(
-    "retain_grad",
-    "untyped_storage",
-    "storage",
-    "__array__",
-    "__reduce_ex__",
-    "share_memory_",
-    "apply_",
-    "map_",
-    "pin_memory",
-    "__dlpack__",
-)
-def _untraced(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    raise breaks.unsupported(
-        breaks.UNSUPPORTED_METHOD, f"a method of {tensor.describe()} that leaves the graph", name="this", type="Tensor"
-    )
-
-
-@method("resize_", "resize_as_")
-def _resize(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    raise breaks.unsupported(breaks.RESIZE, f"call_method {tensor.describe()} resize_", name="Tensor.resize_")
-
-
-@method("new_tensor")
-def _new_tensor(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    like = {"dtype": ConstantVariable(tensor.example.dtype), "device": ConstantVariable(tensor.example.device)}
-    return tracer.call(tracer.wrap(torch.tensor, None), arguments, {**like, **keywords})
-
-
-@method("type")
-def _type(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    if not arguments and not keywords:
-        return ConstantVariable(tensor.example.type())
-    return None
-
-
-@method("__getitem__")
-def _getitem(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    return tensor.get_item(tracer, arguments[0])
-
-
-@method("__setitem__")
-def _setitem(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    tensor.set_item(tracer, arguments[0], arguments[1])
-    return ConstantVariable(None)
-
-
-@method("__len__")
-def _len(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    return tensor.length(tracer)
-
-
-@method("__iter__")
-def _iter(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    return tensor.iterate(tracer)

@@ -1,40 +1,53 @@
-"""``weakref.ref``: an address of an object that does not keep it alive.
+"""References that do not keep alive what they refer to: calling one gives it.
 
-    ref()          the object, guarded under the address  L['ref']()
+    weakref.ref(x)() * 2        x * 2
+    self.parent().scale         the address L['self'].parent()
 
-In torch: torch/_dynamo/variables/misc.py (WeakRefVariable). Read next: objects.py
+In torch: WeakRefVariable in torch/_dynamo/variables/misc.py. Read next:
+objects.py
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from nbcompile.capture.source import ReferentSource, Source
+from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, UnknownVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
 
 
-class WeakReferenceVariable(UnknownVariable):
-    """One that the program was given."""
+class WeakReferenceVariable(VariableTracker):
+    """A ``weakref.ref``, from outside or made by the traced code."""
 
-    value: weakref.ref[Any]
+    def __init__(self, referent: VariableTracker, more: Arguments = (), source: Source | None = None) -> None:
+        self.referent = referent
+        self.more = more
+        """The callback, where one was given."""
+        self.source = source
 
-    def __init__(self, value: weakref.ref[Any], source: Source | None) -> None:
-        super().__init__(value, source)
+    def python_type(self) -> type:
+        return weakref.ref
 
     def describe(self) -> str:
-        return f"WeakRefVariable({type(self.value).__name__})"
-
-    def referent(self, tracer: Tracer) -> VariableTracker:
-        """What it refers to, or None."""
-        return tracer.wrap(self.value(), None if self.source is None else ReferentSource(self.source))
-
-    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        if arguments or keywords:
-            return super().call(tracer, arguments, keywords)
-        return self.referent(tracer)
+        return "WeakRefVariable()"
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        return realise(tracer, self.referent(tracer)).hash_key(tracer)
+        return ("weakref", realise(tracer, self.referent).hash_key(tracer))
+
+    def truth(self, tracer: Tracer) -> bool:
+        return True
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return realise(tracer, self.referent)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        if self.source is not None:
+            return super().recipe(reconstruction)
+        given = tuple(map(reconstruction.recipe, (self.referent, *self.more)))
+        return reconstruction.shared(self, lambda: Call(Constant(weakref.ref, "ref"), given))

@@ -68,4 +68,5 @@ def is_namedtuple(value: object) -> bool:
 
 def is_method_of_container(value: object) -> bool:
     """``xs.append``, bound to its list."""
-    return isinstance(value, types.BuiltinMethodType) and type(value.__self__) in (list, dict, set, collections.deque)
+    containers = (list, dict, set, frozenset, tuple, collections.deque)
+    return isinstance(value, types.BuiltinMethodType) and type(value.__self__) in containers

@@ -15,12 +15,12 @@ import torch
 
 from nbcompile import config
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, ModuleSource, Source
+from nbcompile.capture.source import AttrSource, ModuleSource, ReferentSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions import annotations as known_annotations, registry
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
-from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
@@ -68,7 +68,9 @@ def wrap_weak_reference(tracer: Tracer, value: weakref.ref[Any], source: Source 
     """A weak reference that the program was given: what it refers to is looked at when it is called."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
-    return WeakReferenceVariable(value, source)
+    address = source if source is not None else tracer.keep(value, "reference")
+    referent = tracer.wrap(value(), None) if source is None else LazyVariable(value(), ReferentSource(source))
+    return WeakReferenceVariable(referent, (), address)
 
 
 def wrap_context(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:

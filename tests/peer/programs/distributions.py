@@ -175,3 +175,23 @@ def dropout_functions():
         return torch.nn.functional.dropout(x, 0.5, training=True), torch.dropout(x, 0.3, True), torch.multinomial(x, 2)
 
     return f, [(ones(5),)]
+
+
+@program()
+def sampled_through_new_sizes():
+    """``rate.new(shape)``: a size is no data."""
+
+    def f(x):
+        made = (D.Exponential(x.exp()), D.Laplace(x, x.exp()), D.Cauchy(x, x.exp()), D.Pareto(x.exp(), x.exp() + 1))
+        return [(d.sample().shape, d.log_prob(x.exp() + 3)) for d in made]
+
+    return f, [(arange(3.0),)]
+
+
+@program()
+def distributions_of_shapes_that_broadcast():
+    def f(x):
+        z = D.MultivariateNormal(x, torch.eye(3))
+        return z.mean, D.Gumbel(x, x.exp()).mean, D.Normal(x, 1.0).expand((2, 3)).stddev
+
+    return f, [(arange(3.0),)]

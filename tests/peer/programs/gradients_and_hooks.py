@@ -134,3 +134,135 @@ def lazy_conv_and_norm():
         return g(ones(1, 2, 5, 5)).shape
 
     return net, [call]
+
+
+# -- data, leaves and hooks of what is made inside ------------------------------------------
+
+
+@program()
+def data_of_an_input_is_set():
+    def f(x):
+        x.data = x * 2
+        return x + 1
+
+    def call(g):
+        x = arange(3.0)
+        return g(x), x, x._version
+
+    return f, [call]
+
+
+@program()
+def data_of_a_result_is_set():
+    def f(x):
+        y = x * 2
+        y.data = x + 1
+        return y * 3
+
+    return f, [(ones(3),)]
+
+
+@program()
+def data_of_a_parameter_is_set():
+    linear = nn.Linear(3, 3)
+
+    def f(x):
+        linear.weight.data = linear.weight.data * 0.5
+        return linear(x)
+
+    def call(g):
+        g(ones(2, 3)).sum().backward()
+        return linear.weight.detach() * 0, linear.weight.grad
+
+    return f, [call]
+
+
+@program()
+def a_module_is_converted_inside():
+    linear = nn.Linear(3, 3)
+
+    def f(x):
+        return linear.double()(x.double())
+
+    return f, [(ones(2, 3),), (ones(2, 3),)]
+
+
+@program()
+def a_module_that_is_converted_already():
+    linear = nn.Linear(3, 3)
+
+    def f(x):
+        return linear.to(x.dtype).cpu()(x)
+
+    return f, [(ones(2, 3),)]
+
+
+@program()
+def a_new_leaf_stays_inside():
+    def f(x):
+        y = (x * 2).detach().requires_grad_()
+        return (y * 3).detach() + x
+
+    return f, [(ones(3),)]
+
+
+@program()
+def a_new_leaf_is_returned():
+    def f(x):
+        y = x * 2
+        y.requires_grad_()
+        return y.sum() * 2
+
+    return f, [(ones(3),)]
+
+
+def backward_of(g):
+    x = arange(3.0).requires_grad_()
+    g(x).sum().backward()
+    return x.grad
+
+
+@program()
+def hook_of_a_result():
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda grad: grad * 3)
+        return y.sin()
+
+    return f, [backward_of]
+
+
+@program()
+def two_hooks_of_a_result_one_closes_over_a_tensor():
+    k = torch.tensor(5.0)
+
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda grad: grad * k)
+        z = y.cos()
+        y.register_hook(lambda grad: grad + 1)
+        return z * y
+
+    return f, [backward_of]
+
+
+@program()
+def hook_of_a_result_that_returns_nothing():
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda grad: None)
+        return y.sin()
+
+    return f, [backward_of]
+
+
+@program(torch_differs="torch fails: the handle of a hook in the graph cannot be removed")
+def hook_of_a_result_is_removed():
+    def f(x):
+        y = x * 2
+        handle = y.register_hook(lambda grad: grad * 3)
+        z = y.sin()
+        handle.remove()
+        return z
+
+    return f, [backward_of]

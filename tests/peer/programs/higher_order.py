@@ -1,5 +1,7 @@
 """Operators over functions: torch.cond and its like, torch.func, pytrees."""
 
+import functools
+
 import torch
 import torch.utils._pytree as pytree
 from torch import nn
@@ -15,6 +17,8 @@ from torch.func import (
     vjp,
     vmap,
 )
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from tests.peer.program import program
 
@@ -400,3 +404,47 @@ def tree_map_with_several_trees():
         return pytree.tree_map(lambda x, y: x * y, a, b), pytree.tree_any(lambda t: t is None, a)
 
     return f, [([ones(2), ones(3)], [ones(2) * 2, ones(3)])]
+
+
+def causal(batch, head, row, column):
+    return row >= column
+
+
+BLOCKS = create_block_mask(causal, 1, 1, 16, 16, device="cpu")
+BIAS = torch.ones(2)
+
+
+def attended(**settings):
+    return lambda q: flex_attention(q, q, q, **settings)
+
+
+@program()
+def attention_whose_scores_are_changed():
+    return attended(score_mod=lambda score, b, h, i, j: score + BIAS[h] * (i - j)), [(torch.randn(1, 2, 16, 8),)]
+
+
+@program()
+def attention_under_a_mask_of_blocks():
+    return attended(block_mask=BLOCKS, scale=0.3), [(torch.randn(1, 2, 16, 8),)]
+
+
+@program()
+def a_mask_of_blocks_is_made_inside():
+    def f(q):
+        return flex_attention(q, q, q, block_mask=create_block_mask(causal, 1, 1, 16, 16, device="cpu"))
+
+    return f, [(torch.randn(1, 2, 16, 8),)]
+
+
+@program()
+def checkpoint_with_a_policy():
+    def f(x):
+        policy = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.sin.default])
+        return checkpoint(lambda a: a.sin().cos(), x, use_reentrant=False, context_fn=policy)
+
+    def call(g):
+        x = torch.arange(3.0).requires_grad_()
+        g(x).sum().backward()
+        return x.grad
+
+    return f, [call]

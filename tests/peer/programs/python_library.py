@@ -3,7 +3,11 @@
 # ruff: noqa  (programs use what users use, and say it in one line)
 
 import torch
+import collections
 import functools
+import keyword
+import struct
+import weakref
 import itertools
 import operator
 import types
@@ -307,3 +311,80 @@ INC, GET = mk()
 def closures_shared_outside(x):
     INC()
     return x + GET()
+
+
+class Kept:
+    """Something that a weak reference refers to."""
+
+
+KEPT = Kept()
+KEPT.scale = 3
+REFERENCE = weakref.ref(KEPT)
+HAS = frozenset([1, 2]).__contains__
+
+
+@case()
+def weak_references(x):
+    y = x + 1
+    return y * REFERENCE().scale, REFERENCE() is KEPT, weakref.ref(y)() * 2
+
+
+@case()
+def weak_reference_to_what_is_made_inside(x):
+    made = Kept()
+    made.scale = x + 1
+    reference = weakref.ref(made)
+    return made, reference, reference().scale
+
+
+@case()
+def counters(x):
+    many = collections.Counter("aab") + collections.Counter("ab")
+    many.update("b")
+    many.subtract("a")
+    return x + many["b"], dict(many), sorted((many & collections.Counter("bb")).elements())
+
+
+@case()
+def packed_numbers(x):
+    return x + struct.unpack("<i", struct.pack("<i", 3))[0]
+
+
+@case()
+def bound_method_of_a_set(x):
+    return x + HAS(2), keyword.iskeyword("for"), "{a}-{b}".format_map({"a": 1, "b": [2]})
+
+
+def plain(a):
+    return a
+
+
+@case()
+def defaults_of_a_function(x):
+    return plain(x) + plain.__code__.co_argcount + len(plain.__defaults__ or ()) + len(plain.__kwdefaults__ or ())
+
+
+@case()
+def checks_of_every_kind(x):
+    torch._check_type(True)
+    try:
+        torch._check_value(x.shape[0] > 9, lambda: "too short")
+    except ValueError as error:
+        return x + 1, str(error)
+
+
+@case()
+def compiled_inside(x):
+    return torch.compile(lambda a: a.sin() * 2, backend="eager")(x + 1)
+
+
+@case()
+def filled_with_a_computed_number(x):
+    return torch.full((2,), x.sum()) + 1
+
+
+@case()
+def made_by_the_class_of_an_object(x):
+    made = KEPT.__new__(type(KEPT))
+    made.value = x * 2
+    return made.value + 1

@@ -1,7 +1,14 @@
-"""Hooks on the gradients of inputs: registered once the graph has run, long before any gradient is there.
+"""Hooks on gradients.
+
+On those of an input: registered once the graph has run, long before any gradient is there.
 
     x.register_hook(double)           a statement of the residual program
     handle.remove()                   before that: it is never registered
+
+On those of an intermediate result: an operator of the graph, which is given the hook as a graph of its own.
+What a handle of it is good for is not traced: the trace starts over, and breaks where the hook is registered.
+
+    (x * 2).register_hook(double)     get_attr hook_body_0 ; register_hook(mul, hook_body_0)
 
 In torch: TensorVariable.method_register_hook in torch/_dynamo/variables/tensor.py.
 Read next: nbcompile/tracing/side_effects.py
@@ -13,8 +20,11 @@ from typing import TYPE_CHECKING
 
 import torch.utils.hooks
 
+from nbcompile import torch_internals
 from nbcompile.capture.recipe import Attribute, Call, Recipe
 from nbcompile.tracing import breaks
+from nbcompile.tracing.exceptions import TooLate
+from nbcompile.tracing.functions.bodies import inputs, trace_body
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -56,10 +66,28 @@ class HookHandleVariable(VariableTracker):
         return reconstruction.shared(self, make)
 
 
+class BodyHandleVariable(VariableTracker):
+    """What registering a hook in the graph returns: there is no such object."""
+
+    def python_type(self) -> type:
+        return torch.utils.hooks.RemovableHandle
+
+    def describe(self) -> str:
+        return "RemovableHandleVariable()"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        raise TooLate("register_hook")
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        raise TooLate("register_hook")
+
+
 def _registering(name: str) -> Special:
     def register(
         tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker | None:
+        if tensor.source is None and _is_plain(tracer, tensor, name):
+            return _register_in_graph(tracer, tensor, arguments[0])
         if tensor.source is None or len(arguments) != 1 or keywords:
             kind, of = breaks.UNSUPPORTED_METHOD, f"{name} of {tensor.describe()}"
             raise breaks.unsupported(kind, of, name=name, type="Tensor")
@@ -69,6 +97,25 @@ def _registering(name: str) -> Special:
         return handle
 
     return register
+
+
+def _is_plain(tracer: Tracer, tensor: TensorVariable, name: str) -> bool:
+    return name == "register_hook" and name not in tracer.output.refused and tensor.example.requires_grad
+
+
+def _register_in_graph(tracer: Tracer, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
+    output = tracer.output
+    body = output.new_body()
+    traced = trace_body(tracer, hook, inputs(body, [tensor]), body=body)
+    if not isinstance(traced.result, (TensorVariable, ConstantVariable)):
+        raise breaks.unsupported(breaks.BODY_MISUSE, "", name="register_hook", problem="the hook returns no tensor")
+    (returned,) = body.graph.find_nodes(op="output")
+    returned.args = tuple(returned.args[0]) or (None,)  # the gradient itself
+    node = output.install("hook_body", body)
+    operator = torch_internals.register_hook()
+    given = (tensor.node, node, *traced.body.lifted)
+    tensor.node = output.apply("call_function", operator, given, {}, tensor.example)
+    return BodyHandleVariable()
 
 
 for _name in ("register_hook", "register_post_accumulate_grad_hook"):

@@ -1,0 +1,285 @@
+"""Methods and attributes of a tensor that are more than a node of their name.
+
+    x.size(0)             answered now
+    x.data_ptr()          read after the graph
+    x.data = y            set_ in the graph, out of autograd's sight
+    y.backward()          a break
+
+In torch: TensorVariable.method_* in torch/_dynamo/variables/tensor.py. Read next:
+tensor_hooks.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.recipe import Attribute, Call, Recipe
+from nbcompile.capture.source import SizeSource
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.tensor import (
+    TENSOR_METHODS,
+    TENSOR_SETTERS,
+    Special,
+    SymbolicVariable,
+    TensorVariable,
+    method,
+)
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+def _size_of(name: str) -> Special:
+    def sizes(
+        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker | None:
+        everything = tracer.sizes(tensor, name)
+        dim = arguments[0] if arguments else keywords.get("dim")
+        if dim is None or (dim.is_constant() and dim.constant() is None):
+            return everything
+        dim = ConstantVariable(dim.specialise()) if isinstance(dim, SymbolicVariable) else dim
+        index = dim.constant()
+        assert isinstance(index, int)
+        rank = tensor.example.dim()
+        if not -rank <= index < rank:
+            tracer.raise_exception(
+                IndexError,
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {index})",
+            )
+        return everything.get_item(tracer, dim)
+
+    return sizes
+
+
+TENSOR_METHODS["size"] = _size_of("size")
+TENSOR_METHODS["stride"] = _size_of("stride")
+
+
+@method("numel", "nelement")
+def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    count = tensor.example.numel()
+    return ConstantVariable(count) if isinstance(count, int) else tracer.apply_method("numel", (tensor,))
+
+
+@method("storage_offset")
+def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    offset = tensor.example.storage_offset()
+    if tensor.source is not None and isinstance(offset, int):
+        tracer.guard(SizeSource(tensor.source, "storage_offset"), GuardKind.EQUALS_MATCH, offset)
+    return ConstantVariable(offset) if isinstance(offset, int) else tracer.apply_method("storage_offset", (tensor,))
+
+
+SCALED: dict[str, tuple[str, Callable[..., object] | None]] = {
+    "add_": ("alpha", None), "addcmul_": ("value", torch.mul), "addcdiv_": ("value", torch.div),
+}  # fmt: skip
+"""Methods that take a number to multiply with, and what they do with the tensors before."""
+
+
+def _scaled(keyword: str, combine: Callable[..., object] | None) -> Special:
+    def method(
+        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker | None:
+        scale = keywords.get(keyword)
+        if scale is None or not isinstance(realise(tracer, scale), TensorVariable):
+            return None
+        added = arguments[0] if combine is None else tracer.apply(combine, arguments)
+        return tracer.apply_method("add_", (tensor, tracer.apply(torch.mul, (added, scale))))
+
+    return method
+
+
+for _name, (_keyword, _combine) in SCALED.items():  # a step size that is computed: its data is not read
+    TENSOR_METHODS[_name] = _scaled(_keyword, _combine)
+
+
+@method("is_inference")
+def _is_inference(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(breaks.IS_INFERENCE, "")
+
+
+@method("tolist")
+def _tolist(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    if tensor.example.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
+        raise breaks.unsupported(breaks.TOLIST, f"call_method {tensor.describe()} to_list")
+    if tensor.example.dim() == 0:
+        return tracer.apply_method("item", (tensor,))
+    positions = map(ConstantVariable, range(int(tensor.example.shape[0])))
+    return tracer.list_of([tensor.get_item(tracer, each).call_method(tracer, "tolist", [], {}) for each in positions])
+
+
+@method("backward")
+def _backward(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(
+        breaks.BACKWARD, f"call_method {tensor.describe()} backward {list(arguments)} {dict(keywords)}"
+    )
+
+
+@method("requires_grad_")
+def _requires_grad(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    wanted = arguments[0].constant() if arguments else True
+    if tensor.example.requires_grad == wanted:
+        return tensor
+    if tensor.source is not None or not wanted:
+        raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
+    if "requires_grad_" in tracer.output.refused:
+        raise breaks.unsupported(breaks.LEAF_LEAKS, f"call_method {tensor.describe()} requires_grad_")
+    for function, given in LEAF_STEPS:  # functionalization lets nobody else change what is a leaf
+        if function is None:
+            tracer.output.apply("call_method", "requires_grad_", (tensor.node,), {})
+        else:
+            tracer.output.state_call(function, (given,))
+    tracer.output.new_leaves.append(tensor.node)
+    return tensor
+
+
+_allow_leaves: Any = torch._C._functorch.set_inplace_requires_grad_allowed
+LEAF_STEPS: tuple[tuple[Any, bool], ...] = ((_allow_leaves, True), (None, True), (_allow_leaves, False))
+"""What ``y.requires_grad_()`` of an intermediate result is in the graph."""
+
+
+class AddressVariable(VariableTracker):
+    """``x.data_ptr()``: read after the graph has run, so that it can be passed on, not used."""
+
+    def __init__(self, tensor: TensorVariable) -> None:
+        self.tensor = tensor
+
+    def python_type(self) -> type:
+        return int
+
+    def describe(self) -> str:
+        return f"DataPtrVariable({self.tensor.describe()})"
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return Call(Attribute(reconstruction.recipe(self.tensor), "data_ptr"))
+
+
+@method("__deepcopy__")
+def _deepcopy(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(breaks.DEEPCOPY, f"copy.deepcopy({tensor.describe()})")
+
+
+@method("data_ptr")
+def _data_ptr(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    return AddressVariable(tensor)
+
+
+@method(
+    "retain_grad",
+    "untyped_storage",
+    "storage",
+    "__array__",
+    "__reduce_ex__",
+    "share_memory_",
+    "apply_",
+    "map_",
+    "pin_memory",
+    "__dlpack__",
+)
+def _untraced(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    raise breaks.unsupported(
+        breaks.UNSUPPORTED_METHOD, f"a method of {tensor.describe()} that leaves the graph", name="this", type="Tensor"
+    )
+
+
+@method("resize_", "resize_as_")
+def _resize(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    raise breaks.unsupported(breaks.RESIZE, f"call_method {tensor.describe()} resize_", name="Tensor.resize_")
+
+
+@method("new_tensor")
+def _new_tensor(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    like = {"dtype": ConstantVariable(tensor.example.dtype), "device": ConstantVariable(tensor.example.device)}
+    return tracer.call(tracer.wrap(torch.tensor, None), arguments, {**like, **keywords})
+
+
+@method("new")
+def _new(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    if len(arguments) == 1 and realise(tracer, arguments[0]).python_type() is torch.Size:
+        return tracer.apply_method("new_empty", (tensor, *arguments))  # in a graph it would be data: a tuple
+    return None
+
+
+@method("type")
+def _type(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    if not arguments and not keywords:
+        return ConstantVariable(tensor.example.type())
+    return None
+
+
+@method("__getitem__")
+def _getitem(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    return tensor.get_item(tracer, arguments[0])
+
+
+@method("__setitem__")
+def _setitem(
+    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker | None:
+    tensor.set_item(tracer, arguments[0], arguments[1])
+    return ConstantVariable(None)
+
+
+@method("__len__")
+def _len(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    return tensor.length(tracer)
+
+
+@method("__iter__")
+def _iter(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    return tensor.iterate(tracer)
+
+
+# -- attributes that are set -----------------------------------------------------------------
+
+
+def _set_data(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) -> None:
+    """``x.data = y``: other memory, and autograd does not see that anything was written."""
+    context = f"setattr({tensor.describe()}, data, {value.describe()})"
+    if tensor.source is None or not isinstance(value, TensorVariable):
+        raise breaks.unsupported(breaks.DATA_OF_RESULT, context)
+    if value.example.dtype != tensor.example.dtype:
+        raise breaks.unsupported(breaks.DATA_OF_OTHER_DTYPE, context, wanted=value.example.dtype)
+    output, enabled = tracer.output, torch.is_grad_enabled()
+    output.state_call(torch._C._set_grad_enabled, (False,))
+    written = output.apply("call_function", torch.Tensor.set_, (tensor.node, value.node), {})
+    output.state_call(torch._C._set_grad_enabled, (enabled,))
+    output.apply("call_function", torch_internals.unsee_last_write, (written,), {})
+
+
+def _set_requires_grad(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) -> None:
+    context = f"setattr({tensor.describe()}, requires_grad, {value.describe()})"
+    raise breaks.unsupported(breaks.SET_REQUIRES_GRAD, context)
+
+
+def _set_grad(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) -> None:
+    is_gradient = isinstance(value, TensorVariable) or (value.is_constant() and value.constant() is None)
+    if tensor.source is None or not is_gradient:
+        raise breaks.unsupported(breaks.TENSOR_ATTRIBUTE, f"setattr({tensor.describe()}, grad)", name="grad")
+    tracer.side_effects.store_attribute(tracer, tensor, "grad", value)
+
+
+TENSOR_SETTERS.update(data=_set_data, requires_grad=_set_requires_grad, grad=_set_grad)
