@@ -32,7 +32,8 @@ def browser_page(chromium):
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"error {error}"))
         page.on("console", lambda message: complaints.append(f"console {message.text}"))
-        page.set_content(f"<!doctype html><html lang=en><meta charset=utf-8><title>A page</title><main>{body}</main>")
+        head = '<meta charset=utf-8><meta name=color-scheme content="light dark"><title>A page</title>'
+        page.set_content(f"<!doctype html><html lang=en>{head}<main>{body}</main>")
         opened.append(context)
         return page
 

@@ -113,6 +113,7 @@ def _stripped(output: str, tags: list[str], attributes: tuple[str, ...], images:
 
 # --- all of them -------------------------------------------------------------------------------
 
+_IN_FRAME = '<!doctype html><html lang=en><meta name=color-scheme content="light dark"><title>output</title><main>'
 LIVE = {
     "static": lambda output: output,
     "twice": lambda output: f"{output}<p>and again</p>{output}",
@@ -121,7 +122,7 @@ LIVE = {
     "vs code": lambda output: _shown(_CODE, output),
     "iframe": lambda output: (
         f'<iframe title="output" sandbox="allow-scripts" width="100%" height="800" '
-        f'srcdoc="{html.escape("<!doctype html><html lang=en><title>output</title><main>" + output)}"></iframe>'
+        f'srcdoc="{html.escape(_IN_FRAME + output)}"></iframe>'
     ),
 }
 """Where scripts run."""
