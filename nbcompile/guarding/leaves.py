@@ -14,9 +14,11 @@ In torch: GuardBuilder in torch/_dynamo/guards.py. Read next: nbcompile/guarding
 from __future__ import annotations
 
 import copy
+import enum
 import math
 import operator
 import re
+import reprlib
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -103,7 +105,7 @@ def leaf(guard: Guard, name: str, value: object) -> Leaf:
 
 
 def short(value: object) -> str:
-    """A value as text, of bounded length and without running its own ``__repr__`` where that may be long."""
+    """A value as text, of bounded length; a ``__repr__`` that the user wrote is not run."""
     if isinstance(value, torch.Tensor):
         return f"tensor of {tuple(value.shape)}, {value.dtype}, {value.device}"
     if isinstance(value, FunctionType):
@@ -113,10 +115,29 @@ def short(value: object) -> str:
     if isinstance(value, type):
         return value.__qualname__
     try:
-        text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # addresses differ between two equal runs
-    except Exception:  # noqa: BLE001 - the user's __repr__ may raise anything
+        text = re.sub(r" at 0x[0-9a-f]+", "", _told.repr(value))  # addresses differ between two equal runs
+    except Exception:  # noqa: BLE001 - a subclass of a container may raise anything
         text = f"<{type(value).__name__}>"
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+class _Told(reprlib.Repr):
+    """Values inside of containers too; of an object whose ``__repr__`` may hang, fail or be endless, its class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxdeque = 20
+        self.maxstring = self.maxother = self.maxlong = 120
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        if isinstance(x, enum.Enum):
+            return f"{type(x).__qualname__}.{x._name_}"
+        if isinstance(type(x).__repr__, FunctionType):
+            return f"<{type(x).__qualname__}>"
+        return super().repr_instance(x, level)
+
+
+_told = _Told()
 
 
 def same(value: object, expected: object) -> bool:

@@ -1,0 +1,54 @@
+"""What is told of the user's objects never runs their code: a repr may fail, hang, or be endless."""
+
+import enum
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import api
+from nbcompile.guarding.leaves import short
+from nbcompile.views import html, text
+
+
+class Bad:
+    def __repr__(self):
+        raise AssertionError("the user's repr was run")
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(Bad(), "<Bad>"), ([1, Bad()], "[1, <Bad>]"), ({"a": Bad()}, "{'a': <Bad>}"), (Colour.RED, "Colour.RED"),
+     (2.5, "2.5"), ("it's", '"it\'s"'), (float("nan"), "nan"), (2**100, str(2**100)), (torch.float32, "torch.float32")],
+)  # fmt: skip
+def test_values_are_told_without_the_users_code(value, told):
+    """A class stands for its object, also inside of containers."""
+    assert short(value) == told
+
+
+def test_what_is_told_is_short():
+    """However large the value."""
+    assert len(short(list(range(10**6)))) <= 120
+    assert len(short("x" * 10**8)) <= 120
+    assert len(short(10**400)) <= 120
+
+
+def test_a_recompilation_for_another_object_is_told():
+    """The record names the class; views of it are drawn."""
+    kept = Bad()
+
+    def choose(x, which):
+        return x + 1 if which is kept else x - 1
+
+    compiled, pen = nbcompile.compile(choose, backend="eager"), api.new_recorder("choose")
+    with pen.listening():
+        compiled(torch.ones(2), kept)
+        compiled(torch.ones(2), Bad())
+    record = pen.record()
+    assert [each.status for each in record.frames] == ["compiled", "compiled"]
+    assert "Bad" in text.render(record)
+    assert "Bad" in html.render(record)
