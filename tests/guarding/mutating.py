@@ -138,6 +138,11 @@ def changed(source, scope, value):
 
 def _attribute(base, name, value, scope):
     owner = resolve(base, scope)
+    if isinstance(owner, slice):
+        parts = {each: getattr(owner, each) for each in ("start", "stop", "step")} | {name: value}
+        with changed(base, scope, slice(*parts.values())) as now:
+            yield now
+        return
     tables = [vars(owner)] if isinstance(getattr(owner, "__dict__", None), dict) else []
     if isinstance(owner, torch.nn.Module):
         tables += [vars(owner)[each] for each in ("_parameters", "_buffers", "_modules")]
