@@ -364,6 +364,9 @@ WARMED_UP: Stance = ("skip_guard_eval_unsafe", None)
 
 class _Stances:
     current: Stance = DEFAULT
+    torchs: Any = None
+    """What torch's was when it was last read; a stance of torch's never changes, it is replaced."""
+    as_ours: Stance = DEFAULT
 
 
 _stances = _Stances()
@@ -378,7 +381,10 @@ def stance() -> Stance:
     if torchs is None:
         return DEFAULT
     found = torchs._stance
-    return _stance(found.stance, found.skip_guard_eval_unsafe, found.backend)
+    if found is not _stances.torchs:
+        _stances.as_ours = _stance(found.stance, found.skip_guard_eval_unsafe, found.backend)
+        _stances.torchs = found
+    return _stances.as_ours
 
 
 def _stance(name: str, warmed_up: bool, backend: object) -> Stance:

@@ -41,20 +41,26 @@ def step(metadata: Any, forward: Callable[..., Sequence[Any]]) -> Callable[..., 
     fresh = list(metadata.unsafe_view_out_indices)
     outputs = metadata.num_outputs
 
+    saves_unwatched = unwatched.start != unwatched.stop
+
     class Step(made):  # type: ignore[misc, valid-type]
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
-            results = tuple(forward(*inputs))
+            results = forward(*inputs)
             ctx.save_for_backward(*[each.detach() if each._is_view() else each for each in results[watched]])
-            ctx._tensors_no_vc_check = [each.detach() if each._is_view() else each for each in results[unwatched]]
-            ctx.symints = ctx.opaque_objects = ()
-            returned = results[:outputs]
+            if saves_unwatched:
+                ctx._tensors_no_vc_check = [each.detach() if each._is_view() else each for each in results[unwatched]]
+            returned = tuple(results[:outputs])
             if fresh:
                 returned = _without_bases(returned, fresh)
-            ctx.mark_non_differentiable(*[returned[number] for number in constant])
-            ctx._materialize_non_diff_grads = False
+            if constant:
+                ctx.mark_non_differentiable(*[returned[number] for number in constant])
+                ctx._materialize_non_diff_grads = False
             return returned
 
+    # What backward looks for on ``ctx``: where there is none, the class of ``ctx`` says so, and no call has to.
+    for absent in ("symints", "opaque_objects", "_tensors_no_vc_check"):
+        setattr(Step._backward_cls, absent, ())  # type: ignore[attr-defined]
     torch_internals.hide_from_hook(Step.forward.__code__)
     # ``Function.apply`` itself first looks for transforms of torch.func, under which no such graph runs.
     apply: Callable[..., tuple[Any, ...]] = super(torch.autograd.Function, Step).apply  # type: ignore[misc]

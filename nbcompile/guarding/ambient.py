@@ -105,9 +105,11 @@ def _default_device(guard: Guard, scope: Scope) -> Ambient:
     )
 
 
-def _inlined_hooks() -> tuple[int, int] | None:
+_top_hooks: Callable[[bool], tuple[object, object] | None] = torch._C._autograd._top_saved_tensors_default_hooks
+
+
+def _inlined(hooks: tuple[object, object] | None) -> tuple[int, int] | None:
     """The hooks on saved tensors that AOTAutograd would trace into the graph: those that are graphs themselves."""
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
     if not hooks or not all(isinstance(each, torch.fx.GraphModule) for each in hooks):
         return None  # none, or Python that autograd calls with what any graph saves
     pack, unpack = hooks
@@ -115,11 +117,12 @@ def _inlined_hooks() -> tuple[int, int] | None:
 
 
 def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
-    expected = _inlined_hooks()
+    expected = _inlined(_top_hooks(True))
     text = f"torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == {expected}"
 
-    def same(_: object) -> bool:
-        return _inlined_hooks() == expected
+    def same(_: object, top: Callable[[bool], tuple[object, object] | None] = _top_hooks) -> bool:
+        hooks = top(True)  # C++ has no guard for it; this runs at every call, mostly to find none
+        return (hooks is None and expected is None) or _inlined(hooks) == expected
 
     return Ambient(
         guard,
