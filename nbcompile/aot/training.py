@@ -60,7 +60,7 @@ def step(metadata: Any, forward: Callable[..., Sequence[Any]]) -> Callable[..., 
 
     # What backward looks for on ``ctx``: where there is none, the class of ``ctx`` says so, and no call has to.
     for absent in ("symints", "opaque_objects", "_tensors_no_vc_check"):
-        setattr(Step._backward_cls, absent, ())  # type: ignore[attr-defined]
+        setattr(Step._backward_cls, absent, ())
     torch_internals.hide_from_hook(Step.forward.__code__)
     # ``Function.apply`` itself first looks for transforms of torch.func, under which no such graph runs.
     apply: Callable[..., tuple[Any, ...]] = super(torch.autograd.Function, Step).apply  # type: ignore[misc]
