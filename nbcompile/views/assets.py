@@ -3,9 +3,9 @@
     styles("steps")                 theme.css, and the parts that some sections need
     script("trees", "what_if")      view.js, and the parts that some sections need
 
-Comments and spaces go, declarations in a row become one, and names that are declared in the script and are
-no property of anything become one letter or two. Everything runs inside one function: a page may hold it
-any number of times.
+Comments and spaces go, declarations in a row become one, and names that are declared in the script become one
+letter or two; properties keep theirs, so ``{ value }`` becomes ``{value:a}``. Everything runs inside one function:
+a page may hold it any number of times.
 
 In torch: nothing. Read next: nbcompile/views/static/view.js
 """
@@ -16,7 +16,7 @@ import functools
 import itertools
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 
 from markupsafe import Markup
@@ -54,13 +54,13 @@ def minified(program: str) -> str:
     """A program without comments, with few spaces, few words and short names."""
     tokens = [each for each in JavascriptLexer().get_tokens(program) if each[0] not in Comment]
     short = _short_names([each for each in tokens if each[0] not in Whitespace])
-    tokens = list(_one_declaration(tokens))
+    tokens = list(_one_declaration(list(_renamed(tokens, short))))
     kept: list[str] = []
     for index, (kind, value) in enumerate(tokens):
         if kind not in Whitespace:
             while value == "}" and kept and kept[-1] in ("", ";", "\n"):
                 kept.pop()  # no end of a statement is needed there
-            kept.append(value if _is_property(tokens, index) else short.get(value, value))
+            kept.append(value)
             continue
         before = kept[-1][-1:] if kept else "\n"
         after = tokens[index + 1][1][:1] if index + 1 < len(tokens) else ""
@@ -102,17 +102,36 @@ def _next(tokens: Sequence[Token], index: int) -> str:
     return next((value for kind, value in tokens[index + 1 :] if kind not in Whitespace), "")
 
 
-def _is_property(tokens: Sequence[Token], index: int) -> bool:
-    return index > 0 and tokens[index - 1][1] in (".", "?.")
+def _renamed(tokens: Sequence[Token], short: Mapping[str, str]) -> Iterator[Token]:
+    """The same with short names; not for properties: ``x.name``, ``{name: ...}`` and ``name`` in ``{name, ...}``."""
+    brackets: list[str] = []
+    before = ""
+    for index, (kind, value) in enumerate(tokens):
+        if kind in Whitespace:
+            yield kind, value
+            continue
+        after = _next(tokens, index)
+        in_braces = brackets[-1:] == ["{"] and before in ("{", ",")
+        if kind not in Name or value not in short or before in (".", "?.") or (in_braces and after == ":"):
+            yield kind, value
+        elif in_braces and after in (",", "}"):
+            yield kind, f"{value}:{short[value]}"
+        else:
+            yield kind, short[value]
+        if value in ("{", "[", "(", "${"):
+            brackets.append(value)
+        elif value in ("}", "]", ")") and brackets:
+            brackets.pop()
+        before = value
 
 
 def _short_names(tokens: list[Token]) -> dict[str, str]:
-    """New names for what the program declares and never uses as a property."""
+    """New names for what the program declares."""
     used = {value for _, value in tokens}
     free = (name for size in (1, 2) for name in map("".join, itertools.product(string.ascii_letters, repeat=size)))
     fresh = (name for name in free if name not in used and name not in ("do", "if", "in", "of", "as"))
     declared = {name for name in _declared(tokens) if len(name) > 2}
-    often = sorted(declared - set(_properties(tokens)), key=lambda name: -sum(value == name for _, value in tokens))
+    often = sorted(declared, key=lambda name: (-sum(value == name for _, value in tokens), name))
     return dict(zip(often, fresh, strict=False))
 
 
@@ -138,21 +157,6 @@ def _start_of(tokens: list[Token], end: int) -> int:
         if depth == 0:
             return index
     return end
-
-
-def _properties(tokens: list[Token]) -> Iterator[str]:
-    """Names that stand for properties: ``x.name``, ``{name: ...}``, ``{name, ...}`` and ``const {name} =``."""
-    brackets: list[str] = []
-    for (_, before), (kind, value), (_, after) in zip(tokens, tokens[1:], [*tokens[2:], tokens[0]], strict=False):
-        if before in ("{", "[", "(", "${"):
-            brackets.append(before)
-        elif before in ("}", "]", ")") and brackets:
-            brackets.pop()
-        if kind not in Name:
-            continue
-        in_braces = bool(brackets) and brackets[-1] == "{" and before in ("{", ",")
-        if before in (".", "?.") or (in_braces and after in (":", ",", "}")):
-            yield value
 
 
 def _static(name: str) -> str:

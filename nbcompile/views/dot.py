@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import graphviz
@@ -58,61 +59,102 @@ class Box:
 # --- nodes to boxes ----------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Neighbours in program order that are drawn as one box: so all arrows still point forward."""
+
+    nodes: tuple[Node, ...]
+    times: int = 1
+    """More than 1: they are a region that stands so often in a row, after the one that is drawn in full."""
+
+
 def boxes(graph: Graph, most: int = MOST_BOXES) -> tuple[Box, ...]:
-    """One box a node, or, in a big graph, one box a run of nodes from the same line."""
+    """One box a node; in a big graph one a call or a line, and one for the repetitions of a region."""
     groups = _groups(graph.nodes, most)
-    box_of = {node.id: index for index, group in enumerate(groups) for node in group}
+    box_of = {node.id: index for index, group in enumerate(groups) for node in group.nodes}
     result = []
     for index, group in enumerate(groups):
-        sources = {box_of[each] for node in group for each in node.inputs if each in box_of}
+        sources = {box_of[each] for node in group.nodes for each in node.inputs if each in box_of}
         result.append(_box(group, tuple(sorted(sources - {index}))))
     return tuple(result)
 
 
-def _groups(nodes: Sequence[Node], most: int) -> list[list[Node]]:
-    """Runs of nodes to draw as one box, as fine as the limit allows.
-
-    Only neighbours in program order are folded, so arrows still all point
-    forward: the folded graph has no cycle.
-    """
+def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
+    """What to draw as one box, as fine as the limit allows: first repetitions are folded, then lines, then calls."""
     if len(nodes) <= most:
-        return [[node] for node in nodes]
+        return [Group((node,)) for node in nodes]
     deepest = max(len(node.stack) for node in nodes)
-    for depth in range(deepest, 0, -1):
-        groups = _runs(nodes, depth)
+    for depth in range(deepest + 1, 0, -1):
+        groups = _without_repetitions(_runs(nodes, depth))
         if len(groups) <= most:
             return groups
-    return _chunks(_runs(nodes, deepest) if deepest else [[node] for node in nodes], most)
+    return _chunks(_runs(nodes, deepest) if deepest else [Group((node,)) for node in nodes], most)
 
 
-def _runs(nodes: Sequence[Node], depth: int) -> list[list[Node]]:
+def _runs(nodes: Sequence[Node], depth: int) -> list[Group]:
     """Neighbours with the same outer ``depth`` lines of stack together; all inputs are alike."""
-    groups: list[list[Node]] = []
-    last: object = None
-    for node in nodes:
-        key = (
-            _kind(node),
-            "" if _kind(node) == "input" else tuple((line.file, line.line) for line in node.stack[:depth]),
-        )
-        if key != last:
-            groups.append([])
-        groups[-1].append(node)
-        last = key
-    return groups
+
+    def place(numbered: tuple[int, Node]) -> object:
+        number, node = numbered
+        if _kind(node) != "operator":
+            return _kind(node)
+        # Deeper than its stack goes, a node stands for itself.
+        return tuple((line.file, line.line) for line in node.stack[:depth]), number if depth > len(node.stack) else 0
+
+    return [Group(tuple(node for _, node in run)) for _, run in itertools.groupby(enumerate(nodes), place)]
 
 
-def _chunks(groups: list[list[Node]], most: int) -> list[list[Node]]:
+MOST_PERIOD = 200
+"""A region that repeats has no more groups than this."""
+
+
+def _without_repetitions(groups: list[Group]) -> list[Group]:
+    """The first of a region's repetitions as it is, all others as one: ``11 times the same``."""
+    looks = [tuple((node.target, node.shape) for node in group.nodes) for group in groups]
+    longest = max(
+        ((run, period, end) for period in range(1, min(len(groups) // 2, MOST_PERIOD) + 1)
+         for run, end in _equal_runs(looks, period) if run >= period and run > 2),
+        default=None,
+    )  # fmt: skip
+    if longest is None:
+        return groups
+    run, period, end = longest
+    times = run // period
+    # The run ends before `end`: all of it repeats what stands one period before. What is over stays as it is.
+    first = end - run
+    folded = tuple(node for group in groups[first : first + times * period] for node in group.nodes)
+    rest = _without_repetitions(groups[first + times * period :])
+    return [*groups[:first], Group(folded, times), *rest]
+
+
+def _equal_runs(looks: Sequence[object], period: int) -> Iterator[tuple[int, int]]:
+    """Lengths and ends of the longest stretches in which everything looks as what stands a period before."""
+    run = 0
+    for index in range(period, len(looks)):
+        if looks[index] == looks[index - period]:
+            run += 1
+            continue
+        if run:
+            yield run, index
+        run = 0
+    if run:
+        yield run, len(looks)
+
+
+def _chunks(groups: list[Group], most: int) -> list[Group]:
     """Equal numbers of neighbouring groups together; inputs, operators and output stay apart."""
     size = -(-len(groups) // max(most - 3, 1))
-    chunks: list[list[Node]] = []
-    taken = 0
-    for group in groups:
-        if not chunks or taken == size or _kind(chunks[-1][-1]) != _kind(group[0]):
-            chunks.append([])
-            taken = 0
-        chunks[-1] += group
-        taken += 1
-    return chunks
+    alike = itertools.groupby(groups, lambda group: _kind(group.nodes[0]))
+    return [
+        Group(tuple(node for group in chunk for node in group.nodes))
+        for _, same in alike
+        for chunk in _batched(list(same), size)
+    ]
+
+
+def _batched(groups: list[Group], size: int) -> Iterator[list[Group]]:
+    for begin in range(0, len(groups), size):
+        yield groups[begin : begin + size]
 
 
 _KINDS = {"placeholder": "input", "get_attr": "input", "output": "output"}
@@ -122,21 +164,37 @@ def _kind(node: Node) -> str:
     return _KINDS.get(node.op, "operator")
 
 
-def _box(group: Sequence[Node], reads: tuple[int, ...]) -> Box:
-    first, ids = group[0], tuple(node.id for node in group)
+def _box(group: Group, reads: tuple[int, ...]) -> Box:
+    first, ids = group.nodes[0], tuple(node.id for node in group.nodes)
     kind = _kind(first)
-    if len(group) > 1:
-        noun = "input" if kind == "input" else "operator"
-        names = (node.name if kind == "input" else facts.short_target(node.target) for node in group)
-        code = group[0].stack[-1].code if kind == "operator" and group[0].stack else ""
-        title = _clipped(code or facts.shortened(dict.fromkeys(names), 3))
-        return Box(ids, kind if kind == "input" else "fold", title, facts.count(len(group), noun), reads)
+    if group.times > 1 or len(group.nodes) > 1:
+        return Box(ids, kind if kind == "input" else "fold", *_fold(group, kind), reads)
     if kind == "input":
         return Box(ids, kind, _clipped(facts.readable(first.source) or first.name), facts.type_of(first), reads)
     if kind == "output":
         return Box(ids, kind, "output", "", reads)
     named = first.name + (": " + facts.type_of(first) if facts.type_of(first) else "")
     return Box(ids, kind, _clipped(facts.short_target(first.target)), _clipped(named, 40), reads)
+
+
+def _fold(group: Group, kind: str) -> tuple[str, str]:
+    """Title and detail of a box that stands for several nodes."""
+    how_many = facts.count(len(group.nodes), "input" if kind == "input" else "operator")
+    if group.times > 1:
+        return f"and {group.times} times the same", how_many
+    names = (node.name if kind == "input" else facts.short_target(node.target) for node in group.nodes)
+    code = _common_code(group.nodes) if kind == "operator" else ""
+    return _clipped(code or facts.shortened(dict.fromkeys(names), 3)), how_many
+
+
+def _common_code(nodes: Sequence[Node]) -> str:
+    """The innermost line of the user's that led to all of them."""
+    code = ""
+    for lines in zip(*(node.stack for node in nodes), strict=False):
+        if len({(line.file, line.line) for line in lines}) > 1:
+            break
+        code = lines[0].code
+    return code
 
 
 def _clipped(text: str, most: int = 34) -> str:
@@ -153,7 +211,7 @@ def dot(graph: Graph, most: int = MOST_BOXES) -> graphviz.Digraph:
     return _digraph(boxes(graph, most), labels=True)
 
 
-def _digraph(shown: Iterable[Box], *, labels: bool) -> graphviz.Digraph:
+def _digraph(shown: Sequence[Box], *, labels: bool) -> graphviz.Digraph:
     result = graphviz.Digraph(
         graph_attr={"rankdir": "TB", "nodesep": "0.22", "ranksep": "0.32", "bgcolor": "transparent"},
         node_attr={"shape": "box", "style": "rounded,filled", "fontname": "monospace", "fontsize": "10",
@@ -167,7 +225,9 @@ def _digraph(shown: Iterable[Box], *, labels: bool) -> graphviz.Digraph:
             f"n{index}", label=label, fillcolor=_FILLS[box.kind], width=f"{width / 72:.3f}", height=f"{height / 72:.3f}"
         )
         for read in box.reads:
-            result.edge(f"n{read}", f"n{index}")
+            # Parameters that are folded into one box are read everywhere: their arrows would hide all others.
+            if shown[read].kind != "input" or len(shown[read].nodes) == 1:
+                result.edge(f"n{read}", f"n{index}")
     return result
 
 

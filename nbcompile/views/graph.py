@@ -22,6 +22,12 @@ from nbcompile.views.markup import Limits, chip, code, fold, join, listing, row,
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
 _PLACE = re.compile(r"# File: (?:.*[/\\])?(.+):(\d+) in (.+?), code: ")
 """The user's line above a node, as torch writes it."""
+AT_A_GLANCE = 12
+"""A graph of more nodes gets tools: zoom, search, details of what is selected."""
+FOLDED = (
+    "Folded: a dashed box stands for the operators of one line or call, or for what is repeated. "
+    "Arrows from folded inputs are left out; the table has everything."
+)
 NO_LAYOUT = "No picture: neither pygraphviz nor a `dot` program was found. The table says the same."
 
 
@@ -58,7 +64,7 @@ def picture(function: str, graph: Graph, found: links.FrameLinks) -> Markup | No
     )
     drawing = svg.draw(shown, arrangement, names)
     folded = any(len(box.nodes) > 1 for box in shown)
-    note = tag("p", "Folded: one box stands for a run of operators of one line.", class_="n-quiet") if folded else None
+    note = tag("p", FOLDED, class_="n-quiet") if folded else None
     return join([tag("div", tag("img", src=svg.data_url(drawing), alt=alt), class_="n-graph"), note])
 
 

@@ -150,9 +150,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
     return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)
 
 
-ALL_PROGRAMS = ("trees", "what_if", "steps", "predict")
-
-
+ALL_PROGRAMS = ("graph", "trees", "what_if", "steps", "predict")
 ALL_STYLES = ("calls", "what_if", "steps", "predict")
 
 
@@ -167,4 +165,6 @@ def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     form = ("trees", "what_if") if "what_if" in wanted and what_if.compiled_calls(record) else ()
     walk = ("steps",) if "steps" in wanted and any(frame.steps for frame in record.frames) else ()
     asked = ("predict",) if "predict" in wanted else ()
-    return (*form, *walk, *asked)
+    big = any(frame.graph and len(frame.graph.nodes) > graph.AT_A_GLANCE for frame in record.frames)
+    drawn = ("graph",) if "graph" in wanted and big else ()
+    return (*drawn, *form, *walk, *asked)

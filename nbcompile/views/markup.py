@@ -36,7 +36,7 @@ def tag(name: str, /, *content: Content, **attributes: object) -> Markup:
 
 
 def xml_tag(name: str, /, *content: Content, **attributes: object) -> Markup:
-    """The same where every attribute has quotes, and what is empty is closed."""
+    """The same with single quotes around every value, as it may stand in an attribute; what is empty is closed."""
     return _element(name, content, attributes, bare=False)
 
 
@@ -50,8 +50,8 @@ def _element(name: str, content: Content, attributes: dict[str, object], *, bare
         if value is True:
             words.append(attribute)
         elif value is not None and value is not False and value != "":
-            plain = bare and _NEEDS_NO_QUOTES.fullmatch(str(value))
-            words.append(f"{attribute}={value}" if plain else f'{attribute}="{escape(value)}"')
+            plain, quote = bare and _NEEDS_NO_QUOTES.fullmatch(str(value)), '"' if bare else "'"
+            words.append(f"{attribute}={value}" if plain else f"{attribute}={quote}{escape(value)}{quote}")
     opening = " ".join(words)
     if name in _EMPTY:
         return Markup(f"<{opening}>" if bare else f"<{opening}/>")

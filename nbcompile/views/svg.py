@@ -12,7 +12,6 @@ In torch: nothing. Read next: nbcompile/views/graph.py
 
 from __future__ import annotations
 
-import base64
 import math
 
 from markupsafe import Markup
@@ -39,9 +38,15 @@ def draw(shown: tuple[Box, ...], arrangement: Arrangement, names: tuple[str, ...
     return tag("svg", tag("style", _STYLE), paths, drawn, xmlns="http://www.w3.org/2000/svg", **size)
 
 
-def data_url(drawing: Markup) -> str:
-    """The drawing as the source of an ``<img>``: it survives where inline SVG is stripped."""
-    return "data:image/svg+xml;base64," + base64.b64encode(str(drawing).encode()).decode()
+def data_url(drawing: Markup) -> Markup:
+    """The drawing as the source of an ``<img>``: it survives where inline SVG is stripped.
+
+    Readable, and a quarter smaller than base64: only what ends an attribute or an address is spelled otherwise.
+    """
+    text = str(drawing)
+    for letter, spelled in (("%", "%25"), ("#", "%23"), ("&", "%26"), ('"', "%22"), ("\n", "%0A")):
+        text = text.replace(letter, spelled)
+    return Markup("data:image/svg+xml," + text)
 
 
 def _arrow(curve: tuple[tuple[float, float], ...]) -> tuple[str, str]:

@@ -67,7 +67,7 @@ def test_folding_does_not_need_stacks():
     graph = replace(graph, nodes=tuple(replace(node, stack=()) for node in graph.nodes))
     shown = dot.boxes(graph)
     assert len(shown) <= dot.MOST_BOXES
-    assert {box.kind for box in shown} == {"input", "fold", "output"}
+    assert {"input", "fold", "output"} <= {box.kind for box in shown}
 
 
 def test_without_a_layout_engine_there_is_no_arrangement(monkeypatch):

@@ -22,8 +22,8 @@ const frameOf = node => node.closest("[data-f]");
 // --- pictures: an <img> becomes the drawing itself, so that its boxes can be selected --------------
 
 const openPicture = image => {
-  const bytes = Uint8Array.from(atob(image.src.split(",")[1]), letter => letter.charCodeAt(0));
-  const drawing = new DOMParser().parseFromString(new TextDecoder().decode(bytes), "image/svg+xml").documentElement;
+  const text = decodeURIComponent(image.src.slice(image.src.indexOf(",") + 1));
+  const drawing = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
   if (drawing.localName !== "svg") return;
   all(drawing, "style,script").forEach(each => each.remove());
   Object.assign(drawing, { role: "group", ariaLabel: image.alt });
@@ -70,9 +70,13 @@ const setUpLinks = (root, status) => {
     frame.dataset.on = words.join(" ");
     status.textContent = words.length ? describe(frame) : "";
     reveal(frame);
+    frame.dispatchEvent(new Event("n-selected"));
   };
   const clear = () => {
-    all(root, "[data-f]").forEach(each => mark(each, "n-on", []));
+    for (const frame of all(root, "[data-f]")) {
+      mark(frame, "n-on", []);
+      frame.dispatchEvent(new Event("n-selected"));
+    }
     status.textContent = "";
   };
   const linked = event => {
@@ -174,6 +178,7 @@ for (const root of document.querySelectorAll(".nbc:not([data-up])")) {
   setUpLinks(root, status);
   setUpKeys(root);
   setUpPrint(root);
+  all(root, ".n-graph:has(svg)").forEach(each => { if (all(each, "g").length > 12) nbGraph(each); });
   all(root, ".n-what").forEach(each => nbWhatIf.setUp(each));
   all(root, ".n-steps").forEach(each => nbSteps.setUp(each));
   all(root, ".n-ask").forEach(each => nbPredict(each));

@@ -1,0 +1,125 @@
+"""Graphs too big to see at once: they are folded and drawn fast enough to use, moved, enlarged, searched."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from nbcompile.record.model import Graph, Node, StackLine
+from nbcompile.views import dot, html
+from tests.views import sample_records as sample
+
+
+def layered(layers, per_layer=20):
+    """A graph as models have it: a loop over layers of the same operators, each of another line."""
+    nodes = [Node("0/0.n0", "x", "placeholder", "x", "()", shape=("8",), dtype="float32")]
+    for layer in range(layers):
+        for line in range(per_layer):
+            number = len(nodes)
+            stack = (
+                StackLine("m.py", 3, "f", "x = layer(x)"),
+                StackLine("m.py", 10 + line, "layer", f"x = op_{line}(x)"),
+            )
+            nodes.append(
+                Node(f"0/0.n{number}", f"op_{line}_{layer}", "call_function", f"torch.op_{line}", f"({nodes[-1].name})",
+                     (nodes[-1].id,), ("8",), dtype="float32", stack=stack)
+            )  # fmt: skip
+    nodes.append(Node(f"0/0.n{len(nodes)}", "output", "output", "output", f"({nodes[-1].name})", (nodes[-1].id,)))
+    return Graph("0/0.captured", "captured", tuple(nodes), "")
+
+
+def record_of(graph):
+    record = sample.simple()
+    frame = dataclasses.replace(record.frames[0], graph=graph, compiled_graph=None, mutations=())
+    return dataclasses.replace(record, frames=(frame,))
+
+
+def test_what_repeats_is_drawn_once():
+    """The first of fifty layers stands in full; the others are one box that says how many there are."""
+    shown = dot.boxes(layered(50))
+    assert len(shown) == 1 + 20 + 1 + 1
+    assert (shown[21].title, shown[21].detail) == ("and 49 times the same", "980 operators")
+    assert [box.reads for box in shown[1:]] == [(index,) for index in range(22)]
+
+
+def test_two_regions_that_repeat_are_two_folds():
+    """An encoder and a decoder: each is drawn once."""
+    first, second = layered(10, 20), layered(10, 15)
+    renamed = {node.id: f"0/0.m{node.id[5:]}" for node in second.nodes}
+    more = [
+        dataclasses.replace(
+            node, id=renamed[node.id], target=f"{node.target}_b", inputs=tuple(renamed[each] for each in node.inputs)
+        )
+        for node in second.nodes[1:-1]
+    ]
+    more[0] = dataclasses.replace(more[0], inputs=(first.nodes[-2].id,))
+    nodes = (*first.nodes[:-1], *more, first.nodes[-1])
+    titles = [box.title for box in dot.boxes(dataclasses.replace(first, nodes=nodes))]
+    assert [each for each in titles if "times" in each] == ["and 9 times the same"] * 2
+    assert len(titles) == 1 + 20 + 1 + 15 + 1 + 1
+
+
+def test_folded_inputs_have_no_arrows():
+    """Parameters of a model are read everywhere: in a folded graph only what is computed has arrows."""
+    graph = layered(10)
+    inputs = [Node(f"0/0.p{n}", f"p{n}", "placeholder", f"p{n}", "()") for n in range(30)]
+    nodes = [
+        dataclasses.replace(n, inputs=(*n.inputs, "0/0.p0")) if n.op == "call_function" else n for n in graph.nodes
+    ]
+    shown = dot.boxes(dataclasses.replace(graph, nodes=(*inputs, *nodes)))
+    assert shown[0].detail == "31 inputs"
+    assert {tail for tail, _, _ in dot.arrange(shown).arrows} == set(range(1, len(shown) - 1))
+
+
+USE = """
+() => {
+  const all = what => [...document.querySelectorAll(what)], pane = document.querySelector(".n-graph"), svg = pane.firstElementChild;
+  const press = text => all("button").find(each => each.textContent === text).click(), wide = () => svg.getBoundingClientRect().width;
+  const seen = { boxes: all("svg g").length, elements: all("*").length, first: wide() };
+  press("Larger"); seen.larger = wide();
+  press("Smaller"); press("Smaller"); seen.smaller = wide();
+  press("Fit"); seen.fits = wide() <= pane.clientWidth && svg.getBoundingClientRect().height <= 561;
+  press("Larger"); press("Larger"); press("Larger"); press("Larger");
+  const before = [pane.scrollLeft, pane.scrollTop], box = pane.getBoundingClientRect();
+  const mouse = (type, dx, dy) => pane.dispatchEvent(new PointerEvent(type,
+    { pointerType: "mouse", buttons: 1, clientX: box.x + 90 + dx, clientY: box.y + 90 + dy, bubbles: true }));
+  mouse("pointerdown", 0, 0); mouse("pointermove", 0, -70);
+  seen.moved = pane.scrollTop - before[1];
+  all("svg [data-n]")[1].dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  seen.dragged = all("svg .n-on").length;
+  const field = all("input").find(each => each.ariaLabel === "Find a node");
+  field.value = "op_7_30"; field.dispatchEvent(new Event("input"));
+  seen.found = all("svg .n-hi text:first-of-type").map(each => each.textContent);
+  field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+  seen.selected = all("svg .n-on text:first-of-type").map(each => each.textContent);
+  all("svg [data-n]")[3].dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  seen.told = pane.nextElementSibling.textContent;
+  return seen;
+}
+"""
+
+
+@pytest.mark.browser
+def test_a_graph_of_1000_nodes_is_used(browser_page):
+    """Larger, smaller, fitted, moved by dragging (which selects nothing), searched into its folds, told about."""
+    page = browser_page(html.render(record_of(layered(50)), "graph"))
+    seen = page.evaluate(USE)
+    assert seen["boxes"] == 23
+    assert seen["smaller"] < seen["first"] < seen["larger"]
+    assert seen["fits"]
+    assert seen["moved"] == 70
+    assert seen["dragged"] == 0
+    assert seen["found"] == seen["selected"] == ["and 49 times the same"]
+    assert seen["told"] == "op_2_0 · torch.op_2 · (op_1_0) · f32[8]"
+
+
+@pytest.mark.browser
+def test_a_graph_of_5000_nodes_stays_small(browser_page):
+    """No more boxes than people read, no larger output than the limit, what is left out is said."""
+    output = html.render(record_of(layered(250)))
+    assert len(output.encode()) <= html.HARD_LIMIT
+    assert "see the full report" in output
+    page = browser_page(output)
+    assert page.locator("svg g").count() <= dot.MOST_BOXES
+    assert page.evaluate("document.querySelectorAll('*').length") < 20_000
