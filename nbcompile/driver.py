@@ -265,7 +265,7 @@ def _limit_reached(
     return RunOnly(text)
 
 
-def _skipped(page: recorder.FrameDraft | None, reason: str) -> Outcome:
+def _skipped(page: recorder.FrameDraft | None, reason: str) -> SkipFrame:
     if page is not None:
         page.write(status="skipped", skip_reason=reason)
     return SkipFrame(reason, code_wide=True)
@@ -291,7 +291,9 @@ def _cannot_compile(
         raise errors.Unsupported(reports[0], config.verbose) from (error if config.verbose else None)
     _tell_break(reports, compile_id)
     error.forget_values()
-    return _skipped(page, f"graph break: {error.kind.title}")
+    skipped = _skipped(page, f"graph break: {error.kind.title}")
+    # A stack that is used up now may not be the next time, and what is called from here finds less of it.
+    return replace(skipped, code_wide=False, nested=True) if error.kind is breaks.RECURSION else skipped
 
 
 def _tell_break(reports: Sequence[model.Break], compile_id: str) -> None:

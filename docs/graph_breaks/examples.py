@@ -10,6 +10,7 @@ explanation stands in ``WITHOUT_FIX``.
 import array
 import contextlib
 import copy
+import datetime
 import io
 import logging
 import os
@@ -958,3 +959,82 @@ def nb0116(x):
 
 def nb0116_fixed(x):
     return x * torch.ones(3)
+
+
+@given(x, datetime.timedelta(days=2))
+def nb0022(x, pause):
+    return x * (pause + pause).days
+
+
+@given(x, datetime.timedelta(days=2))
+def nb0022_fixed(x, pause):
+    return x * (pause.days + pause.days)
+
+
+class Watching(torch.Tensor):
+    """It sees each operator, and does not say which tensors it holds (``__tensor_flatten__``)."""
+
+    @staticmethod
+    def __new__(cls, held):
+        made = torch.Tensor._make_wrapper_subclass(cls, held.size(), dtype=held.dtype)
+        made.held = held
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*(each.held if isinstance(each, cls) else each for each in args), **(kwargs or {}))
+
+
+@given(Watching(x))
+def nb0026(x):
+    return torch.sin(x)
+
+
+@given(Watching(x).held)
+def nb0026_fixed(x):
+    return torch.sin(x)
+
+
+@given(x, capture_scalar_outputs=True)
+def nb0030(x):
+    count = x.sum().long().item()
+    return x * [1, 2, 3, 4][count]
+
+
+@given(x, capture_scalar_outputs=True)
+def nb0030_fixed(x):
+    count = x.sum().long()
+    return x * torch.tensor([1, 2, 3, 4]).index_select(0, count)
+
+
+def steps(x, left):
+    return x if left == 0 else steps(x + 1, left - 1)
+
+
+@given(x, 300)
+def nb0033(x, count):
+    return steps(x, count)
+
+
+@given(x, 300)
+def nb0033_fixed(x, count):
+    for _ in range(count):
+        x = x + 1
+    return x
+
+
+class Ordered(type):
+    def depth(cls):
+        return len(super().mro())
+
+
+class Layered(metaclass=Ordered):
+    pass
+
+
+def nb0046(x):
+    return x * Layered.depth()
+
+
+def nb0046_fixed(x):
+    return x * len(Layered.__mro__)

@@ -380,8 +380,9 @@ RECURSION = _kind(
     "NB0033",
     "",
     "Calls nested too deeply",
-    "Tracing followed calls {depth} levels deep.",
-    FUNDAMENTAL,
+    "To follow a call takes some frames of Python's own stack, and of these no more than {limit} may be active.",
+    "Write a loop in place of the recursion.",
+    "Allow more of them: `sys.setrecursionlimit`.",
 )
 GENERATOR = _kind(
     "NB0034",

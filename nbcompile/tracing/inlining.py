@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from nbcompile.tracing.interpreter import Interpreter
     from nbcompile.tracing.reconstruction import Reconstruction
 
-DEEPEST = 200
 RESUMED_IN_YIELD_FROM = 2
 """The argument of a RESUME, its low two bits, where a frame goes on inside of ``yield from``."""
 
@@ -49,8 +48,6 @@ def inline(
 ) -> VariableTracker:
     """The result of a Python function, by running its body symbolically."""
     code = function.code
-    if len(interpreter.frames) > DEEPEST:
-        raise breaks.unsupported(breaks.RECURSION, function.describe(), depth=DEEPEST)
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise breaks.unsupported(breaks.GENERATOR, function.describe())
     frame = Translator(

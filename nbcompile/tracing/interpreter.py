@@ -290,6 +290,8 @@ class Interpreter:
             self.depend_on_process(f"what {function.__qualname__} returned while it was traced")
         try:
             return function(*arguments, **(keywords or {}))
+        except RecursionError:  # the stack is also the tracer's
+            raise
         except Exception as error:  # whatever a pure function raises, the program would see
             self.raise_exception(type(error), *error.args)
 

@@ -171,6 +171,8 @@ class _FrameTracer:
                 raise _Again(self._plan(error)) from None
             except ObservedException as error:
                 raise self._uncaught(error) from None
+            except RecursionError:
+                raise self._too_deep() from None
         return self._end_at_return(finished)
 
     # -- where the graph may end ---------------------------------------------------------
@@ -283,6 +285,13 @@ class _FrameTracer:
         made = breaks.unsupported(
             breaks.OBSERVED_EXCEPTION, f"raised exception {value.describe()}", name=value.type_name(), arguments=text
         )
+        self._note_stack(made)
+        return made
+
+    def _too_deep(self) -> breaks.Unsupported:
+        limit = sys.getrecursionlimit()
+        made = breaks.unsupported(breaks.RECURSION, f"sys.getrecursionlimit() == {limit}", limit=limit)
+        made.is_final = self.options.fullgraph
         self._note_stack(made)
         return made
 

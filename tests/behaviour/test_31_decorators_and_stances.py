@@ -221,15 +221,17 @@ def test_FN_10_leaf_function(leaf_function, backend):
         leaf_function(mutates_args={"nobody"})(lambda x: (x,))
 
 
-@differs("an ndarray argument runs outside of the graph")
 def test_FN_11_wrap_numpy():
-    """wrap_numpy makes a function of tensors of one of arrays; the result is right."""
+    """wrap_numpy makes a function of tensors of one of arrays; both, and NumPy in a region, are one graph."""
 
     @torch.compiler.wrap_numpy
     def on_arrays(a):
         return a + 1
 
-    same(watch(lambda x: on_arrays(x))(x), x + 1)
+    for program in (on_arrays, lambda x: on_arrays(x), lambda x: torch.from_numpy(x.numpy() + 1)):
+        f = watch(program, fullgraph=True)
+        same(f(x), x + 1)
+        assert len(f.graphs) == 1
 
 
 def test_FN_12_skip():

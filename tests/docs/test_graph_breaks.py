@@ -13,14 +13,6 @@ from nbcompile.tracing import breaks
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = break_pages.load_examples(ROOT / "docs" / break_pages.FOLDER / "examples.py")
-WITHOUT_EXAMPLE = {
-    "NB0022": "an operator that is not traced: which ones, changes",
-    "NB0026": "tensor subclasses: which ones, changes",
-    "NB0030": "needs a size of the data and a question about it",
-    "NB0033": "how deep is too deep depends on Python's own limit",
-    "NB0046": "a method of a built-in base class: which ones, changes",
-}
-
 
 def kinds_in_code() -> dict[str, set[str]]:
     """Names of rows that the compiler's modules use, and what they raise as a kind without one."""
@@ -51,18 +43,12 @@ def test_an_unregistered_kind_is_refused():
 
 
 def test_every_kind_has_an_example():
-    """Each kind has an example that is run, or a reason why it has none."""
-    without = {name for name in breaks.KINDS if not hasattr(EXAMPLES, name.lower())}
-    assert without == set(WITHOUT_EXAMPLE) & without, sorted(without - set(WITHOUT_EXAMPLE))
-    fixes = {
-        name
-        for name in breaks.KINDS
-        if hasattr(EXAMPLES, name.lower()) and not hasattr(EXAMPLES, f"{name.lower()}_fixed")
-    }
-    assert fixes == set()
+    """Each kind has an example that is run, and what to write instead."""
+    wanted = {name for each in breaks.KINDS for name in (each.lower(), f"{each.lower()}_fixed")}
+    assert {name for name in wanted if not hasattr(EXAMPLES, name)} == set()
 
 
-@pytest.mark.parametrize("name", sorted(set(breaks.KINDS) - set(WITHOUT_EXAMPLE)))
+@pytest.mark.parametrize("name", sorted(breaks.KINDS))
 def test_examples_break_and_fixes_do_not(name):
     """The example meets its kind, the fix does not; the page tells both."""
     text = break_pages.page(breaks.KINDS[name], EXAMPLES)

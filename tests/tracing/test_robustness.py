@@ -915,3 +915,19 @@ def test_descriptions_tell_identity_apart() -> None:
     """The oracle's texts differ where only the identities differ."""
     assert described([x, x]) != described([x, x.clone()])
     assert described([[], []]) != described([[]] * 2)
+
+
+def countdown(x: torch.Tensor, n: int) -> torch.Tensor:
+    return x if n == 0 else countdown(x + 1, n - 1)
+
+
+def test_a_recursion_too_deep_to_trace_is_named() -> None:
+    """Where following calls uses up Python's stack the frame runs uncompiled, with a reason; fullgraph raises it."""
+    compiled = nbcompile.compile(countdown, backend="eager")
+    for depth in (300, 20, 301):  # the second time the number is a symbol: its comparisons ask for the stack, too
+        assert torch.equal(compiled(x, depth), x + depth)
+    told = nbcompile.explain(countdown)(x, 300).record
+    assert [each.title for frame in told.frames for each in frame.breaks] == ["Calls nested too deeply"]
+    for depth in (300, 301):
+        with pytest.raises(nbcompile.exc.Unsupported, match="nested too deeply"):
+            nbcompile.compile(countdown, backend="eager", fullgraph=True)(x, depth)

@@ -285,6 +285,8 @@ class SymbolicVariable(VariableTracker):
         convert: Callable[[object], int | float | bool] = self.python_type()
         try:
             return convert(self.example)
+        except RecursionError:
+            raise
         except Exception as error:
             raise breaks.unsupported(
                 breaks.DATA_DEPENDENT_EXPRESSION, str(error), expression=str(self.example)
@@ -293,6 +295,8 @@ class SymbolicVariable(VariableTracker):
     def truth(self, tracer: Tracer) -> bool:
         try:
             return bool(self.example)
+        except RecursionError:
+            raise
         except Exception as error:
             raise breaks.unsupported(
                 breaks.SYMBOLIC_JUMP, f"attempted to jump with {self.describe()}", expression=str(self.example)
