@@ -14,6 +14,7 @@ from nbcompile.tracing import breaks
 ROOT = Path(__file__).parents[2]
 EXAMPLES = break_pages.load_examples(ROOT / "docs" / break_pages.FOLDER / "examples.py")
 
+
 def kinds_in_code() -> dict[str, set[str]]:
     """Names of rows that the compiler's modules use, and what they raise as a kind without one."""
     used: dict[str, set[str]] = {}
