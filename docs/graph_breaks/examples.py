@@ -10,7 +10,7 @@ explanation stands in ``WITHOUT_FIX``.
 import array
 import contextlib
 import copy
-import datetime
+import datetime as dt
 import io
 import logging
 import os
@@ -961,12 +961,12 @@ def nb0116_fixed(x):
     return x * torch.ones(3)
 
 
-@given(x, datetime.timedelta(days=2))
+@given(x, dt.timedelta(days=2))
 def nb0022(x, pause):
     return x * (pause + pause).days
 
 
-@given(x, datetime.timedelta(days=2))
+@given(x, dt.timedelta(days=2))
 def nb0022_fixed(x, pause):
     return x * (pause.days + pause.days)
 
