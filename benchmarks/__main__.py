@@ -37,7 +37,9 @@ from benchmarks.tasks import MARK
 
 ROOT = Path(__file__).parent.parent
 COMPILERS = [EAGER, TORCH, OURS]
-GROUPS = ("start", "per_call", "guards", "nested", "training", "kernels", "capture", "models")
+GROUPS = (
+    "start", "per_call", "guards", "nested", "training", "kernels", "sizes", "bandwidth", "passes", "capture", "models",
+)  # fmt: skip
 CAPTURED = (
     "bert", "gpt2", "llama", "mixtral", "t5", "vit", "swin", "resnet", "whisper", "clip", "deberta-v2", "mamba",
 )  # fmt: skip
@@ -71,9 +73,15 @@ class Bench:
             self.rows = [row for row in self.rows if row not in told]
             self.rows += self._process({**job, "compilers": [each for each in compilers if each != OURS]}, cache, {})[0]
 
+    def add_means(self, group: str) -> None:
+        """A row with the geometric mean of a group for each compiler."""
+        rows = [row for row in self.rows if row["group"] == group]
+        self.rows += [report.means(rows, group, label) for label in dict.fromkeys(row["compiler"] for row in rows)]
+
     def _process(self, job: dict[str, Any], cache: str, extra: dict[str, str]) -> tuple[list[dict[str, Any]], str]:
         environment = os.environ | self.environment(cache) | extra
-        print(f"  {job['task']} {job.get('label', '')} {job.get('phase', '')}", file=sys.stderr)
+        what = [job["task"], job.get("label"), job.get("phase"), *job.get("workloads", ())[:1]]
+        print(" ", *filter(None, what), file=sys.stderr)
         command = [sys.executable, "-m", "benchmarks.tasks", json.dumps(job)]
         limit = 240 if self.quick else 900
         try:
@@ -103,47 +111,32 @@ class Bench:
 
 
 def starts(bench: Bench) -> None:
-    """Cold first call, second new function in the live process, warm start."""
-    sizes = {
-        "softmax": [1024, 1024],
-        "10-op chain": [100_000],
-        "layernorm+residual": [1024, 1024],
-        "gelu chain": [100_000],
-    }
-    firsts = ["softmax"] if bench.quick else list(sizes)
-    bare = bench.environment("header")  # builds the precompiled header, and is itself a row: nothing was there
+    """Cold first call, second new function in the live process, warm start, and the memory of these processes."""
+    names = list(workloads.QUICK[:1] if bench.quick else workloads.PROGRAMS)
+    _bare_starts(bench)
     columns = [
         (TORCH, TORCH, {}),
         (TORCH, "torch.compile, no ISA probing", {"TORCHINDUCTOR_VEC_ISA_OK": "1"}),
         (OURS, OURS, {"NBCOMPILE_WARM_START": "1"}),
     ]
-    common = {"task": "start", "size": sizes}
-    bare_start = {"phase": "cold start, no precompiled header", "workloads": ["softmax"]}
-    bench.run(
-        {**common, "compiler": TORCH, "label": TORCH, **bare_start},
-        "header", bare,
-    )  # fmt: skip
-    bench.run(
-        {
-            **common,
-            "compiler": OURS,
-            "label": OURS,
-            "phase": "cold start, no precompiled header",
-            "workloads": ["softmax"],
-        },
-        "bare",
-    )
-    for turn in range(1 if bench.quick else 3):
-        for first in firsts:
-            second = next(name for name in sizes if name != first)
-            for compiler, label, extra in columns:
-                cache = re.sub(
-                    r"\W+", "-", f"{turn} {first} {label}"
-                )  # Inductor's compile commands do not stand a blank
-                job = {**common, "compiler": compiler, "label": label, "workloads": [first, second]}
-                bench.run({**job, "phase": "cold start"}, cache, extra)
-                bench.run({**job, "phase": "warm start"}, cache, extra)
-    bench.rows = _least(bench.rows)
+    for at, first in enumerate(names):
+        # The function compiled second is the next of the list, so that each is once first and once second.
+        second = names[(at + 1) % len(names)] if len(names) > 1 else workloads.QUICK[1]
+        for compiler, label, extra in columns:
+            cache = re.sub(r"\W+", "-", f"{first} {label}")  # Inductor's compile commands do not stand a blank
+            job = {"task": "start", "compiler": compiler, "label": label, "workloads": [first, second]}
+            bench.run({**job, "phase": "cold start"}, cache, extra)
+            bench.run({**job, "phase": "warm start"}, cache, extra)
+    groups = dict.fromkeys(row["group"] for row in bench.rows if re.match("cold|warm|second|peak", row["group"]))
+    for group in groups:
+        bench.add_means(group)
+
+
+def _bare_starts(bench: Bench) -> None:
+    """One start of each in an empty folder for temporary files: builds the precompiled header, and is a row itself."""
+    for compiler in COMPILERS[1:]:
+        job = {"task": "start", "compiler": compiler, "label": compiler, "workloads": [*workloads.QUICK[:1]]}
+        bench.run({**job, "phase": "cold start, no precompiled header"}, f"bare-{compiler}")
 
 
 def per_call(bench: Bench) -> None:
@@ -189,15 +182,30 @@ def training(bench: Bench) -> None:
 
 
 def kernels(bench: Bench) -> None:
-    """The speed of generated code."""
-    plan = [
-        [name, size] for name, each in workloads.KERNELS.items() for size in (each.quick if bench.quick else each.sizes)
-    ]
-    if bench.quick:
-        bench.run({"task": "kernel", "compilers": COMPILERS, "plan": plan})
-        return
-    for workload in workloads.KERNELS:
-        bench.run({"task": "kernel", "compilers": COMPILERS, "plan": [each for each in plan if each[0] == workload]})
+    """The speed of generated code: the sixteen programs."""
+    names = workloads.QUICK if bench.quick else tuple(workloads.PROGRAMS)
+    for name in names:
+        bench.run({"task": "kernel", "compilers": COMPILERS, "workloads": [name]})
+    bench.add_means("kernels")
+
+
+def sizes(bench: Bench) -> None:
+    """The speed of generated code, by size."""
+    for name, each in workloads.SIZED.items():
+        plan = [[name, size] for size in (each.quick if bench.quick else each.sizes)]
+        bench.run({"task": "sized", "compilers": COMPILERS, "plan": plan})
+
+
+def bandwidth(bench: Bench) -> None:
+    """The speed of generated code on tensors that no cache holds, against the memory's."""
+    bench.run({"task": "bandwidth", "compilers": COMPILERS})
+
+
+def passes(bench: Bench) -> None:
+    """What the compiler's own passes cost, by the size of the graph."""
+    for compiler in COMPILERS[1:]:
+        counts = [200] if bench.quick else [1000]
+        bench.run({"task": "passes", "compiler": compiler, "compilers": [compiler], "counts": counts}, "passes")
 
 
 def capture(bench: Bench) -> None:
@@ -206,11 +214,8 @@ def capture(bench: Bench) -> None:
         for compiler in COMPILERS[1:]:
             bench.run({"task": "capture", "compiler": compiler, "compilers": [compiler], "models": list(CAPTURED)})
     bench.rows = _least(bench.rows)
-    bench.rows += [
-        report.means(bench.rows, group, compiler)
-        for group in ("capture: to the graph", "capture: with guards and program")
-        for compiler in COMPILERS[1:]
-    ]
+    for group in ("capture: to the graph", "capture: with guards and program"):
+        bench.add_means(group)
 
 
 def models(bench: Bench) -> None:
@@ -227,7 +232,8 @@ def models(bench: Bench) -> None:
 
 
 GROUP_OF = {
-    "kernel": "kernels", "per_call": "per call", "guards": "guards",
+    "kernel": "kernels", "sized": "kernels by size", "bandwidth": "bandwidth at 128 MiB, of STREAM triad",
+    "passes": "own passes, CPU time without the C++ compiler", "per_call": "per call", "guards": "guards",
     "nested": "nested break", "training": "training step", "capture": "capture: to the graph",
     "running": "models: one call",
 }  # fmt: skip
@@ -238,6 +244,9 @@ RUNNERS = {
     "nested": nested,
     "training": training,
     "kernels": kernels,
+    "sizes": sizes,
+    "bandwidth": bandwidth,
+    "passes": passes,
     "capture": capture,
     "models": models,
 }
@@ -316,18 +325,24 @@ def main() -> int:
     if unknown := set(arguments.groups) - set(GROUPS):
         parser.error(f"no group is called {', '.join(sorted(unknown))}; the groups are {', '.join(GROUPS)}")
     began = time.perf_counter()
+    text = ""
     with _scratch() as folder:
         bench = Bench(folder, arguments.quick, arguments.threads)
         for group in arguments.groups or GROUPS:
             print(group, file=sys.stderr)
             RUNNERS[group](bench)
-    facts = _facts(bench, time.perf_counter() - began)
-    text = report.markdown(bench.rows, facts)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "bench.md").write_text(text)
-    (arguments.out / "bench.json").write_text(json.dumps({"facts": facts, "rows": bench.rows}, indent=1) + "\n")
+            text = _keep(bench, time.perf_counter() - began, arguments.out)  # what is stopped later is not lost
     print(text)
     return 0
+
+
+def _keep(bench: Bench, took: float, out: Path) -> str:
+    facts = _facts(bench, took)
+    text = report.markdown(bench.rows, facts)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "bench.md").write_text(text)
+    (out / "bench.json").write_text(json.dumps({"facts": facts, "rows": bench.rows}, indent=1) + "\n")
+    return text
 
 
 if __name__ == "__main__":

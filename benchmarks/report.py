@@ -81,8 +81,9 @@ def means(rows: Iterable[dict[str, Any]], group: str, compiler: str) -> dict[str
     """The geometric mean of a group: the ratio of two means is the mean of the ratios."""
     values = [row["value"] for row in rows if (row["group"], row["compiler"]) == (group, compiler) and row["value"]]
     mean = math.exp(sum(map(math.log, values)) / len(values)) if values else None
+    unit = next((row["unit"] for row in rows if row["group"] == group), "s")
     return {
-        "group": group, "name": "geometric mean", "compiler": compiler, "value": mean, "unit": "s", "failure": "",
+        "group": group, "name": "geometric mean", "compiler": compiler, "value": mean, "unit": unit, "failure": "",
     }  # fmt: skip
 
 

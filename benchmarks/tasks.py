@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import timing, workloads
+from benchmarks import stream, timing, workloads
 
 MARK = "RESULT "
 TORCH = "torch.compile"
@@ -59,23 +59,37 @@ def tried(group: str, name: str, compiler: str, unit: str, action: Callable[[], 
 
 
 def start(job: dict[str, Any]) -> None:
-    """First call of a function in a fresh process, then of another new function."""
+    """First call of a function in a fresh process, then of another new function; what a call adds to the process."""
     compiler, label, phase = job["compiler"], job["label"], job["phase"]
-    made = [workloads.KERNELS[name].make(*job["size"][name]) for name in job["workloads"]]
     now = time.perf_counter
-    for index, (name, (function, arguments)) in enumerate(zip(job["workloads"], made, strict=True)):
+    for index, name in enumerate(job["workloads"]):
         group = phase if index == 0 else "second new function"
         if index and phase != "cold start":
             continue
+        program = workloads.fresh(workloads.PROGRAMS[name])
         began, began_cpu = now(), _cpu_seconds()
-        result = tried(group, name, label, "s", lambda: compiled(compiler, function)(*arguments))  # noqa: B023
+        result = tried(group, name, label, "s", lambda: program.called(compiled(compiler, program.function))())  # noqa: B023
         took, took_cpu = now() - began, _cpu_seconds() - began_cpu
         if compiler == OURS and phase == "warm start":
             _tell_store(name, label)
-        if result is not None:
-            torch.testing.assert_close(result, function(*arguments))
-            tell(group, name, label, took, "s")
-            tell(group, f"{name}, CPU time", label, took_cpu, "s")
+        if result is None:
+            continue
+        tell(group, name, label, took, "s")
+        tell(f"{group}, CPU time", name, label, took_cpu, "s")
+        if index == 0:
+            tell(f"peak memory, {phase}", name, label, _peak_megabytes(), "MB")
+        _assert_close(result, workloads.fresh(workloads.PROGRAMS[name]))
+
+
+def _assert_close(result: Any, twin: workloads.Program, calls: int = 1) -> None:
+    """Compare with eager, after as many calls of a program's twin."""
+    for _ in range(calls):
+        expected = twin.called(twin.function)()
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def _peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
 def _tell_store(name: str, label: str) -> None:
@@ -100,11 +114,56 @@ def _cpu_seconds() -> float:
 
 
 def kernel(job: dict[str, Any]) -> None:
-    """Time of one call, by workload and size."""
-    for workload, size in job["plan"]:
-        function, arguments = workloads.KERNELS[workload].make(*size)
-        name = f"{workload} {'x'.join(map(str, size))}"
-        _race("kernels", name, job, lambda compiler: _checked(compiler, function, arguments))  # noqa: B023
+    """Time of one call of the sixteen programs."""
+    for name in job["workloads"]:
+        _race("kernels", name, job, functools.partial(_prepared, make=workloads.PROGRAMS[name]))
+
+
+def sized(job: dict[str, Any]) -> None:
+    """Time of one call, by program and size."""
+    for name, size in job["plan"]:
+        make = functools.partial(workloads.SIZED[name].make, *size)
+        label = f"{name} {'x'.join(map(str, size))}"
+        _race("kernels by size", label, job, functools.partial(_prepared, make=make))
+
+
+def _prepared(compiler: str, make: Callable[[], workloads.Program]) -> Callable[[], Any]:
+    """A program of its own for one candidate, whose first three results are eager's."""
+    program = workloads.fresh(make)
+    call = program.called(compiled(compiler, program.function))
+    for _ in range(2):
+        call()
+    if compiler != "eager":
+        _assert_close(call(), workloads.fresh(make), calls=3)
+    return call
+
+
+def bandwidth(job: dict[str, Any]) -> None:
+    """Bytes that programs on large tensors must move, against what STREAM's triad moves in the same rounds."""
+    triad = stream.triad(job["threads"])
+    for name, (make, moved) in workloads.BANDWIDTH.items():
+        calls = {compiler: _prepared(compiler, make) for compiler in job["compilers"]}
+        least = timing.best({**calls, "triad": triad}, job["rounds"])
+        rate = stream.BYTES / least.pop("triad")
+        for compiler, seconds in least.items():
+            tell("bandwidth at 128 MiB, of STREAM triad", name, compiler, moved / seconds / rate, "")
+        tell("STREAM triad beside it, GB/s", name, OURS, rate / 1e9, "")
+
+
+def passes(job: dict[str, Any]) -> None:
+    """Time of the compiler's own passes over a large graph: its CPU time without that of the C++ compilers."""
+    compiler = job["compiler"]
+    warm = workloads.fresh(workloads.PROGRAMS["10-op chain, 1e3"])
+    warm.called(compiled(compiler, warm.function))()
+    for count in job["counts"]:
+        program = workloads.many_nodes(count)
+        began, began_wall = time.process_time(), time.perf_counter()
+        result = program.called(compiled(compiler, program.function))()
+        took, took_wall = time.process_time() - began, time.perf_counter() - began_wall
+        name = f"{count} nodes, pointwise and reductions"
+        tell("own passes, CPU time without the C++ compiler", name, compiler, took, "s")
+        tell("the same compiled, in all", name, compiler, took_wall, "s")
+        torch.testing.assert_close(result, program.function(*program.arguments), rtol=1e-3, atol=1e-3)
 
 
 def per_call(job: dict[str, Any]) -> None:
@@ -299,6 +358,9 @@ def _called(call: Any, arguments: Any) -> Callable[[], Any]:
 TASKS = {
     "start": start,
     "kernel": kernel,
+    "sized": sized,
+    "bandwidth": bandwidth,
+    "passes": passes,
     "per_call": per_call,
     "guards": guards,
     "nested": nested,

@@ -33,6 +33,7 @@ import torch
 import torch.fx
 
 from nbcompile import errors, narrate, torch_internals
+from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, compile_graph
 from nbcompile.aot.decompositions import default_table
 from nbcompile.codegen import cpp
@@ -223,7 +224,7 @@ def inductor(
 ) -> Callable[..., Any]:
     """Our code generator: fused loops in C++, matrix products and the like through ATen."""
     chosen = read_settings(mode, options or {})
-    compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module)
+    compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, fuse_attention)
     return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table(), mutate_in_graph=True)
 
 
@@ -262,11 +263,20 @@ def read_settings(mode: str | None, options: Mapping[str, object]) -> BackendOpt
     return BackendOptions(**options)  # type: ignore[arg-type]
 
 
-def _compilers(compile_one: CompileOne, captured: torch.fx.GraphModule) -> Compilers:
-    """The three compilers that AOTAutograd calls, each of which tells the record about its graph first."""
+def _compilers(
+    compile_one: CompileOne,
+    captured: torch.fx.GraphModule,
+    rewrite: Callable[[torch.fx.GraphModule], tuple[str, ...]] | None = None,
+) -> Compilers:
+    """The three compilers that AOTAutograd calls, each of which tells the record about its graph first.
+
+    ``rewrite`` improves a graph for inference, and says what it did.
+    """
 
     def compiler(stage: str) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
         def compile_and_tell(graph_module: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+            for text in rewrite(graph_module) if rewrite is not None and stage == "inference" else ():
+                note(text)
             _tell(graph_module, stage, captured)
             return compile_one(graph_module, examples, stage)
 

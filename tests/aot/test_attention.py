@@ -1,0 +1,191 @@
+"""Attention that is written out becomes ATen's fused operator where it is exactly that."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+import nbcompile
+
+FLASH = "_scaled_dot_product_flash_attention_for_cpu"
+NOTHING = -math.inf
+
+
+def compiled(function, *arguments):
+    """The result, and what the record says of graphs and notes."""
+    pen = nbcompile.api.new_recorder("attention")
+    with pen.listening():
+        result = nbcompile.compile(function)(*arguments)
+    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    nbcompile.reset()
+    targets = [str(node.target) for graph in graphs for each in graph.graphs for node in each.nodes]
+    return result, [each for each in targets if FLASH in each], [note for graph in graphs for note in graph.notes]
+
+
+def heads(*size, dtype=torch.float32):
+    """Query, keys and values."""
+    torch.manual_seed(0)
+    return torch.randn(3, *size, dtype=dtype).unbind()
+
+
+def plain(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1) / 4.0, -1) @ v
+
+
+def scaled_before(q, k, v):
+    return F.softmax((q * 0.25) @ k.mT, dim=-1) @ v
+
+
+def masked(q, k, v):
+    keep = torch.ones(q.shape[-2], k.shape[-2]).tril()
+    scores = (q @ k.transpose(-2, -1) * 0.25).masked_fill(keep == 0, NOTHING)
+    return scores.softmax(-1) @ v
+
+
+def kept(q, k, v):
+    keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+    scores = torch.where(keep, q @ k.transpose(-2, -1), torch.full([], NOTHING))
+    return scores.softmax(-1) @ v
+
+
+def biased(q, k, v):
+    distance = torch.arange(k.shape[-2]) - torch.arange(q.shape[-2])[:, None]
+    return torch.softmax(q @ k.transpose(-2, -1) / 3 + distance / 8, -1) @ v
+
+
+def biased_and_masked(q, k, v):
+    bias = torch.arange(k.shape[-2]) / 10
+    scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(q.shape[-1]) + bias
+    scores = scores.masked_fill(torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1), NOTHING)
+    return torch.matmul(torch.softmax(scores, -1), v)
+
+
+def without_keys(q, k, v):
+    mask = torch.zeros(q.shape[-2], k.shape[-2], dtype=torch.bool)
+    mask[1] = True
+    mask[2, :3] = True
+    return (q @ k.transpose(-2, -1)).masked_fill(mask, NOTHING).softmax(-1) @ v
+
+
+def without_keys_finite(q, k, v):
+    mask = torch.zeros(q.shape[-2], k.shape[-2], dtype=torch.bool)
+    mask[1] = True
+    mask[2, :3] = True
+    lowest = torch.finfo(q.dtype).min
+    return (q @ k.transpose(-2, -1)).masked_fill(mask, lowest).softmax(-1) @ v
+
+
+def bias_without_keys(q, k, v):
+    bias = torch.zeros(k.shape[-2], dtype=q.dtype)
+    bias[::2] = NOTHING
+    rows = torch.zeros(q.shape[-2], 1, dtype=q.dtype)
+    rows[2] = NOTHING
+    return (q @ k.transpose(-2, -1) + bias + rows).softmax(-1) @ v
+
+
+SPELLINGS = (
+    plain, scaled_before, masked, kept, biased, biased_and_masked, without_keys, without_keys_finite, bias_without_keys,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(2, 3, 8, 16), (4, 8, 16), (1, 1, 5, 7)], ids=str)
+@pytest.mark.parametrize("function", SPELLINGS, ids=lambda each: each.__name__)
+def test_each_spelling_is_fused_and_gives_what_eager_gives(function, size):
+    """Scales, masks and biases in the usual spellings; rows without keys are NaN, or a mean, as eager's are."""
+    q, k, v = heads(*size)
+    result, fused, notes = compiled(function, q, k, v)
+    torch.testing.assert_close(result, function(q, k, v), equal_nan=True)
+    assert len(fused) == 1
+    assert any("written by hand" in note for note in notes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_other_types_are_fused(dtype):
+    """Whatever the kernel takes."""
+    q, k, v = heads(2, 2, 8, 16, dtype=dtype)
+    result, fused, _ = compiled(masked, q, k, v)
+    # The steps round the scores to the type of the tensors, the kernel does not.
+    torch.testing.assert_close(result, masked(q, k, v), rtol=1e-3, atol=0 if dtype == torch.float64 else 2e-2)
+    assert len(fused) == 1
+
+
+def test_projections_and_heads():
+    """A whole layer: what is transposed around attention is not copied for it, and the result's strides are eager's."""
+
+    def layer(x, *weights):
+        q, k, v = ((x @ each).view(2, 9, 4, 8).transpose(1, 2) for each in weights)
+        weighted = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(8), -1) @ v
+        return weighted.transpose(1, 2).reshape(2, 9, 32), weighted
+
+    x, *weights = torch.randn(2, 9, 32), *torch.randn(3, 32, 32).unbind()
+    result, fused, _ = compiled(layer, x, *weights)
+    torch.testing.assert_close(result, layer(x, *weights), check_stride=True, rtol=1e-4, atol=1e-4)
+    assert len(fused) == 1
+
+
+def test_keys_kept_transposed():
+    """Keys that are stored with the width first are turned for the kernel."""
+    q, k, v = heads(2, 2, 6, 8)
+    turned = k.transpose(-2, -1).contiguous()
+
+    def function(q, turned, v):
+        return torch.softmax(q @ turned, -1) @ v
+
+    result, fused, _ = compiled(function, q, turned, v)
+    torch.testing.assert_close(result, function(q, turned, v))
+    assert len(fused) == 1
+
+
+def weights_returned(q, k, v):
+    weights = torch.softmax(q @ k.transpose(-2, -1), -1)
+    return weights @ v, weights
+
+
+def low_bias_is_no_mask(q, k, v):
+    mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
+    return (q @ k.transpose(-2, -1)).masked_fill(mask, -10.0).softmax(-1) @ v
+
+
+def scaled_after_the_bias(q, k, v):
+    return ((q @ k.transpose(-2, -1) + torch.arange(k.shape[-2])) * 0.5).softmax(-1) @ v
+
+
+def other_dimension(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1), -2) @ v
+
+
+def other_width(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1), -1) @ v[..., :4]
+
+
+@pytest.mark.parametrize(
+    "function", [weights_returned, low_bias_is_no_mask, scaled_after_the_bias, other_dimension, other_width],
+    ids=lambda each: each.__name__,
+)  # fmt: skip
+def test_what_is_not_exactly_attention_stays(function):
+    """Weights that are used elsewhere, numbers that leave a masked score some weight, another order or width."""
+    q, k, v = heads(2, 2, 8, 16)
+    result, fused, _ = compiled(function, q, k, v)
+    torch.testing.assert_close(result, function(q, k, v))
+    assert not fused
+
+
+def test_sizes_may_be_symbols():
+    """The length of a sequence that changes is no reason against it."""
+    call = nbcompile.compile(masked, dynamic=True)
+    for length in (5, 9, 17):
+        q, k, v = heads(2, 2, length, 16)
+        torch.testing.assert_close(call(q, k, v), masked(q, k, v))
+    nbcompile.reset()
+
+
+def test_gradients_are_those_of_the_steps():
+    """A graph with a backward is left as it is written."""
+    given = [each.requires_grad_() for each in heads(2, 2, 8, 16)]
+    result, fused, _ = compiled(masked, *given)
+    expected = torch.autograd.grad(masked(*given).sum(), given)
+    torch.testing.assert_close(torch.autograd.grad(result.sum(), given), expected)
+    assert not fused
