@@ -92,9 +92,7 @@ def _found_around(weights: fx.Node, module: fx.GraphModule) -> _Attention | None
     return found if _kernel_takes(found) else None
 
 
-def _scores_behind(
-    node: object, module: fx.GraphModule, so_far: _Scores, shape: torch.Size
-) -> _Scores | None:
+def _scores_behind(node: object, module: fx.GraphModule, so_far: _Scores, shape: torch.Size) -> _Scores | None:
     """Follow the scores back to the product that they are, if each step is one that the kernel knows."""
     if not isinstance(node, fx.Node) or len(node.users) != 1 or _value(node).shape[-2:] != shape[-2:]:
         return None
@@ -106,8 +104,7 @@ def _scores_behind(
         return _scores_behind(node.args[0], module, _scaled(so_far, node), shape)
     if node.target is aten.masked_fill.Scalar:
         scores, condition, filler = node.args
-        masks = (*so_far.masks, (condition, True, float(filler)))
-        return _scores_behind(scores, module, replace(so_far, masks=masks), shape)
+        return _behind_mask(scores, (condition, True, _constant(filler, module)), module, so_far, shape)
     if node.target is aten.where.self:
         return _behind_where(node, module, so_far, shape)
     if node.target is aten.add.Tensor and not node.kwargs and so_far.scale == 1.0:
@@ -116,7 +113,7 @@ def _scores_behind(
 
 
 def _scaled(scores: _Scores, node: fx.Node) -> _Scores:
-    by = float(node.args[1])
+    by: Any = node.args[1]
     return replace(scores, scale=scores.scale * by if node.target is aten.mul.Tensor else scores.scale / by)
 
 
@@ -125,9 +122,18 @@ def _behind_where(node: fx.Node, module: fx.GraphModule, so_far: _Scores, shape:
     for scores, other, masked in ((pair[1], pair[0], True), (pair[0], pair[1], False)):
         filler = _constant(other, module)
         if filler is not None:
-            masks = (*so_far.masks, (condition, masked, filler))
-            return _scores_behind(scores, module, replace(so_far, masks=masks), shape)
+            return _behind_mask(scores, (condition, masked, filler), module, so_far, shape)
     return None
+
+
+def _behind_mask(
+    scores: object, mask: tuple[Any, bool, float | None], module: fx.GraphModule, so_far: _Scores, shape: torch.Size
+) -> _Scores | None:
+    condition, masked, filler = mask
+    if filler is None:
+        return None
+    masks = (*so_far.masks, (condition, masked, filler))
+    return _scores_behind(scores, module, replace(so_far, masks=masks), shape)
 
 
 def _behind_bias(node: fx.Node, module: fx.GraphModule, so_far: _Scores, shape: torch.Size) -> _Scores | None:
@@ -269,9 +275,7 @@ def _fused(
     return first
 
 
-def _with_empty_rows(
-    write: _Writer, out: fx.Node, bias: fx.Node, values: fx.Node, scores: _Scores
-) -> fx.Node:
+def _with_empty_rows(write: _Writer, out: fx.Node, bias: fx.Node, values: fx.Node, scores: _Scores) -> fx.Node:
     """Rows whose keys are all masked, as softmax would have them."""
     best = write(aten.amax.default, bias, [-1], True)
     empty = write(aten.eq.Scalar, best, -math.inf)
