@@ -18,6 +18,7 @@ from nbcompile.tracing import breaks
 from tests.behaviour.support import same, watch
 
 x = torch.ones(3)
+outside = torch.ones(3)
 buffer, lock, logger = io.BytesIO(), threading.Lock(), logging.getLogger("nbcompile.catalogue")
 lstm = torch.nn.LSTM(3, 3)
 
@@ -62,7 +63,7 @@ BROKEN = {
     "mask": (lambda x: x[x > 0], "GB0036"),
     "array": (lambda x: array.array("i"), "GB0147"),
     "deepcopy": (lambda x: copy.deepcopy(x), "GB4198"),
-    "requires_grad": (lambda x: x.requires_grad_(), "GB0125"),
+    "requires_grad": (lambda x: outside.requires_grad_(not outside.requires_grad), "GB0125"),
     "lstm": (lambda x: lstm(x[None]), "GB0014"),
 }
 TRACED = {

@@ -8,6 +8,7 @@ cannot be changed by itself is counted with the reason.
 import collections
 import contextlib
 import random
+import types
 import warnings
 
 import pytest
@@ -124,7 +125,8 @@ class Mutations:
         others = [one for one in check.failing(now) if one is not each]
         failing = [f"0/0.g{check.prepared.index(one)}" for one in check.failing(now)]
         self.alone[each.guard.kind] += not others
-        if unrelated := [one.text for one in others if not same_thing(each.guard, one.guard, now)]:
+        unrelated = [one for one in others if not same_thing(each.guard, one.guard, now)]
+        if unrelated := [one.text for one in unrelated if not compared_in_python(resolve(one.guard.source, now))]:
             self.wrong.append(f"{text} is violated, and so is {unrelated}")
         if f"0/0.g{number}" not in failing:
             self.wrong.append(f"{text} is violated, and its meaning holds")
@@ -138,6 +140,11 @@ def same_thing(first, second, scope):
     """Whether two guards look at one thing: at the same address, one below the other, or at one object by two ways."""
     below, ways = addresses(first), addresses(second)
     return bool(below & ways or {reached(each, scope) for each in below} & {reached(each, scope) for each in ways})
+
+
+def compared_in_python(value):
+    """Whether ``==`` runs Python, which may read what was changed: a version of torch is parsed to be compared."""
+    return isinstance(type(value).__eq__, types.FunctionType)
 
 
 def addresses(guard):
