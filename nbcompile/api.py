@@ -27,6 +27,7 @@ from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import links, recorder
 from nbcompile.record.model import Break, Guard, Record
+from nbcompile.runtime import pool
 
 if TYPE_CHECKING:
     from nbcompile import backends, narrate, views
@@ -384,9 +385,10 @@ def new_recorder(function: str) -> recorder.Recorder:
 
 
 def reset() -> None:
-    """Forget all compiled code and all that was learnt about functions."""
+    """Forget all compiled code and all that was learnt about functions; give back the memory kept for results."""
     hook.reset()
     logs.reset()
+    pool.clear()
 
 
 def disable(function: Function | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:

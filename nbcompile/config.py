@@ -110,6 +110,10 @@ side_effect_replay_policy: str = "info"
 background: bool = _flag("NBCOMPILE_BACKGROUND")
 """A graph runs as it was captured while another thread compiles it (nbcompile.background)."""
 
+# -- memory
+output_pool_megabytes: int = int(os.environ.get("NBCOMPILE_OUTPUT_POOL_MEGABYTES", "1024"))
+"""Memory of large results, kept to be used again (nbcompile/runtime/pool.py); 0: each result has fresh memory."""
+
 # -- between processes
 warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "0") != "0"
 """What is compiled is kept on disk, and a later process neither traces nor compiles it again."""

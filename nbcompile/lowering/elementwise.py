@@ -29,33 +29,45 @@ SUPPORTED = {
 _INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 
-@functools.cache
-def _sample(dtype: torch.dtype, ndim: int) -> torch.Tensor:
-    return torch.empty((0,) * ndim, dtype=dtype, device="meta")
-
-
 def promoted(*operands: Any) -> torch.dtype:
-    """The dtype that torch computes an operation on tensors and numbers in (its rules of promotion)."""
-    samples: list[Any] = []
+    """The dtype that torch computes an operation on tensors and numbers in (its rules of promotion).
+
+    Tensors with dimensions win over those without, and these over numbers, unless the weaker is of another kind:
+    bool < integer < float < complex. Within a rank, the larger type. (torch.result_type says the same of
+    tensors, but a mode that is active while we compile would hear of it.)
+    """
+    ranks: dict[int, torch.dtype] = {}
     for each in operands:
-        match each:
-            case Value():
-                samples.append(_sample(each.dtype, min(each.ndim, 1)))
-            case sympy.Expr():
-                samples.append(1 if each.is_integer else 1.0)
-            case _:
-                samples.append(each)
-    tensors = [each for each in samples if isinstance(each, torch.Tensor)]
-    if not tensors:
-        return torch.result_type(samples[0], samples[-1])
-    # Tensors with dimensions win over those without, these over numbers; within a rank, the larger type.
-    result = tensors[0]
-    for each in samples:
-        if each is tensors[0]:
-            continue
-        ndim = max(result.ndim, each.ndim if isinstance(each, torch.Tensor) else 0)
-        result = _sample(torch.result_type(result, each), ndim)
-    return result.dtype
+        rank, dtype = _rank_and_dtype(each)
+        ranks[rank] = torch.promote_types(ranks[rank], dtype) if rank in ranks else dtype
+    result, *weaker = (ranks[rank] for rank in sorted(ranks))
+    for dtype in weaker:
+        if _kind(dtype) > _kind(result):
+            result = torch.promote_types(result, dtype)
+    return result
+
+
+def _rank_and_dtype(value: Any) -> tuple[int, torch.dtype]:
+    match value:
+        case Value():
+            return (0 if value.ndim else 1), value.dtype
+        case bool():
+            return 2, torch.bool
+        case int():
+            return 2, torch.int64
+        case sympy.Expr():
+            return 2, torch.int64 if value.is_integer else torch.get_default_dtype()
+        case float():
+            return 2, torch.get_default_dtype()
+        case complex():
+            return 2, torch.promote_types(torch.get_default_dtype(), torch.complex32)
+        case _:
+            raise TypeError(f"{value!r} is no operand")
+
+
+def _kind(dtype: torch.dtype) -> int:
+    """How general its numbers are: truth values, integers, reals, complex numbers."""
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1 if dtype != torch.bool else 0
 
 
 def operand(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import re
 import sys
 import sysconfig
 from pathlib import Path
@@ -28,7 +29,7 @@ def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
     Raises:
         BuildError: the compiler refuses it (no Python headers, say).
     """
-    text = source.read_text()
+    text = _whole(source)
     libraries = Path(torch.__file__).parent / "lib"
     key = store.key_of(text, compiler.identity, sys.version, torch.__version__, str(libraries))
     path = store.fetch(key, ".so") or store.add(key, ".so", lambda draft: _compile(compiler, text, draft, libraries))
@@ -38,6 +39,11 @@ def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     loader.exec_module(module)
     return module
+
+
+def _whole(source: Path) -> str:
+    """The text with our own headers in their places: what is built is all that the key is made of."""
+    return re.sub(r'^#include "(\w+\.h)"$', lambda name: (source.parent / name[1]).read_text(), source.read_text(), flags=re.M)
 
 
 def _compile(compiler: Compiler, source: str, target: Path, libraries: Path) -> None:

@@ -45,7 +45,9 @@ typedef struct {
 } Context;
 typedef i64 (*KernelFunction)(void **buffers, const i64 *sizes, Context *context);
 
-static Py_ssize_t tensor_offset = 0; /* where a torch.Tensor object keeps its at::Tensor; set by setup() */
+/* Set by setup(): where a torch.Tensor object keeps its at::Tensor, and torch's numbers of dtypes. */
+static Py_ssize_t tensor_offset = 0;
+static PyObject *dtype_numbers = NULL, *torch_empty_strided = NULL;
 
 static Handle handle_of(PyObject *tensor) { return (char *)tensor + tensor_offset; }
 
@@ -105,6 +107,7 @@ typedef struct {
 } Kernel;
 
 #define MANY 32
+#define MOST_DIMENSIONS 64
 
 static PyObject *kernel_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
   Kernel *kernel = (Kernel *)self;
@@ -185,6 +188,8 @@ typedef struct {
   i64 offset;
 } Layout;
 
+#include "pool.h"
+
 enum { ALLOCATE, RUN, FREE };
 
 typedef struct {
@@ -261,8 +266,7 @@ static int interpret(Program *program, void **pointers, Handle *made, void **buf
     Step *step = &program->step[i];
     switch (step->kind) {
       case ALLOCATE: {
-        const Layout *layout = &step->layout;
-        if (aoti_torch_empty_strided(layout->dim, layout->sizes, layout->strides, layout->dtype, CPU, 0, &made[step->slot])) {
+        if (allocate(&step->layout, &made[step->slot])) {
           made[step->slot] = NULL;
           return 1;
         }
@@ -531,12 +535,6 @@ failed:
 
 /* ---------------------------------------------------------------- module */
 
-static PyObject *setup(PyObject *module, PyObject *offset) {
-  tensor_offset = PyLong_AsSsize_t(offset);
-  if (PyErr_Occurred()) return NULL;
-  Py_RETURN_NONE;
-}
-
 /* describe(tensor) -> (dtype, sizes, strides, data pointer): what make_program wants, and the self-test's question */
 static PyObject *describe(PyObject *module, PyObject *tensor) {
   void *pointer;
@@ -555,8 +553,42 @@ static PyObject *describe(PyObject *module, PyObject *tensor) {
   return Py_BuildValue("iNNK", (int)dtype, first, second, (unsigned long long)(uintptr_t)pointer);
 }
 
+/* empty_strided(sizes, strides, *, dtype[, device]): torch's, with large blocks of the CPU's memory from the pool */
+static PyObject *empty_strided(PyObject *module, PyObject *const *arguments, Py_ssize_t given, PyObject *keywords) {
+  i64 numbers[2 * MOST_DIMENSIONS];
+  Numbers room = {numbers, numbers + 2 * MOST_DIMENSIONS};
+  Layout layout = {0};
+  Handle made;
+  int only_dtype = given == 2 && keywords && PyTuple_GET_SIZE(keywords) == 1;
+  PyObject *number = only_dtype ? PyDict_GetItem(dtype_numbers, arguments[2]) : NULL;
+  if (!number) return PyObject_Vectorcall(torch_empty_strided, arguments, given, keywords);
+  layout.dtype = (int32_t)PyLong_AsLong(number);
+  if (!(layout.sizes = read_numbers(arguments[0], &room, &given)) || !(layout.strides = read_numbers(arguments[1], &room, NULL)))
+    return NULL;
+  layout.dim = given;
+  if (allocate(&layout, &made)) return PyErr_Format(PyExc_MemoryError, "could not allocate a tensor of a compiled graph");
+  PyObject *tensor = wrap_tensor(made);
+  aoti_torch_delete_tensor_object(made);
+  return tensor;
+}
+
+/* setup(offset, {dtype: number}, torch.empty_strided) */
+static PyObject *setup(PyObject *module, PyObject *arguments) {
+  PyObject *numbers, *otherwise;
+  Py_ssize_t offset;
+  if (!PyArg_ParseTuple(arguments, "nO!O", &offset, &PyDict_Type, &numbers, &otherwise)) return NULL;
+  tensor_offset = offset;
+  Py_XSETREF(dtype_numbers, Py_NewRef(numbers));
+  Py_XSETREF(torch_empty_strided, Py_NewRef(otherwise));
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
-    {"setup", setup, METH_O, "Say where a tensor object keeps its at::Tensor."},
+    {"empty_strided", (PyCFunction)(void (*)(void))empty_strided, METH_FASTCALL | METH_KEYWORDS, "A new tensor."},
+    {"pool_setup", pool_setup, METH_VARARGS, "Where to read who owns a storage: pool.py's Places."},
+    {"pool_clear", pool_clear, METH_NOARGS, "Keep nothing any longer."},
+    {"pool_state", pool_state, METH_NOARGS, "(blocks, idle ones, bytes, hits)."},
+    {"setup", setup, METH_VARARGS, "Say where a tensor object keeps its at::Tensor, and torch's numbers of dtypes."},
     {"describe", describe, METH_O, "(dtype, sizes, strides, data pointer) of a CPU tensor."},
     {"make_kernel", make_kernel, METH_VARARGS, "One generated function as a callable."},
     {"make_program", make_program, METH_VARARGS, "One graph as a callable."},

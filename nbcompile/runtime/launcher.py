@@ -25,11 +25,16 @@ from typing import NoReturn
 
 import torch
 
-from nbcompile.runtime import extension
+from nbcompile.runtime import extension, pool
 from nbcompile.runtime.toolchain import BuildError, Compiler
 
 SOURCE = Path(__file__).with_name("launcher.c")
 POINTER = ctypes.sizeof(ctypes.c_void_p)
+DTYPES = (
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex128, torch.complex64,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8, torch.bool,
+)  # fmt: skip
+"""What it allocates by itself; for other types it asks torch.empty_strided."""
 SEARCHED = 16
 """How many words of a tensor object are looked at for its at::Tensor."""
 
@@ -132,8 +137,11 @@ def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
         offset = tensor_offset()
         if offset is None:
             return NoLauncher("torch keeps its tensors where they were not found")
-        module.setup(offset)
+        module.setup(offset, {}, torch.empty_strided)  # dtypes are numbered by what it says of tensors
+        module.setup(offset, {dtype: dtype_code(module, dtype) for dtype in DTYPES}, torch.empty_strided)
         trouble = self_test(module)
+        if not trouble:
+            pool.switch_on(module)
     except (BuildError, OSError, ImportError) as error:
         return NoLauncher(str(error).strip().partition("\n")[0])
     return NoLauncher(trouble) if trouble else module

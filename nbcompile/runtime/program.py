@@ -70,9 +70,10 @@ def load(
             kernel.lengthy,
             kernel.complaints,
         )
+    extension = launcher.extension_module(compiler)
     kernels = {name: launcher.make_kernel(entry, library, compiler) for name, entry in entries.items()}
-    wrapped = Wrapped(emitted, kernels, attribute or _no_attribute, constants or {})
-    extension = launcher.extension_module(compiler) if emitted.plan is not None else NoLauncher(emitted.no_plan)
+    functions = kernels if isinstance(extension, NoLauncher) else {**kernels, "empty_strided": extension.empty_strided}
+    wrapped = Wrapped(emitted, functions, attribute or _no_attribute, constants or {})
     if emitted.plan is None or isinstance(extension, NoLauncher):
         return wrapped
     program: Loaded = _program(emitted.plan, entries, extension, wrapped, library)
@@ -115,7 +116,7 @@ class Wrapped:
     def __init__(
         self,
         emitted: Runnable,
-        kernels: Mapping[str, Callable[..., None]],
+        functions: Mapping[str, Callable[..., Any]],
         attribute: Attribute,
         constants: Mapping[int, object],
     ) -> None:
@@ -125,7 +126,7 @@ class Wrapped:
         namespace: dict[str, Any] = {
             "torch": torch, "empty_strided": torch.empty_strided, "expect": expect, "adopt": adopt, "view_of": view,
             "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__, "inf": float("inf"),
-            **kernels, **{f"{extern.name}_target": extern.target for extern in emitted.externs},
+            **functions, **{f"{extern.name}_target": extern.target for extern in emitted.externs},
         }  # fmt: skip
         exec(compile(emitted.wrapper, file, "exec"), namespace)
         self.call: Callable[[list[Any]], tuple[Any, ...]] = namespace["call"]
