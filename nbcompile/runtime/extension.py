@@ -22,6 +22,8 @@ import torch
 from nbcompile.runtime import store, toolchain
 from nbcompile.runtime.toolchain import BuildError, Compiler
 
+INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
+
 
 def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
     """The module ``name`` from a C file, from the store where it was built before.
@@ -43,7 +45,7 @@ def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
 
 def _whole(source: Path) -> str:
     """The text with our own headers in their places: what is built is all that the key is made of."""
-    return re.sub(r'^#include "(\w+\.h)"$', lambda name: (source.parent / name[1]).read_text(), source.read_text(), flags=re.M)
+    return INCLUDE.sub(lambda found: (source.parent / found[1]).read_text(), source.read_text())
 
 
 def _compile(compiler: Compiler, source: str, target: Path, libraries: Path) -> None:

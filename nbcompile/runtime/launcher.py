@@ -32,7 +32,8 @@ SOURCE = Path(__file__).with_name("launcher.c")
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 DTYPES = (
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex128, torch.complex64,
-    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8, torch.bool,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8,
+    torch.bool,
 )  # fmt: skip
 """What it allocates by itself; for other types it asks torch.empty_strided."""
 SEARCHED = 16
