@@ -392,6 +392,7 @@ def _tell_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: Emi
     labels = narrate.labels(graph_module.graph, page.compile_id, stage)
     page.add_to_graph("buffers", *narrate.buffers(emitted.schedule.program, labels))
     page.add_to_graph("fusions", *narrate.fusions(emitted.schedule.decisions, labels))
+    page.add_to_graph("lifetimes", *narrate.lifetimes(emitted.schedule, labels))
     page.add_to_graph("kernels", *narrate.kernels(cpp.describe(emitted), labels))
     earlier = str(page.graph_fields.get("wrapper", ""))
     page.write_graph(wrapper=earlier + narrate.wrapper(emitted.wrapper, labels))

@@ -129,7 +129,8 @@ def _assembled(
         check = guarding.build_check(guards, frame, _remember(guards), _conditions(guards))
     if page is not None:
         page.write(**what_if.describe(frame, options, check, page.compile_id), symbols=trace.symbols())
-        page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, guarding.latency(check, frame)))
+        latency = guarding.latency(check, frame)
+        page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, latency, inside=model.EACH_CALL))
     with torch._C.DisableTorchFunction():
         with recorder.stage("residual program"), _collector_paused():
             residual = rewriting.residual_program(frame, trace, compiled_graph)

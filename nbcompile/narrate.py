@@ -28,7 +28,8 @@ import torch.fx
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.instruction import Instruction, argument_text
 from nbcompile.capture.node_meta import ORIGIN, STACK
-from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scan, Scatter
+from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scan, Scatter, Tensor
+from nbcompile.ir.kernel import Allocate, Free, Reuse, Schedule
 from nbcompile.ir.printer import print_body, print_index
 from nbcompile.record import model
 
@@ -200,6 +201,34 @@ def kernels(described: Iterable[model.Kernel], names: Labels) -> tuple[model.Ker
         )
         for each in described
     )
+
+
+def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:
+    """The memory plan: each buffer that memory is made for or handed on to, in order."""
+    tensors, launch = planned.program.tensors(), 0
+    last: dict[str, int] = {}
+    begun: list[tuple[str, int, str]] = []
+    for step in planned.steps:
+        match step:
+            case Allocate(name):
+                begun.append((name, launch + 1, ""))
+            case Reuse(name, given):
+                begun.append((name, launch + 1, given))
+                last[given] = max(launch, next((at for each, at, _ in begun if each == given), 0))
+            case Free(name):
+                last[name] = launch
+            case _:
+                launch += 1
+    return tuple(
+        model.Lifetime(
+            names.group + name, _bytes(tensors[name]), first, last.get(name, 0), given and names.group + given
+        )
+        for name, first, given in begun
+    )
+
+
+def _bytes(tensor: Tensor) -> str:
+    return print_index(tensor.layout.span * tensor.dtype.itemsize)
 
 
 def wrapper(text: str, names: Labels) -> str:

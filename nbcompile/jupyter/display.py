@@ -8,13 +8,14 @@ In torch: nothing. Read next: nbcompile/views/html.py
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nbcompile.record import codec
 from nbcompile.record.model import Record
-from nbcompile.views import html, report, text
+from nbcompile.views import html, report, text, timings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Shown:
     def save(self, path: str | Path) -> Path:
         """Write the data itself as JSON; ``python -m nbcompile draw`` reads it."""
         Path(path).write_text(codec.to_json(self.record), encoding="utf-8")
+        return Path(path)
+
+    def trace(self, path: str | Path) -> Path:
+        """Write how long each stage took in the Chrome trace format, for chrome://tracing and Perfetto."""
+        Path(path).write_text(json.dumps(timings.chrome_trace(self.record)), encoding="utf-8")
         return Path(path)
 
     def report(self, path: str | Path) -> Path:

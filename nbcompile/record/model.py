@@ -249,6 +249,21 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Lifetime:
+    """When a buffer has memory. Launches are counted from 1: the kernels and calls of ATen, in order."""
+
+    buffer: str
+    size: str
+    """In bytes: a number, or an expression of symbols."""
+    first: int
+    """The launch that writes it first."""
+    last: int
+    """The launch that reads it last; 0 where it is returned, or may be seen by what is."""
+    memory_of: str = ""
+    """The buffer whose memory it takes over; "" where memory is made for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledGraph:
     """A graph on its way to a callable: what a backend made of it."""
 
@@ -262,6 +277,8 @@ class CompiledGraph:
     """The program that allocates and launches, as text."""
     notes: tuple[str, ...] = ()
     """What a reader must know: "no C++ compiler: the graph runs through ATen"."""
+    lifetimes: tuple[Lifetime, ...] = ()
+    """The memory plan, graph by graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +435,13 @@ class Timing:
     frame: str
     stage: str
     seconds: float
+    began: float = 0.0
+    """On a clock that all timings of a process share."""
+    inside: str = ""
+    """The stage that it is a part of; ``EACH_CALL`` for what no compile does. Only the others make up the whole."""
+
+
+EACH_CALL = "each call"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ class FrameDraft:
         self.graph_fields: dict[str, object] = {}
         self.timings: list[model.Timing] = []
         self.began = time.perf_counter()
+        self.stages: list[str] = []
+        """Those that run, outermost first."""
         self._places: list[tuple[Recorder, int]] = []
 
     def write(self, **entries: object) -> None:
@@ -188,10 +190,13 @@ def stage(name: str) -> Iterator[None]:
     phase = Phase(page.compile_id, str(page.frame_fields["function"]), name, page.began)
     for recorder in _recorders.get():
         recorder.active = phase
+    inside = page.stages[-1] if page.stages else ""
+    page.stages.append(name)
     try:
         yield
     except KeyboardInterrupt:
         page.interrupted(name)
         raise
     finally:
-        page.timings.append(model.Timing(page.compile_id, name, time.perf_counter() - began))
+        page.stages.pop()
+        page.timings.append(model.Timing(page.compile_id, name, time.perf_counter() - began, began, inside))

@@ -36,6 +36,7 @@ from nbcompile.views import (
     sections,
     source,
     steps,
+    timings,
     what_if,
 )
 from nbcompile.views.markup import Limits, chip, code, fold, join, tag
@@ -139,7 +140,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "bytecode": lambda: bytecode.render(frame, found, limits),
         "aten": lambda: graph.aten(frame, found, limits),
         "kernels": lambda: kernels.render(frame, found, limits),
-        "timings": lambda: kernels.timings(record, frame),
+        "timings": lambda: timings.render(record, frame),
     }
     made = [make[name]() for name in wanted if name in make]
     status = chip(frame.status, _STATUS.get(frame.status, ""))

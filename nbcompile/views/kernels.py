@@ -1,7 +1,7 @@
-"""From buffers to generated code: loop IR, fusion ledger, kernels, wrapper, times.
+"""From buffers to generated code: loop IR, fusion ledger, memory plan, kernels, wrapper.
 
 In torch: TORCH_LOGS=output_code,fusion,ir_pre_fusion print these apart.
-Read next: nbcompile/views/report.py
+Read next: nbcompile/views/timings.py
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from nbcompile.record import links
-from nbcompile.record.model import CompiledFrame, CompiledGraph, Kernel, Record
-from nbcompile.views import facts
+from nbcompile.record.model import CompiledFrame, CompiledGraph, Kernel
+from nbcompile.views import facts, memory
 from nbcompile.views.graph import node_names, words
-from nbcompile.views.markup import Limits, chip, code, fold, join, listing, row, section, table, tag
+from nbcompile.views.markup import Limits, chip, code, fold, listing, row, section, table, tag
 
 _LANGUAGES = {"cpp": "C++", "triton": "Triton", "aten": "ATen"}
 
@@ -27,7 +27,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     parts = (
         [tag("p", note, class_="n-callout") for note in compiled.notes],
         [_kernel(each, found, names, limits, opened=len(kernels) == 1) for each in kernels], more,
-        _fusions(compiled, found, limits), _buffers(compiled, found, limits),
+        _fusions(compiled, found, limits), _buffers(compiled, found, limits), memory.render(compiled, found, limits),
         fold("Wrapper: allocates and launches", listing(compiled.wrapper, limits=limits)) if compiled.wrapper else None,
     )  # fmt: skip
     generated = sum(each.language != "aten" for each in compiled.kernels)
@@ -86,26 +86,3 @@ def _buffers(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
     title = f"Loop-level IR: {facts.count(len(compiled.buffers), 'buffer')}"
     shown = table("Buffers of the loop-level IR", ("buffer", "kind", "type", "body"), rows)
     return fold(title, tag("div", shown, class_="n-ir"), more)
-
-
-def timings(record: Record, frame: CompiledFrame) -> Markup | None:
-    """How long each stage took, as numbers and bars."""
-    own = [each for each in record.timings if each.frame == frame.id]
-    if not own:
-        return None
-    longest = max(each.seconds for each in own) or 1.0
-    rows = [
-        row(
-            tag("th", each.stage),
-            f"{each.seconds * 1e3:.2f} ms",
-            tag("meter", value=f"{each.seconds / longest:.3f}"),
-        )
-        for each in own
-    ]
-    total = sum(each.seconds for each in own)
-    return section(
-        "timings",
-        "Timings",
-        table("Time of each stage", ("stage", "time", ""), rows),
-        about=join(f"{total * 1e3:.1f} ms in all"),
-    )

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph, Record
-from nbcompile.views import bytecode, facts, lines, predict, recompilations, sections, steps, what_if
+from nbcompile.views import bytecode, facts, lines, memory, predict, recompilations, sections, steps, timings, what_if
 
 
 def render(record: Record, show: str | Iterable[str] | None = None) -> str:
@@ -191,6 +191,7 @@ def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
     for decision in compiled.fusions:
         verdict = "fused" if decision.fused else "apart"
         yield from lines.wrapped(f"{decision.first} + {decision.second}: {verdict}, {decision.reason}", "", "  ")
+    yield from memory.as_text(compiled)
     for kernel in compiled.kernels:
         yield f"{kernel.name} ({kernel.language}{': ' + kernel.reason if kernel.reason else ''})"
         if kernel.source:
@@ -201,9 +202,7 @@ def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
 
 
 def _timings(record: Record, frame: CompiledFrame) -> Iterator[str]:
-    for timing in record.timings:
-        if timing.frame == frame.id:
-            yield f"{timing.stage:<12} {timing.seconds * 1e3:9.2f} ms"
+    yield from timings.as_text(record, frame)
 
 
 _RECORD_SECTIONS: dict[str, Callable[[Record], Iterator[str]]] = {

@@ -1,0 +1,85 @@
+"""The memory plan: when each buffer has memory, and whose it takes over.
+
+    buf0   4,096 B   ■■··   made for it
+    buf1   4,096 B   ·■■·   made for it
+    buf2   4,096 B   ··■■   buf0's, which nobody reads any more
+
+A column is a launch: a kernel or a call of ATen.
+
+In torch: torch/_inductor/memory.py plans without showing it. Read next: nbcompile/scheduling/memory.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledGraph, Lifetime
+from nbcompile.views import facts
+from nbcompile.views.graph import node_names
+from nbcompile.views.markup import Limits, code, fold, row, table, tag
+
+MOST_LAUNCHES = 60
+"""A plan of more launches has no columns: first and last say the same."""
+
+
+def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:
+    """The plan as a table; None where nothing is allocated."""
+    if not compiled.lifetimes:
+        return None
+    shown, more = limits.cut(compiled.lifetimes)
+    launches = launch_counts(compiled)
+    rows = [
+        row(tag("th", code(each.buffer)), _bytes(each), code(_strip(each, launches[_graph(each)])), _whose(each),
+            nodes=node_names(found, each.buffer))
+        for each in shown
+    ]  # fmt: skip
+    caption = "Which launches each buffer lives through"
+    return fold(f"Memory plan: {saved(compiled)}", table(caption, ("buffer", "size", "lives", "memory"), rows), more)
+
+
+def as_text(compiled: CompiledGraph) -> Iterator[str]:
+    """The plan, a line a buffer."""
+    launches = launch_counts(compiled)
+    if compiled.lifetimes:
+        yield f"memory plan: {saved(compiled)}"
+    for each in compiled.lifetimes:
+        yield f"  {each.buffer}  {_bytes(each)}  {_strip(each, launches[_graph(each)])}  {_whose(each)}"
+
+
+def saved(compiled: CompiledGraph) -> str:
+    """``3 buffers in 2 pieces of memory``."""
+    made = sum(not each.memory_of for each in compiled.lifetimes)
+    return f"{facts.count(len(compiled.lifetimes), 'buffer')} in {facts.count(made, 'piece')} of memory"
+
+
+def launch_counts(compiled: CompiledGraph) -> dict[str, int]:
+    """The launches of each of its graphs, as far as the plan says."""
+    counts: dict[str, int] = {}
+    for each in compiled.lifetimes:
+        counts[_graph(each)] = max(counts.get(_graph(each), 0), each.first, each.last)
+    return counts
+
+
+def _graph(each: Lifetime) -> str:
+    """``forward``, ``backward``, or nothing where there is one graph."""
+    return each.buffer.rpartition(".")[0]
+
+
+def _bytes(each: Lifetime) -> str:
+    return f"{int(each.size):,} B" if each.size.isdecimal() else f"{each.size} B"
+
+
+def _strip(each: Lifetime, launches: int) -> str:
+    """The launches during which it has memory: ``·■■·``."""
+    last = each.last or launches
+    if launches > MOST_LAUNCHES:
+        return f"{each.first} to {last}"
+    return "·" * (each.first - 1) + "■" * (last - each.first + 1) + "·" * (launches - last)
+
+
+def _whose(each: Lifetime) -> str:
+    whose = f"{each.memory_of}'s" if each.memory_of else "made for it"
+    return whose if each.last else f"{whose}; returned"

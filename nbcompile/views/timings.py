@@ -1,0 +1,89 @@
+"""How long each stage of a compile took: a table, and a trace that the tools of browsers and Perfetto open.
+
+    backend        9,203.1 ms  |=================|
+      lowering        51.0 ms  |                 |
+      build        9,120.4 ms  |================ |
+
+Stages stand below the stage that they are a part of; what no compile does (one evaluation of the guards) stands
+apart. ``chrome_trace`` writes the same as the JSON of the Chrome trace format.
+
+In torch: tlparse's chromium events. Read next: nbcompile/record/recorder.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from markupsafe import Markup
+
+from nbcompile.record.model import EACH_CALL, CompiledFrame, Record, Timing
+from nbcompile.views.markup import join, row, section, table, tag
+
+
+def render(record: Record, frame: CompiledFrame) -> Markup | None:
+    """How long each stage took, as numbers and bars."""
+    own = list(of_frame(record, frame))
+    if not own:
+        return None
+    longest = max(each.seconds for _, each in own) or 1.0
+    rows = [
+        row(
+            tag("th", "\N{NO-BREAK SPACE}" * 3 * depth, each.stage),
+            _milliseconds(each.seconds),
+            tag("meter", value=f"{each.seconds / longest:.3f}"),
+        )
+        for depth, each in own
+    ]
+    shown = table("Time of each stage", ("stage", "time", ""), rows)
+    return section("timings", "Timings", shown, about=join(f"{_milliseconds(whole(record, frame))} in all"))
+
+
+def as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
+    """The same as lines."""
+    for depth, each in of_frame(record, frame):
+        yield f"{'  ' * depth + each.stage:<28} {_milliseconds(each.seconds):>14}"
+
+
+def of_frame(record: Record, frame: CompiledFrame) -> Iterator[tuple[int, Timing]]:
+    """The timings of a frame, parts below their whole, with their depth; what each call does comes last."""
+    own = [each for each in record.timings if each.frame == frame.id]
+    known = {each.stage for each in own}
+
+    def below(inside: str, depth: int) -> Iterator[tuple[int, Timing]]:
+        for each in own:
+            if each.inside == inside or (not inside and each.inside not in (*known, EACH_CALL)):
+                yield depth, each
+                if each.stage != inside:
+                    yield from below(each.stage, depth + 1)
+
+    yield from below("", 0)
+    yield from ((0, each) for each in own if each.inside == EACH_CALL)
+
+
+def whole(record: Record, frame: CompiledFrame) -> float:
+    """Seconds of all stages that are part of no other."""
+    return sum(each.seconds for each in record.timings if each.frame == frame.id and not each.inside)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:,.1f} µs"
+
+
+def chrome_trace(record: Record) -> dict[str, Any]:
+    """The stages as complete events, one row a frame; microseconds from the first."""
+    spans = [each for each in record.timings if each.inside != EACH_CALL]
+    start = min((each.began for each in spans), default=0.0)
+    names = {frame.id: f"{frame.id} {frame.function}" for frame in record.frames}
+    rows = {frame: number for number, frame in enumerate(dict.fromkeys(each.frame for each in spans), 1)}
+    threads = [
+        {"name": "thread_name", "ph": "M", "pid": 1, "tid": number, "args": {"name": names.get(frame, frame)}}
+        for frame, number in rows.items()
+    ]
+    events = [
+        {"name": each.stage, "cat": "compile", "ph": "X", "pid": 1, "tid": rows[each.frame],
+         "ts": (each.began - start) * 1e6, "dur": each.seconds * 1e6,
+         "args": {"frame": each.frame, "inside": each.inside}}
+        for each in sorted(spans, key=lambda each: (each.began, -each.seconds))
+    ]  # fmt: skip
+    return {"traceEvents": [*threads, *events], "displayTimeUnit": "ms", "otherData": {"function": record.function}}
