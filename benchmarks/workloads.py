@@ -261,10 +261,10 @@ def many_nodes(count: int) -> Program:
     """About ``count`` operators, pointwise and reductions: what a compiler's own passes cost."""
 
     def many_nodes(x, y):
-        for at in range(count // 10):
-            x = torch.sin(x * y + at / 7)
-            y = y - x.mean(-1, keepdim=True)
-            x = torch.relu(x / (1 + y * y)) - (x.amax(-1, keepdim=True) if at % 4 else 0.5)
+        for at in range(count // 10):  # each turn takes from what the last one made: differences die out
+            x = torch.sin(x / 3 + y + at / 7)
+            y = y / 3 - x.mean(-1, keepdim=True) / 9
+            x = torch.relu(x) - (x.amax(-1, keepdim=True) / 9 if at % 4 else 0.5)
         return x + y
 
     return Program(many_nodes, (torch.randn(32, 64), torch.randn(32, 64)))

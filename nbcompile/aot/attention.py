@@ -89,7 +89,8 @@ def _found_around(weights: fx.Node, module: fx.GraphModule) -> _Attention | None
     if result is None or query is None or keys is None or values is None:
         return None
     found = _Attention(query, keys, values, scores, result)
-    return found if _kernel_takes(found) else None
+    grouped_alike = _value(weights).shape[:-2] == _value(query).shape[:-2]
+    return found if grouped_alike and _kernel_takes(found) else None
 
 
 def _scores_behind(node: object, module: fx.GraphModule, so_far: _Scores, shape: torch.Size) -> _Scores | None:
@@ -100,7 +101,7 @@ def _scores_behind(node: object, module: fx.GraphModule, so_far: _Scores, shape:
         return replace(so_far, product=node)
     if node.target in (aten.view.default, aten._unsafe_view.default, aten.alias.default):
         return _scores_behind(node.args[0], module, so_far, shape)
-    if node.target in (aten.mul.Tensor, aten.div.Tensor) and _is_number(node.args[1]):
+    if node.target in (aten.mul.Tensor, aten.div.Tensor) and _is_number(node.args[1]) and node.args[1] != 0:
         return _scores_behind(node.args[0], module, _scaled(so_far, node), shape)
     if node.target is aten.masked_fill.Scalar:
         scores, condition, filler = node.args

@@ -26,7 +26,9 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,7 +181,30 @@ def build(compiler: Compiler, source: str, target: Path, *extra: str) -> None:
         BuildError: with what the compiler said.
     """
     command = (*compiler.command, *compiler.flags, "-pipe", "-x", "c++", "-", "-o", str(target), *extra)
-    status, output = run(command, source)
+    _expect_success(command, *run(command, source))
+
+
+def build_together(compiler: Compiler, sources: Sequence[str], target: Path) -> None:
+    """Compile several source texts at once, one process each, and link them into one shared object.
+
+    Raises:
+        BuildError: with what the compiler said.
+    """
+    with tempfile.TemporaryDirectory(prefix="nbcompile-") as folder:
+        objects = []
+        commands = []
+        for number, source in enumerate(sources):
+            text, built = Path(folder, f"{number}.cpp"), Path(folder, f"{number}.o")
+            text.write_text(source)
+            objects.append(str(built))
+            commands.append((*compiler.command, *compiler.flags, "-pipe", "-c", str(text), "-o", str(built)))
+        for command, result in zip(commands, run_together(commands), strict=True):
+            _expect_success(command, *result)
+        link = (*compiler.command, *compiler.flags, *objects, "-o", str(target))
+        _expect_success(link, *run(link, ""))
+
+
+def _expect_success(command: Sequence[str], status: int, output: str) -> None:
     if status:
         raise BuildError(f"{shlex.join(command)}\n{output}")
 
@@ -202,11 +227,36 @@ def processor_model() -> str:
 
 
 def run(command: Sequence[str], source: str, timeout: float | None = None) -> tuple[int, str]:
-    """Run a compiler on source text; its whole process group dies with us.
+    """Run a compiler on source text: its exit status, and what it said."""
+    (result,) = run_together([command], source, timeout)
+    return result
+
+
+def run_together(
+    commands: Sequence[Sequence[str]], source: str = "", timeout: float | None = None
+) -> list[tuple[int, str]]:
+    """Run compilers side by side; their whole process groups die with us.
 
     A compiler is a tree of processes (driver, front end, assembler, linker).
     Ctrl-C must leave none of them behind, writing to a file nobody wants.
     """
+    until = time.monotonic() + (patience() if timeout is None else timeout)
+    processes = [_started(command) for command in commands]
+    try:
+        with builds.around():
+            said = [each.communicate(source, timeout=max(0.0, until - time.monotonic()))[0] for each in processes]
+    except subprocess.TimeoutExpired as error:
+        seconds = patience() if timeout is None else timeout
+        raise BuildError(f"{error.cmd[0]} was stopped after {seconds:g} s (${PATIENCE})") from None
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                _kill(process)
+            _running.discard(process)
+    return [(each.returncode, output) for each, output in zip(processes, said, strict=True)]
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -216,18 +266,7 @@ def run(command: Sequence[str], source: str, timeout: float | None = None) -> tu
         start_new_session=True,
     )
     _running.add(process)
-    try:
-        with builds.around():
-            output, _ = process.communicate(source, timeout=patience() if timeout is None else timeout)
-    except subprocess.TimeoutExpired as error:
-        _kill(process)
-        raise BuildError(f"{command[0]} was stopped after {error.timeout:g} s (${PATIENCE})") from None
-    except BaseException:
-        _kill(process)
-        raise
-    finally:
-        _running.discard(process)
-    return process.returncode, output
+    return process
 
 
 class _Builds(threading.local):

@@ -1,0 +1,87 @@
+"""Source text becomes functions: one compiler for a small unit, one a core for a large one."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from nbcompile.codegen.cpp import unit
+from nbcompile.runtime import cpp, toolchain
+
+
+def functions(count, length):
+    """So many functions, each of which returns its number; about ``length`` characters each."""
+    filler = "".join(f"  // {'x' * 70}\n" for _ in range(length // 76))
+    return "".join(
+        f"// kernel{at}: add, mul\nEXPORT i64 kernel{at}(void *const *pointers, const i64 *sizes, Context *context) {{\n"
+        f"{filler}  return {at};\n}}\n\n"
+        for at in range(count)
+    )
+
+
+def called(library, name):
+    """What a function without arguments returns."""
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    return function(library.address(name))(None, None, None)
+
+
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    """The compiler at hand, and an empty store."""
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
+    found = toolchain.find()
+    assert isinstance(found, toolchain.Compiler)
+    return found
+
+
+def test_a_small_unit_stays_whole():
+    """Below two pieces' worth of functions nothing is gained by a second compiler; nor is it on one core."""
+    small, large = unit(functions(4, cpp.PIECE // 4)), unit(functions(12, cpp.PIECE))
+    assert cpp.split(small, 8) == [small]
+    assert cpp.split(large, 1) == [large]
+    assert cpp.split("", 4) == [""]
+
+
+@pytest.mark.parametrize("cores", [2, 3, 8])
+def test_pieces_hold_every_function_once(cores):
+    """Each piece has the header and some functions, in order, and about as much as the others."""
+    source = unit(functions(16, cpp.PIECE // 3))
+    pieces = cpp.split(source, cores)
+    header = source.partition("// kernel0")[0]
+    assert 1 < len(pieces) <= cores
+    assert all(each.startswith(header) for each in pieces)
+    assert header + "".join(each.removeprefix(header) for each in pieces) == source
+    lengths = [len(each) - len(header) for each in pieces]
+    assert max(lengths) < 3 * min(lengths)
+
+
+def test_a_large_unit_is_built_by_several_compilers(compiler, monkeypatch):
+    """All functions are in one library, and the store has it the next time."""
+    commands = []
+    together = toolchain.run_together
+    monkeypatch.setattr(toolchain, "run_together", lambda given, *more: commands.append(given) or together(given, *more))
+    monkeypatch.setattr(cpp.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    source = unit(functions(9, cpp.PIECE // 2))
+    library = cpp.load(source, compiler)
+    assert [called(library, f"kernel{at}") for at in range(9)] == list(range(9))
+    assert [len(each) for each in commands] == [3, 1]
+    cpp._load.cache_clear()
+    assert cpp.load(source, compiler).path == library.path
+    assert len(commands) == 2
+
+
+def test_an_error_in_one_piece_is_told(compiler, monkeypatch):
+    """What the compiler says of one piece is the error of the whole."""
+    monkeypatch.setattr(cpp.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    source = unit(functions(4, cpp.PIECE)).replace("return 3;", "return nonsense;")
+    with pytest.raises(toolchain.BuildError, match="nonsense"):
+        cpp.load(source, compiler)
+
+
+def test_compilers_that_run_side_by_side_die_together():
+    """When the patience is at an end, none is left."""
+    commands = [["sh", "-c", "sleep 30"], ["sh", "-c", "exit 0"], ["sh", "-c", "sleep 31"]]
+    with pytest.raises(toolchain.BuildError, match="was stopped after"):
+        toolchain.run_together(commands, timeout=0.3)
+    assert not toolchain._running
