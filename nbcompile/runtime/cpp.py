@@ -25,7 +25,6 @@ from pathlib import Path
 from nbcompile.runtime import store, toolchain
 from nbcompile.runtime.toolchain import Compiler
 
-
 PIECE = 20_000
 """Characters of functions that take a compiler some tenths of a second: the header's 30 ms are nothing beside that."""
 FUNCTION = re.compile(r"^// kernel\d+.*\nEXPORT ", re.MULTILINE)

@@ -60,7 +60,9 @@ def test_a_large_unit_is_built_by_several_compilers(compiler, monkeypatch):
     """All functions are in one library, and the store has it the next time."""
     commands = []
     together = toolchain.run_together
-    monkeypatch.setattr(toolchain, "run_together", lambda given, *more: commands.append(given) or together(given, *more))
+    monkeypatch.setattr(
+        toolchain, "run_together", lambda given, *more: commands.append(given) or together(given, *more)
+    )
     monkeypatch.setattr(cpp.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     source = unit(functions(9, cpp.PIECE // 2))
     library = cpp.load(source, compiler)
