@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record, ResumeFunction, StackLine
-from nbcompile.views import facts
+from nbcompile.views import facts, figures
 from nbcompile.views.markup import Content, Limits, chip, code, fold, join, listing, prose, row, section, table, tag
 
 
@@ -32,7 +32,8 @@ def render(record: Record, limits: Limits) -> Markup | None:
     parts = [_break(index, each) for index, each in shown]
     ended = sum(len(each.frames) for each in distinct)
     about = f"{len(distinct)} distinct, which ended {facts.count(ended, 'frame')}"
-    return section("breaks", "Graph breaks", parts, more, about=about, opened=True)
+    counted = f"{figures.DISTINCT} {figures.ENDED}"
+    return section("breaks", "Graph breaks", parts, more, about=about, figures=counted, opened=True)
 
 
 def _break(index: int, each: links.DistinctBreak) -> Markup:
@@ -78,28 +79,42 @@ def tree(record: Record, limits: Limits) -> Markup | None:
     items = tag("ul", [_item(record, root, distinct, limits) for root in roots], class_="n-tree")
     causes = [_cause(record, index, each) for index, each in enumerate(distinct) if len(each.frames) > 1]
     about = f"{facts.count(len(record.frames), 'frame')}: who called whom, and where each goes on"
-    return section("tree", "Resume tree", causes, items, more, about=about, opened=True)
+    return section("tree", "Resume tree", causes, items, more, about=about, figures="frames", opened=True)
 
 
 def _cause(record: Record, index: int, each: links.DistinctBreak) -> Markup:
     label, title = chip(facts.break_label(index), "warn"), prose(each.cause.title)
-    return tag("p", label, " ", title, ": ", facts.repeated(record, each))
+    said = facts.repeated(record, each)
+    counted = f"frames.breaks|ended.{index}" + (" frames.graph frames.inlined =2" if "traced" in said else "")
+    return tag("p", label, " ", title, ": ", tag("span", said, data_r=counted))
 
 
 def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBreak, ...], limits: Limits) -> Markup:
     frame = node.frame
     operators = links.operators(frame.graph)
     role = (chip(node.role, "info" if node.role == "resumes" else ""), " ") if node.role else None
-    names = facts.shortened((facts.short_target(each.target) for each in operators), 3)
-    about = " · ".join(filter(None, (facts.span(record, frame), names)))
-    name = tag("b", frame.function)
-    title = (code(frame.id), " ", role, name, " ", tag("small", about), " ", _end(frame, distinct))
-    graph = tag("p", f"its graph: {facts.count(len(operators), 'operator')}")
-    ended = tag("p", facts.ended_by(frame, distinct))
-    resumes = _resumes(frame, limits)
+    path = figures.of_frame(record, frame)
+    about = tag("small", _about(record, frame, path))
+    title = (code(frame.id), " ", role, tag("b", frame.function), " ", about, " ", _end(frame, distinct))
+    size = f"its graph: {facts.count(len(operators), 'operator')}"
+    graph = tag("p", size, data_r=f"{path}.graph.{figures.OPERATORS}")
+    ended = tag("p", facts.ended_by(frame, distinct), data_r=figures.of_end(frame, path))
+    resumes = _resumes(frame, path, limits)
     children, more = limits.cut(node.children)
     below = tag("ul", [_item(record, child, distinct, limits) for child in children]) if children else None
     return tag("li", fold(title, graph, ended, resumes, opened=facts.is_chain(frame)), below, more)
+
+
+def _about(record: Record, frame: CompiledFrame, path: str) -> Content:
+    """``lines 2-3 · sin, cos, add and 2 more``."""
+    operators, lines = links.operators(frame.graph), facts.span(record, frame)
+    names = facts.shortened((facts.short_target(each.target) for each in operators), 3)
+    beyond = f"{path}.graph.{figures.OPERATORS}|beyond.3" if len(operators) > 3 else ""
+    return (
+        tag("span", lines, data_r=f"{path}|lines") if lines else None,
+        " · " if lines and names else None,
+        tag("span", names, data_r=beyond) if beyond else names,
+    )
 
 
 def _end(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> Markup:
@@ -110,20 +125,21 @@ def _end(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> Mar
     return chip("returns", "ok")
 
 
-def _resumes(frame: CompiledFrame, limits: Limits) -> Content:
+def _resumes(frame: CompiledFrame, path: str, limits: Limits) -> Content:
     """Where the frame goes on; of a nested break the whole chain, each resume function below the one that calls it."""
     if not facts.is_chain(frame):
-        return [_resume(each, limits) for each in frame.resume_functions]
-    sides = [_resume(each, limits) for each in frame.resume_functions if each.branch]
+        return [_resume(each, path, limits) for each in frame.resume_functions]
+    sides = [_resume(each, path, limits) for each in frame.resume_functions if each.branch]
     chain: Content = tag("ul", [tag("li", side) for side in sides]) if sides else None
     for each in frame.resume_functions[len(sides) :]:
-        chain = tag("ul", tag("li", _resume(each, limits), chain))
+        chain = tag("ul", tag("li", _resume(each, path, limits), chain))
     return chain
 
 
-def _resume(resume: ResumeFunction, limits: Limits) -> Markup:
+def _resume(resume: ResumeFunction, path: str, limits: Limits) -> Markup:
     rows = [row(tag("th", code(each.name)), each.kind, code(each.recipe)) for each in resume.carried]
     branch = f" ({resume.branch})" if resume.branch else ""
     carried = table("Live values carried over", ("value", "kind", "made by"), rows) if rows else None
     source = listing(resume.source, limits=limits) if resume.source else None
-    return join((tag("p", "goes on at line ", resume.line, " in ", code(resume.name), branch), carried, source))
+    line = tag("span", f"line {resume.line}", data_r=f"{path}.resume_functions[name={resume.name}].line")
+    return join((tag("p", "goes on at ", line, " in ", code(resume.name), branch), carried, source))

@@ -29,7 +29,8 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     before = _pane("before", frame.instructions, limits, found.by_instruction)
     after = _pane("in its place", frame.residual_instructions, limits, {})
     about = facts.bytecode_counts(frame)
-    return section("bytecode", "Bytecode", tag("div", before, after, class_="n-pair"), about=about)
+    counted = "instructions residual_instructions" if frame.residual_instructions else "instructions"
+    return section("bytecode", "Bytecode", tag("div", before, after, class_="n-pair"), about=about, figures=counted)
 
 
 def _pane(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from nbcompile.record import links
 from nbcompile.record.model import Break, CompiledFrame, FailedGuard, Guard, Node, Record, StackLine
+from nbcompile.views import figures
 
 # --- words -------------------------------------------------------------------------------------
 
@@ -65,6 +66,8 @@ class Tile:
 
     number: int
     noun: str
+    reference: str
+    """What it counts (figures.py)."""
     tone: str = ""
     """``warn`` or ``bad`` where the number should be 0."""
 
@@ -78,17 +81,17 @@ def tiles(record: Record) -> tuple[Tile, ...]:
     breaks = links.distinct_breaks(record)
     recompiles = sum(bool(each.failed_guards) or each.cause == "recompiled" for each in frames)
     always = (
-        Tile(len(graphs), "graph"),
-        Tile(sum(len(links.operators(each)) for each in graphs), "operator"),
-        Tile(len(breaks), "graph break", "warn" if breaks else ""),
-        Tile(recompiles, "recompile", "warn" if recompiles else ""),
-        Tile(sum(len(each.guards) for each in compiled), "guard"),
+        Tile(len(graphs), "graph", figures.GRAPHS),
+        Tile(sum(len(links.operators(each)) for each in graphs), "operator", f"{figures.GRAPHS}.{figures.OPERATORS}"),
+        Tile(len(breaks), "graph break", figures.DISTINCT, "warn" if breaks else ""),
+        Tile(recompiles, "recompile", figures.RECOMPILED, "warn" if recompiles else ""),
+        Tile(sum(len(each.guards) for each in compiled), "guard", "frames[status=compiled].guards"),
     )
     sometimes = (
-        Tile(sum(each.language != "aten" for each in kernels), "kernel"),
-        Tile(sum(each.language == "aten" for each in kernels), "ATen call"),
-        Tile(sum(each.status == "skipped" for each in frames), "skipped frame", "warn"),
-        Tile(sum(each.status == "failed" for each in frames), "failed frame", "bad"),
+        Tile(sum(each.language != "aten" for each in kernels), "kernel", f"frames.{figures.KERNELS}"),
+        Tile(sum(each.language == "aten" for each in kernels), "ATen call", f"frames.{figures.CALLS}"),
+        Tile(sum(each.status == "skipped" for each in frames), "skipped frame", "frames[status=skipped]", "warn"),
+        Tile(sum(each.status == "failed" for each in frames), "failed frame", "frames[status=failed]", "bad"),
     )
     return (*always, *(each for each in sometimes if each.number))
 
@@ -142,6 +145,8 @@ class Note:
     """``operators``, ``kernels``, ``fallback``, ``inlined``, ``break``, ``mutation``, ``resume``, ``guards``...
     or ``later``."""
     text: str
+    reference: str = ""
+    """What the numbers in it count (figures.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +183,9 @@ def source_lines(record: Record, frame: CompiledFrame, found: links.FrameLinks) 
 def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dict[int, list[Note]]:
     notes: dict[int, list[Note]] = {}
 
-    def add(line: int | None, kind: str, text: str) -> None:
+    def add(line: int | None, kind: str, text: str, reference: str = "") -> None:
         if line is not None:
-            notes.setdefault(line, []).append(Note(kind, text))
+            notes.setdefault(line, []).append(Note(kind, text, reference))
 
     resumed = links.resumed_function(record, frame)
     if resumed:
@@ -190,7 +195,8 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
         callees = dict.fromkeys(nodes[each].stack[-1].function for each in ids if _is_inlined(nodes[each], line))
         if callees:
             add(line, "inlined", "traced into " + ", ".join(callees))
-        add(line, "operators", shortened(short_target(nodes[each].target) for each in ids))
+        more = f"graph.nodes|line.{line}|beyond.5" if len(ids) > 5 else ""
+        add(line, "operators", shortened(short_target(nodes[each].target) for each in ids), more)
         kernels, fallbacks = _run_by(frame, found, ids)
         if kernels:
             add(line, "kernels", f"in {shortened(kernels, 3)}")
@@ -206,7 +212,7 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
         if line_of_guard is not None:
             guarded[line_of_guard] = guarded.get(line_of_guard, 0) + 1
     for line, number in guarded.items():
-        add(line, "guards", count(number, "guard"))
+        add(line, "guards", count(number, "guard"), f"guards|line.{line}")
     for later in resumed_frames(record, frame):
         for line, ids in links.frame_links(later).by_line.items():
             if line not in found.by_line:

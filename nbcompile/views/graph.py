@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph
-from nbcompile.views import dot, facts, svg
+from nbcompile.views import dot, facts, figures, svg
 from nbcompile.views.markup import Limits, chip, code, fold, join, listing, row, section, table, tag
 
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
@@ -37,7 +37,12 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     if graph is None:
         return section("graph", "FX graph", tag("p", "No operator was met, so there is no graph."), opened=True)
     about = f"{facts.count(len(links.operators(graph)), 'operator')}, as captured"
-    return section("graph", "FX graph", body(frame.function, graph, found, limits), about=about, opened=True)
+    return section(
+        "graph", "FX graph", body(frame.function, graph, found, limits), about=about, figures=_COUNTED, opened=True
+    )
+
+
+_COUNTED = f"graph.{figures.OPERATORS}"
 
 
 def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
@@ -91,9 +96,10 @@ def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Marku
     if not graphs:
         return None
     parts = []
-    for graph in graphs:
+    for index, graph in enumerate(graphs):
+        counted = f"compiled_graph.graphs.{index}.{figures.OPERATORS}"
         title = (tag("b", graph.stage), f" {facts.count(len(links.operators(graph)), 'operator')}")
-        parts.append(fold(title, _program(graph, found, limits), opened=len(graphs) == 1))
+        parts.append(fold(title, _program(graph, found, limits), figures=counted, opened=len(graphs) == 1))
     return section("aten", "ATen graphs", parts, about="functional, decomposed; what lowering sees")
 
 

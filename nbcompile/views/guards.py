@@ -26,7 +26,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     if symbols := facts.symbol_rows(frame):
         cards = [row(tag("th", code(name)), *cells) for name, *cells in symbols]
         tables.append(table("Sizes and numbers that vary", ("symbol", "read from", "value", "assumed"), cards))
-    return section("guards", "Guards", tables, more, about=about)
+    return section("guards", "Guards", tables, more, about=about, figures="guards")
 
 
 def _row(source: str, guard: Guard, first: bool, found: links.FrameLinks) -> Markup:

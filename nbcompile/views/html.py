@@ -28,6 +28,7 @@ from nbcompile.views import (
     breaks,
     bytecode,
     facts,
+    figures,
     graph,
     guards,
     kernels,
@@ -99,7 +100,7 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
         "header",
         title,
         tag("ul", [_tile(each) for each in facts.tiles(record)], class_="n-tiles") if record.frames else None,
-        tag("p", facts.sentence(record)),
+        tag("p", facts.sentence(record), data_r=figures.of_sentence(record)),
         tag("p", "Shortened to stay small: the full report has everything.", class_="n-callout") if shortened else None,
         tag("p", facts.environment(record), class_="n-quiet"),
     )
@@ -107,7 +108,8 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
 
 def _tile(tile: facts.Tile) -> Markup:
     noun = tile.noun if tile.number == 1 else f"{tile.noun}s"
-    return tag("li", tag("b", tile.number), f" {noun}", class_=f"n-{tile.tone}" if tile.tone else None)
+    look = f"n-{tile.tone}" if tile.tone else None
+    return tag("li", tag("b", tile.number), f" {noun}", class_=look, data_r=tile.reference)
 
 
 def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
@@ -122,7 +124,7 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
     parts += [_frame(record, frame, wanted, limits, opened=index == 0) for index, frame in enumerate(shown)]
     hidden = len(record.frames) - len(shown)
     more = f"… and {facts.count(hidden, 'more frame')}: see the full report."
-    return join((parts, tag("p", more, class_="n-more") if hidden else None))
+    return join((parts, tag("p", more, class_="n-more", data_r=f"frames|beyond.{len(shown)}") if hidden else None))
 
 
 _STATUS = {"compiled": "ok", "skipped": "warn", "failed": "bad"}
@@ -146,7 +148,15 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
     status = chip(frame.status, _STATUS.get(frame.status, ""))
     end = facts.ended_by(frame, links.distinct_breaks(record))
     name = tag("b", frame.function)
-    title = (code(frame.id), " ", name, " ", status, " ", tag("small", f"{frame.cause}, {end}"))
+    title = (
+        code(frame.id),
+        " ",
+        name,
+        " ",
+        status,
+        " ",
+        tag("small", f"{frame.cause}, {end}", data_r=figures.of_end(frame)),
+    )
     body = tag("div", made, class_="n-split")
     return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, CompiledGraph, Kernel
-from nbcompile.views import facts, memory
+from nbcompile.views import facts, figures, memory
 from nbcompile.views.graph import node_names, words
 from nbcompile.views.markup import Limits, chip, code, fold, listing, row, section, table, tag
 
@@ -26,22 +26,25 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     names = {node.id: node.name for node in frame.graph.nodes} if frame.graph else {}
     parts = (
         [tag("p", note, class_="n-callout") for note in compiled.notes],
-        [_kernel(each, found, names, limits, opened=len(kernels) == 1) for each in kernels], more,
+        [_kernel(each, at, found, names, limits, opened=len(kernels) == 1) for at, each in enumerate(kernels)], more,
         _fusions(compiled, found, limits), _buffers(compiled, found, limits), memory.render(compiled, found, limits),
         fold("Wrapper: allocates and launches", listing(compiled.wrapper, limits=limits)) if compiled.wrapper else None,
     )  # fmt: skip
     generated = sum(each.language != "aten" for each in compiled.kernels)
     counts = (facts.count(generated, "generated kernel"), facts.count(len(compiled.kernels) - generated, "ATen call"))
     about = ", ".join((*counts, f"backend {compiled.backend}"))
-    return section("kernels", "Kernels", parts, about=about)
+    return section("kernels", "Kernels", parts, about=about, figures=f"{figures.KERNELS} {figures.CALLS}")
 
 
-def _kernel(kernel: Kernel, found: links.FrameLinks, names: dict[str, str], limits: Limits, *, opened: bool) -> Markup:
+def _kernel(
+    kernel: Kernel, index: int, found: links.FrameLinks, names: dict[str, str], limits: Limits, *, opened: bool
+) -> Markup:
     origins = found.captured(kernel.id)
-    computed = facts.shortened((names.get(each, each) for each in origins), 8)
+    computed = facts.shortened((names.get(each, each) for each in origins), _NAMED)
     about = "; ".join(filter(None, (f"computes {computed}" if computed else "", kernel.reason)))
     language = chip(_LANGUAGES.get(kernel.language, kernel.language))
-    title = (tag("b", kernel.name), " ", language, " ", tag("small", about))
+    counted = f"compiled_graph.kernels.{index}|origins|beyond.{_NAMED}" if len(origins) > _NAMED else ""
+    title = (tag("b", kernel.name), " ", language, " ", tag("small", about, data_r=counted))
     if not kernel.source:
         return tag("p", title, data_n=words(origins))
     by_line = links.kernel_line_nodes(found, kernel)
@@ -53,6 +56,8 @@ def _kernel(kernel: Kernel, found: links.FrameLinks, names: dict[str, str], limi
     return fold(title, program, opened=opened)
 
 
+_NAMED = 8
+"""So many of the operators that a kernel computes are named beside it."""
 _ROLES = {"surrounds": "r", "glue": "c"}
 """How the lines look that compute nothing themselves."""
 
@@ -70,7 +75,10 @@ def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
     fused = sum(each.fused for each in compiled.fusions)
     title = f"Fusion ledger: {fused} fused, {len(compiled.fusions) - fused} apart"
     return fold(
-        title, table("Which buffers share a loop nest, and why", ("first", "second", "verdict", "reason"), rows), more
+        title,
+        table("Which buffers share a loop nest, and why", ("first", "second", "verdict", "reason"), rows),
+        more,
+        figures="compiled_graph.fusions[fused=True] compiled_graph.fusions[fused=False]",
     )
 
 
@@ -85,4 +93,4 @@ def _buffers(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
     ]  # fmt: skip
     title = f"Loop-level IR: {facts.count(len(compiled.buffers), 'buffer')}"
     shown = table("Buffers of the loop-level IR", ("buffer", "kind", "type", "body"), rows)
-    return fold(title, tag("div", shown, class_="n-ir"), more)
+    return fold(title, tag("div", shown, class_="n-ir"), more, figures="compiled_graph.buffers")

@@ -112,15 +112,17 @@ class Limits:
 # --- pieces ------------------------------------------------------------------------------------
 
 
-def section(name: str, title: str, *body: Content, about: Content = "", opened: bool = False) -> Markup:
-    """A titled part that folds."""
-    heading = tag("summary", tag("b", title), " ", tag("small", about) if about else None)
+def section(
+    name: str, title: str, *body: Content, about: Content = "", figures: str = "", opened: bool = False
+) -> Markup:
+    """A titled part that folds; ``figures`` is what the numbers in ``about`` count (figures.py)."""
+    heading = tag("summary", tag("b", title), " ", tag("small", about, data_r=figures) if about else None)
     return tag("details", heading, body, data_s=name, open=opened)
 
 
-def fold(title: Content, *body: Content, opened: bool = False) -> Markup:
+def fold(title: Content, *body: Content, figures: str = "", opened: bool = False) -> Markup:
     """A smaller part that folds, inside a section."""
-    return tag("details", tag("summary", title), body, open=opened)
+    return tag("details", tag("summary", title, data_r=figures), body, open=opened)
 
 
 def chip(text: str, tone: str = "") -> Markup:

@@ -37,7 +37,9 @@ def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> 
         for each in shown
     ]  # fmt: skip
     caption = "Which launches each buffer lives through"
-    return fold(f"Memory plan: {saved(compiled)}", table(caption, ("buffer", "size", "lives", "memory"), rows), more)
+    shown_rows = table(caption, ("buffer", "size", "lives", "memory"), rows)
+    counted = "compiled_graph.lifetimes compiled_graph.lifetimes[memory_of=]"
+    return fold(f"Memory plan: {saved(compiled)}", shown_rows, more, figures=counted)
 
 
 def as_text(compiled: CompiledGraph) -> Iterator[str]:

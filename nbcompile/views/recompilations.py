@@ -32,7 +32,14 @@ def render(record: Record, limits: Limits) -> Markup | None:
     parts = [_recompile(record, frame, limits, opened=len(again) < 4) for frame in shown]
     about = f"{len(again)}: a call came for which no compiled entry would do"
     return section(
-        "recompilations", "Recompilations", _timelines(record, limits), parts, more, about=about, opened=True
+        "recompilations",
+        "Recompilations",
+        _timelines(record, limits),
+        parts,
+        more,
+        about=about,
+        figures="frames[failed_guards]",
+        opened=True,
     )
 
 

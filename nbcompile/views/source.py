@@ -38,7 +38,9 @@ def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits
     pieces = highlighted(frame.source, cuts=lambda index: _cuts(found.spans.get(frame.first_line + index, ())))
     shown, more = limits.cut(list(zip(lines, pieces, strict=True)))
     drawn = tag("pre", tag("code", [_line(line, text) for line, text in shown]), class_="n-code n-src")
-    return section("source", "Source", drawn, more, _inlined(frame, limits), about=where, opened=True)
+    return section(
+        "source", "Source", drawn, more, _inlined(frame, limits), about=where, figures="first_line", opened=True
+    )
 
 
 def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
@@ -56,7 +58,9 @@ def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
 
 def _line(line: facts.SourceLine, text: Markup) -> Markup:
     # Without styles this reads "  3  code   # note; note": one line of text, whatever strips the page.
-    notes = [tag("span", note.text, class_=_LOOKS.get(note.kind, "n-note")) for note in line.notes]
+    notes = [
+        tag("span", note.text, class_=_LOOKS.get(note.kind, "n-note"), data_r=note.reference) for note in line.notes
+    ]
     tail = tag("em", Markup("  # "), Markup("; ").join(notes)) if notes else None
     state = "n-broken" if any(note.kind == "break" for note in line.notes) else "n-past" if line.elsewhere else ""
     return tag(
@@ -69,7 +73,7 @@ def _inlined(frame: CompiledFrame, limits: Limits) -> Markup | None:
         return None
     names, more = limits.cut(frame.inlined)
     items = [tag("li", code(each)) for each in names]
-    return fold(facts.count(len(frame.inlined), "function") + " traced into", tag("ul", items), more)
+    return fold(facts.count(len(frame.inlined), "function") + " traced into", tag("ul", items), more, figures="inlined")
 
 
 def residual(frame: CompiledFrame, limits: Limits) -> Markup | None:

@@ -49,7 +49,9 @@ def render(frame: CompiledFrame, limits: Limits) -> Markup | None:
     listing = table("What each instruction did", head, [_row(each) for each in rows])
     data = tag("script", Markup(as_script(packed(frame))), type="application/json")
     about = f"{facts.count(len(frame.steps), 'instruction')} of the symbolic interpreter"
-    return section("steps", "Steps", tag("div", listing, more, data, class_="n-steps"), about=about, opened=True)
+    return section(
+        "steps", "Steps", tag("div", listing, more, data, class_="n-steps"), about=about, figures="steps", opened=True
+    )
 
 
 def summarised(steps: tuple[Step, ...]) -> Iterator[Told]:

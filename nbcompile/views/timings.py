@@ -36,7 +36,13 @@ def render(record: Record, frame: CompiledFrame) -> Markup | None:
         for depth, each in own
     ]
     shown = table("Time of each stage", ("stage", "time", ""), rows)
-    return section("timings", "Timings", shown, about=join(f"{_milliseconds(whole(record, frame))} in all"))
+    return section(
+        "timings",
+        "Timings",
+        shown,
+        about=join(f"{_milliseconds(whole(record, frame))} in all"),
+        figures="timings|whole",
+    )
 
 
 def as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:

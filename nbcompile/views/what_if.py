@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links, trees
 from nbcompile.record.model import FORETOLD_DIMS, CompiledFrame, Reading, Record
-from nbcompile.views import facts, lines
+from nbcompile.views import facts, figures, lines
 from nbcompile.views.markup import Limits, code, fold, row, section, table, tag
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
@@ -38,7 +38,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
     if not groups:
         return None
     shown, more = limits.cut(groups)
-    parts = [_group(frames, limits, titled=len(groups) > 1) for frames in shown]
+    parts = [_group(record, frames, limits, titled=len(groups) > 1) for frames in shown]
     return section("what_if", "What if the call were another?", parts, more, about=_ABOUT, opened=True)
 
 
@@ -69,13 +69,14 @@ def as_text(record: Record) -> Iterator[str]:
             yield from lines.columns([(group[-1].function, *(frame.id for frame in group)), *rows])
 
 
-def _group(frames: tuple[CompiledFrame, ...], limits: Limits, *, titled: bool) -> Markup:
+def _group(record: Record, frames: tuple[CompiledFrame, ...], limits: Limits, *, titled: bool) -> Markup:
     asked = Asked(frames)
     fields = asked.fields()
     usual = sorted((each for each in fields if not each.rare), key=_by_value)
     rare = [each for each in fields if each.rare]
     newest = tuple(reversed(frames))
-    entries = [_entry(each, index, limits) for index, each in enumerate(newest)]
+    paths = [figures.of_frame(record, each) for each in newest]
+    entries = [_entry(each, index, paths[index], limits) for index, each in enumerate(newest)]
     hidden = fold("Classes, identities and the state of the process", _calls("The same calls", rare, asked))
     data = tag("script", Markup(as_script(asked.data([*usual, *rare]))), type="application/json")
     title = tag("p", tag("b", code(frames[-1].function))) if titled else None
@@ -94,7 +95,7 @@ def _calls(caption: str, fields: list[Field], asked: Asked) -> Markup:
     return table(caption, ("", *(frame.id for frame in asked.frames)), rows)
 
 
-def _entry(frame: CompiledFrame, index: int, limits: Limits) -> Markup:
+def _entry(frame: CompiledFrame, index: int, path: str, limits: Limits) -> Markup:
     """The guards of an entry as they are; the script says of each what it says of the call."""
     order = "asked first" if index == 0 else "asked next"
     items = [
@@ -102,7 +103,7 @@ def _entry(frame: CompiledFrame, index: int, limits: Limits) -> Markup:
         for each in frame.guards
     ]
     shown, more = limits.cut(items)
-    about = tag("small", f"{facts.count(len(frame.guards), 'guard')}, {order}")
+    about = tag("small", f"{facts.count(len(frame.guards), 'guard')}, {order}", data_r=f"{path}.guards")
     title = (code(frame.id), " ", about, " ", tag("output", class_="n-chip"))
     return tag("details", tag("summary", title), tag("ol", shown), more, class_="n-entry")
 

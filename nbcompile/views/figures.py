@@ -1,0 +1,50 @@
+"""Where the figures on a page come from: an element that says numbers names what they count, in order.
+
+    <li data-r="frames[status=compiled].guards">5 guards</li>      from the record
+    <small data-r="guards">5, all checked before each call</small>   inside a frame: from that frame
+
+A reference is a path of fields; a list on the way is gone through, a number in the path takes one item, and
+``[field=value]``, ``!=`` and ``^=`` (begins with) keep some. The figure is how many there are at the end, or the
+number that stands there. What follows ``|`` is told below; ``=2`` is said of no record. The rows of a table need no
+reference: they begin with the name of what they are about.
+
+In torch: nothing. Read next: nbcompile/views/facts.py; tests/views/test_figures.py follows each reference
+"""
+
+from __future__ import annotations
+
+from nbcompile.record import links
+from nbcompile.record.model import CompiledFrame, Record
+
+OPERATORS = "nodes[op^=call_]"
+GRAPHS = "frames[status=compiled].graph"
+KERNELS = "compiled_graph.kernels[language!=aten]"
+CALLS = "compiled_graph.kernels[language=aten]"
+DISTINCT = "frames.breaks|distinct"
+"""Breaks with the same cause are one."""
+ENDED = "frames.breaks|ended"
+"""A distinct break and a frame that it ended, each pair once."""
+CODES = "frames|codes"
+"""Compile ids with the same first part are of one code object."""
+RECOMPILED = "frames|recompiled"
+"""Frames that older entries refused, or that say so."""
+
+
+def of_sentence(record: Record) -> str:
+    """For :func:`facts.sentence`, where it says numbers."""
+    breaks = links.distinct_breaks(record)
+    compiled = any(each.status == "compiled" for each in record.frames)
+    if not compiled or (len(record.frames) == 1 and not breaks):
+        return ""
+    return f"frames[status=compiled] {CODES}" + (f" {DISTINCT} {ENDED}" if breaks else "")
+
+
+def of_end(frame: CompiledFrame, path: str = "") -> str:
+    """For :func:`facts.ended_by`, where it says a line: the frame's own line of its first break."""
+    compiled = frame.status == "compiled" and frame.breaks
+    return f"{path}|end" if compiled and links.own_line(frame, frame.breaks[0].stack) is not None else ""
+
+
+def of_frame(record: Record, frame: CompiledFrame) -> str:
+    """The path of a frame."""
+    return f"frames.{next(index for index, each in enumerate(record.frames) if each is frame)}"
