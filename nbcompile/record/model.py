@@ -219,6 +219,8 @@ class FusionDecision:
     second: str
     fused: bool
     reason: str
+    saved: int | None = None
+    """Bytes that are neither written nor read thanks to it; None: they depend on sizes that only a call knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from nbcompile.scheduling.circles import open_circles
 from nbcompile.scheduling.dependencies import reads, views_in, without_dead_code
 from nbcompile.scheduling.fuse import Unit, fuse
 from nbcompile.scheduling.inline import inline_small
+from nbcompile.scheduling.ledger import ledger
 from nbcompile.scheduling.memory import plan_memory
 from nbcompile.scheduling.scatter import scatter_kernel
 
@@ -29,9 +30,9 @@ def schedule(program: Program, after_each: Callable[[Program], None] = lambda _:
     for rewrite in PASSES:
         program = rewrite(program)
         after_each(program)
-    units, decisions = fuse(program)
+    units, tried = fuse(program)
     launches = _launches(program, units)
-    return Schedule(program, plan_memory(program, launches), tuple(decisions))
+    return Schedule(program, plan_memory(program, launches), ledger(program, launches, tried))
 
 
 def _launches(program: Program, units: list[Unit]) -> list[Kernel | Extern]:
