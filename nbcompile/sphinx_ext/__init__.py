@@ -20,6 +20,7 @@ from nbcompile.sphinx_ext.behaviours import Behaviours
 from nbcompile.sphinx_ext.break_pages import write_pages
 from nbcompile.sphinx_ext.lexer import CompileCellLexer
 from nbcompile.sphinx_ext.module_map import ModuleMap
+from nbcompile.sphinx_ext.outputs import share_assets, write_assets
 from nbcompile.sphinx_ext.settings import Settings
 
 ASSETS = Path(__file__).parent / "static"
@@ -35,6 +36,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", _add_assets)
     app.connect("builder-inited", write_pages)
     app.add_css_file("nbcompile-docs.css")
+    app.connect("html-page-context", share_assets)
+    app.connect("build-finished", write_assets)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

@@ -1,0 +1,49 @@
+"""On a page of documentation the views' style sheet and script stand once, as files, whatever its cells show.
+
+    <style>.nbc{...}</style><div class=nbc>...</div><script>(()=>{...})()</script>      an output, in a notebook
+    <div class=nbc>...</div>                                                            the same, in our pages
+
+An output carries both, since notebooks put outputs where nothing else is known to be. A page of Sphinx has a head.
+
+In torch: nothing. Read next: nbcompile/views/assets.py
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+from nbcompile.views import assets, html
+
+STYLE, SCRIPT = "nbcompile-views.css", "nbcompile-views.js"
+_CARRIED = re.compile(
+    r'<style>\.nbc ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>', re.DOTALL
+)
+
+
+def without_assets(body: str) -> tuple[str, int]:
+    """A page without what its outputs carry, and how many carried something."""
+    return _CARRIED.subn("", body)
+
+
+def share_assets(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Called for each page before it is written: what its outputs carry goes, and the page links the files."""
+    del page, template, doctree  # part of Sphinx's protocol
+    body, carried = without_assets(context.get("body", ""))
+    if carried:
+        context["body"] = body
+        app.add_css_file(STYLE)  # of this page only, as this is its event
+        app.add_js_file(SCRIPT, loading_method="defer")
+
+
+def write_assets(app: Sphinx, error: Exception | None) -> None:
+    """Called at the end: the two files, with every part."""
+    if error is not None or app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / "_static"
+    folder.mkdir(exist_ok=True)
+    for name, element in ((STYLE, assets.styles(*html.ALL_STYLES)), (SCRIPT, assets.script(*html.ALL_PROGRAMS))):
+        folder.joinpath(name).write_text(re.sub(r"^<\w+>|</\w+>$", "", str(element)), encoding="utf-8")
