@@ -90,7 +90,7 @@ class CompileMagics(Magics):
         except SyntaxError as error:
             cells.show_syntax_error(shell, error)
             return None
-        recorder = api.new_recorder(parsed.defines or title)
+        recorder = api.new_recorder(parsed.defines or (title if change is decorate_definitions else body.strip(" ;")))
         shell.user_ns[WRAP] = wrapper(_compiler(options))
         status = Status(recorder, shell)
         try:

@@ -25,9 +25,15 @@ def count(number: int, noun: str) -> str:
 
 
 def place(file: str, line: int) -> str:
-    """``cell_3.py:7``: the file's own name and the line."""
+    """``model.py:7``: the file's own name and the line; ``cell:7`` for a cell, whose file has a number for a name."""
     name = file.replace("\\", "/").rpartition("/")[2]
+    if _CELL.search(file):
+        name = "cell"
     return f"{name}:{line}" if name else f"line {line}"
+
+
+_CELL = re.compile(r"ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-.*>$")
+"""What kernels and IPython in a terminal call the text of a cell."""
 
 
 def readable(expression: str) -> str:

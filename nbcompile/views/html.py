@@ -17,6 +17,7 @@ the imports, in page order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from markupsafe import Markup
@@ -127,6 +128,13 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
     return join((parts, tag("p", more, class_="n-more", data_r=f"frames|beyond.{len(shown)}") if hidden else None))
 
 
+def _unfolded(part: Markup) -> Markup:
+    """A section as it is when its summary was pressed."""
+    return Markup(re.sub(r"^(<details data-s=\w+)>", r"\1 open>", str(part)))
+
+
+FEW = 5
+"""Who asks for so few sections wants to see them: they are unfolded."""
 _STATUS = {"compiled": "ok", "skipped": "warn", "failed": "bad"}
 
 
@@ -145,6 +153,8 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "timings": lambda: timings.render(record, frame),
     }
     made = [make[name]() for name in wanted if name in make]
+    if opened and len(wanted) <= FEW:
+        made = [each and _unfolded(each) for each in made]
     status = chip(frame.status, _STATUS.get(frame.status, ""))
     end = facts.ended_by(frame, links.distinct_breaks(record))
     name = tag("b", frame.function)
