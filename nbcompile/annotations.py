@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
-from nbcompile import config, operators, torch_internals
+from nbcompile import config, errors, operators, torch_internals
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -65,7 +65,7 @@ def mark_of(function: object) -> str:
 
 def _mark(function: Any, mark: str) -> Any:
     if not callable(function):
-        raise TypeError(f"{mark} expects a callable, not {type(function).__name__}")
+        raise errors.NotCallable(f"{mark} expects a callable, not {type(function).__name__}")
     _marks[id(function)] = (function, mark)
     return function
 
@@ -84,7 +84,7 @@ def disallow_in_graph(fn: Any) -> Any:
     if isinstance(fn, (list, tuple)):
         return [disallow_in_graph(each) for each in fn]
     if not callable(fn):
-        raise TypeError(f"disallow_in_graph expects a callable, not {type(fn).__name__}")
+        raise errors.NotCallable(f"disallow_in_graph expects a callable, not {type(fn).__name__}")
     if mark_of(fn) not in ("allow_in_graph", "nonstrict_trace") and not operators.is_operator(fn):
         raise RuntimeError(
             "disallow_in_graph is expected to be used on an already allowed callable (like torch.* ops): "
@@ -102,7 +102,7 @@ def assume_constant_result(fn: Function) -> Function:
     """Called once, while tracing; the result is taken for a constant ever after.
 
     Raises:
-        TypeError: it is no callable.
+        errors.NotCallable: it is no callable.
     """
     return _mark(fn, "assume_constant_result")
 
@@ -111,7 +111,7 @@ def nonstrict_trace(traceable_fn: Function) -> Function:
     """A call is one node; inputs and outputs may be any pytree, and modules.
 
     Raises:
-        TypeError: no function.
+        errors.NotCallable: no function.
         ValueError: it is a leaf function already.
     """
     _exclusive(traceable_fn, "leaf_function", "nonstrict_trace")
@@ -120,7 +120,7 @@ def nonstrict_trace(traceable_fn: Function) -> Function:
 
 def _wrapper(function: Any) -> Any:
     if not callable(function):
-        raise TypeError(f"nonstrict_trace expects a callable, not {type(function).__name__}")
+        raise errors.NotCallable(f"nonstrict_trace expects a callable, not {type(function).__name__}")
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
@@ -149,7 +149,7 @@ def leaf_function(fn: Any = None, *, mutates_args: Iterable[str] = ()) -> Any:
         return functools.partial(leaf_function, mutates_args=mutates_args)
     _exclusive(fn, "nonstrict_trace", "leaf_function")
     if not callable(fn):
-        raise TypeError(f"leaf_function expects a callable, not {type(fn).__name__}")
+        raise errors.NotCallable(f"leaf_function expects a callable, not {type(fn).__name__}")
     name = getattr(fn, "__name__", str(fn))
     parameters = set(inspect.signature(fn).parameters) if mutates_args else set()
     for expression in mutates_args:
@@ -244,7 +244,7 @@ class _Region:
 
     def __call__(self, function: Function) -> Function:
         if not callable(function):
-            raise TypeError(f"{type(self).__name__} decorates a callable, not {type(function).__name__}")
+            raise errors.NotCallable(f"{type(self).__name__} decorates a callable, not {type(function).__name__}")
         return inside(self, function)
 
     def __enter__(self) -> None:

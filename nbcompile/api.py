@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, calls, config, later, logs, stances
+from nbcompile import annotations as marks, calls, config, errors, later, logs, stances
 from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import links, recorder
@@ -75,7 +75,8 @@ def compile(  # noqa: A001
         A function that behaves as the given one. For a module: a module that shares its parameters.
 
     Raises:
-        TypeError: ``model`` is not callable.
+        errors.NotCallable: ``model`` is.
+        TypeError: ``backend`` is neither a name nor callable.
         ValueError: ``dynamic`` or ``recompile_limit`` is something else than said.
         errors.InvalidBackend: no backend has this name; ``InvalidMode``, ``InvalidBackendOption`` likewise.
     """
@@ -96,7 +97,7 @@ def compile(  # noqa: A001
 
 def _compile(model: Any, options: Options, disable: bool) -> Any:
     if not callable(model):
-        raise TypeError(f"A callable function is expected, but {type(model)} is provided.")
+        raise errors.NotCallable(f"A callable function is expected, but {type(model)} is provided.")
     if disable or config.disable:
         return model
     # A name that does not exist is an error now, not at the first call.
@@ -123,6 +124,8 @@ def _code_of(function: Callable[..., Any]) -> CodeType | None:
 
 
 def _expect_known(backend: str | Callable[..., Any]) -> None:
+    if not isinstance(backend, str) and not callable(backend):
+        raise TypeError(f"A backend is a name or a callable, and cannot be {backend!r}")
     if backend not in OWN_BACKENDS:
         backends.lookup(backend)
 
@@ -158,6 +161,8 @@ def _under_stance(
 
 def run(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Call a compiled function with what is compiled already: nothing new is."""
+    if not callable(fn):
+        raise errors.NotCallable(f"A callable function is expected, but {type(fn)} is provided.")
     options = getattr(fn, OPTIONS, Options())
     original = getattr(fn, ORIGINAL, fn)
     return _wrap_call(original, stances.callback(options, ("eager_on_recompile", None), None))
@@ -397,7 +402,7 @@ def disable(function: Function | None = None, recursive: bool = True, *, reason:
         return _Disable(recursive, reason)
     original = _original(function)
     if not callable(original):
-        raise TypeError(f"A callable function is expected, but {type(original)} is provided.")
+        raise errors.NotCallable(f"A callable function is expected, but {type(original)} is provided.")
     if recursive:
 
         @functools.wraps(original)

@@ -231,12 +231,17 @@ def restore(values: dict[str, object]) -> None:
 
 
 @contextmanager
-def patch(changes: dict[str, object] | None = None, **keywords: object) -> Iterator[None]:
-    """Change settings inside a block (or, as a decorator, inside a function).
+def patch(changes: dict[str, object] | str | None = None, *its_value: object, **keywords: object) -> Iterator[None]:
+    """Change settings inside a block (or, as a decorator, inside a function): ``patch("verbose", True)``.
 
     Raises:
         AttributeError: a name that is no setting.
+        TypeError: a name without a value, or a value without a name.
     """
+    if isinstance(changes, str) != (len(its_value) == 1) or len(its_value) > 1:
+        raise TypeError("patch() takes settings by name, a dictionary of them, or one name and its value")
+    if isinstance(changes, str):
+        changes = {changes: its_value[0]}
     module = sys.modules[__name__]
     wanted = {_setting(name): value for name, value in {**(changes or {}), **keywords}.items()}
     prior = {name: getattr(module, name) for name in wanted}

@@ -20,6 +20,10 @@ class NbcompileError(RuntimeError):
     """Anything that nbcompile itself has to say (never an error of the user's own code)."""
 
 
+class NotCallable(NbcompileError, TypeError, AssertionError):
+    """What only a function can be given to got something else; torch asserts that."""
+
+
 class InvalidBackend(NbcompileError):
     """There is no backend of this name."""
 

@@ -528,13 +528,15 @@ NOT_REORDERABLE = _kind(
 )  # fmt: skip
 NONSTRICT_INPUT = _kind(
     "NB0091", "GB0236", "Invalid input type for nonstrict_trace-ed function",
-    "A function marked with `nonstrict_trace` is called with a `{name}`, which cannot be taken apart into tensors.",
+    "A function that is one node of the graph (`nonstrict_trace`, `leaf_function`) is called with a `{name}`, which "
+    "cannot be taken apart into tensors.",
     "Register the class: `torch.utils._pytree.register_constant` if it holds no tensors, else "
     "`torch.utils._pytree.register_dataclass` or `torch.utils._pytree.register_pytree_node`.",
 )  # fmt: skip
 NONSTRICT_OUTPUT = _kind(
     "NB0092", "GB0251", "Unsupported output type for nonstrict_trace-ed function",
-    "A function marked with `nonstrict_trace` returned a `{name}`, which cannot be taken apart into tensors.",
+    "A function that is one node of the graph (`nonstrict_trace`, `leaf_function`) returned a `{name}`, which cannot "
+    "be taken apart into tensors.",
     "Register the class with `torch.utils._pytree.register_pytree_node`, or return tensors and plain containers.",
 )  # fmt: skip
 NONSTRICT_NESTED = _kind(

@@ -85,6 +85,8 @@ def test_FN_3_forbid_in_graph(forbid_in_graph):
         lambda x: torch.compiler.set_stance("default"),
         lambda x: nbcompile.set_stance("default"),
         lambda x: torch._dynamo.mark_dynamic(x, 0),
+        lambda x: torch._dynamo.maybe_mark_dynamic(x, 0),
+        lambda x: torch._dynamo.mark_static_address(x),
         lambda x: torch._dynamo.decorators.mark_unbacked(x, 0),
     ):
         with pytest.raises(AssertionError, match="Attempt to trace forbidden callable"):

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 from nbcompile import annotations as marks, config, errors
 from nbcompile.capture import recipe as recipes
 from nbcompile.tracing import breaks
-from nbcompile.tracing.functions.opaque import opaque_call
+from nbcompile.tracing.functions.opaque import opaque_call, taken_apart
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.real_values import real_value
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
 from nbcompile.tracing.variables.functions import BuiltinVariable, Handler, OperatorVariable, SkippedVariable
@@ -154,11 +155,9 @@ def _real(tracer: Tracer, argument: VariableTracker) -> object:
         return tracker.value
     if tracker.is_constant():
         return tracker.constant()
-    raise breaks.unsupported(
-        breaks.UNSUPPORTED_CALL,
-        f"assume_constant_result with {tracker.describe()}",
-        name="a function of assume_constant_result",
-    )
+    leaves: list[VariableTracker] = []
+    build = taken_apart(tracer, tracker, leaves)
+    return build([real_value(tracer, each.proxy()) for each in leaves])
 
 
 # -- functions that only log -----------------------------------------------------------------

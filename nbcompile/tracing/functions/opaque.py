@@ -52,8 +52,8 @@ def opaque_call(
 ) -> VariableTracker:
     """Call a function as one node of the graph."""
     leaves: list[VariableTracker] = []
-    build = [_taken_apart(tracer, each, leaves) for each in arguments]
-    build_named = {key: _taken_apart(tracer, each, leaves) for key, each in keywords.items()}
+    build = [taken_apart(tracer, each, leaves) for each in arguments]
+    build_named = {key: taken_apart(tracer, each, leaves) for key, each in keywords.items()}
     returned = _Returned()
 
     def target(*values: Any) -> tuple[Any, ...]:
@@ -87,7 +87,8 @@ def _node(tracer: Tracer, target: Callable[..., object], leaves: list[object]) -
 # -- arguments -------------------------------------------------------------------------------
 
 
-def _taken_apart(tracer: Tracer, argument: VariableTracker, leaves: list[VariableTracker]) -> Build:
+def taken_apart(tracer: Tracer, argument: VariableTracker, leaves: list[VariableTracker]) -> Build:
+    """An argument as its tensors, which are added to ``leaves``, and what puts it together again."""
     tracker = realise(tracer, argument)
     match tracker:
         case TensorVariable() | SymbolicVariable():
@@ -105,7 +106,7 @@ def _taken_apart(tracer: Tracer, argument: VariableTracker, leaves: list[Variabl
             return _container(tracer, tracker.python_type(), tracker.unpack(tracer), leaves)
         case DictVariable():
             keys = [key.constant() for key in tracker.keys(tracer)]
-            parts = [_taken_apart(tracer, each, leaves) for each in tracker.values(tracer)]
+            parts = [taken_apart(tracer, each, leaves) for each in tracker.values(tracer)]
             return lambda values: dict(zip(keys, (part(values) for part in parts), strict=True))
     if tracker.is_constant():
         value = tracker.constant()
@@ -114,7 +115,7 @@ def _taken_apart(tracer: Tracer, argument: VariableTracker, leaves: list[Variabl
 
 
 def _container(tracer: Tracer, cls: type, items: list[VariableTracker], leaves: list[VariableTracker]) -> Build:
-    parts = [_taken_apart(tracer, each, leaves) for each in items]
+    parts = [taken_apart(tracer, each, leaves) for each in items]
     if hasattr(cls, "_fields"):
         return lambda values: cls(*(part(values) for part in parts))
     return lambda values: cls([part(values) for part in parts])
@@ -147,11 +148,11 @@ def _object(tracer: Tracer, tracker: ObjectVariable, leaves: list[VariableTracke
             raise _unsupported_input(tracker)
         return lambda _: tracker.value
     if known.fields is not None:
-        named = {name: _taken_apart(tracer, tracker.get_attribute(tracer, name), leaves) for name in known.fields}
+        named = {name: taken_apart(tracer, tracker.get_attribute(tracer, name), leaves) for name in known.fields}
         return lambda values: tracker.cls(**{name: part(values) for name, part in named.items()})
     children, context = tracer.call(tracer.wrap(known.flatten, None), [tracker]).unpack(tracer)
-    parts = [_taken_apart(tracer, each, leaves) for each in realise(tracer, children).unpack(tracer)]
-    kept = _taken_apart(tracer, context, [])(())
+    parts = [taken_apart(tracer, each, leaves) for each in realise(tracer, children).unpack(tracer)]
+    kept = taken_apart(tracer, context, [])(())
     return lambda values: known.unflatten([part(values) for part in parts], kept)
 
 

@@ -320,6 +320,7 @@ def _maker(function: object) -> None:
         return tracer.apply(function, arguments, keywords)
 
 
+@handles_named("nbcompile.api", "compile")
 @handles(torch.compile)
 def _compile(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """Inside of a compiled function everything is."""
@@ -452,11 +453,6 @@ def _mark_static(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
         for each in [sizes] if dims else sizes.unpack(tracer):
             if isinstance(each, SymbolicVariable):
                 each.specialise()
-    return ConstantVariable(None)
-
-
-@handles_named(DYNAMO, "maybe_mark_dynamic", "mark_static_address")
-def _mark(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(None)
 
 

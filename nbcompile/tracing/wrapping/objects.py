@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from nbcompile import config
+from nbcompile import annotations as marks, config
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource, ReferentSource, Source
 from nbcompile.tracing import breaks
@@ -38,7 +38,7 @@ def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTr
         tracer.assume(source, value)
     elif source is not None:
         tracer.guard(source, GuardKind.ID_MATCH, value)
-    if "_dynamo_forbidden" in value.__dict__:
+    if "_dynamo_forbidden" in value.__dict__ or marks.mark_of(value):  # what was said of a base class is not inherited
         return known_annotations.annotated(value) or ClassVariable(value, source)
     return ClassVariable(value, source)
 
