@@ -121,7 +121,7 @@ MISUSES = {
     "nonstrict_trace of a function from outside": inside(lambda h, x: h.nonstrict_trace(g)(x)),
     "nonstrict_trace of an inner function": inside(inner_nonstrict),
     "allow_in_graph inside": inside(lambda h, x: h.allow_in_graph(g)(x)),
-    "disallow_in_graph inside": inside(lambda h, x: h.disallow_in_graph(torch.sub)),
+    "disallow_in_graph inside": inside(lambda h, x: h.disallow_in_graph(torch.copysign)),
     "forbid_in_graph inside": inside(lambda h, x: h.forbid_in_graph(typed)),
     "assume_constant_result inside": inside(lambda h, x: x * h.assume_constant_result(lambda: 3)()),
     "leaf_function inside": inside(lambda h, x: h.leaf_function(g)(x)),
@@ -230,11 +230,9 @@ def outcome(program, names):
 
 
 @pytest.fixture(autouse=True)
-def unmarked():
-    """Marks hold for the process: those of functions that others use are taken back."""
+def forgotten():
+    """What was compiled under a mark does not outlive it."""
     yield
-    for allow in (torch.compiler.allow_in_graph, nbcompile.allow_in_graph):
-        allow(torch.sub)
     torch._dynamo.reset()
     nbcompile.reset()
 
