@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +31,14 @@ from hypothesis import HealthCheck, Phase, given, note, settings, strategies as 
 from tests.tracing.oracle import Compiler, disagreement, tried
 
 PRELUDE = """
+import collections
 import contextlib
+import dataclasses
+import enum
+import functools
+import itertools
+import math
+import operator
 
 import torch
 from torch._dynamo import graph_break
@@ -225,6 +234,98 @@ def decorated(x, /, k=1, *, m=2):
     return x * k + m
 
 
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+Point = collections.namedtuple("Point", "a b")
+
+
+@dataclasses.dataclass
+class Row:
+    k: object
+    tags: list = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        SEEN.append("post")
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Key:
+    k: int = 1
+
+
+class Noted:
+    def note(self, text):
+        SEEN.append((type(self).__name__, text))
+        return self
+
+
+class Base:
+    made = 0
+
+    def __init__(self, k):
+        self.k = k
+        self._size = 1
+        type(self).made += 0
+
+    @classmethod
+    def make(cls, k):
+        return cls(k)
+
+    @property
+    def size(self):
+        return self._size
+
+    @size.setter
+    def size(self, value):
+        SEEN.append("size")
+        self._size = value
+
+    @functools.cached_property
+    def slow(self):
+        SEEN.append("slow")
+        return self.k
+
+    def scaled(self, x):
+        return x * 2
+
+    def __eq__(self, other):
+        return isinstance(other, Base) and self.k == other.k
+
+    __hash__ = None
+
+
+class Child(Noted, Base):
+    __slots__ = ()
+
+    def __init__(self, k, more=0):
+        super().__init__(k)
+        self.more = more
+
+    def scaled(self, x):
+        return super().scaled(x) + self.more
+
+
+class Failure(Exception):
+    def __init__(self, code, *more):
+        super().__init__(code, *more)
+        self.code = code
+
+
+def failing(x, code):
+    y = x + code
+    if code:
+        raise Failure(code, "told")
+    return y
+
+
+@functools.lru_cache
+def squared(k):
+    return k * k
+
+
 def matched(subject):
     match subject:
         case []:
@@ -262,9 +363,12 @@ START = """    y = x
     mate = Thing(2)
     step = counter(n)
     amount = Amount(n)
+    child = Child(n, 1)
+    queue = collections.deque([n], maxlen=3)
+    groups = collections.defaultdict(list)
     out = []
 """
-RETURN = "return x, y, z, n, i, j, items, other, table, named, thing, mate, out, step(0), amount"
+RETURN = "return x, y, z, n, i, j, items, other, table, named, thing, mate, out, step(0), amount, child.__dict__, queue, groups"
 
 
 class Author:
@@ -290,6 +394,8 @@ class Author:
             f"branching({t})", f"{self.pick(*THINGS)}.scaled({t})", f"{self.pick(*THINGS)}.broken({t})", f"Thing.plus({t}, {n}, m={n})", f"net({t})",
             f"decorated({t}, {n}, m={n})", f"amount({t})", f"amount({t}, *items)",
             f"sum(pieces({t}, 2))", f"torch.stack([{t}, {t}]).sum(0)", f"(lambda q, k={n}: q + k + i)({t})", f"{t}.clone()", f"{t}[:]", f"{t}.view(-1)",
+            f"child.scaled({t})", f"Child.make({n}).note('t').scaled({t})", f"functools.partial(helper, k={n})({t})", f"failing({t}, {n})",
+            f"functools.reduce(operator.add, [{t}, {t}, {n}])", f"{t}[..., None].squeeze(-1)", f"{t}[[0, -1]].sum() + {t}", f"{t}[slice(0, {n})].sum() + {t}",
             f"torch.where({t} > {n}, {t}, -{t})", f"({t} if {self.condition(depth - 1)} else {t} + 1)", f"{t}.detach()",
         )  # fmt: skip
 
@@ -318,7 +424,11 @@ class Author:
         a, b = self.number(0), self.number(0)
         return self.pick(
             *simple, f"({a} + {b})", f"({a} * {b} % 5)", f"max({a}, {b})", f"len({self.pick(*LISTS)})", f"min([{a}, {b}, 3])", f"({a} if {self.condition(0)} else {b})",
-            f"sum(k for k in range(int({a}) % 4))", f"int({a})", f"abs({a} - {b})", "len(out)", f"matched(({a}, {b}))", "matched(table)", f"matched({a})", f"(w := {a}) + w", "sum(delegated(1))", "len({*items[:1], 1} | {2})",
+            f"sum(k for k in range(int({a}) % 4))", f"squared({a})", "child.size", "child.slow", f"Point({a}, {b}).b", f"max([{a}, {b}], key=lambda q: -q)",
+            f"next((k for k in (1, 2, 3) if k > {a}), 0)", f"math.floor({a})", f"divmod(int({a}), 3)[1]", f"round({a})", f"list(itertools.accumulate([{a}, {b}, 1]))[-1]",
+            "queue[0]", "len(queue)", "len(groups)", f"sum(q * 2 for q in queue if q != {a})", "Colour(2).value", "getattr(thing, 'late', 3) is 3 and 1", f"Key({a}).k", "[w for q in (1, 2) if (w := q + i)][0]",
+            f"dict(zip('ab', ({a}, {b})))['b']", "sum(f() for f in [lambda: j for k in range(2)])", "len(list(itertools.chain(items, other)))",
+            f"int({a})", f"abs({a} - {b})", "len(out)", f"matched(({a}, {b}))", "matched(table)", f"matched({a})", f"(w := {a}) + w", "sum(delegated(1))", "len({*items[:1], 1} | {2})",
             f"len('%s-%s' % ({a}, {b}))", f"(amount + {a}).v", f"({a} + amount).v", "len(list(amount))", "x.dim()", "Thing.step", "len({**table, **named})",
         )  # fmt: skip
 
@@ -393,6 +503,7 @@ class Author:
             lambda: [f"out.append(list(map(lambda q: q + {n}, [1, 2])))"], lambda: [f"out.append([k for k, v in zip('ab', {a_list})])"], lambda: [f"out.append(list(enumerate({a_list})))"],
             lambda: [f"{t}, {n} = {self.tensor(1)}, {self.number(0)}"], lambda: [f"Thing.step = {self.number(0)}"], lambda: [f"out.append(repr({thing}))"],
         ]  # fmt: skip
+        choices += self.of_the_library(t, a_list, table, thing)
         if loop:
             choices += [lambda: [f"if {self.condition()}: break"], lambda: [f"if {self.condition()}: continue"]]
         choices += [
@@ -401,13 +512,51 @@ class Author:
         ]
         return self.pick(*choices)()  # type: ignore[no-any-return]
 
+    def of_the_library(self, t: str, a_list: str, table: str, thing: str) -> list[Any]:
+        """Classes, containers and functions that come with Python, exceptions of a class of its own, iterators."""
+        return [
+            lambda: [f"row = Row({self.number(0)})", f"row.tags.append({self.value()})", f"out.append(row == Row({self.number(0)}))", "out.append(row.tags)"],
+            lambda: [f"out.append(Key(1) in {{Key({self.number(0)}): 2}})"], lambda: [f"out.append(Key({self.number(0)}) < Key({self.number(0)}))"],
+            lambda: [f"out.append(Point({self.value()}, {self.number(0)})._replace(b={self.number(0)}))"], lambda: ["out.append((Colour(i).name, Colour.RED is Colour['RED']))"],
+            lambda: [f"queue.append({self.number(0)})"], lambda: [f"queue.appendleft({self.number(0)})"], lambda: ["queue.rotate(1)"], lambda: [f"queue.extend([{self.number(0)}, {self.number(0)}])"],
+            lambda: ["out.append(queue.popleft() if queue else 'empty')"], lambda: [f"groups[{self.number(0)}].append({self.value()})"], lambda: [f"groups['a'].extend({a_list})"],
+            lambda: [f"out.append(collections.Counter([{self.number(0)}, {self.number(0)}, 1]).most_common(1))"], lambda: [f"child.size = {self.number(0)}"], lambda: [f"child.slow = {self.number(0)}"],
+            lambda: [f"child = child.note({self.number(0)})"], lambda: [f"child = Child.make({self.number(0)})"], lambda: ["Child.made += 1"], lambda: [f"out.append(child == Base({self.number(0)}))"],
+            lambda: [f"try: out.append(failing({t}, {self.number(0)}))", "except Failure as bad: out.append((bad.code, bad.args))"], lambda: [f"if {self.condition()}: raise Failure({self.number(0)}, 'raised')"],
+            lambda: [f"rows = pieces({t}, 3)", "out.append(next(rows))", "graph_break()", "out.append(list(rows))"], lambda: [f"it = iter({a_list})", "out.append(next(it, None))", "graph_break()", "out.append(list(it))"],
+            lambda: [f"rows = zip({a_list}, 'abc')", "graph_break()", "out.append(list(rows))"], lambda: [f"marks = {{1, {self.number(0)}}}", f"marks |= {{{self.number(0)}}}", "marks.discard(1)", "out.append(marks)"],
+            lambda: [f"{t}.tag = {self.number(0)}", f"out.append({t}.tag)"], lambda: [f"out.append(f'{{{self.number(0)}!r:>5}}|{{flag:^5}}')"], lambda: ["out.append('-'.join(map(str, [i, j])).split('-'))"],
+            lambda: [f"setattr({thing}, 'late', {self.value()})"], lambda: [f"del {thing}.late"], lambda: [f"out.append(list({table}.items()))"], lambda: [f"out.append(sorted(map(str, {table}.keys() & {{'a', 'b', 1}})))"],
+            lambda: [f"out.append({{}}[{self.number(0)}])"], lambda: [f"out.append({a_list}[{self.number(0)}])"], lambda: ["out.append(i.nothing)"], lambda: [f"out.append({self.number(0)} // (i - 1))"], lambda: ["out.append(None + i)"],
+            lambda: ["del i", "i = 4"], lambda: [f"other = {a_list} = [{self.value()}]"], lambda: [f"out.append([*itertools.islice(itertools.count({self.number(0)}), 2)])"],
+            lambda: [f"out.append(list(itertools.zip_longest({a_list}, [1, 2])))"], lambda: [f"out.append([(k, list(g)) for k, g in itertools.groupby([1, 1, {self.number(0)}])])"], lambda: [f"out.append(any(q == {self.number(0)} for q in (1, i)))"],
+            lambda: ["def late(): return gone_later", "gone_later = i", "out.append(late())", "del gone_later", "try: out.append(late())", "except NameError as lost: out.append(str(lost))"],
+            lambda: [f"class Local: k = {self.number(0)}", "out.append(Local.k)"], lambda: [f"{table}.update({{{self.number(0)}: {self.value()}}}, v=1)"], lambda: [f"out.append({table}.popitem()) if {table} else None"],
+            lambda: [f"{a_list}.extend({a_list}[:2])"], lambda: [f"{a_list}.sort(key=id) if len({a_list}) < 2 else None"], lambda: [f"out.append({a_list}.count({self.number(0)}))"], lambda: [f"{a_list}[::2] = {a_list}[::2][::-1]"],
+            lambda: [f"{a_list} *= 2", f"del {a_list}[3:]"], lambda: [f"out.append(torch.Size([i, 2])[0] if isinstance(i, int) else {self.number(0)})"], lambda: [f"{t}[{t} > {self.number(0)}] = 0"], lambda: [f"out.append(len({t}.unbind()))"],
+            lambda: [f"torch.add({t}, 1, out={t})"], lambda: [f"out.append({t}.tolist())"], lambda: [f"out.append(float({t}.sum()))"], lambda: [f"out.append(torch.equal({t}, {self.tensor(0)}))"], lambda: [f"{t} = {t}.double().float()"],
+        ]  # fmt: skip
+
     def compound(self, indent: int, loop: bool) -> list[str]:
         pad = "    " * indent
         kind = self.pick(
-            "if", "if", "for", "while", "try", "finally", "with", "with", "def", "each", "match", "chained"
+            "if",
+            "if",
+            "for",
+            "while",
+            "try",
+            "finally",
+            "with",
+            "with",
+            "def",
+            "each",
+            "match",
+            "chained",
+            "else",
+            "generator",
         )
         body = (
-            self.block(indent + 1, loop or kind in ("for", "while", "each"))
+            self.block(indent + 1, loop or kind in ("for", "while", "each", "generator"))
             if kind != "def"
             else self.block(indent + 1, False)
         )
@@ -484,6 +633,21 @@ class Author:
                     f"{pad}else:",
                     f"{pad}    out.append('else')",
                 ]
+            case "else":
+                return [
+                    f"{pad}try:", *body,
+                    f"{pad}except (Failure, LookupError) as error:", f"{pad}    out.append(error.args)",
+                    f"{pad}except ValueError:", *self.block(indent + 1, loop),
+                    f"{pad}else:", *self.block(indent + 1, loop),
+                    f"{pad}finally:", f"{pad}    out.append(i)",
+                ]  # fmt: skip
+            case "generator":
+                return [
+                    f"{pad}def rows{number}(k, *more, last=2):",
+                    f"{pad}    try:", f"{pad}        yield {self.tensor(1)} + k", f"{pad}        yield from more",
+                    f"{pad}        yield last", f"{pad}    finally:", f"{pad}        out.append('rows end')",
+                    f"{pad}for row in rows{number}({self.number(0)}, {self.value()}):", f"{pad}    out.append(row)", *body,
+                ]  # fmt: skip
         shared = self.pick("i", "y", "other", "j")
         return [
             f"{pad}def inner{number}():", f"{pad}    nonlocal_marker = 1", *self.local_body(body, pad, shared), f"{pad}if {self.condition()}: out.append(inner{number}())",
@@ -517,9 +681,9 @@ def load(source: str) -> dict[str, Any]:
     """The program's module, whose source tracebacks can show."""
     name = f"<random program {next(_numbers)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope: dict[str, Any] = {"__name__": "random_program"}
-    exec(compile(source, name, "exec"), scope)
-    return scope
+    module = sys.modules["random_program"] = types.ModuleType("random_program")  # data classes look their module up
+    exec(compile(source, name, "exec"), module.__dict__)
+    return module.__dict__
 
 
 class OperatorFails(Exception):
