@@ -103,7 +103,7 @@ def twice(h):
 
 def substituted_twice(h):
     for _ in range(2):
-        h.substitute_in_graph(binascii.crc_hqx, skip_signature_check=True)(lambda *arguments: 3)
+        h.substitute_in_graph(binascii.b2a_uu, skip_signature_check=True)(lambda *arguments: 3)
 
 
 def no_fake(h):
@@ -129,7 +129,7 @@ MISUSES = {
     "disable as a region": entering("disable"),
     "set_stance inside": inside(lambda h, x: h.set_stance("force_eager")),
     "set_stance as a region": entering("set_stance", "force_eager"),
-    "substitute_in_graph inside": inside(lambda h, x: h.substitute_in_graph(binascii.crc_hqx)(lambda *a: 3)),
+    "substitute_in_graph inside": inside(lambda h, x: h.substitute_in_graph(binascii.b2a_uu)(lambda *a: 3)),
     "error_on_graph_break as a region": entering("error_on_graph_break", True),
     "dont_skip_tracing as a region": entering("dont_skip_tracing"),
     "disable_nested_graph_breaks as a region": entering("disable_nested_graph_breaks"),
@@ -173,7 +173,7 @@ MISUSES = {
     "dont_skip_tracing on a number": lambda h: h.dont_skip_tracing(3)(),
     "disable_nested_graph_breaks on a number": lambda h: h.disable_nested_graph_breaks(3)(),
     "allow_in_graph of a list of numbers": lambda h: h.allow_in_graph([3]),
-    "substitute_in_graph by a number": lambda h: h.substitute_in_graph(binascii.crc_hqx)(3),
+    "substitute_in_graph by a number": lambda h: h.substitute_in_graph(binascii.b2a_uu)(3),
     "substitute_in_graph with other parameters": lambda h: h.substitute_in_graph(g)(lambda a, b: 3),
     "disallow_in_graph of a user's function": lambda h: h.disallow_in_graph(lambda x: x),
     "custom_op of a number": lambda h: h.custom_op(f"misuse::n{next(_numbers)}", mutates_args=())(3),
