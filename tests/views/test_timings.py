@@ -23,7 +23,7 @@ def chained(x, w):
 
 @pytest.fixture(scope="module")
 def record():
-    torch._dynamo.reset()
+    nbcompile.reset()
     return nbcompile.explain(chained)(torch.randn(8, 8), torch.randn(8, 8)).record
 
 

@@ -1,0 +1,86 @@
+"""Each view by keys alone: unfold it, reach all that can be pressed, walk its panes, select, and leave."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbcompile.views import html, sections
+from tests.views.test_figures import compiled
+from tests.views.test_hosts import THEMES, violations
+
+pytestmark = pytest.mark.browser
+
+INSIDE = """
+name => {
+  const section = document.querySelector(`[data-s=${name}]`), at = document.activeElement;
+  return { inside: section.contains(at), here: [...section.querySelectorAll("*")].indexOf(at), stop: at.matches("[data-n]") };
+}
+"""
+STOPS = """
+name => {
+  const section = document.querySelector(`[data-s=${name}]`), every = [...section.querySelectorAll("*")];
+  return [...section.querySelectorAll("summary, button, input, select, [tabindex='0']")]
+    .filter(each => each.checkVisibility() && !each.disabled).map(each => every.indexOf(each));
+}
+"""
+WALK = """
+name => [...document.querySelectorAll(`[data-s=${name}] [data-n][tabindex='0']`)].map(start => {
+  const pane = start.closest(".n-code,svg,tbody"), lines = [...pane.querySelectorAll("[data-n]")].filter(each => !each.parentElement.closest("[data-n]"));
+  const press = key => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  start.focus();
+  press("End");
+  const last = document.activeElement === lines.at(-1);
+  press("ArrowDown");
+  const stays = document.activeElement === lines.at(-1);
+  press("Home");
+  const first = document.activeElement === lines[0];
+  press("ArrowDown");
+  const second = document.activeElement === (lines[1] ?? lines[0]);
+  press("Enter");
+  const selected = document.activeElement.ariaCurrent === "true" && document.activeElement.matches(".n-on");
+  press("Escape");
+  const left = document.querySelectorAll("[data-n].n-on").length;
+  return { last, stays, first, second, selected, left };
+})
+"""
+
+
+@pytest.mark.parametrize("name", [each for each in sections.SECTIONS if each != "summary"])
+def test_a_view_by_keys_alone(browser_page, name):
+    """Tab comes to its summary, Enter unfolds it, Tab reaches every control and leaves; arrows walk each pane."""
+    page = browser_page(html.render(compiled(), [name]))
+    page.evaluate("name => { document.querySelector(`[data-s=${name}]`).open = false }", name)
+    summary = page.locator(f"[data-s={name}] > summary").first
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if summary.evaluate("each => each === document.activeElement"):
+            break
+    assert summary.evaluate("each => each === document.activeElement")
+    page.keyboard.press("Enter")
+    assert page.locator(f"[data-s={name}]").first.evaluate("each => each.open")
+
+    wanted, met = set(page.evaluate(STOPS, name)), set()
+    for _ in range(len(wanted) + 20):
+        at = page.evaluate(INSIDE, name)
+        if not at["inside"]:
+            break
+        met.add(at["here"])
+        page.keyboard.press("Tab")
+    assert wanted <= met
+
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    for walked in page.evaluate(WALK, name):
+        assert walked == {"last": True, "stays": True, "first": True, "second": True, "selected": True, "left": 0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sections.SECTIONS)
+def test_axe_finds_nothing_in_a_view(browser_page, name):
+    """Each section by itself, in all themes, wide and narrow."""
+    for theme in THEMES:
+        for width in (400, 1280):
+            options = {"forced_colors": "active"} if theme == "forced" else {}
+            shown = browser_page(
+                html.render(compiled(), [name]), width=width, theme="dark" if theme == "dark" else "light", **options
+            )
+            assert violations(shown) == [], (theme, width)
