@@ -32,6 +32,7 @@ from nbcompile.lowering import (
     activations,
     conversion,
     creation,
+    foreach,
     indexing,
     normalisation,
     pointwise,
@@ -55,6 +56,7 @@ _TABLES = (
     activations,
     conversion,
     creation,
+    foreach,
     indexing,
     normalisation,
     pointwise,
@@ -284,8 +286,15 @@ class _Lowering:
 
     def _settled(self, node: fx.Node, result: Any, predicted: Any) -> Any:
         """What a lowering answered, checked against FakeTensor and given memory where it should have some."""
-        if isinstance(result, tuple):
-            return tuple(self._settled(node, *pair) for pair in zip(result, predicted, strict=True))
+        if not isinstance(result, tuple):
+            return self._settled_value(node, result, predicted, node)
+        takers = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+        return tuple(
+            self._settled_value(node, each, predicted[at], takers.get(at, node)) for at, each in enumerate(result)
+        )
+
+    def _settled_value(self, node: fx.Node, result: Any, predicted: Any, taken_by: fx.Node) -> Any:
+        """One result of ``node``; ``taken_by`` is the node that stands for it in the graph."""
         if not isinstance(result, Value):
             return result
         result = replace(result, body=claimed(result.body, (node.name,)))
@@ -299,8 +308,8 @@ class _Lowering:
             result = replace(result, size=size)
         same = node.target in _COPIES or self._is_an_argument(node, result)
         is_view = self.build.view_of(result) is not None
-        shared = _storage(node) in self.shared and not is_view
-        wanted = shared or wants_memory(result, node) or (same and _reaches_output(node))
+        shared = _storage(taken_by) in self.shared and not is_view
+        wanted = shared or wants_memory(result, taken_by) or (same and _reaches_output(taken_by))
         if result.dtype not in SUPPORTED and (wanted or not is_view):
             raise NoLowering(f"{result.dtype} is not computed with")
         if wanted:
@@ -343,11 +352,17 @@ class _Lowering:
         late = self.build.buffers[at:]
         del self.build.buffers[at:]
         for node, value in self.values.items():
-            if not isinstance(value, Value) or is_free(value) or not any(u not in self.values for u in node.users):
-                continue
-            if any(each.buffer in call.mutates for each in loads(value.body)):
-                self.values[node] = self.build.realise(value)
+            if any(user not in self.values for user in node.users):
+                self.values[node] = self._kept_from(call, value)
         self.build.buffers.extend(late)
+
+    def _kept_from(self, call: ir.Extern, value: Any) -> Any:
+        """A value that means the content of a buffer before the call changes it."""
+        if isinstance(value, tuple):
+            return tuple(self._kept_from(call, each) for each in value)
+        if not isinstance(value, Value) or is_free(value):
+            return value
+        return self.build.realise(value) if any(each.buffer in call.mutates for each in loads(value.body)) else value
 
     # -- what goes out ----------------------------------------------------------------------------
 
