@@ -56,13 +56,15 @@ def lengthy(kernel: Kernel) -> bool:
     return work is None or work > LENGTHY_WORK
 
 
-def own_work(program: Program) -> dict[str, tuple[str, ...]]:
-    """Whose work each name in a kernel is: of a buffer, of a scratch row, of a total that is kept wider.
+def own_work(kernel: Kernel, program: Program) -> dict[str, tuple[str, ...]]:
+    """Whose work each name in the kernel is: of a buffer, of a scratch row, of a total that is kept wider.
 
     The last fx node of a buffer is the one that it is the result of; the work
     of those before it is told apart in its body (``expr.Apply.origin``).
     """
-    found = {buffer.name: buffer.from_nodes[-1:] for buffer in program.buffers}
+    tensors = program.tensors()
+    mentioned = dict.fromkeys((*kernel.buffers, *kernel.reads, *kernel.writes))
+    found = {name: tensors[name].from_nodes[-1:] for name in mentioned}
     return {name: nodes for buffer, nodes in found.items() for name in (buffer, f"row_{buffer}", f"{buffer}_wide")}
 
 

@@ -32,7 +32,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
     pointers = _pointers(kernel, arguments)
     body = SourceWriter(depth=1)
-    origins = own_work(schedule.program)
+    origins = own_work(kernel, schedule.program)
     names = Names({**pointers, **_rows(kernel)}, extents=_extents(kernel))
     emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins)
     _kernel_body(emitter)

@@ -95,7 +95,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     sizes = tuple(symbol.name for symbol in size_symbols(kernel))
     writer = SourceWriter()
     pointers = {name: f"p{at}" for at, name in enumerate(arguments)}
-    emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=own_work(schedule.program))
+    emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=own_work(kernel, schedule.program))
     writer.line("@triton.jit")
     writer.line(f"def {kernel.name}({', '.join((*emitter.pointers.values(), *sizes))}):")
     writer.depth += 2

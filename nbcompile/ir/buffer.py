@@ -15,7 +15,7 @@ next: nbcompile/ir/kernel.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -224,9 +224,16 @@ class Program:
     single_output: bool = False
     """Whether the graph returns one value and not a tuple of them."""
 
+    by_name: dict[str, Tensor] = field(init=False, repr=False, compare=False)
+    """What can be loaded from; asked for each kernel, so it is made once."""
+
+    def __post_init__(self) -> None:
+        tensors = {each.name: each for each in self.buffers if not isinstance(each, Extern)}
+        object.__setattr__(self, "by_name", tensors)
+
     def tensors(self) -> dict[str, Tensor]:
         """What can be loaded from, by name."""
-        return {each.name: each for each in self.buffers if not isinstance(each, Extern)}
+        return self.by_name
 
 
 def ranges(buffer: Computed | Scatter) -> Ranges:

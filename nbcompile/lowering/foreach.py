@@ -70,10 +70,11 @@ def _for_each(single: torch._ops.OpOverload) -> Lowering:
         def at(place: int, value: Any) -> Any:
             return value[place] if isinstance(value, list) else value
 
-        return tuple(
-            LOWERINGS[single](build, *(at(place, each) for each in args), **{name: at(place, each) for name, each in kwargs.items()})
-            for place in range(len(lists[0]))
-        )
+        def one(place: int) -> Any:
+            keywords = {name: at(place, each) for name, each in kwargs.items()}
+            return LOWERINGS[single](build, *(at(place, each) for each in args), **keywords)
+
+        return tuple(one(place) for place in range(len(lists[0])))
 
     return lower
 

@@ -253,12 +253,12 @@ class _Lowering:
         predicted = node.meta.get("val")
         if isinstance(predicted, (torch.SymInt, int, float, bool, torch.SymFloat, torch.SymBool)):
             return self._number(node, predicted)
+        if node.target is operator.getitem and isinstance(node.args[0], fx.Node):
+            return self.values[node.args[0]][node.args[1]]  # of a list as long as it may be
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
         args, kwargs = _plain(args), _plain(kwargs)
         if predicted is None and isinstance(node.target, torch._ops.HigherOrderOperator):
             raise UnsupportedGraph(f"what {node.target} gives is only known when it runs")
-        if node.target is operator.getitem:
-            return args[0][args[1]]
         if node.target in _NOTHING_TO_DO:
             return None
         if node.target is aten.copy_.default:
