@@ -30,24 +30,38 @@ _WORD = re.compile(r"[\w$]")
 _OPENING = {")": "(", "]": "[", "}": "{"}
 
 
-@functools.cache
 def styles(*parts: str) -> Markup:
     """theme.css as an element, before the parts that some sections need."""
+    return tag("style", Markup(style_text(*parts)))
+
+
+@functools.cache
+def style_text(*parts: str) -> str:
+    """What stands in it."""
     text = re.sub(r"/\*.*?\*/", "", "\n".join(_static(f"{name}.css") for name in ("theme", *parts)), flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
     variables = dict(zip(dict.fromkeys(re.findall(r"--\w+", text)), string.ascii_letters, strict=False))
     text = re.sub(r"--\w+", lambda found: f"--{variables[found[0]]}", text)
-    return tag("style", Markup(text.replace(";}", "}").strip()))
+    return text.replace(";}", "}").strip()
 
 
 @functools.cache
 def script(*parts: str) -> Markup:
     """view.js as an element, after the parts that some sections need."""
-    programs = (_static(f"{name}.js") for name in (*parts, "view"))
+    return tag("script", Markup('(()=>{"use strict";' + _program(*parts, "view", end="setUpAll(document);") + "})()"))
+
+
+@functools.cache
+def module(*parts: str) -> str:
+    """The same as a module of JavaScript, for widgets: nothing is set up before it is rendered."""
+    return _program(*parts, "view", "widget")
+
+
+def _program(*parts: str, end: str = "") -> str:
     # What stands behind `typeof module` is for the tests, which run the parts one by one.
-    program = re.sub(r'^(if \(typeof module.*|"use strict";)$', "", "\n".join(programs), flags=re.MULTILINE)
-    return tag("script", Markup('(()=>{"use strict";' + minified(program).strip() + "})()"))
+    text = "\n".join(_static(f"{name}.js") for name in parts) + end
+    return minified(re.sub(r'^(if \(typeof module.*|"use strict";)$', "", text, flags=re.MULTILINE)).strip()
 
 
 def minified(program: str) -> str:

@@ -171,7 +171,7 @@ const setUpPrint = root => {
   addEventListener("afterprint", () => opened.splice(0).forEach(each => { each.open = false; }));
 };
 
-for (const root of document.querySelectorAll(".nbc:not([data-up])")) {
+const setUp = root => {
   root.dataset.up = "1";
   all(root, ".n-graph img").forEach(openPicture);
   const status = setUpTools(root);
@@ -182,4 +182,5 @@ for (const root of document.querySelectorAll(".nbc:not([data-up])")) {
   all(root, ".n-what").forEach(each => nbWhatIf.setUp(each));
   all(root, ".n-steps").forEach(each => nbSteps.setUp(each));
   all(root, ".n-ask").forEach(each => nbPredict(each));
-}
+};
+const setUpAll = where => all(where, ".nbc:not([data-up])").forEach(setUp);

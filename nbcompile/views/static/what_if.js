@@ -151,6 +151,12 @@ const nbWhatIf = (() => {
     box.querySelector(".n-scroll").after(verdict);
     listen(box, "change", () => fields.forEach(fill => fill()));
     start(data.calls.length - 1);
+    // What a kernel sends: a call as {number of a reading: value, as a tree}.
+    box.nbAsk = asked => {
+      call = Object.fromEntries(Object.entries(asked).map(([r, value]) => [r, constant(value)]));
+      fields.forEach(fill => fill());
+      verdict.textContent = answer();
+    };
   };
   return { prepare, judge, predict, setUp };
 })();

@@ -1,0 +1,93 @@
+"""What-if against the kernel's own values: the form of a compiled function that follows what is asked in Python.
+
+    live = LiveWhatIf(f)             the form, as in the picture, in any host of anywidget
+    live.ask(x, torch.ones(7))       nothing runs: the real guards answer, and the form shows the same call
+
+The page is that of the static views, with the same script as a module; a call travels as the readings of its guards.
+Needs ``pip install nbcompile[widget]``; everything else works without it.
+
+In torch: nothing. Read next: nbcompile/what_if.py, nbcompile/views/static/widget.js
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+import anywidget
+import traitlets
+
+from nbcompile import what_if as readings
+from nbcompile.api import ORIGINAL
+from nbcompile.capture.source import Scope
+from nbcompile.dispatch import cache
+from nbcompile.record import trees
+from nbcompile.record.model import Record
+from nbcompile.views import assets, html, what_if
+
+
+class LiveWhatIf(anywidget.AnyWidget):
+    """The form for one compiled function.
+
+    Args:
+        record: what compiling it was recorded as (``%%compile -o seen``: ``seen.record``).
+        function: the function itself, or what ``nbcompile.compile`` returned.
+
+    Raises:
+        ValueError: the record has no guards of this function.
+    """
+
+    _esm = assets.module("trees", "what_if")
+    _css = assets.style_text("what_if")
+    page = traitlets.Unicode().tag(sync=True)
+    """The static view."""
+    call = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    """The call that was asked about: the number of a reading, and its value as a tree."""
+    said = traitlets.Unicode().tag(sync=True)
+    """What the real guards said of it."""
+
+    def __init__(self, record: Record, function: Callable[..., object]) -> None:
+        whole = function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)
+        self._code, self._function = inspect.unwrap(whole).__code__, whole
+        number = {each.id: each for each in record.frames}
+        mine = [each.compile_id for each in cache.entries(self._code) if each.compile_id in number]
+        groups = [group for group in what_if.compiled_calls(record) if {*mine} & {each.id for each in group}]
+        if not groups:
+            raise ValueError(
+                f"the record has no guards of {getattr(function, '__name__', function)!r}: compile it first"
+            )
+        self._asked = what_if.Asked(groups[0])
+        shown = Record(record.function, record.environment, groups[0])
+        super().__init__(page=html.render(shown, "what_if", assets=False))
+
+    def ask(self, *arguments: object, **keywords: object) -> str | None:
+        """Which entry would answer this call, by the guards that really run; None: it would be compiled.
+
+        The form shows the call, too. Nothing is called and nothing compiled.
+        """
+        scope = self._scope(arguments, keywords)
+        entries = {each.compile_id: each.check for each in cache.entries(self._code)}
+        newest = [each.id for each in reversed(self._asked.frames) if each.id in entries]
+        hit = next((each for each in newest if entries[each].holds(scope)), None)
+        values = readings.readings_of(self._code).take(scope)
+        names = self._asked.names
+        self.said = f"The kernel's own guards: {hit} accepts." if hit else "The kernel's own guards: no entry accepts."
+        self.call = {str(names.index(name)): trees.constant(value) for name, value in values.items() if name in names}
+        return hit
+
+    def _scope(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Scope:
+        """The names of a call, bound as Python would bind them."""
+        bound = inspect.signature(self._function).bind(*arguments, **keywords)
+        bound.apply_defaults()
+        values: dict[str, Any] = dict(bound.arguments)
+        function = self._function
+        if isinstance(function, MethodType):
+            values[self._code.co_varnames[0]] = function.__self__
+            function = function.__func__
+        assert isinstance(function, FunctionType)
+        cells = zip(self._code.co_freevars, function.__closure__ or (), strict=True)
+        values.update({name: cell.cell_contents for name, cell in cells})
+        return Scope(self._code, values, function.__globals__, vars(sys.modules["builtins"]))

@@ -1,0 +1,114 @@
+"""The widget: what the page says of a call of the kernel's is what the kernel's own guards say."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import api
+from tests.views.conftest import browser_page, chromium  # noqa: F401  (fixtures)
+
+pytest.importorskip("anywidget", reason="anywidget is not installed: pip install nbcompile[widget]")
+from nbcompile.jupyter.widget import LiveWhatIf  # noqa: E402  (after the check)
+
+
+def scaled(x, k=2):
+    return x * k
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.relu()
+
+
+@pytest.fixture
+def live():
+    nbcompile.reset()
+    function, pen = nbcompile.compile(scaled, backend="eager"), api.new_recorder("scaled")
+    with pen.listening():
+        function(torch.ones(3, 4))
+        function(torch.ones(5, 4))
+    return LiveWhatIf(pen.record(), function)
+
+
+def test_the_kernels_guards_answer(live):
+    """A hit names the entry; nothing is called or compiled by asking."""
+    entries = [frame.id for frame in live._asked.frames]
+    assert live.ask(torch.ones(9, 4)) == entries[1]
+    assert live.said == f"The kernel's own guards: {entries[1]} accepts."
+    assert live.ask(torch.ones(9, 5)) is None
+    assert live.ask(torch.ones(9, 4), k=3) is None
+    assert live.ask(x=torch.ones(9, 4).double()) is None
+    assert [frame.id for frame in live._asked.frames] == entries
+    json.dumps(live.call)
+
+
+def test_methods_and_what_was_never_compiled(live):
+    """A method's own object is bound as Python binds it; another function is refused in one line."""
+    net = Net()
+    forward, pen = nbcompile.compile(net.forward, backend="eager"), api.new_recorder("forward")
+    with pen.listening():
+        forward(torch.ones(3))
+    record = pen.record()
+    assert LiveWhatIf(record, net.forward).ask(torch.ones(3)) == record.frames[0].id
+    assert LiveWhatIf(record, net.forward).ask(torch.ones(4)) is None
+    with pytest.raises(ValueError, match="has no guards of 'scaled'"):
+        LiveWhatIf(record, scaled)
+
+
+HOST = """
+async ([module, page, calls]) => {
+  const values = { page, call: null, said: "" }, listeners = {};
+  const model = { get: name => values[name], on: (name, react) => { listeners[name] = react; } };
+  const host = document.querySelector("#host"), el = host.attachShadow ? host : host;
+  const { default: widget } = await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
+  widget.render({ model, el });
+  const told = [];
+  for (const [call, said] of calls) {
+    Object.assign(values, { call, said });
+    listeners["change:call"]();
+    told.push([el.querySelector(".n-callout").textContent, el.querySelector(".n-what > .n-quiet:last-child").textContent,
+      [...el.querySelectorAll("input")].map(each => each.value)]);
+  }
+  return told;
+}
+"""
+
+
+@pytest.mark.browser
+def test_the_form_shows_the_kernels_call_and_agrees(live, browser_page):  # noqa: F811
+    """The same module in a host of anywidget: the form takes the call's values, its verdict is the kernel's."""
+    wanted = [
+        (torch.ones(9, 4),),
+        (torch.ones(9, 5),),
+        (torch.ones(1, 4),),
+        (torch.ones(5, 4), 3),
+        (torch.ones(3, 4).double(),),
+    ]
+    calls, hits = [], []
+    for arguments in wanted:
+        hits.append(live.ask(*arguments))
+        calls.append([live.call, live.said])
+    assert None in hits
+    assert any(hits)
+    page = browser_page('<div id="host"></div>')
+    for (verdict, said, fields), hit, arguments in zip(
+        page.evaluate(HOST, [live._esm if isinstance(live._esm, str) else str(live._esm), live.page, calls]), hits, wanted, strict=True
+    ):  # fmt: skip
+        assert verdict.startswith(f"Hit: {hit}" if hit else "Recompile")
+        assert said == (
+            f"The kernel's own guards: {hit} accepts." if hit else "The kernel's own guards: no entry accepts."
+        )
+        assert ", ".join(map(str, arguments[0].shape)) in fields
+
+
+def test_the_module_fetches_nothing(live):
+    """One module with one export; no address, no evaluation of text."""
+    module = str(live._esm)
+    assert re.findall(r"export \w+", module) == ["export default"]
+    for word in ("eval(", "http", "innerHTML", "import(", "fetch("):
+        assert word not in module
