@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nbcompile.record import codec
 from nbcompile.record.model import Record
-from nbcompile.views import html, report, text, timings
+from nbcompile.views import html, report, reproducer, text, timings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,14 @@ class Shown:
     def trace(self, path: str | Path) -> Path:
         """Write how long each stage took in the Chrome trace format, for chrome://tracing and Perfetto."""
         Path(path).write_text(json.dumps(timings.chrome_trace(self.record)), encoding="utf-8")
+        return Path(path)
+
+    def reproducer(self, path: str | Path, frame: str = "") -> Path:
+        """Write the graph of a frame (of the first that has one) as a program that compares compiled with eager."""
+        known = [each for each in self.record.frames if (each.id == frame if frame else each.graph)]
+        if not known:
+            raise ValueError(f"there is no frame {frame!r}" if frame else "no frame of the record has a graph")
+        Path(path).write_text(reproducer.script(known[0]), encoding="utf-8")
         return Path(path)
 
     def report(self, path: str | Path) -> Path:

@@ -1,0 +1,75 @@
+"""The program that a graph becomes: it runs in a process of its own, and compares."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import nbcompile
+from nbcompile.jupyter.display import Shown
+from nbcompile.views import reproducer
+from tests.views import sample_records as sample
+
+
+def attention(x, weight, mask, index):
+    hidden = F.layer_norm(x @ weight, (8,))
+    scores = (hidden @ hidden.transpose(-1, -2)).masked_fill(mask, float("-inf"))
+    return scores.softmax(-1) @ hidden + x[index], x.shape[0] * 2.5
+
+
+@pytest.mark.parametrize(
+    ("backend", "dynamic"),
+    [
+        ("eager", None),
+        pytest.param("eager", True, marks=pytest.mark.slow),
+        pytest.param("inductor", True, marks=pytest.mark.slow),
+    ],
+)
+def test_the_program_runs_by_itself_and_agrees(tmp_path, backend, dynamic):
+    """Floats, truth values, indices, strides and, with symbols, sizes."""
+    nbcompile.reset()
+    arguments = (
+        torch.randn(4, 8), torch.randn(16, 8)[::2], torch.eye(4, dtype=torch.bool).logical_not().triu(), torch.tensor([0, 1, 2, 3]),
+    )  # fmt: skip
+    record = nbcompile.explain(attention, dynamic=dynamic, backend=backend)(*arguments).record
+    path = Shown(record).reproducer(tmp_path / "again.py")
+    text = path.read_text()
+    assert "attention" in text
+    done = subprocess.run(
+        [sys.executable, path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.getcwd()},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == f"{record.frames[0].id}: compiled equals eager\n"
+    # The comparison can fail.
+    path.write_text(text.replace("expected = graph(*", "expected = (lambda *a: [graph(*a)[0] + 1, *graph(*a)[1:]])(*"))
+    wrong = subprocess.run(
+        [sys.executable, path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.getcwd()},
+    )
+    assert "AssertionError" in wrong.stderr
+
+
+def test_what_no_text_can_say_is_refused():
+    """A frame without a graph, and a graph that holds a tensor."""
+    frame = sample.simple().frames[0]
+    with pytest.raises(ValueError, match="0/0 has no graph"):
+        reproducer.script(dataclasses.replace(frame, graph=None))
+    held = dataclasses.replace(frame.graph.nodes[1], op="get_attr", target="weight")
+    graph = dataclasses.replace(frame.graph, nodes=(held,))
+    with pytest.raises(ValueError, match="an object of its own, weight"):
+        reproducer.script(dataclasses.replace(frame, graph=graph))
+    with pytest.raises(ValueError, match="no frame '7/7'"):
+        Shown(sample.simple()).reproducer("never.py", "7/7")
