@@ -79,6 +79,11 @@ def square_root(x):
 
 
 @triton.jit
+def normal_share(x):
+    return 0.5 * (1.0 + tl.erf(0.7071067811865476 * x))
+
+
+@triton.jit
 def sigmoid(x):
     return 1.0 / (1.0 + tl.exp(-x))
 

@@ -41,7 +41,7 @@ OPERATIONS = {
     "maximum": "nan_maximum({0}, {1})", "minimum": "nan_minimum({0}, {1})",
     "fmax": "tl.maximum({0}, {1})", "fmin": "tl.minimum({0}, {1})",
     "exp": "tl.exp({0})", "log": "tl.log({0})", "sqrt": "square_root({0})", "sin": "tl.sin({0})", "cos": "tl.cos({0})",
-    "erf": "tl.erf({0})", "abs": "tl.abs({0})", "floor": "tl.floor({0})",
+    "erf": "tl.erf({0})", "ndtr": "normal_share({0})", "gelu": "{0} * normal_share({0})", "abs": "tl.abs({0})", "floor": "tl.floor({0})",
     "ceil": "tl.ceil({0})", "exp2": "tl.exp2({0})",
     "log2": "tl.log2({0})", "rsqrt": "1.0 / square_root({0})", "reciprocal": "1.0 / {0}", "isnan": "{0} != {0}",
     "sigmoid": "sigmoid({0})", "tanh": "tanh({0})", "expm1": "expm1({0})", "log1p": "log1p({0})", "log10": "log10({0})",

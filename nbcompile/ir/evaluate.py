@@ -523,6 +523,16 @@ def _philox(seed: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
     return words[0] | words[1] << 32
 
 
+def _ndtr(x: torch.Tensor) -> torch.Tensor:
+    """In float64: torch's own float32 answer has no digit left far below zero."""
+    return (torch.special.erfc(x.double() * -math.sqrt(0.5)) / 2).to(x.dtype)
+
+
+def _gelu(x: torch.Tensor) -> torch.Tensor:
+    wide = x.double()
+    return (wide * _ndtr(wide)).to(x.dtype)
+
+
 _UNDER_TORCHS_NAME = (
     "add sub mul div maximum minimum fmax fmin remainder fmod pow neg abs sign atan2 hypot copysign nextafter floor "
     "ceil trunc round sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf sin cos tan asin acos "
@@ -531,6 +541,8 @@ _UNDER_TORCHS_NAME = (
 )
 EVALUATE: dict[str, Callable[..., torch.Tensor]] = {
     **{name: getattr(torch, name) for name in _UNDER_TORCHS_NAME.split()},
+    "ndtr": _ndtr,
+    "gelu": _gelu,
     "floor_div": torch.floor_divide,
     "trunc_div": _trunc_div,
     "shift_left": torch.bitwise_left_shift,

@@ -194,7 +194,7 @@ OPERATIONS: dict[str, Operation] = {
     # round: half to even.
     **_entries("float", 1, "floor ceil trunc round"),
     **_entries("float", 1, "sqrt rsqrt reciprocal", 4),
-    **_entries("float", 1, "exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf", 10),
+    **_entries("float", 1, "exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf ndtr gelu", 10),
     **_entries("float", 1, "sin cos tan asin acos atan sinh cosh asinh acosh atanh erfc erfinv lgamma digamma", 20),
     **_entries("comparison", 2, "eq ne lt le gt ge"),
     **_entries("comparison", 1, "isnan isinf signbit"),

@@ -58,12 +58,18 @@ _TANH_SCALE = math.sqrt(2.0 / math.pi)
 _TANH_CUBIC = 0.044715
 
 
+@pointwise(aten.special_ndtr.default, kind="float")
+def ndtr(x: Expr) -> Expr:
+    """The share of a normal distribution that lies below x."""
+    return apply("ndtr", x)
+
+
 @pointwise(aten.gelu.default, kind="float")
 def gelu(x: Expr, approximate: str = "none") -> Expr:
-    """``x * Phi(x)``, by erf or by tanh."""
+    """``x * Phi(x)``, the share of a normal distribution below x; or nearly that, by tanh."""
     if approximate == "tanh":
         return 0.5 * x * (1.0 + apply("tanh", _TANH_SCALE * (x + _TANH_CUBIC * (x * x * x))))
-    return 0.5 * x * (1.0 + apply("erf", x * math.sqrt(0.5)))
+    return apply("gelu", x)
 
 
 @pointwise(aten.gelu_backward.default, operands=2)
@@ -74,7 +80,7 @@ def gelu_backward(grad: Expr, x: Expr, approximate: str = "none") -> Expr:
         inner = _TANH_SCALE * (1.0 + 3.0 * _TANH_CUBIC * (x * x))
         return grad * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner)
     density = math.sqrt(0.5 / math.pi) * apply("exp", -0.5 * (x * x))
-    return grad * (0.5 * (1.0 + apply("erf", x * math.sqrt(0.5))) + x * density)
+    return grad * (apply("ndtr", x) + x * density)
 
 
 @pointwise(aten.tanh_backward.default, operands=2)

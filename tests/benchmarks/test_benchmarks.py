@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import nbcompile
-from benchmarks import __main__ as bench, capture, models, report, running, stream, tasks, timing, workloads
+from benchmarks import __main__ as bench, capture, models, report, running, stream, tasks, timing, ulp, workloads
 
 
 def row(compiler, value, failure=""):
@@ -153,3 +154,20 @@ def test_results_are_checked_against_eager():
 def test_slope_is_the_slope():
     """Least squares through a line."""
     assert report.slope([(1, 5.0), (2, 7.0), (4, 11.0)]) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("name", ulp.FUNCTIONS)
+def test_compiled_mathematics_is_as_exact_as_the_table_says(name):
+    """A sample of the table: at most 2 units in the last place (a few more for three of them); NaN and inf as in float64."""
+    (row,) = ulp.rows(every=100_003, names=(name,))
+    assert row.ours <= {"gelu": 5, "log10": 3, "sigmoid": 3}.get(name, 2), row
+    assert row.limits_differ == 0
+
+
+def test_units_in_the_last_place():
+    """Half of the distance to the next float is half a unit; limits count when they are elsewhere."""
+    exact = torch.tensor([1.0 + 2.0**-25, 1.0, math.inf, math.nan], dtype=torch.float64)
+    found = torch.tensor([1.0, 1.0, math.inf, math.nan])
+    assert ulp.units(found, exact).tolist() == [0, 0, 0, 0]
+    assert ulp.units(torch.tensor([1.0 + 2.0**-23]), torch.tensor([1.0], dtype=torch.float64)).item() == 2
+    assert ulp.units(torch.tensor([1.0]), torch.tensor([math.nan], dtype=torch.float64)).item() == math.inf

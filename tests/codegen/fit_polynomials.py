@@ -97,6 +97,13 @@ if __name__ == "__main__":
         range(8),
         lambda x: x * mp.erfc(x) / mp.erf(x),
     )
+
+    # ndtr(-a) = exp(-a^2 / 2) * P(t) / (a + 4), t = (a - 4) / (a + 4), 0 <= a <= 13.6
+    def beyond(t):
+        a = 4 * (1 + t) / (1 - t)
+        return mp.erfc(a / mp.sqrt(2)) / 2 * mp.exp(a * a / 2) * (a + 4)
+
+    fit("ndtr", beyond, -1, mp.mpf(9.6) / mp.mpf(17.6), range(10), lambda t: 1 / beyond(t))
     # sin(x) = x + x^3 * P(x^2); cos(x) = 1 - x^2/2 + x^4 * P(x^2), |x| <= pi/4
     quarter = (mp.pi / 4) ** 2
     fit("sin", lambda s: (mp.sin(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, mp.mpf("1e-9"), quarter, range(4), lambda s: s)
