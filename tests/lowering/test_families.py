@@ -400,3 +400,12 @@ NEEDS_ATEN = {"extern": HOW, "scatterish": ("dynamic",)}
 def test_family(name, function, inputs, how):
     """Program and schedule give eager's values, dtypes and strides, without ATen's help but where that is meant."""
     check(function, *inputs, allow_extern=how in NEEDS_ATEN.get(name, ()), **HOW[how])
+
+
+def test_the_share_of_a_normal_distribution():
+    """ndtr and what is made of it, in each type: gelu and its derivative."""
+    x, grad = torch.randn(7, 33), torch.randn(7, 33)
+    check(lambda x: F.gelu(x) + torch.special.ndtr(x), x, must_be_triton=True)
+    check(lambda grad, x: torch.ops.aten.gelu_backward(grad, x), grad, x, must_be_triton=True)
+    check(F.gelu, x.double())
+    check(F.gelu, x.bfloat16())
