@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 
 from nbcompile import api, backends, config
+from nbcompile.dispatch import cache
 from nbcompile.record import recorder
 from nbcompile.torch_internals import eval_frame
 
@@ -157,3 +161,20 @@ def test_nothing_stays_when_the_cell_fails_early(run, shell):
     run("%%compile\ndef f(:")
     run("%%compile\ndef f(x):\n    return x\nundefined_name")
     assert not [name for name in shell.user_ns if name.startswith("__nbcompile")]
+
+
+def test_a_cell_that_is_run_again_frees_what_it_led_to(run, shell):
+    """The function of before, its entries and what they hold are gone once its successor is defined; so is its record."""
+    cell = "%%compile -q --backend eager\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3));"
+    run(cell)
+    code = getattr(shell.user_ns["f"], api.ORIGINAL).__code__
+    entries, function = [weakref.ref(each.code) for each in cache.entries(code)], weakref.ref(shell.user_ns["f"])
+    assert len(entries) == 1
+    del code
+    for _ in range(3):
+        run(cell)
+    gc.collect()
+    assert function() is None
+    assert [each() for each in entries] == [None]
+    kept = shell.magics_manager.registry["SessionMagics"]._cells
+    assert len(kept) == 1

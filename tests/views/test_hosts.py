@@ -149,12 +149,14 @@ def test_every_view_in_every_host(browser_page, page, host):
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
-def violations(page):
+def violations(page, *, styled=True):
+    """What axe finds; without our styles targets have the size that the browser gives them, which WCAG exempts."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-core comes with axe-playwright-python"
     )
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    found = axe.Axe().run(page, options={"runOnly": {"type": "tag", "values": RULES}})
+    rules = {} if styled else {"target-size": {"enabled": False}}
+    found = axe.Axe().run(page, options={"runOnly": {"type": "tag", "values": RULES}, "rules": rules})
     return [
         (each["id"], each["nodes"][0]["target"], each["nodes"][0]["failureSummary"])
         for each in found.response["violations"]
@@ -175,7 +177,7 @@ def test_axe_finds_nothing_anywhere(browser_page, page, host):
     for theme in THEMES:
         for width in (400, 1280):
             shown, _ = opened(browser_page, page, "static" if host == "no script" else host, theme, width)
-            assert violations(shown) == [], (theme, width)
+            assert violations(shown, styled=host != "lab, untrusted") == [], (theme, width)
 
 
 TABBED = """
