@@ -100,7 +100,7 @@ def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Marku
         counted = f"compiled_graph.graphs.{index}.{figures.OPERATORS}"
         title = (tag("b", graph.stage), f" {facts.count(len(links.operators(graph)), 'operator')}")
         parts.append(fold(title, _program(graph, found, limits), figures=counted, opened=len(graphs) == 1))
-    return section("aten", "ATen graphs", parts, about="functional, decomposed; what lowering sees")
+    return section("aten", "ATen graphs", parts, about="functional: what lowering sees")
 
 
 def _program(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
