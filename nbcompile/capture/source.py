@@ -341,9 +341,9 @@ def resolve(source: Source, scope: Scope) -> object:
         case ItemSource(base, key):
             return _item(resolve(base, scope), key)
         case KeySource(base, index):
-            return list(resolve(base, scope))[index]  # type: ignore[call-overload]
+            return keys_of(resolve(base, scope))[index]
         case ValueSource(base, index):
-            return value_at(resolve(base, scope), index)
+            return values_of(resolve(base, scope))[index]
         case IteratorItemSource(base, index):
             return iterator_item(resolve(base, scope), index)
         case TypeSource(base):
@@ -377,9 +377,14 @@ def read_property(tensor: Any, name: str, dim: int | None) -> object:
         return getattr(tensor, name)() if dim is None else getattr(tensor, name)(dim)
 
 
-def value_at(mapping: Any, index: int) -> object:
-    """The value at a position of a dict."""
-    return list(dict.values(mapping))[index]
+def keys_of(mapping: Any) -> list[object]:
+    """What iterating over it gives: the keys of a mapping, the items of a set."""
+    return list(mapping)
+
+
+def values_of(mapping: Any) -> list[object]:
+    """The values of a dict, in its order."""
+    return list(dict.values(mapping))
 
 
 def remaining(iterator: object) -> Sequence[object]:

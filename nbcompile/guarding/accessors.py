@@ -46,8 +46,9 @@ from nbcompile.capture.source import (
     ValueSource,
     class_attribute,
     expression,
+    keys_of,
     resolve,
-    value_at,
+    values_of,
 )
 from nbcompile.torch_internals import eval_frame, guards
 
@@ -104,6 +105,7 @@ class GuardTree:
         self._positions = {name: index for index, name in enumerate(eval_frame.code_framelocals_names(frame.code))}
         # A tree about one value (``top``) is given that value in place of the frame's locals.
         self._managers: dict[Source, Any] = {} if top is None else {top: self.root}
+        self._lists: dict[tuple[Source, Callable[[Any], list[object]]], Any] = {}
         self._fetched_always = fetched_always
 
     def manager(self, source: Source) -> Any:
@@ -111,6 +113,14 @@ class GuardTree:
         found = self._managers.get(source)
         if found is None:
             found = self._managers[source] = self._make(source)
+        return found
+
+    def _listed(self, base: Source, read: Callable[[Any], list[object]]) -> Any:
+        """The keys or values of a mapping as a list: written down once for all its positions (an optimizer's state)."""
+        found = self._lists.get((base, read))
+        if found is None:
+            name = f"{read.__name__}({self._known.text(base)})"
+            found = self._lists[base, read] = self.manager(base).lambda_manager(read, name, [], None)
         return found
 
     def _example(self, source: Source) -> object:
@@ -135,9 +145,9 @@ class GuardTree:
             case ItemSource(base, key):
                 return self._item(base, key, about)
             case KeySource(base, index):
-                return self.manager(base).lambda_manager(lambda value: list(value)[index], *about)
+                return self._listed(base, keys_of).list_getitem_manager(index, *about)
             case ValueSource(base, index):
-                return self.manager(base).lambda_manager(lambda value: value_at(value, index), *about)
+                return self._listed(base, values_of).list_getitem_manager(index, *about)
             case IteratorItemSource(base, index):
                 return self.manager(base).tuple_iterator_getitem_manager(index, *about)
             case TypeSource(base):

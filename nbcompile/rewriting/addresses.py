@@ -17,7 +17,8 @@ import builtins
 import cmath
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -47,9 +48,10 @@ from nbcompile.capture.source import (
     class_attribute,
     expression,
     iterator_item,
+    keys_of,
     read_property,
     resolve,
-    value_at,
+    values_of,
 )
 from nbcompile.rewriting.body import Body
 from nbcompile.rewriting.syntax import assign, identifier
@@ -57,29 +59,73 @@ from nbcompile.rewriting.syntax import assign, identifier
 LITERALS = (int, float, str, bytes, bool, type(None), complex)
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All keys, or all values, of a mapping: written down once for every position that is fetched."""
+
+    base: Source
+    read: Callable[[Any], list[object]]
+
+
+def owner_of(step: Source | Listed) -> Source | Listed | None:
+    """What a thing is reached through, if that is worth a name."""
+    match step:
+        case AttrSource(base) | ItemSource(base) | Listed(base):
+            return base
+        case KeySource(base):
+            return Listed(base, keys_of)
+        case ValueSource(base):
+            return Listed(base, values_of)
+    return None
+
+
+def text_of(owner: Source | Listed) -> str:
+    """In words: longer than what it is reached through."""
+    return f"list({expression(owner.base)}.values())" if isinstance(owner, Listed) else expression(owner)
+
+
+def name_for(owner: Source | Listed) -> str:
+    """What a reader would call it."""
+    match owner:
+        case Listed(_, read):
+            return read.__name__.removesuffix("_of")
+        case AttrSource(_, attribute):
+            return attribute
+        case ItemSource(_, key):
+            return f"item_{key}"
+        case KeySource(_, index) | ValueSource(_, index):
+            return f"item_{index}"
+    return "owner"
+
+
 class Addresses(Body):
     """A body that can fetch."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
-        self.owners: dict[Source, str] = {}
+        self.owners: dict[Source | Listed, str] = {}
         """What is held by a name for the time of the graph's call."""
 
     def name_owners(self, sources: Iterable[Source]) -> None:
         """Names for what several inputs are reached through, so that the way there is gone once."""
-        below: dict[Source, set[Source]] = {}
+        below: dict[Source | Listed, set[Source | Listed]] = {}
         for source in sources:
-            step = source
-            while isinstance(step, AttrSource | ItemSource):
-                below.setdefault(step.base, set()).add(step)
-                step = step.base
-        shared = [each for each, steps in below.items() if len(steps) > 1 and isinstance(each, AttrSource | ItemSource)]
-        for owner in sorted(shared, key=lambda each: len(expression(each))):
-            what = owner.attribute if isinstance(owner, AttrSource) else f"item_{owner.key}"
-            fetched = self.fetch(owner)
-            name = self.fresh(re.sub(r"\W+", "_", what).strip("_") or "owner")
+            step: Source | Listed = source
+            while (owner := owner_of(step)) is not None:
+                below.setdefault(owner, set()).add(step)
+                step = owner
+        shared = [each for each, steps in below.items() if len(steps) > 1 and owner_of(each) is not None]
+        for each in sorted(shared, key=lambda owner: len(text_of(owner))):
+            fetched = self.fetch_list(each) if isinstance(each, Listed) else self.fetch(each)
+            name = self.fresh(re.sub(r"\W+", "_", name_for(each)).strip("_") or "owner")
             self.statements.append(assign(name, fetched))
-            self.owners[owner] = name
+            self.owners[each] = name
+
+    def fetch_list(self, listed: Listed) -> ast.expr:
+        """The expression of a mapping's keys or values as a list."""
+        if listed in self.owners:
+            return ast.Name(self.owners[listed], ast.Load())
+        return ast.Call(self.constant(listed.read, listed.read.__name__), [self.fetch(listed.base)], [])
 
     def fetch(self, source: Source) -> ast.expr:
         """The expression that reads a value from where it came from."""
@@ -105,10 +151,9 @@ class Addresses(Body):
             case ItemSource(base, key):
                 return ast.Subscript(self.fetch(base), self.literal(key, "key"), ast.Load())
             case KeySource(base, index):
-                keys = ast.Call(self.constant(list, "list"), [self.fetch(base)], [])
-                return ast.Subscript(keys, ast.Constant(index), ast.Load())
+                return ast.Subscript(self.fetch_list(Listed(base, keys_of)), ast.Constant(index), ast.Load())
             case ValueSource(base, index):
-                return ast.Call(self.constant(value_at, "value_at"), [self.fetch(base), ast.Constant(index)], [])
+                return ast.Subscript(self.fetch_list(Listed(base, values_of)), ast.Constant(index), ast.Load())
             case IteratorItemSource(base, index):
                 return ast.Call(
                     self.constant(iterator_item, "iterator_item"), [self.fetch(base), ast.Constant(index)], []
