@@ -126,7 +126,8 @@ class Effects(Values):
         )
         place: ast.expr
         if mutation.value is None:
-            self.statements.append(ast.Delete([ast.Subscript(scope, ast.Constant(mutation.name), ast.Del())]))
+            dropped = ast.Attribute(scope, "pop", ast.Load())  # it may have existed only for a while
+            self.statements.append(ast.Expr(ast.Call(dropped, [ast.Constant(mutation.name), ast.Constant(None)], [])))
             return
         place = ast.Subscript(scope, ast.Constant(mutation.name), ast.Store())
         self.statements.append(ast.Assign([place], self.make(mutation.value)))
@@ -136,12 +137,12 @@ class Effects(Values):
         place: ast.expr = (
             ast.Name(own, ast.Store()) if own else ast.Attribute(self.make(mutation.cell), "cell_contents", ast.Store())
         )
+        self.statements.append(ast.Assign([place], self.make(mutation.value or recipes.Constant(None))))
         if mutation.value is not None:
-            self.statements.append(ast.Assign([place], self.make(mutation.value)))
             return
         gone: ast.expr = (
             ast.Name(own, ast.Del()) if own else ast.Attribute(self.make(mutation.cell), "cell_contents", ast.Del())
-        )
+        )  # it was filled just now: an empty one cannot be emptied
         self.statements.append(ast.Delete([gone]))
 
 

@@ -296,7 +296,8 @@ class Interpreter:
             self.raise_exception(type(error), *error.args)
 
     def raise_exception(self, kind: type[BaseException], *arguments: object) -> NoReturn:
-        raise ObservedException(ExceptionVariable(kind, [self.constant_or_wrap(each) for each in arguments]))
+        given = [each if isinstance(each, VariableTracker) else self.constant_or_wrap(each) for each in arguments]
+        raise ObservedException(ExceptionVariable(kind, given))
 
     # -- calls ---------------------------------------------------------------------------
 

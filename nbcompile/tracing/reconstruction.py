@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 import torch.fx
 
+from nbcompile import config
 from nbcompile.capture import recipe as recipes
+from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, Shared
 from nbcompile.capture.source import ItemSource, KeySource, LocalSource, ValueSource
 from nbcompile.tracing import breaks
@@ -28,7 +30,7 @@ from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
-from nbcompile.tracing.variables.lookup import MISSING
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable
@@ -56,6 +58,8 @@ class Reconstruction:
         self._shared: dict[int, Shared | None] = {}
         self._keys: dict[int, int] = {}
         self._filling: set[int] = set()
+        self.at_last: list[Callable[[], Mutation]] = []
+        """What completes values when everything else is as the traced code left it."""
         self.visible: set[int] | None = None
         """At a break: ids of the containers that the rest of the frame can still get at. None: they all are."""
 
@@ -162,7 +166,11 @@ class Reconstruction:
     # -- side effects --------------------------------------------------------------------
 
     def mutations(self) -> tuple[Mutation, ...]:
-        """The noted changes of what exists outside, in order."""
+        """The noted changes of what exists outside, in order; then what has waited for them."""
+        replayed = self._replayed() if config.replay_side_effects else []
+        return (*replayed, *(complete() for complete in self.at_last))
+
+    def _replayed(self) -> list[Mutation]:
         replayed: list[Mutation] = []
         for change in self.tracer.side_effects.order:
             if isinstance(change, GlobalChange):
@@ -171,7 +179,7 @@ class Reconstruction:
                 replayed.extend(self._change(change))
         replayed.extend(self._moved_iterators())
         replayed.extend(recipes.Evaluate(self.recipe(call)) for call in self.tracer.side_effects.deferred)
-        return tuple(replayed)
+        return replayed
 
     def _moved_iterators(self) -> Iterator[Mutation]:
         # Last of all: values that they yielded are told by how far they are from where the iterator stood.
@@ -179,6 +187,9 @@ class Reconstruction:
             if isinstance(change, Change) and isinstance(change.tracker, SequenceIteratorVariable):
                 step = recipes.Call(Constant(next, "next"), (self.recipe(change.tracker),))
                 yield from [recipes.Evaluate(step, change.stack)] * change.tracker.index
+                if change.tracker.is_exhausted:
+                    asked = recipes.Call(step.function, (*step.arguments, Constant(None)))
+                    yield recipes.Evaluate(asked, change.stack)
 
     def _global(self, change: GlobalChange) -> Mutation:
         value = None if change.value is None else self.recipe(change.value)
@@ -200,11 +211,17 @@ class Reconstruction:
             if value is None
             else recipes.SetAttribute(target, name, self.recipe(value), plain, change.stack)
             for name, value in change.attributes.items()
-            if value is not None or _was_there(tracker, name)
+            if value is not None or self._was_there(tracker, name)
         ]
         if change.items:
             changed.append(self._items(tracker, target, change))
         return changed
+
+    def _was_there(self, tracker: VariableTracker, name: str) -> bool:
+        """Whether an attribute that is deleted in the end was there before, or only for a while: that is guarded."""
+        was_there = _is_there(tracker, name)
+        self.tracer.guard(tracker.source, GuardKind.HASATTR, (name, was_there))
+        return was_there
 
     def _cell(self, cell: CellVariable, change: Change) -> list[Mutation]:
         value = None if cell.content is None else self.recipe(cell.content)
@@ -260,9 +277,10 @@ def _is_key(tracker: VariableTracker, key: object) -> bool:
     return isinstance(tracker, ObjectVariable) and tracker.value is key
 
 
-def _was_there(tracker: VariableTracker, name: str) -> bool:
-    """Whether an attribute that is deleted in the end was there before, or only for a while."""
+def _is_there(tracker: VariableTracker, name: str) -> bool:
     real = tracker.value if isinstance(tracker, ObjectVariable) else tracker.identity()
+    if isinstance(class_lookup(type(real), name), types.MemberDescriptorType):  # a slot, full or empty
+        return hasattr(real, name)
     try:
         return inspect.getattr_static(real, name, MISSING) is not MISSING and (
             not isinstance(real, type) or name in real.__dict__

@@ -323,7 +323,7 @@ class _FrameTracer:
             value = reconstruction.graph_output(result.node)  # as torch does, where it is all there is: an input, too
         else:
             value = reconstruction.recipe(finished.value)
-        mutations = reconstruction.mutations() if config.replay_side_effects else ()
+        mutations = reconstruction.mutations()
         return self._trace(reconstruction, mutations, Return(value))
 
     def _planned_end(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
@@ -346,7 +346,7 @@ class _FrameTracer:
             manager.exit(self.interpreter)
         action, resume, outer = ending.describe(broken, pending, callers, reconstruction)
         contexts = tuple(map(reconstruction.recipe, managers))
-        mutations = reconstruction.mutations() if config.replay_side_effects else ()
+        mutations = reconstruction.mutations()
         opcode = "step" if isinstance(action, Continue) else broken.current.opcode
         earlier = () if plan.error.cause is None else (break_report(plan.error.cause, opcode),)
         report = break_report(plan.error, opcode)

@@ -33,7 +33,7 @@ from nbcompile.tracing.exceptions import ObservedException, Unhashable
 from nbcompile.tracing.handlers import table
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable, TracebackVariable
 from nbcompile.tracing.variables.functions import CellVariable
 
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ class Translator:
         protection = self.current.protection
         if protection is None:
             return False
+        if isinstance(error, ExceptionVariable):
+            error.traceback = error.traceback or TracebackVariable()
         del self.stack[protection.depth :]
         while self.contexts and self.contexts[-1].depth >= protection.depth:
             self.contexts.pop()

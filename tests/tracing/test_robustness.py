@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import sys
 import threading
-from collections.abc import Iterator
+import traceback
+import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -931,3 +934,124 @@ def test_a_recursion_too_deep_to_trace_is_named() -> None:
     for depth in (300, 301):
         with pytest.raises(nbcompile.exc.Unsupported, match="nested too deeply"):
             nbcompile.compile(countdown, backend="eager", fullgraph=True)(x, depth)
+
+
+def gone_again(compiled: Compiler) -> Iterator[object]:
+    """What the program makes and deletes again: it may have been there, or not."""
+    holder, scope = types.SimpleNamespace(), {"torch": torch, "x": x}
+    exec("def f(x):\n global late\n late = x + 1\n y = late * 2\n del late\n return y", scope)
+
+    class Slots:
+        __slots__ = ("t",)
+
+    slots = Slots()
+
+    def attributes(x: torch.Tensor) -> torch.Tensor:
+        holder.t = slots.t = x + 1
+        y = holder.t + slots.t
+        del holder.t, slots.t
+        return y
+
+    def cells(x: torch.Tensor) -> object:
+        graph_break()
+
+        def late() -> int:
+            return gone
+
+        gone = 2
+        y = x + late()
+        del gone
+        try:
+            late()
+        except NameError as error:
+            return y, str(error)
+
+    of_globals, of_attributes, of_cells = map(compiled, (scope["f"], attributes, cells))
+    for _ in range(2):
+        yield of_globals(x), "late" in scope
+        yield of_attributes(x), vars(holder), hasattr(slots, "t")
+        yield of_cells(x)
+        scope["late"] = holder.t = slots.t = 3
+
+
+def iterators_over_lists_that_grew(compiled: Compiler) -> Iterator[object]:
+    """A list grows, an iterator over it is moved, and both outlive the graph; one that was exhausted stays so."""
+
+    def moved(x: torch.Tensor, items: list[int]) -> object:
+        x = x + 1
+        items += [7]
+        numbers, pairs = iter(items), zip(items, "abc", strict=False)
+        first = next(numbers), next(pairs)
+        graph_break()
+        return x, first, list(numbers), list(pairs), items
+
+    def exhausted(x: torch.Tensor, items: list[int], given: Iterator[int]) -> object:
+        x = x + 1
+        own = iter(items)
+        rest = list(own), list(given)
+        items.append(9)
+        late = next(own, "none"), next(given, "none")
+        graph_break()
+        items.append(10)
+        return x, rest, late, list(own), items
+
+    of_moved, of_exhausted = compiled(moved), compiled(exhausted)
+    for start in ([], [1], [1, 2], []):
+        yield of_moved(x, list(start))
+        items = list(start)
+        given = iter(items)
+        yield of_exhausted(x, items, given), list(given)
+
+
+def what_an_exception_carries(compiled: Compiler) -> Iterator[object]:
+    """A caught exception has a traceback, and its key is the object that was looked up, a symbol too."""
+
+    class Block:
+        def __init__(self) -> None:
+            self.seen: list[object] = []
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, kind: object, error: object, trace: object) -> bool:
+            self.seen.append(trace is None)
+            return True
+
+    def caught(x: torch.Tensor, n: int, key: object) -> object:
+        block, found = Block(), []
+        with block:
+            raise ValueError
+        table: dict[object, int] = {}
+        for wanted in (n, key, (n, 2)):
+            try:
+                table[wanted]
+            except KeyError as error:
+                found.append((error.args, error.__traceback__ is None, sys.exc_info()[2] is None))
+        return x + 1, block.seen, found
+
+    def traced(x: torch.Tensor) -> object:
+        try:
+            raise ValueError("told")
+        except ValueError as error:
+            kept = error
+        return x + 1, type(kept.__traceback__).__name__, traceback.format_exception_only(kept)
+
+    f, key = compiled(caught), object()
+    for n in (5, 6, 7):
+        yield f(x, n, key)
+    yield compiled(traced)(x)
+
+
+@pytest.mark.parametrize("program", [gone_again, iterators_over_lists_that_grew, what_an_exception_carries])
+def test_what_random_programs_found(program: Callable[[Compiler], Iterator[object]]) -> None:
+    """Found by generated programs, and kept: always as in eager."""
+    assert not disagreement(program)
+
+
+def test_counting_from_a_bool() -> None:
+    """itertools.count(True) begins with 1, as in C."""
+
+    def f(x: torch.Tensor) -> object:
+        return x + 1, [repr(each) for each in itertools.islice(itertools.count(True), 2)]
+
+    assert nbcompile.compile(f, backend="eager", fullgraph=True)(x)[1] == f(x)[1] == ["1", "2"]

@@ -225,7 +225,8 @@ def _exc_info(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
     error = tracer.handled_exception()
     if error is None:
         return TupleVariable([ConstantVariable(None)] * 3)
-    return TupleVariable([tracer.wrap(error.python_type(), None), error, ConstantVariable(None)])
+    trace = error.get_attribute(tracer, "__traceback__")
+    return TupleVariable([tracer.wrap(error.python_type(), None), error, trace])
 
 
 @handles(sys.getrecursionlimit)

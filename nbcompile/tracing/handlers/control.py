@@ -255,7 +255,8 @@ def _is_users(frame: Translator, manager: ContextVariable) -> bool:
 def _with_except(frame: Translator, each: Instruction) -> None:
     error = frame.stack[-1]
     exit_function = frame.stack[-4]
-    arguments = [frame.interpreter.wrap(error.python_type(), None), error, ConstantVariable(None)]
+    trace = error.get_attribute(frame.interpreter, "__traceback__")
+    arguments = [frame.interpreter.wrap(error.python_type(), None), error, trace]
     frame.push(frame.interpreter.leave_context(frame, exit_function, arguments))
 
 

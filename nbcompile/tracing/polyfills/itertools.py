@@ -50,7 +50,7 @@ def repeat(item: Any, times: int | None = None) -> Iterator[Any]:
 
 def count(start: int = 0, step: int = 1) -> Iterator[int]:
     """``itertools.count``."""
-    number = start
+    number = int(start) if isinstance(start, int) else start  # True is counted from as 1
     while True:
         yield number
         number += step

@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 IN_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
+class TracebackVariable(VariableTracker):
+    """The way that an exception came: there is one, which is all that is known; Python alone can make it."""
+
+    def python_type(self) -> type:
+        return types.TracebackType
+
+    def describe(self) -> str:
+        return "TracebackVariable()"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
+        )
+
+
 class ExceptionVariable(ObjectVariable):
     """An exception, by its class and arguments."""
 
@@ -38,6 +53,8 @@ class ExceptionVariable(ObjectVariable):
         self.cause: VariableTracker | None = None
         self.context: VariableTracker | None = None
         self.suppresses_context = False
+        self.traceback: VariableTracker | None = None
+        """From when it was raised."""
 
     def describe(self) -> str:
         return f"ExceptionVariable({self.cls})"
@@ -51,7 +68,7 @@ class ExceptionVariable(ObjectVariable):
         known: dict[str, VariableTracker | None] = {
             "__cause__": self.cause,
             "__context__": self.context,
-            "__traceback__": None,
+            "__traceback__": self.traceback,
         }
         if name in known:
             return known[name] or ConstantVariable(None)
@@ -98,7 +115,7 @@ class ExceptionVariable(ObjectVariable):
             case "args":
                 self.arguments = value.unpack(tracer)
             case "__traceback__":
-                return
+                self.traceback = None if value.is_constant() else value
             case _:  # as in torch
                 raise breaks.unsupported(breaks.EXCEPTION_ATTRIBUTE, f"{self.describe()}.{name} = ...", attribute=name)
 
@@ -119,6 +136,7 @@ class ExceptionVariable(ObjectVariable):
                     tracer.side_effects.store_attribute(tracer, self, key, realise(tracer, value))
                 return ConstantVariable(None)
             case "with_traceback":
+                self.plain_set_attribute(tracer, "__traceback__", realise(tracer, arguments[0]))
                 return self
             case "__str__":
                 return ConstantVariable(str(self._real()))

@@ -67,6 +67,8 @@ class SequenceIteratorVariable(IteratorVariable):
         self.sequence = sequence
         self.index = 0
         self.source = source
+        self.is_exhausted = False
+        """Once it has said that nothing is left, it says so for ever, even if the list grows."""
 
     def python_type(self) -> type:
         return type(iter(())) if issubclass(self.sequence.cls, tuple) else type(iter([]))
@@ -75,34 +77,38 @@ class SequenceIteratorVariable(IteratorVariable):
         return f"ListIteratorVariable(length={len(self.sequence.items)}, index={self.index})"
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
-        if self.index >= len(self.sequence.items):
+        if self.is_exhausted:
             return None
         if self.source is not None:
             tracer.side_effects.changes(tracer, self)  # the real one moves, too
+        if self.index >= len(self.sequence.items):
+            self.is_exhausted = True
+            return None
         self.index += 1
         return self.sequence.items[self.index - 1]  # looked at when it is used
 
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
-        return self.sequence.items[self.index :]
+        return [] if self.is_exhausted else self.sequence.items[self.index :]
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         follows = self.sequence.cls is list and reconstruction.shows(self.sequence)
-        if self.source is not None or not follows:
+        if self.source is not None or not follows or self.is_exhausted:
             return super().recipe(reconstruction)
         # Whoever changes the list afterwards changes what is still to come.
-        return reconstruction.shared(
-            self,
-            lambda: Call(self.remake(), (reconstruction.recipe(self.sequence),)),
-            lambda: self._advance(reconstruction),
-        )
+        return reconstruction.shared(self, lambda: self._at_the_start(reconstruction))
+
+    def _at_the_start(self, reconstruction: Reconstruction) -> Recipe:
+        # It can only be moved as far as the list reaches: when the list is as the traced code left it.
+        reconstruction.at_last.append(lambda: self._advance(reconstruction))
+        return Call(self.remake(), (reconstruction.recipe(self.sequence),))
 
     def remake(self) -> Constant:
         """What makes such an iterator of its list."""
         return Constant(iter, "iter")
 
-    def _advance(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+    def _advance(self, reconstruction: Reconstruction) -> Mutation:
         move = reconstruction.attribute(reconstruction.recipe(self), "__setstate__")
-        return (Evaluate(Call(move, (Constant(self.index, "index"),))),)
+        return Evaluate(Call(move, (Constant(self.index, "index"),)))
 
 
 class ReversedIteratorVariable(SequenceIteratorVariable):

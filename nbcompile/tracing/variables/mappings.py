@@ -108,7 +108,7 @@ class DictVariable(ContainerVariable):
             made = tracer.call(self.default, [])
             self.set_item(tracer, key, made)
             return made
-        tracer.raise_exception(KeyError, key.constant() if key.is_constant() else key.describe())
+        tracer.raise_exception(KeyError, key)
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         self.changes(tracer)
@@ -176,7 +176,7 @@ class DictVariable(ContainerVariable):
         if not self._has(tracer, key):
             if default is not None:
                 return default
-            tracer.raise_exception(KeyError, key.constant() if key.is_constant() else key.describe())
+            tracer.raise_exception(KeyError, key)
         value = self.get_item(tracer, key)
         self.changes(tracer)
         del self.entries[key.hash_key(tracer)]
@@ -349,7 +349,7 @@ class SetVariable(ContainerVariable):
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
         if item.hash_key(tracer) not in self.members:
-            tracer.raise_exception(KeyError, item.constant() if item.is_constant() else item.describe())
+            tracer.raise_exception(KeyError, item)
         self.method_discard(tracer, item)
 
     def method_pop(self, tracer: Tracer) -> VariableTracker:
