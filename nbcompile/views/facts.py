@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nbcompile.record import links
-from nbcompile.record.model import Break, CompiledFrame, FailedGuard, Guard, Node, Record, StackLine
+from nbcompile.record.model import Break, CompiledFrame, FailedGuard, FusionDecision, Guard, Node, Record, StackLine
 from nbcompile.views import figures
 
 # --- words -------------------------------------------------------------------------------------
@@ -400,3 +400,8 @@ def span(record: Record, frame: CompiledFrame) -> str:
     stop = links.own_line(frame, frame.breaks[0].stack) if frame.breaks else None
     end = stop if stop is not None and stop >= first else last
     return f"lines {first}-{end}" if end > first else f"line {first}"
+
+
+def bytes_saved(decision: FusionDecision) -> str:
+    """What a fusion saves: memory that is neither written nor read; "" where that depends on a call's sizes."""
+    return f"{decision.saved:,} B" if decision.saved else ""

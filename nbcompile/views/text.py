@@ -189,7 +189,8 @@ def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
         yield f"{buffer.name}: {buffer.kind} {buffer.dtype}[{', '.join(buffer.shape)}]"
         yield from (f"  {line}" for line in buffer.body.rstrip("\n").split("\n"))
     for decision in compiled.fusions:
-        verdict = "fused" if decision.fused else "apart"
+        saved = facts.bytes_saved(decision)
+        verdict = ("fused" if decision.fused else "apart") + (f", saves {saved}" if saved else "")
         yield from lines.wrapped(f"{decision.first} + {decision.second}: {verdict}, {decision.reason}", "", "  ")
     yield from memory.as_text(compiled)
     for kernel in compiled.kernels:
