@@ -67,7 +67,7 @@ def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
         return None
     decisions, more = limits.cut(compiled.fusions)
     rows = [
-        row(code(each.first), code(each.second),
+        row(tag("th", code(each.first), " + ", code(each.second)),
             chip("fused", "ok") if each.fused else chip("apart"), each.reason, facts.bytes_saved(each),
             nodes=node_names(found, each.first, each.second))
         for each in decisions
@@ -76,7 +76,7 @@ def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
     title = f"Fusion ledger: {fused} fused, {len(compiled.fusions) - fused} apart"
     return fold(
         title,
-        table("Which buffers share a loop nest, and why", ("first", "second", "verdict", "reason", "saves"), rows),
+        table("Which buffers share a loop nest, and why", ("buffers", "verdict", "reason", "saves"), rows),
         more,
         figures="compiled_graph.fusions[fused=True] compiled_graph.fusions[fused=False]",
     )
