@@ -130,12 +130,13 @@ Recipe = (
 
 @dataclass(frozen=True, slots=True)
 class SetAttribute:
-    """``target.name = value``; ``plain`` bypasses a ``__setattr__`` that was traced through."""
+    """``target.name = value``."""
 
     target: Recipe
     name: str
     value: Recipe
-    plain: bool = False
+    plain: type | None = None
+    """Use this class's own ``__setattr__``: that of the target's class was traced through."""
     stack: tuple[StackLine, ...] = ()
 
 

@@ -74,9 +74,9 @@ class Effects(Values):
             case recipes.Evaluate(value):
                 self.statements.append(ast.Expr(self.make(value)))
 
-    def set_attribute(self, target: Recipe, name: str, value: Recipe, plain: bool) -> None:
-        if plain:
-            setter = self.constant(object.__setattr__, "plain_setattr")
+    def set_attribute(self, target: Recipe, name: str, value: Recipe, plain: type | None) -> None:
+        if plain is not None:
+            setter = self.constant(plain.__setattr__, "plain_setattr")
             self.statements.append(
                 ast.Expr(ast.Call(setter, [self.make(target), ast.Constant(name), self.make(value)], []))
             )

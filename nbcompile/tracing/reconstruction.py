@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import inspect
+import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
 
@@ -30,7 +31,7 @@ from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
-from nbcompile.tracing.variables.lookup import MISSING, class_lookup
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable
@@ -157,7 +158,7 @@ class Reconstruction:
         elif isinstance(base, ListVariable):
             completing.append(recipes.AppendItems(target, tuple(map(self.recipe, base.items)), plain=base.cls))
         completing += [
-            recipes.SetAttribute(target, name, self.recipe(value), plain=True)
+            recipes.SetAttribute(target, name, self.recipe(value), plain=object)
             for name, value in stored.items()
             if value is not None
         ]
@@ -205,7 +206,7 @@ class Reconstruction:
         if tracker.source is None and not (isinstance(tracker, ObjectVariable) and not tracker.is_new()):
             return []  # new objects are completed where they are made
         target = self.recipe(tracker)
-        plain = _has_own_setattr(tracker)
+        plain = _class_of_plain_setattr(tracker)
         changed: list[Mutation] = [
             recipes.DeleteAttribute(target, name, change.stack)
             if value is None
@@ -281,6 +282,8 @@ def _is_there(tracker: VariableTracker, name: str) -> bool:
     real = tracker.value if isinstance(tracker, ObjectVariable) else tracker.identity()
     if isinstance(class_lookup(type(real), name), types.MemberDescriptorType):  # a slot, full or empty
         return hasattr(real, name)
+    if isinstance(tracker, ObjectVariable) and name in instance_dict(real):
+        return True
     try:
         return inspect.getattr_static(real, name, MISSING) is not MISSING and (
             not isinstance(real, type) or name in real.__dict__
@@ -295,9 +298,12 @@ def plain_class(cls: type, builtin: type) -> type | None:
     return None if cls in kinds else next(kind for kind in kinds if issubclass(cls, kind))
 
 
-def _has_own_setattr(tracker: VariableTracker) -> bool:
-    """Whether storing an attribute runs user code, which was traced through already."""
+def _class_of_plain_setattr(tracker: VariableTracker) -> type | None:
+    """Where storing an attribute runs user code, which was traced through already: the class in C that it ends in."""
     if isinstance(tracker, (FunctionVariable, CellVariable)):
-        return False
-    setter = getattr(tracker.python_type(), "__setattr__", object.__setattr__)
-    return isinstance(setter, types.FunctionType) and setter is not torch.nn.Module.__setattr__
+        return None
+    cls = tracker.python_type()
+    setter = getattr(cls, "__setattr__", object.__setattr__)
+    if not isinstance(setter, types.FunctionType) or setter is torch.nn.Module.__setattr__:
+        return None
+    return threading.local if issubclass(cls, threading.local) else object

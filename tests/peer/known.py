@@ -46,6 +46,10 @@ KNOWN: dict[tuple[str, str], str] = {
         "a_module_is_converted_inside",
         "reasons",
     ): "torch takes a parameter and its new value for different kinds of tensors, and replaces it; here as in eager",
+    (
+        "thread_local_with_its_own_setattr",
+        "details",
+    ): "torch reads what was given to a __setattr__ of a thread's local, not what that stored",
     **_known("hook_of_a_result_is_removed", "graphs details reasons", "torch fails at handle.remove()"),
     # -- symbols --------------------------------------------------------------------------
     (

@@ -11,7 +11,10 @@ its like). Read next: objects.py
 from __future__ import annotations
 
 import functools
+import threading
 import types
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributions
@@ -28,6 +31,8 @@ WHILE_TRACED: dict[tuple[type, str], VariableTracker] = {
 branch on data; torch.compile switches it off, too, for the whole process."""
 BINDS = (types.FunctionType, functools._lru_cache_wrapper)
 """What becomes a method when it is found on the class of an object."""
+PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__))
+"""Those in C that store into the object's dict, wherever it lies, and do nothing else."""
 HEAP_TYPE = 1 << 9
 """The flag of classes that a ``class`` statement made."""
 
@@ -45,10 +50,22 @@ def is_data_descriptor(found: object) -> bool:
     return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
 
 
+def accessor_in_c(cls: type, name: str) -> Callable[..., Any]:
+    """``__getattribute__`` or ``__setattr__`` of the nearest class in C: what a user's own ends in."""
+    own = (base.__dict__[name] for base in cls.__mro__ if name in base.__dict__)
+    found: Callable[..., Any] = next(each for each in own if isinstance(each, types.WrapperDescriptorType))
+    return found
+
+
+def keeps_dict_elsewhere(cls: type) -> bool:
+    """Whether attributes of its objects may lie where ``object`` does not look: threading.local has a dict a thread."""
+    return accessor_in_c(cls, "__getattribute__") is not object.__getattribute__
+
+
 def instance_dict(value: object) -> dict[str, object]:
-    """The ``__dict__`` of a real object, past any ``__getattribute__`` of its class; {} where it has none."""
+    """The ``__dict__`` of a real object, past any ``__getattribute__`` in Python; {} where it has none."""
     try:
-        members: dict[str, object] = object.__getattribute__(value, "__dict__")
+        members: dict[str, object] = accessor_in_c(type(value), "__getattribute__")(value, "__dict__")
     except AttributeError:
         return {}
     return members

@@ -12,6 +12,7 @@ In torch: torch/_dynamo/variables/user_defined.py. Read next: nn_module.py
 
 from __future__ import annotations
 
+import threading
 import types
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NoReturn
@@ -33,10 +34,13 @@ from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.lookup import (
     BINDS,
     MISSING,
+    PLAIN_SETTERS,
+    accessor_in_c,
     class_lookup,
     class_overlay,
     instance_dict,
     is_data_descriptor,
+    keeps_dict_elsewhere,
 )
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
@@ -141,7 +145,11 @@ class ObjectVariable(VariableTracker):
         return InstanceDictVariable(tracer, self, {} if self.is_new() else instance_dict(self.value))
 
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
-        if self.source is not None and not self.is_new() and hasattr(self.value, "__dict__"):
+        if self.source is None or self.is_new() or not hasattr(self.value, "__dict__"):
+            return
+        if keeps_dict_elsewhere(self.cls):
+            tracer.guard(AttrSource(self.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, False))
+        else:
             tracer.guard(self.source, GuardKind.NOT_IN_GENERIC_DICT, name)
 
     def _class_source(self, name: str) -> Source | None:
@@ -232,13 +240,22 @@ class ObjectVariable(VariableTracker):
 
     def missing(self, tracer: Tracer, name: str) -> NoReturn:
         """Raise the AttributeError of ``object.__getattribute__``."""
+        if not self.is_new() and keeps_dict_elsewhere(self.cls) and self._is_found_in_c(name):
+            self.no_method("__getattribute__")
         if self.source is not None and not self.is_new() and not tracer.side_effects.is_deleted(self, name):
             self._guard_absence(tracer, self.source, name)
         tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
+    def _is_found_in_c(self, name: str) -> bool:
+        try:
+            accessor_in_c(self.cls, "__getattribute__")(self.value, name)
+        except AttributeError:
+            return False
+        return True
+
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         setter = class_lookup(self.cls, "__setattr__")
-        if setter is not object.__setattr__ and not isinstance(setter, types.FunctionType):
+        if setter not in PLAIN_SETTERS and not isinstance(setter, types.FunctionType):
             self.no_method("__setattr__")  # C code: types.SimpleNamespace's
         if isinstance(setter, types.FunctionType):
             tracer.call(tracer.wrap(setter, self._class_source("__setattr__")), [self, ConstantVariable(name), value])
@@ -315,7 +332,7 @@ class ObjectVariable(VariableTracker):
         self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker:
         """A method in C: ``object``'s own, or one of the built-in part."""
-        if cls is object and name in OBJECT_METHODS:
+        if name in OBJECT_METHODS and (cls is object or cls is threading.local):
             return OBJECT_METHODS[name](tracer, self, *(realise(tracer, each) for each in arguments))
         if name == "__new__":  # of an instance, too, it is a function of a class
             return tracer.call(tracer.wrap(class_lookup(self.cls, name), None), arguments, keywords)

@@ -868,3 +868,74 @@ def iterator_outlives_its_list():
         return y + next(iterator), list(iterator)
 
     return f, [([1, 2, 3, 4], torch.ones(2))]
+
+
+import threading
+
+LOCAL = threading.local()
+LOCAL.scale, LOCAL.names = 2, ["a"]
+
+
+class Settings(threading.local):
+    shift = 7
+
+    def __init__(self):
+        self.scale = 5
+
+    def total(self):
+        return self.scale + self.shift
+
+
+class Audited(threading.local):
+    def __setattr__(self, n, v):
+        super().__setattr__(n, v + 1)
+
+    def __getattr__(self, n):
+        if n.startswith("z"):
+            return 9
+        raise AttributeError(n)
+
+
+@case()
+def attribute_of_a_thread_local(x):
+    return x * LOCAL.scale, hasattr(LOCAL, "absent"), getattr(LOCAL, "absent", 3)
+
+
+@case()
+def thread_local_is_changed(x):
+    LOCAL.names.append("b")
+    LOCAL.last = x + 1
+    return LOCAL.last * len(LOCAL.names), sorted(LOCAL.__dict__)
+
+
+@case((Settings(), X()), torch_differs="what is stored in a thread's local is lost")
+def subclass_of_thread_local(s, x):
+    s.scale = s.scale + 1
+    s.extra = 3
+    return x + s.total() + s.extra
+
+
+@case((Settings(), X()), (Settings(), X()))
+def method_of_a_thread_local(s, x):
+    return x + s.total(), vars(s)
+
+
+@case((Audited(), X()), torch_differs="a __setattr__ that stores another value is passed over")
+def thread_local_with_its_own_setattr(s, x):
+    s.a = 2
+    return x + s.a + s.zed, hasattr(s, "b")
+
+
+@case()
+def absent_attribute_of_a_thread_local(x):
+    try:
+        return x + LOCAL.absent
+    except AttributeError as error:
+        return x - 1, type(error).__name__
+
+
+@case()
+def thread_local_made_inside(x):
+    made = threading.local()
+    made.a = 4
+    return x.sin() + made.a

@@ -1,0 +1,127 @@
+"""Objects whose class in C looks attributes up in its own way: threading.local keeps one dict for each thread."""
+
+from __future__ import annotations
+
+import threading
+import types
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+import nbcompile
+
+
+class Settings(threading.local):
+    shift = 3
+
+    def __init__(self):
+        self.scale = 5
+
+    def step(self):
+        return 1
+
+
+class Doubling(threading.local):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, 2 * value)
+
+
+settings, doubling, plain = Settings(), Doubling(), threading.local()
+
+
+class Target:
+    value = 4
+
+
+target = Target()
+proxy = weakref.proxy(target)
+
+
+def in_a_thread(function, *arguments):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def scaled(x):
+    return x * settings.scale
+
+
+def shifted(x):
+    return x + settings.shift + settings.step()
+
+
+def asked(x):
+    return x + plain.value if hasattr(plain, "value") else x - 1
+
+
+def test_each_thread_has_its_own_value():
+    """A guard on an attribute of a thread's local reads the dict of the thread that calls."""
+    compiled = nbcompile.compile(scaled, backend="eager", fullgraph=True)
+    x = torch.ones(2)
+    settings.scale = 7
+    assert compiled(x).tolist() == [7, 7]
+    assert in_a_thread(compiled, x).tolist() == [5, 5]
+    assert compiled(x).tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("name", ["shift", "step"])
+def test_what_comes_to_shadow_the_class_is_seen(name):
+    """A member of the class is promised only as long as the thread's own dict has none of that name."""
+    compiled = nbcompile.compile(shifted, backend="eager", fullgraph=True)
+    x = torch.ones(2)
+    assert compiled(x).tolist() == [5, 5]
+    setattr(settings, name, 10 if name == "shift" else lambda: 10)
+    try:
+        assert compiled(x).tolist() == shifted(x).tolist() != [5, 5]
+        assert in_a_thread(compiled, x).tolist() == [5, 5]
+    finally:
+        delattr(settings, name)
+
+
+def test_absence_is_promised_for_each_thread():
+    """hasattr of a thread's local is asked again in another thread, and when the attribute appears."""
+    compiled = nbcompile.compile(asked, backend="eager", fullgraph=True)
+    x = torch.ones(2)
+    assert compiled(x).tolist() == [0, 0]
+    plain.value = 2
+    assert compiled(x).tolist() == [3, 3]
+    assert in_a_thread(compiled, x).tolist() == [0, 0]
+    del plain.value
+
+
+def test_a_setattr_that_was_traced_runs_once():
+    """What a user's __setattr__ stored through super() is replayed with the one in C: it doubles once."""
+
+    def f(x):
+        doubling.value = 3
+        return x + doubling.value
+
+    assert nbcompile.compile(f, backend="eager", fullgraph=True)(torch.zeros(1)).item() == 6
+    assert doubling.value == 6
+
+
+def test_an_attribute_that_is_deleted_in_the_end():
+    """An attribute that was there is deleted; one that was made on the way is not asked for."""
+
+    def f(x):
+        plain.fresh = x + 1
+        y = plain.fresh + plain.old
+        del plain.fresh, plain.old
+        return y
+
+    plain.old = 2
+    assert nbcompile.compile(f, backend="eager", fullgraph=True)(torch.zeros(1)).item() == 3
+    assert vars(plain) == {}
+
+
+@pytest.mark.parametrize("read", [lambda: proxy.value, lambda: types.SimpleNamespace(a=2).a])
+def test_what_only_c_finds_is_no_attribute_error(read):
+    """An attribute that only the class in C knows how to find breaks the graph by name; the result is eager's."""
+
+    def f(x):
+        return x.sin() + read()
+
+    x = torch.ones(2)
+    assert torch.equal(nbcompile.compile(f, backend="eager")(x), f(x))
