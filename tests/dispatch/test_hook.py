@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import gc
+import signal
 import threading
 import weakref
 from types import CodeType, FunctionType
@@ -222,6 +223,15 @@ def test_the_hook_is_restored_after_any_exception(error):
     assert eval_frame.get_eval_frame_callback() is None
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C raises, also where the tests were started in the background of a shell, which has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_at_any_moment_leaves_no_hook():
     """Ctrl-C pending at every possible moment of a call: afterwards the hook is as before."""
     callback = hook.FrameCallback(Compiler(), "test")

@@ -1,4 +1,4 @@
-"""One headless Chromium for all tests of views; pages that are fetched from nowhere."""
+"""One headless Chromium for a file of tests; pages that are fetched from nowhere."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """The browser; the test is left out where there is none."""
+    """The browser; the test is left out where there is none. Playwright keeps an event loop running: not for long."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on the PATH: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api").sync_playwright().start()
