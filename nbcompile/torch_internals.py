@@ -344,6 +344,29 @@ def symbolic_float(shape_env: Any, value: float, expression: str) -> torch.SymFl
     return shape_env.create_symfloatnode(symbol, hint=value, source=source)
 
 
+def fake_scalar(mode: Any, kind: type) -> torch.Tensor:
+    """A fake tensor with a number that nothing is known of."""
+    with mode:
+        return torch.empty((), dtype=torch.float64 if kind is float else torch.int64)
+
+
+def allow_scalar_outputs(shape_env: Any, allowed: bool = True) -> bool:
+    """Let ``item()`` of a fake tensor be a new symbol from here on; what held before."""
+    before: bool = shape_env.settings.allow_scalar_outputs
+    shape_env.settings = dataclasses.replace(shape_env.settings, allow_scalar_outputs=allowed)
+    return before
+
+
+@contextlib.contextmanager
+def scalar_outputs(shape_env: Any) -> Iterator[None]:
+    """The same for a while."""
+    before = allow_scalar_outputs(shape_env)
+    try:
+        yield
+    finally:
+        allow_scalar_outputs(shape_env, before)
+
+
 def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
     """A fake tensor whose ``item()`` is a given symbol."""
     with mode:

@@ -232,6 +232,15 @@ class ArraySource(Address):
     __hash__ = Address.__hash__
 
 
+@dataclass(frozen=True, slots=True)
+class DrawSource(Address):
+    """What a generator of random numbers gave, by its place among the draws: the residual program makes them first."""
+
+    index: int
+
+    __hash__ = Address.__hash__
+
+
 Source = (
     LocalSource
     | GlobalSource
@@ -251,6 +260,7 @@ Source = (
     | ConstantSource
     | SizeSource
     | ArraySource
+    | DrawSource
 )
 
 
@@ -295,11 +305,13 @@ def expression(source: Source) -> str:
             return f"{expression(base)}.{property}()[{dim}]"
         case ArraySource(base):
             return f"___from_numpy({expression(base)})"
+        case DrawSource(index):
+            return f"random_value_{index}"
         case _:
             assert_never(source)
 
 
-ROOTS = (LocalSource, GlobalSource, BuiltinSource, ModuleSource, FunctionModeSource, ConstantSource)
+ROOTS = (LocalSource, GlobalSource, BuiltinSource, ModuleSource, FunctionModeSource, ConstantSource, DrawSource)
 
 
 def root(source: Source) -> Source:
@@ -367,6 +379,8 @@ def resolve(source: Source, scope: Scope) -> object:
             return read_property(resolve(base, scope), property, dim)
         case ArraySource(base):
             return from_array(resolve(base, scope))
+        case DrawSource():
+            return None  # nothing is drawn before the run
         case _:
             assert_never(source)
 

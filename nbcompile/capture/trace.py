@@ -32,7 +32,7 @@ class GraphInput:
     example: object
     """FakeTensor, or a torch.SymInt for a dynamic int."""
     as_tensor: bool = False
-    """A dynamic float: the graph takes it as a tensor."""
+    """A dynamic float, or a number that is drawn: the graph takes it as a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +190,5 @@ class Trace:
     assumed: Assumed = field(default_factory=Assumed)
     release: Callable[[], object] = tuple
     """To be called when guards and symbols are known: what tracing knew of the call's values is let go."""
+    draws: tuple[Recipe, ...] = ()
+    """What generators of random numbers do, in order: done before the graph runs."""

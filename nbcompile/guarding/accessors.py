@@ -30,6 +30,7 @@ from nbcompile.capture.source import (
     CellSource,
     ClassMemberSource,
     ConstantSource,
+    DrawSource,
     FunctionModeSource,
     GlobalSource,
     ItemSource,
@@ -52,7 +53,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.torch_internals import eval_frame, guards
 
-Rooted = LocalSource | GlobalSource | BuiltinSource | ModuleSource | FunctionModeSource | ConstantSource
+Rooted = LocalSource | GlobalSource | BuiltinSource | ModuleSource | FunctionModeSource | ConstantSource | DrawSource
 """Addresses of one step."""
 
 # Where torch's nn.Module keeps what its __getattr__ finds.
@@ -136,7 +137,7 @@ class GuardTree:
                 return self._globals().dict_getitem_manager(name, *about)
             case BuiltinSource(name):
                 return self._builtin(name, about)
-            case ModuleSource() | FunctionModeSource() | ConstantSource():
+            case ModuleSource() | FunctionModeSource() | ConstantSource() | DrawSource():
                 # Neither the frame nor its values may be kept by what the tree keeps.
                 nowhere = Scope(self._scope.code, {}, {}, {})
                 return self.root.lambda_manager(lambda _: resolve(source, nowhere), *about)

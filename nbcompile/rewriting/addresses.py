@@ -32,6 +32,7 @@ from nbcompile.capture.source import (
     CellSource,
     ClassMemberSource,
     ConstantSource,
+    DrawSource,
     FunctionModeSource,
     GlobalSource,
     ItemSource,
@@ -105,6 +106,8 @@ class Addresses(Body):
         super().__init__(frame)
         self.owners: dict[Source | Listed, str] = {}
         """What is held by a name for the time of the graph's call."""
+        self.drawn: list[str] = []
+        """The names of what generators of random numbers gave."""
 
     def name_owners(self, sources: Iterable[Source]) -> None:
         """Names for what several inputs are reached through, so that the way there is gone once."""
@@ -177,6 +180,8 @@ class Addresses(Body):
                 return self.property(base, property, dim)
             case ArraySource(base):
                 return ast.Call(self.constant(from_array, "from_array"), [self.fetch(base)], [])
+            case DrawSource(index):
+                return ast.Name(self.drawn[index], ast.Load())
         raise AssertionError(source)
 
     def property(self, tensor: Source, name: str, dim: int | None) -> ast.expr:

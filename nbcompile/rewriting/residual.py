@@ -62,6 +62,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         compiled_graph: takes the graph's inputs, returns its outputs as a sequence.
     """
     program = _Program(frame)
+    program.draw(trace.draws)
     if trace.graph is not None:
         assert compiled_graph is not None
         program.call_graph(trace.graph, compiled_graph)
@@ -84,7 +85,14 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
 
 
 class _Program(GoingOn):
-    """A whole program: the graph is called first."""
+    """A whole program: what is random is drawn first, then the graph is called."""
+
+    def draw(self, draws: tuple[Recipe, ...]) -> None:
+        """``random_value = random._inst.randint(1, 9)``."""
+        for each in draws:
+            value = self.make(each)
+            self.drawn.append(self.fresh("random_value"))
+            self.statements.append(assign(self.drawn[-1], value))
 
     def call_graph(self, graph: CapturedGraph, compiled: Callable[..., object]) -> None:
         """``graph_out = __compiled_fn_1(inputs...)``."""

@@ -30,7 +30,7 @@ import torch.fx
 from nbcompile import config, errors, torch_internals
 from nbcompile.capture.guard import ShapeGuards, TensorFacts
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import ArraySource, SizeSource, Source, expression
+from nbcompile.capture.source import ArraySource, DrawSource, SizeSource, Source, expression
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
 from nbcompile.record.model import Refinement, StackLine, Symbol
@@ -125,6 +125,14 @@ class GraphInputs:
             self._numbers[source] = self._add(source, fake)
             self._sized[source] = Sized(source, symbolic)
         return self._numbers[source]
+
+    def drawn(self, kind: type, source: DrawSource) -> torch.fx.Node:
+        """A number that is drawn at random before each run: a tensor that says nothing of it."""
+        return self._add(source, torch_internals.fake_scalar(self.fake_mode, kind))
+
+    def has_draws(self) -> bool:
+        """Whether any input is drawn at random."""
+        return any(isinstance(source, DrawSource) for _, source in self.placeholders)
 
     def _add_symbols(self, fake: torch.Tensor, source: Source) -> None:
         for dim, size in enumerate(fake.shape):
@@ -255,16 +263,24 @@ class GraphInputs:
         """Every input as the backend is to see it."""
         return tuple(
             GraphInput(
-                node.name, source, self._fresh(source, node) if symbolic else node.meta[EXAMPLE], self._is_float(source)
+                node.name,
+                source,
+                self._fresh(source, node) if symbolic else node.meta[EXAMPLE],
+                self._is_number(source),
             )
             for node, source in self.placeholders
         )
 
-    def _is_float(self, source: Source) -> bool:
-        return source in self._sized and isinstance(self._sized[source].value, torch.SymFloat)
+    def _is_number(self, source: Source) -> bool:
+        """Whether the graph takes a number as a tensor."""
+        is_float = source in self._sized and isinstance(self._sized[source].value, torch.SymFloat)
+        return is_float or isinstance(source, DrawSource)
 
     def _fresh(self, source: Source, node: torch.fx.Node) -> object:
         """An input's fake as it was before tracing, with the same symbols."""
+        if isinstance(source, DrawSource):
+            kind = float if node.meta[EXAMPLE].is_floating_point() else int
+            return torch_internals.fake_scalar(self._fresh_mode, kind)
         match self._sized.get(source):
             case Sized(real=torch.Tensor() as real, context=context):
                 return torch_internals.fake_from_tensor(self._fresh_mode, real, expression(source), context)

@@ -25,7 +25,7 @@ from nbcompile import annotations as marks, errors, operators, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import DrawSource, Source
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine
@@ -122,6 +122,12 @@ class OutputGraph:
             return known
         with self.inside(self.root):
             return self.apply("call_method", "item", (tensor,), {})
+
+    def drawn_number(self, kind: type, source: DrawSource) -> torch.fx.Node:
+        """The number in an input that is drawn at random: a symbol without a value."""
+        tensor = self.inputs.drawn(kind, source)
+        with torch_internals.scalar_outputs(self.shape_env):
+            return self.number_of(tensor)
 
     # -- nodes ---------------------------------------------------------------------------
 
@@ -277,6 +283,8 @@ class OutputGraph:
             torch_internals.insert_runtime_asserts(draft, self.shape_env, name)
         self._drop_unused_numbers()
         self.inputs.drop_unused()
+        if self.inputs.has_draws():  # the compilers of the graph read the numbers, too
+            torch_internals.allow_scalar_outputs(self.shape_env)
         module = torch.fx.GraphModule(self.modules, self.graph)
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 

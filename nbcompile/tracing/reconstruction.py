@@ -15,6 +15,7 @@ import inspect
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
 
 import torch
 import torch.fx
@@ -23,7 +24,7 @@ from nbcompile import config
 from nbcompile.capture import recipe as recipes
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, Shared
-from nbcompile.capture.source import ItemSource, KeySource, LocalSource, ValueSource
+from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource, ValueSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.side_effects import Change, GlobalChange
@@ -31,7 +32,7 @@ from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
-from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable
@@ -130,6 +131,10 @@ class Reconstruction:
         self.shared(part, make_part)
         return self.shared(whole, make, lambda: (*(fill() if fill is not None else ()), *fill_part()))
 
+    def draws(self) -> tuple[Recipe, ...]:
+        """What generators of random numbers do before the graph is called."""
+        return tuple(each(self) for each in self.tracer.side_effects.draws)
+
     def attribute(self, base: Recipe, name: str) -> Recipe:
         """``base.name``."""
         return recipes.Attribute(base, name)
@@ -220,6 +225,11 @@ class Reconstruction:
 
     def _was_there(self, tracker: VariableTracker, name: str) -> bool:
         """Whether an attribute that is deleted in the end was there before, or only for a while: that is guarded."""
+        if _hides_a_member(tracker, name):
+            assert tracker.source is not None
+            was_there = name in instance_dict(tracker.value)
+            self.tracer.guard(AttrSource(tracker.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, was_there))
+            return was_there
         was_there = _is_there(tracker, name)
         self.tracer.guard(tracker.source, GuardKind.HASATTR, (name, was_there))
         return was_there
@@ -276,6 +286,14 @@ def _is_key(tracker: VariableTracker, key: object) -> bool:
     if isinstance(tracker, TensorVariable):
         return tracker.source is not None and isinstance(tracker.source, KeySource)
     return isinstance(tracker, ObjectVariable) and tracker.value is key
+
+
+def _hides_a_member(tracker: VariableTracker, name: str) -> TypeGuard[ObjectVariable]:
+    """Whether the class would answer, too, where the object itself has no attribute of that name."""
+    if not isinstance(tracker, ObjectVariable) or tracker.source is None or not hasattr(tracker.value, "__dict__"):
+        return False
+    found = class_lookup(tracker.cls, name)
+    return found is not MISSING and not is_data_descriptor(found)
 
 
 def _is_there(tracker: VariableTracker, name: str) -> bool:

@@ -14,13 +14,19 @@ nbcompile/tracing/reconstruction.py
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from nbcompile.capture.recipe import Recipe
 from nbcompile.capture.source import ConstantSource, Source
 from nbcompile.record.model import StackLine
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.functions import CellVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
 
 
 @dataclass(slots=True)
@@ -58,6 +64,8 @@ class SideEffects:
         self.deferred: list[VariableTracker] = []
         self.noted = 0
         """Calls put off until after the graph (config.reorderable_logging_functions)."""
+        self.draws: list[Callable[[Reconstruction], Recipe]] = []
+        """What generators of random numbers do, in order: done before the graph runs."""
 
     def any(self) -> bool:
         """Whether there is anything to replay."""
@@ -66,6 +74,12 @@ class SideEffects:
     def count(self) -> int:
         """How often anything changed so far."""
         return self.noted
+
+    def draw(self, recipe: Callable[[Reconstruction], Recipe]) -> int:
+        """A generator of random numbers is asked for something: its place among the draws."""
+        self.noted += 1
+        self.draws.append(recipe)
+        return len(self.draws) - 1
 
     # -- identity ------------------------------------------------------------------------
 

@@ -355,6 +355,7 @@ class _FrameTracer:
     def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
         output = self.interpreter.output
         self.interpreter.note_effects()
+        draws = reconstruction.draws()
         output.check_leaves(reconstruction.outputs)
         guards = self._guards()
         graph = output.finish(reconstruction.outputs, f"__compiled_fn_{next(graph_numbers)}")
@@ -370,7 +371,8 @@ class _FrameTracer:
         earlier = () if self.plan is None else self.plan.inlined
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
         symbols = output.inputs.symbol_cards
-        return Trace(graph, settled, mutations, exit, inlined, symbols, self.interpreter.assumed, self.release)
+        assumed = self.interpreter.assumed
+        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, draws)
 
     def release(self) -> None:
         """Undo the circles among what traced, so that the call's arguments live no longer than the call."""
@@ -428,6 +430,7 @@ class _FrameTracer:
             source
             for example, source in tensors
             if not isinstance(example, torch.nn.Parameter) and not is_module_state(source)
+            if isinstance(self.interpreter.real_value(source), torch.Tensor)  # and no number that is passed as one
         ]
         for source in inputs:
             real = self.interpreter.real_value(source)

@@ -50,6 +50,30 @@ KNOWN: dict[tuple[str, str], str] = {
         "thread_local_with_its_own_setattr",
         "details",
     ): "torch reads what was given to a __setattr__ of a thread's local, not what that stored",
+    **{
+        (
+            name,
+            "details",
+        ): "torch computes with a drawn number as a tensor of its own dtype, made an input first; here it is a number"
+        for name in (
+            "draws_of_the_module",
+            "draws_by_keyword",
+            "generator_made_inside",
+            "generator_from_outside",
+            "generator_is_seeded",
+            "state_is_put_back",
+            "seed_of_the_module_breaks",
+            "draws_around_a_break",
+            "drawn_number_decides",
+            "drawn_number_is_formatted",
+            "drawn_number_is_not_used",
+            "draw_with_arguments",
+        )
+    },
+    **_known(
+        "drawn_number_is_a_size", "graphs details reasons", "torch breaks at the size and compiles each anew; here one"
+    ),
+    ("drawn_number_is_formatted", "reasons"): "torch says nothing of the break at the text",
     **_known("hook_of_a_result_is_removed", "graphs details reasons", "torch fails at handle.remove()"),
     # -- symbols --------------------------------------------------------------------------
     (

@@ -16,6 +16,7 @@ import inspect
 import itertools
 import operator
 import os
+import random
 import struct
 import sys
 import types
@@ -40,11 +41,14 @@ from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariabl
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
+from nbcompile.tracing.variables.random_numbers import make_generator
 from nbcompile.tracing.variables.ranges import RangeVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.supers import SuperVariable
 from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
+
+handles(random.Random)(make_generator)
 
 
 @handles(list)

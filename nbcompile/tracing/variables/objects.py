@@ -147,6 +147,8 @@ class ObjectVariable(VariableTracker):
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
         if self.source is None or self.is_new() or not hasattr(self.value, "__dict__"):
             return
+        if tracer.side_effects.is_deleted(self, name):  # by the program itself: that it was there is no obstacle
+            return
         if keeps_dict_elsewhere(self.cls):
             tracer.guard(AttrSource(self.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, False))
         else:

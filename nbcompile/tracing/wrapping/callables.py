@@ -40,6 +40,7 @@ from nbcompile.tracing.variables.functions import (
     UnboundMethodVariable,
 )
 from nbcompile.tracing.variables.partial import PartialVariable
+from nbcompile.tracing.variables.random_numbers import DRAWS, METHODS, OF_MODULE, RandomVariable, generator_of_module
 
 GENERATION_TAG = "install_generation_tagging_init.<locals>.patched_init"
 """What a real torch.compile in the process makes of ``nn.Module.__init__``: the original, and a number for itself."""
@@ -156,7 +157,13 @@ def wrap_method(tracer: Tracer, value: types.MethodType, source: Source | None) 
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, types.MethodType)
     function = tracer.wrap(value.__func__, None if source is None else AttrSource(source, "__func__"))
+    if value.__name__ in DRAWS and value.__self__ is OF_MODULE and value.__func__ is METHODS[value.__name__]:
+        if source is not None and not is_trusted(tracer, source):
+            tracer.guard(AttrSource(source, "__self__"), GuardKind.ID_MATCH, OF_MODULE)
+        return BuiltinMethodVariable(generator_of_module(tracer), value.__name__)
     owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
+    if isinstance(owner, RandomVariable) and value.__name__ in DRAWS and value.__func__ is METHODS[value.__name__]:
+        return BuiltinMethodVariable(owner, value.__name__)
     if isinstance(owner, contexts.ContextVariable):  # torch.no_grad().clone, that a decorated function calls
         return owner.get_attribute(tracer, value.__name__)
     return MethodVariable(function, owner, source)

@@ -7,6 +7,7 @@ nbcompile/tracing/variables/objects.py
 from __future__ import annotations
 
 import collections
+import random
 import types
 import weakref
 from typing import Any
@@ -26,6 +27,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.random_numbers import RandomVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
 from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
 from nbcompile.tracing.wrapping.callables import is_trusted
@@ -90,6 +92,8 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     kind = FunctionModeVariable if is_plain_mode(type(value)) else ObjectVariable
+    if type(value) is random.Random:
+        kind = RandomVariable
     tracker = kind(type(value), value, source)
     kinds: tuple[tuple[type, Any], ...] = (
         (list, wrap_sequence), (tuple, wrap_sequence), (dict, wrap_dict), (set, wrap_set),

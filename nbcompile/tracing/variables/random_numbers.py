@@ -1,0 +1,170 @@
+"""Draws of Python's generators of random numbers: each is made by the residual program, before it calls the graph.
+
+    x * random.randint(1, 9)    random_value = random._inst.randint(1, 9)
+                                graph_out = __compiled_fn_1(x, as_tensor(random_value))
+
+What a generator does on the way (a draw, a seed, a state that is set) is written
+down in its order and done in that order by the generator itself, once per call:
+its state goes on as in eager, and one entry serves every draw. The number is a
+symbol that has no value before the run.
+
+In torch: RandomVariable (torch/_dynamo/variables/misc.py), which draws from a copy
+of the generator as it was while tracing, and call_random_fn
+(torch/_dynamo/variables/user_defined.py). Read next: nbcompile/rewriting/residual.py
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch.fx
+
+from nbcompile.capture.recipe import Attribute, Call, Constant, Recipe
+from nbcompile.capture.source import AttrSource, DrawSource, ModuleSource
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.lookup import class_lookup
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+OF_MODULE: random.Random = random._inst
+"""The generator whose methods the functions of the module are."""
+DRAWS = {"random": float, "uniform": float, "randint": int, "randrange": int}
+"""What is drawn as an input of the graph, and its type; other methods break it, as in torch."""
+METHODS = {name: class_lookup(random.Random, name) for name in (*DRAWS, "seed", "getstate", "setstate")}
+LARGEST = 2**62
+"""Ints go into the graph as int64."""
+
+
+class DrawnVariable(SymbolicVariable):
+    """A number that was drawn: an input of the graph from the moment that something computes with it."""
+
+    def __init__(self, tracer: Tracer, kind: type, source: DrawSource) -> None:
+        self.tracer = tracer
+        self.kind = kind
+        self.source = source
+        self._node: torch.fx.Node | None = None
+
+    @property
+    def node(self) -> torch.fx.Node:  # type: ignore[override]
+        """The number, read from the input: the graph takes it as a tensor."""
+        if self._node is None:
+            self._node = self.tracer.output.drawn_number(self.kind, self.source)  # type: ignore[arg-type]
+        return self._node
+
+    def python_type(self) -> type:
+        return self.kind
+
+
+class StateVariable(VariableTracker):
+    """What ``getstate()`` returned: it can be passed on and set again."""
+
+    def __init__(self, source: DrawSource) -> None:
+        self.source = source
+
+    def python_type(self) -> type:
+        return tuple
+
+
+class RandomVariable(ObjectVariable):
+    """A ``random.Random``, of no subclass: from outside, or made by the traced code with a known seed."""
+
+    seed: tuple[object, ...] = ()
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("gauss_next", "__dict__"):  # what seed and gauss keep in Python
+            raise breaks.unsupported(
+                breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
+            )
+        return super().get_attribute(tracer, name)
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        if self.is_new():  # it is made before the graph is called, and the value may come out of the graph
+            self.no_method("__setattr__")
+        super().set_attribute(tracer, name, value)
+
+    def _class_value(self, tracer: Tracer, name: str, found: object) -> VariableTracker:
+        if name in METHODS and found is METHODS[name]:
+            return BuiltinMethodVariable(self, name)
+        return super()._class_value(tracer, name, found)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if class_lookup(self.cls, name) is not METHODS.get(name, self):
+            return super().call_method(tracer, name, arguments, keywords)
+        if name == "setstate":
+            return self._set_state(tracer, arguments, keywords)
+        given = [realise(tracer, each) for each in arguments]
+        named = {key: realise(tracer, each) for key, each in keywords.items()}
+        if not all(each.is_constant() for each in (*given, *named.values())):
+            self.no_method(name)
+        self._try(name, [each.constant() for each in given], {key: each.constant() for key, each in named.items()})
+        source = self._note(tracer, name, given, named)
+        if name in DRAWS:
+            return DrawnVariable(tracer, DRAWS[name], source)
+        return StateVariable(source) if name == "getstate" else ConstantVariable(None)
+
+    def _set_state(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        state = arguments[0] if len(arguments) == 1 and not keywords else None
+        if isinstance(state, LazyVariable) and (state.realised is not None or type(state.value) is not tuple):
+            state = state.realised
+        if not isinstance(state, (LazyVariable, StateVariable)) or state.source is None:
+            self.no_method("setstate")
+        self._note(tracer, "setstate", [state], {})
+        return ConstantVariable(None)
+
+    def _try(self, name: str, given: Sequence[object], named: dict[str, object]) -> None:
+        """Break where the call would raise (eager does, too), or where a number does not fit."""
+        values = (*given, *named.values())
+        kinds = {"uniform": (int, float), "seed": (type(None), int, float, str, bytes)}.get(name, (int, type(None)))
+        if not all(isinstance(each, kinds) for each in values):
+            self.no_method(name)
+        if name in DRAWS and not all(abs(each or 0) < LARGEST for each in values):  # type: ignore[arg-type]
+            self.no_method(name)
+        try:
+            getattr(random.Random(0), name)(*given, **named)  # noqa: S311  (of no use to anyone)
+        except (TypeError, ValueError):
+            self.no_method(name)
+
+    def _note(
+        self, tracer: Tracer, name: str, given: Sequence[VariableTracker], named: dict[str, VariableTracker]
+    ) -> DrawSource:
+        """Write the call down: it is made before the graph runs, after those that were written down before."""
+        if tracer.output.body is not tracer.output.root:
+            raise breaks.unsupported(
+                breaks.BODY_EFFECT, self.describe(), name="an operator", changed="a generator of random numbers"
+            )
+        tracer.depend_on_process("it draws random numbers")
+
+        def recipe(reconstruction: Reconstruction) -> Recipe:
+            values = tuple(map(reconstruction.recipe, given))
+            keywords = tuple((key, reconstruction.recipe(each)) for key, each in named.items())
+            return Call(Attribute(reconstruction.recipe(self), name), values, keywords)
+
+        return DrawSource(tracer.side_effects.draw(recipe))
+
+    def _make(self, reconstruction: Reconstruction) -> Recipe:
+        return Call(Constant(random.Random, "Random"), tuple(Constant(each, "seed") for each in self.seed))
+
+
+def generator_of_module(tracer: Tracer) -> VariableTracker:
+    """The owner of ``random.randint`` and its like."""
+    return tracer.wrap(OF_MODULE, AttrSource(ModuleSource("random"), "_inst"))
+
+
+def make_generator(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``random.Random(seed)``."""
+    given = [realise(tracer, each) for each in arguments]
+    seeds = (type(None), int, float, str, bytes)
+    if keywords or len(given) > 1 or not all(each.is_constant() and type(each.constant()) in seeds for each in given):
+        raise breaks.unsupported(breaks.UNSUPPORTED_CALL, "random.Random(...)", name="class Random")
+    made = RandomVariable(random.Random)
+    made.seed = tuple(each.constant() for each in given)
+    return made
