@@ -185,9 +185,6 @@ class GeneratorVariable(IteratorVariable):
         return f"LocalGeneratorObjectVariable({self.frame.code.co_name})"
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
-        if self.finished:
-            return reconstruction.iterator([])
-
         def make() -> Recipe:
             # What is still to come is not asked for ahead: it may depend on what happens until then.
             made = remade(self, reconstruction)

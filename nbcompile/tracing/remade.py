@@ -14,7 +14,7 @@ Read next: nbcompile/tracing/polyfills/builtins.py
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
@@ -34,9 +34,12 @@ Parts = tuple[list[VariableTracker], dict[str, VariableTracker]]
 
 def remade(generator: GeneratorVariable, reconstruction: Reconstruction) -> Recipe | None:
     """The call that makes it again; None: there is none."""
-    if generator.frame.code in _SETTLED:
+    code = generator.frame.code
+    if generator.finished and code not in _SETTLED and code not in _ROWS:
+        return Call(Constant(finished_generator, "finished_generator"), ())
+    if generator.finished or code in _SETTLED:
         return reconstruction.iterator(generator.unpack(generator.interpreter))
-    row = _ROWS.get(generator.frame.code)
+    row = _ROWS.get(code)
     if row is None:
         return None
     made, find_parts = row
@@ -49,6 +52,14 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstruction) -> Reci
         tuple(map(reconstruction.recipe, arguments)),
         tuple((name, reconstruction.recipe(each)) for name, each in keywords.items()),
     )
+
+
+def finished_generator() -> Iterator[object]:
+    """One that is at its end: it still has ``send``, ``throw`` and ``close``."""
+    nothing: tuple[object, ...] = ()
+    made = (each for each in nothing)
+    next(made, None)
+    return made
 
 
 def _local(generator: GeneratorVariable, name: str) -> VariableTracker:

@@ -299,7 +299,8 @@ class _FrameTracer:
 
     def _close_generators(self) -> None:
         # CPython closes what is left of a generator when nothing refers to it any more. That moment is not traced:
-        # closing at the end is the same only where it does nothing that shows.
+        # closing at the end is the same only where it does nothing that shows. (What lives on has a recipe by now,
+        # or was refused.)
         interpreter = self.interpreter
         for each in interpreter.generators:
             if not each.waits_in_try():
@@ -311,7 +312,6 @@ class _FrameTracer:
                 raise breaks.unsupported(breaks.GENERATOR, f"{each.describe()} is left waiting in a try block")
 
     def _end_at_return(self, finished: Finished) -> Trace:
-        self._close_generators()
         interpreter = self.interpreter
         is_empty = not interpreter.output.has_operators() and not interpreter.side_effects.any()
         if is_empty and not config.allow_empty_graphs:
@@ -324,6 +324,7 @@ class _FrameTracer:
         else:
             value = reconstruction.recipe(finished.value)
         mutations = reconstruction.mutations()
+        self._close_generators()
         return self._trace(reconstruction, mutations, Return(value))
 
     def _planned_end(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
@@ -336,7 +337,6 @@ class _FrameTracer:
             raise
 
     def _end_at_break(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
-        self._close_generators()
         *callers, broken = chain
         reconstruction = Reconstruction(self.interpreter)
         pending = ending.pending(broken, plan.resumes)
@@ -347,6 +347,7 @@ class _FrameTracer:
         action, resume, outer = ending.describe(broken, pending, callers, reconstruction)
         contexts = tuple(map(reconstruction.recipe, managers))
         mutations = reconstruction.mutations()
+        self._close_generators()
         opcode = "step" if isinstance(action, Continue) else broken.current.opcode
         earlier = () if plan.error.cause is None else (break_report(plan.error.cause, opcode),)
         report = break_report(plan.error, opcode)

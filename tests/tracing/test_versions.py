@@ -448,6 +448,37 @@ def thrown_into_an_iterator_without_throw(compiled: Compiler) -> Iterator[object
 
 
 @scenario
+def generator_in_a_try_outlives_its_graph(compiled: Compiler) -> Iterator[object]:
+    def outer():
+        try:
+            yield 1
+            yield 2
+        finally:
+            pass
+
+    def over_a_break(x):
+        g = outer()
+        x = x + next(g)
+        print(end="")
+        return x * next(g), list(g)
+
+    def returned(x):
+        g = outer()
+        return x + next(g), g
+
+    def ended(x):
+        g = outer()
+        x = x + sum(g)
+        print(end="")
+        return x, next(g, 7), tried(g.throw, ValueError("late")), g.close()
+
+    yield compiled(over_a_break)(x)
+    y, g = compiled(returned)(x)
+    yield y, list(g)
+    yield compiled(ended)(x)
+
+
+@scenario
 def generator_is_closed_inside_yield_from(compiled: Compiler) -> Iterator[object]:
     def inner(log):
         try:
