@@ -28,6 +28,16 @@ def _flag(*variables: str) -> bool:
     return any(os.environ.get(each, "") not in ("", "0") for each in variables)
 
 
+def _number(variable: str, default: int) -> int:
+    """What an environment variable says; the default, with a warning, where that is no whole number."""
+    text = os.environ.get(variable) or str(default)
+    try:
+        return int(text)
+    except ValueError:
+        warnings.warn(f"${variable} is {text!r}, which is no whole number: {default} is used", stacklevel=2)
+        return default
+
+
 # -- limits
 recompile_limit: int = 8
 """Cache entries per code object before calls run eagerly (per same set of matched objects)."""
@@ -111,7 +121,7 @@ background: bool = _flag("NBCOMPILE_BACKGROUND")
 """A graph runs as it was captured while another thread compiles it (nbcompile.background)."""
 
 # -- memory
-output_pool_megabytes: int = int(os.environ.get("NBCOMPILE_OUTPUT_POOL_MEGABYTES", "1024"))
+output_pool_megabytes: int = _number("NBCOMPILE_OUTPUT_POOL_MEGABYTES", 1024)
 """Memory of large results, kept to be used again (nbcompile/runtime/pool.py); 0: each result has fresh memory."""
 
 # -- between processes
@@ -125,7 +135,7 @@ optimize_ddp: bool = True
 compiled_autograd: bool = False
 enable_compiler_collectives: bool = False
 repro_after: str | None = os.environ.get("TORCHDYNAMO_REPRO_AFTER") or None
-repro_level: int = int(os.environ.get("TORCHDYNAMO_REPRO_LEVEL", "2"))
+repro_level: int = _number("TORCHDYNAMO_REPRO_LEVEL", 2)
 
 NO_EFFECT = {
     "prefer_deferred_runtime_asserts_over_guards": "sizes are guarded",

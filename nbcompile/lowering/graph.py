@@ -290,7 +290,8 @@ class _Lowering:
             return self._settled_value(node, result, predicted, node)
         takers = {user.args[1]: user for user in node.users if user.target is operator.getitem}
         return tuple(
-            self._settled_value(node, each, predicted[at], takers.get(at, node)) for at, each in enumerate(result)
+            self._settled_value(node, *pair, takers.get(at, node))
+            for at, pair in enumerate(zip(result, predicted, strict=True))
         )
 
     def _settled_value(self, node: fx.Node, result: Any, predicted: Any, taken_by: fx.Node) -> Any:

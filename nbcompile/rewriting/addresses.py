@@ -1,7 +1,7 @@
 """Where a value came from, as the expression that reads it from there again.
 
     AttrSource(LocalSource("self"), "weight")      self.weight
-    KeySource(LocalSource("d"), 0)                 __list(d)[0]
+    KeySource(LocalSource("d"), 0)                 __keys_of(d)[0]
 
 What several inputs of the graph are reached through is given a name first:
 the way there is gone once.

@@ -7,7 +7,7 @@
  *
  * What a user may do to a result stays possible: its storage is an ordinary one of torch's allocator. If it was
  * resized or moved (share_memory_), its data is elsewhere, and the block is forgotten. All that is kept, in use or
- * not, is at most pool.limit bytes; beyond that memory is allocated as ever.
+ * not, is at most what the setting output_pool_megabytes says; beyond that memory is allocated as ever.
  *
  * Who owns a storage is read from its reference counts, whose places pool.py measures at start-up.
  */
@@ -40,7 +40,7 @@ static struct {
 
 extern int aoti_torch_get_storage_size(Handle, i64 *);
 extern size_t aoti_torch_dtype_element_size(int32_t);
-extern int inference_mode(void) __asm__("_ZN3c1013InferenceMode10is_enabledEv");
+extern _Bool inference_mode(void) __asm__("_ZN3c1013InferenceMode10is_enabledEv");
 
 static const uint64_t *storage_of(Handle tensor) { return (*(uint64_t ***)tensor)[pool.storage_word]; }
 
@@ -70,8 +70,11 @@ static void forget(Py_ssize_t at) {
 
 /* Bytes that may be kept: nbcompile.config.output_pool_megabytes as it is now. */
 static i64 pool_limit(void) {
-  PyObject *megabytes = PyDict_GetItem(pool.settings, pool.limit_name);
-  return megabytes ? (i64)PyLong_AsLong(megabytes) << 20 : 0;
+  PyObject *setting = PyDict_GetItem(pool.settings, pool.limit_name);
+  int too_large = 0;
+  long long megabytes = setting ? PyLong_AsLongLongAndOverflow(setting, &too_large) : 0;
+  if (too_large > 0 || megabytes > INT64_MAX >> 20) return INT64_MAX;
+  return megabytes > 0 ? megabytes << 20 : 0;
 }
 
 /* Makes room by forgetting blocks that nobody uses, least recently used first; 0 if there is not enough of them. */

@@ -1,8 +1,8 @@
 """Memory of results, used again: what pool.h keeps, seen from Python.
 
-    y = compiled(x)         64 MiB, made by the system page by page        18 ms
+    y = compiled(x)         a softmax of 32 MiB, memory made by the system page by page     20.8 ms
     del y
-    y = compiled(x)         the same 64 MiB, already there                  4 ms
+    y = compiled(x)         the same memory, already there                                   3.7 ms
 
 At most ``config.output_pool_megabytes`` are kept, in use or not; 0 switches it
 off, and ``nbcompile.reset()`` gives everything back. pool.h says why this is

@@ -241,8 +241,10 @@ def run_together(
     Ctrl-C must leave none of them behind, writing to a file nobody wants.
     """
     until = time.monotonic() + (patience() if timeout is None else timeout)
-    processes = [_started(command) for command in commands]
+    processes: list[subprocess.Popen[str]] = []
     try:
+        for command in commands:
+            processes.append(_started(command))  # noqa: PERF401 - where one cannot be started, those before it are stopped
         with builds.around():
             said = [each.communicate(source, timeout=max(0.0, until - time.monotonic()))[0] for each in processes]
     except subprocess.TimeoutExpired as error:

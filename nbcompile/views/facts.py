@@ -24,6 +24,11 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def bytes_saved(decision: FusionDecision) -> str:
+    """Memory that is neither written nor read thanks to a fusion; "" where it is none, or depends on a call's sizes."""
+    return f"{decision.saved:,} B" if decision.saved else ""
+
+
 def place(file: str, line: int) -> str:
     """``model.py:7``: the file's own name and the line; ``cell:7`` for a cell, whose file has a number for a name."""
     name = file.replace("\\", "/").rpartition("/")[2]
@@ -400,8 +405,3 @@ def span(record: Record, frame: CompiledFrame) -> str:
     stop = links.own_line(frame, frame.breaks[0].stack) if frame.breaks else None
     end = stop if stop is not None and stop >= first else last
     return f"lines {first}-{end}" if end > first else f"line {first}"
-
-
-def bytes_saved(decision: FusionDecision) -> str:
-    """What a fusion saves: memory that is neither written nor read; "" where that depends on a call's sizes."""
-    return f"{decision.saved:,} B" if decision.saved else ""

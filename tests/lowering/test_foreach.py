@@ -4,7 +4,9 @@ import pytest
 import torch
 
 import nbcompile
+from nbcompile.codegen.cpp import emit
 from nbcompile.lowering.graph import LOWERINGS
+from tests.lowering.programs import programs
 
 aten = torch.ops.aten
 SHAPES = ((3, 5), (7,), (), (0, 2), (33,))
@@ -124,6 +126,15 @@ def test_a_result_is_new_memory():
     given = tensors()
     found, _ = compiled(f, given)
     assert not {each.data_ptr() for each in found if each.numel()} & {each.data_ptr() for each in given if each.numel()}
+
+
+def test_one_shape_is_compiled_once():
+    """Twenty parameters of one shape are twenty launches of one function."""
+    given = [torch.ones(64) for _ in range(20)]
+    _, plan = programs(lambda *xs: torch._foreach_add(torch._foreach_mul(xs, 2), 1), *given)
+    emitted = emit(plan)
+    assert len(emitted.kernels) == len(given)
+    assert len({each.function for each in emitted.kernels}) == 1
 
 
 def test_lists_that_differ_in_length_are_eagers_error():

@@ -81,6 +81,13 @@ def test_an_error_in_one_piece_is_told(compiler, monkeypatch):
         cpp.load(source, compiler)
 
 
+def test_a_compiler_that_cannot_be_started_leaves_none_behind():
+    """Those that were started before it are stopped."""
+    with pytest.raises(FileNotFoundError):
+        toolchain.run_together([["sleep", "60"], ["no-such-compiler-here"]])
+    assert not toolchain._running
+
+
 def test_compilers_that_run_side_by_side_die_together():
     """When the patience is at an end, none is left."""
     commands = [["sh", "-c", "sleep 30"], ["sh", "-c", "exit 0"], ["sh", "-c", "sleep 31"]]

@@ -164,6 +164,14 @@ def test_it_can_be_switched_off(compiled):
         assert pool.state().blocks == 0
 
 
+@pytest.mark.parametrize("megabytes", [2**43, 2**80, -1, -(2**80)])
+def test_any_whole_number_is_a_limit(compiled, megabytes):
+    """More than there are bytes is no limit; less than nothing is none kept."""
+    with nbcompile.config.patch(output_pool_megabytes=megabytes):
+        assert torch.equal(compiled(x()), doubled(x()))
+        assert pool.state().blocks == (megabytes > 0)
+
+
 def test_reset_gives_everything_back(compiled):
     """``nbcompile.reset`` leaves nothing in the pool; a result that is in use stays what it is."""
     y = compiled(x())
