@@ -45,8 +45,8 @@ def step_unsupported(msg: str = "") -> None:
 
 # -- marks on functions --------------------------------------------------------------------------
 
-_marks: dict[int, tuple[object, str]] = {}
-"""By address; the function is kept, so that the address stays its own."""
+_marks: dict[int, tuple[object, str, str]] = {}
+"""By address: the function, kept so that the address stays its own, its mark, and what torch's was at that time."""
 _substitutes: dict[int, tuple[object, types.FunctionType]] = {}
 """C functions, by address, and the Python functions that are traced in their place."""
 
@@ -59,15 +59,37 @@ def substitute_of(function: object) -> types.FunctionType | None:
 
 def mark_of(function: object) -> str:
     """How a function was marked: ``allow_in_graph``, ``nonstrict_trace``, ...; "" if it was not."""
-    found = _marks.get(id(function))
-    return found[1] if found is not None else ""
+    _, ours, torchs_then = _marks.get(id(function), (function, "", ""))
+    torchs_now = _mark_of_torch(function)
+    return torchs_now if not ours or torchs_now != torchs_then else ours  # whichever came last
 
 
 def _mark(function: Any, mark: str) -> Any:
     if not callable(function):
         raise errors.NotCallable(f"{mark} expects a callable, not {type(function).__name__}")
-    _marks[id(function)] = (function, mark)
+    _marks[id(function)] = (function, mark, _mark_of_torch(function))
     return function
+
+
+_TORCH_ATTRIBUTES = {"forbid_in_graph": "_dynamo_forbidden", "assume_constant_result": "_dynamo_marked_constant"}
+_TORCH_TABLES = {
+    "leaf_function": "_leaf_function_ids",
+    "nonstrict_trace": "_nonstrict_trace_callable_ids",
+    "disallow_in_graph": "_disallowed_callable_ids",
+    "allow_in_graph": "_allowed_callable_ids",
+}
+
+
+def _mark_of_torch(function: object) -> str:
+    """The same mark, by torch's own functions: they keep it in attributes and tables."""
+    of_class = vars(function) if isinstance(function, type) else None  # what is said of a base is not inherited
+    for mark, attribute in _TORCH_ATTRIBUTES.items():
+        if (getattr(function, attribute, False) if of_class is None else of_class.get(attribute)) is True:
+            return mark
+    tables = sys.modules.get("torch._dynamo.trace_rules")  # whoever marked something has imported it
+    if tables is None:
+        return ""
+    return next((mark for mark, table in _TORCH_TABLES.items() if id(function) in getattr(tables, table, ())), "")
 
 
 def allow_in_graph(fn: Any) -> Any:

@@ -146,6 +146,8 @@ class DeleteAttribute:
 
     target: Recipe
     name: str
+    plain: type | None = None
+    """Use this class's own ``__delattr__``: that of the target's class was traced through."""
     stack: tuple[StackLine, ...] = ()
 
 

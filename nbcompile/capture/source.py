@@ -350,6 +350,8 @@ def resolve(source: Source, scope: Scope) -> object:
             return function_mode_at(index)
         case AttrSource(base, attribute):
             return getattr(resolve(base, scope), attribute)
+        case DrawSource() | ItemSource(DrawSource()) | ItemSource(ItemSource(DrawSource())):
+            return None  # nothing is drawn before the run
         case ItemSource(base, key):
             return _item(resolve(base, scope), key)
         case KeySource(base, index):
@@ -379,8 +381,6 @@ def resolve(source: Source, scope: Scope) -> object:
             return read_property(resolve(base, scope), property, dim)
         case ArraySource(base):
             return from_array(resolve(base, scope))
-        case DrawSource():
-            return None  # nothing is drawn before the run
         case _:
             assert_never(source)
 

@@ -57,8 +57,8 @@ class Effects(Values):
         match mutation:
             case recipes.SetAttribute(target, name, value, plain):
                 self.set_attribute(target, name, value, plain)
-            case recipes.DeleteAttribute(target, name):
-                self.statements.append(ast.Delete([ast.Attribute(self.make(target), name, ast.Del())]))
+            case recipes.DeleteAttribute(target, name, plain):
+                self.delete_attribute(target, name, plain)
             case recipes.AppendItems(target, items, _, plain):
                 self.call_method(
                     target, "extend", ast.List([self.make(each) for each in items], ast.Load()), plain=plain
@@ -82,6 +82,13 @@ class Effects(Values):
             )
         else:
             self.statements.append(ast.Assign([ast.Attribute(self.make(target), name, ast.Store())], self.make(value)))
+
+    def delete_attribute(self, target: Recipe, name: str, plain: type | None) -> None:
+        if plain is not None:
+            deleter = self.constant(plain.__delattr__, "plain_delattr")
+            self.statements.append(ast.Expr(ast.Call(deleter, [self.make(target), ast.Constant(name)], [])))
+        else:
+            self.statements.append(ast.Delete([ast.Attribute(self.make(target), name, ast.Del())]))
 
     def store_items(self, mutation: recipes.StoreItems) -> None:
         owner = self.settled(mutation.target)

@@ -24,6 +24,8 @@ from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, Source
 from nbcompile.torch_internals import SymbolicDim
 
 STATIC = SymbolicDim()
+LARGEST = 2**62 - 1
+"""An int in a graph is an int64, with room for a sum; Python's have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class Dynamism:
     def is_symbolic_int(self, value: int, source: Source) -> bool:
         """Whether an int input stays symbolic. One that is no argument, or a default, stays a constant."""
         if config.specialize_int or not isinstance(root(source), LocalSource) or _is_default(source):
+            return False
+        if abs(value) > LARGEST:
             return False
         return self._is_symbolic(value, expression(source))
 

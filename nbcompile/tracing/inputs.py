@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +30,11 @@ import torch.fx
 from nbcompile import config, errors, torch_internals
 from nbcompile.capture.guard import ShapeGuards, TensorFacts
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import ArraySource, DrawSource, SizeSource, Source, expression
+from nbcompile.capture.source import ArraySource, DrawSource, SizeSource, Source, expression, root
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
 from nbcompile.record.model import Refinement, StackLine, Symbol
-from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.tracing.dynamism import LARGEST, Dynamism
 
 EXAMPLE = "example_value"
 
@@ -126,13 +126,13 @@ class GraphInputs:
             self._sized[source] = Sized(source, symbolic)
         return self._numbers[source]
 
-    def drawn(self, kind: type, source: DrawSource) -> torch.fx.Node:
+    def drawn(self, kind: type, source: Source) -> torch.fx.Node:
         """A number that is drawn at random before each run: a tensor that says nothing of it."""
         return self._add(source, torch_internals.fake_scalar(self.fake_mode, kind))
 
     def has_draws(self) -> bool:
         """Whether any input is drawn at random."""
-        return any(isinstance(source, DrawSource) for _, source in self.placeholders)
+        return any(isinstance(root(source), DrawSource) for _, source in self.placeholders)
 
     def _add_symbols(self, fake: torch.Tensor, source: Source) -> None:
         for dim, size in enumerate(fake.shape):
@@ -196,11 +196,18 @@ class GraphInputs:
             if not torch_internals.is_constraint_violation(error):
                 raise
             raise _with_line(error, self._line_of(str(error))) from None
+        found += [(text, _FITS) for text in self._limits()]
         if not found:
             return None
         texts, notes = zip(*found, strict=True)
         lines = tuple(self._line_of(text) for text in texts)
         return ShapeGuards(texts, tuple(self._sized), lines, tuple(map(_with_zero_one, texts, notes, lines)))
+
+    def _limits(self) -> Iterator[str]:
+        """The bounds of symbolic ints, which go into the graph as int64."""
+        for source in self._numbers:
+            if isinstance(symbolic := self._sized[source].value, torch.SymInt) and _constant(symbolic) is None:
+                yield f"-{LARGEST} <= {expression(source)} <= {LARGEST}"
 
     def _line_of(self, text: str) -> tuple[StackLine, ...]:
         """The user's code that made a guard on sizes necessary: the last that asked about a symbol it mentions."""
@@ -274,11 +281,11 @@ class GraphInputs:
     def _is_number(self, source: Source) -> bool:
         """Whether the graph takes a number as a tensor."""
         is_float = source in self._sized and isinstance(self._sized[source].value, torch.SymFloat)
-        return is_float or isinstance(source, DrawSource)
+        return is_float or isinstance(root(source), DrawSource)
 
     def _fresh(self, source: Source, node: torch.fx.Node) -> object:
         """An input's fake as it was before tracing, with the same symbols."""
-        if isinstance(source, DrawSource):
+        if isinstance(root(source), DrawSource):
             kind = float if node.meta[EXAMPLE].is_floating_point() else int
             return torch_internals.fake_scalar(self._fresh_mode, kind)
         match self._sized.get(source):
@@ -297,6 +304,9 @@ _ZERO_ONE = (
     "sizes 0 and 1 are always constants: they broadcast and index in their own way (0/1 specialization). To avoid it, "
     "try torch._dynamo.decorators.mark_unbacked(tensor, dim)"
 )
+
+
+_FITS = "an int of the graph is an int64: a larger one is a constant"
 
 
 def _with_zero_one(text: str, note: str, line: tuple[StackLine, ...]) -> str:

@@ -25,7 +25,7 @@ from nbcompile import annotations as marks, errors, operators, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import DrawSource, Source
+from nbcompile.capture.source import Source
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine
@@ -123,7 +123,7 @@ class OutputGraph:
         with self.inside(self.root):
             return self.apply("call_method", "item", (tensor,), {})
 
-    def drawn_number(self, kind: type, source: DrawSource) -> torch.fx.Node:
+    def drawn_number(self, kind: type, source: Source) -> torch.fx.Node:
         """The number in an input that is drawn at random: a symbol without a value."""
         tensor = self.inputs.drawn(kind, source)
         with torch_internals.scalar_outputs(self.shape_env):

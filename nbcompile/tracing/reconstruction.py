@@ -211,11 +211,11 @@ class Reconstruction:
         if tracker.source is None and not (isinstance(tracker, ObjectVariable) and not tracker.is_new()):
             return []  # new objects are completed where they are made
         target = self.recipe(tracker)
-        plain = _class_of_plain_setattr(tracker)
+        setting, deleting = (_class_in_c(tracker, name) for name in ("__setattr__", "__delattr__"))
         changed: list[Mutation] = [
-            recipes.DeleteAttribute(target, name, change.stack)
+            recipes.DeleteAttribute(target, name, deleting, change.stack)
             if value is None
-            else recipes.SetAttribute(target, name, self.recipe(value), plain, change.stack)
+            else recipes.SetAttribute(target, name, self.recipe(value), setting, change.stack)
             for name, value in change.attributes.items()
             if value is not None or self._was_there(tracker, name)
         ]
@@ -316,12 +316,12 @@ def plain_class(cls: type, builtin: type) -> type | None:
     return None if cls in kinds else next(kind for kind in kinds if issubclass(cls, kind))
 
 
-def _class_of_plain_setattr(tracker: VariableTracker) -> type | None:
-    """Where storing an attribute runs user code, which was traced through already: the class in C that it ends in."""
+def _class_in_c(tracker: VariableTracker, method: str) -> type | None:
+    """Where changing an attribute runs user code, which was traced through already: the class in C that it ends in."""
     if isinstance(tracker, (FunctionVariable, CellVariable)):
         return None
     cls = tracker.python_type()
-    setter = getattr(cls, "__setattr__", object.__setattr__)
-    if not isinstance(setter, types.FunctionType) or setter is torch.nn.Module.__setattr__:
+    found = getattr(cls, method, getattr(object, method))
+    if not isinstance(found, types.FunctionType) or found is getattr(torch.nn.Module, method):
         return None
     return threading.local if issubclass(cls, threading.local) else object

@@ -71,6 +71,23 @@ def test_FN_2_disallow_in_graph(by):
         by.disallow_in_graph(helper)
 
 
+@pytest.mark.parametrize("operator", [torch.sub, torch.mul])
+@pytest.mark.parametrize(
+    "first, last", [(torch._dynamo, nbcompile), (nbcompile, torch._dynamo)], ids=["ours", "torchs"]
+)
+def test_FN_2_the_last_of_two_marks_holds(first, last, operator):
+    """It does not matter whose functions marked an operator: what it was marked as last holds."""
+    f = watch(lambda x: torch.add(operator(x, 1), 1))
+    first.allow_in_graph(operator)
+    last.disallow_in_graph(operator)
+    try:
+        f(x)
+        assert f.graphs == ["add"]
+    finally:
+        torch._dynamo.allow_in_graph(operator)
+        nbcompile.allow_in_graph(operator)
+
+
 @pytest.mark.parametrize("forbid_in_graph", [torch._dynamo.forbid_in_graph, nbcompile.forbid_in_graph])
 def test_FN_3_forbid_in_graph(forbid_in_graph):
     """Tracing a forbidden function is an error; set_stance and the mark_... functions are forbidden already."""

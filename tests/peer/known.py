@@ -74,6 +74,17 @@ KNOWN: dict[tuple[str, str], str] = {
         "drawn_number_is_a_size", "graphs details reasons", "torch breaks at the size and compiles each anew; here one"
     ),
     ("drawn_number_is_formatted", "reasons"): "torch says nothing of the break at the text",
+    **_known(
+        "parts_of_a_state", "graphs details", "torch takes the words of a state for constants, with a wrong result"
+    ),
+    **_known(
+        "a_word_of_a_state_is_computed_with",
+        "graphs details",
+        "torch takes the words of a state for constants, with a wrong result",
+    ),
+    **_known(
+        "delattr_is_traced_once", "graphs details reasons", "torch breaks at object.__delattr__, which is traced here"
+    ),
     **_known("hook_of_a_result_is_removed", "graphs details reasons", "torch fails at handle.remove()"),
     # -- symbols --------------------------------------------------------------------------
     (

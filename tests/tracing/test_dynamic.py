@@ -160,3 +160,16 @@ def test_guards_that_somebody_left_suppressed():
         assert [len(f(torch.ones(3), n)) for n in (2, 3, 1, 4)] == [2, 3, 1, 4]
     finally:
         symbolic_shapes.TLS.suppress_guards = False
+
+
+@pytest.mark.parametrize("numbers", [(3, 4, 2**63, 5, 2**70, -(2**64)), (2**63, 2**63 + 1, 5, 6, 2**65)])
+def test_an_int_beyond_int64_is_a_constant(numbers):
+    """Python's ints have no limit, and those of a graph have: a larger one is compiled for itself."""
+
+    def f(x, k):
+        return x + k % 7, k + 1
+
+    compiled = nbcompile.compile(f)
+    for k in numbers:
+        result, expected = compiled(torch.ones(2), k), f(torch.ones(2), k)
+        assert torch.equal(result[0], expected[0]) and result[1] == expected[1]

@@ -6,9 +6,7 @@
     forbid_in_graph(f)           a call is an error
     @assume_constant_result      called while tracing; the result is a constant
 
-Ours are in nbcompile/annotations.py. torch keeps its own as attributes and in
-tables of ``torch._dynamo.trace_rules``, which is looked up among the imported
-modules: whoever annotated has imported it.
+The marks themselves, ours and torch's, are looked up in nbcompile/annotations.py.
 
 In torch: torch/_dynamo/decorators.py. Read next: nbcompile/tracing/wrapping/table.py
 """
@@ -37,36 +35,11 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
 
-_TABLES = "torch._dynamo.trace_rules"
-_TORCH_TABLES = {
-    "leaf_function": "_leaf_function_ids",
-    "nonstrict_trace": "_nonstrict_trace_callable_ids",
-    "disallow_in_graph": "_disallowed_callable_ids",
-    "allow_in_graph": "_allowed_callable_ids",
-}
-_TORCH_ATTRIBUTES = {"forbid_in_graph": "_dynamo_forbidden", "assume_constant_result": "_dynamo_marked_constant"}
-
 
 def annotated(value: Callable[..., object]) -> VariableTracker | None:
     """The tracker of a callable that carries an annotation; None for any other one."""
-    made = _KINDS.get(_mark(value))
+    made = _KINDS.get(marks.mark_of(value))
     return None if made is None else made(value)
-
-
-def _mark(value: Callable[..., object]) -> str:
-    """How it was marked, by ours or by torch's function."""
-    ours = marks.mark_of(value)
-    if ours:
-        return ours
-    for mark, attribute in _TORCH_ATTRIBUTES.items():
-        if getattr(value, attribute, False) is True:
-            return mark
-    return next((mark for mark, table in _TORCH_TABLES.items() if _is_in_table(table, value)), "")
-
-
-def _is_in_table(table: str, value: object) -> bool:
-    tables = sys.modules.get(_TABLES)
-    return tables is not None and id(value) in getattr(tables, table, ())
 
 
 def _is_among(value: object, functions: set[Callable[..., object]]) -> bool:

@@ -15,6 +15,7 @@ of the generator as it was while tracing, and call_random_fn
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,8 +23,9 @@ from typing import TYPE_CHECKING
 import torch.fx
 
 from nbcompile.capture.recipe import Attribute, Call, Constant, Recipe
-from nbcompile.capture.source import AttrSource, DrawSource, ModuleSource
+from nbcompile.capture.source import AttrSource, DrawSource, ItemSource, ModuleSource, Source
 from nbcompile.tracing import breaks
+from nbcompile.tracing.dynamism import LARGEST
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -40,14 +42,13 @@ OF_MODULE: random.Random = random._inst
 DRAWS = {"random": float, "uniform": float, "randint": int, "randrange": int}
 """What is drawn as an input of the graph, and its type; other methods break it, as in torch."""
 METHODS = {name: class_lookup(random.Random, name) for name in (*DRAWS, "seed", "getstate", "setstate")}
-LARGEST = 2**62
-"""Ints go into the graph as int64."""
+WORDS = len(OF_MODULE.getstate()[1])
 
 
 class DrawnVariable(SymbolicVariable):
     """A number that was drawn: an input of the graph from the moment that something computes with it."""
 
-    def __init__(self, tracer: Tracer, kind: type, source: DrawSource) -> None:
+    def __init__(self, tracer: Tracer, kind: type, source: Source) -> None:
         self.tracer = tracer
         self.kind = kind
         self.source = source
@@ -65,13 +66,46 @@ class DrawnVariable(SymbolicVariable):
 
 
 class StateVariable(VariableTracker):
-    """What ``getstate()`` returned: it can be passed on and set again."""
+    """What ``getstate()`` returned, or its tuple of words: it can be passed on, set again, and looked into.
 
-    def __init__(self, source: DrawSource) -> None:
-        self.source = source
+    (3, (2147483648, 1914837113, ...), None): a version, the words of the generator, and what gauss() has kept.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source: Source = source
 
     def python_type(self) -> type:
         return tuple
+
+    def _items(self, tracer: Tracer) -> list[VariableTracker]:
+        if not isinstance(self.source, DrawSource):
+            return [DrawnVariable(tracer, int, ItemSource(self.source, index)) for index in range(WORDS)]
+        return [
+            ConstantVariable(random.Random.VERSION),
+            StateVariable(ItemSource(self.source, 1)),
+            KeptDrawVariable(ItemSource(self.source, 2)),
+        ]
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        index = tracer.index_of(key)
+        found = tracer.evaluate(operator.getitem, (self._items(tracer), index))
+        return tracer.tuple_of(found) if isinstance(found, list) else found  # type: ignore[return-value]
+
+    def iterate(self, tracer: Tracer) -> VariableTracker:
+        return tracer.iterator(self._items(tracer))
+
+    def length(self, tracer: Tracer) -> VariableTracker:
+        return ConstantVariable(len(self._items(tracer)))
+
+    def truth(self, tracer: Tracer) -> bool:
+        return True
+
+
+class KeptDrawVariable(VariableTracker):
+    """What gauss() has kept for its next call, a float or None: it can be passed on."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
 
 
 class RandomVariable(ObjectVariable):
@@ -117,6 +151,8 @@ class RandomVariable(ObjectVariable):
             state = state.realised
         if not isinstance(state, (LazyVariable, StateVariable)) or state.source is None:
             self.no_method("setstate")
+        if isinstance(state, StateVariable) and not isinstance(state.source, DrawSource):
+            self.no_method("setstate")  # a part of a state is none: it raises
         self._note(tracer, "setstate", [state], {})
         return ConstantVariable(None)
 
@@ -126,7 +162,7 @@ class RandomVariable(ObjectVariable):
         kinds = {"uniform": (int, float), "seed": (type(None), int, float, str, bytes)}.get(name, (int, type(None)))
         if not all(isinstance(each, kinds) for each in values):
             self.no_method(name)
-        if name in DRAWS and not all(abs(each or 0) < LARGEST for each in values):  # type: ignore[arg-type]
+        if name in DRAWS and not all(abs(each or 0) <= LARGEST for each in values):  # type: ignore[arg-type]
             self.no_method(name)
         try:
             getattr(random.Random(0), name)(*given, **named)  # noqa: S311  (of no use to anyone)

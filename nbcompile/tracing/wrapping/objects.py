@@ -40,7 +40,7 @@ def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTr
         tracer.assume(source, value)
     elif source is not None:
         tracer.guard(source, GuardKind.ID_MATCH, value)
-    if "_dynamo_forbidden" in value.__dict__ or marks.mark_of(value):  # what was said of a base class is not inherited
+    if marks.mark_of(value):
         return known_annotations.annotated(value) or ClassVariable(value, source)
     return ClassVariable(value, source)
 

@@ -939,3 +939,47 @@ def thread_local_made_inside(x):
     made = threading.local()
     made.a = 4
     return x.sin() + made.a
+
+
+class Logged:
+    def __init__(self):
+        self.deleted = []
+
+    def __delattr__(self, name):
+        self.deleted.append(name)
+        object.__delattr__(self, name)
+
+
+class LoggedModule(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.k, self.deleted = 3, []
+
+    def __delattr__(self, name):
+        self.deleted.append(name)
+        super().__delattr__(name)
+
+
+@program()
+def delattr_is_traced_once():
+    def f(g, x):
+        x = x + g.k
+        del g.k
+        return x, g.deleted, hasattr(g, "k")
+
+    def made():
+        g = Logged()
+        g.k = 2
+        return g
+
+    return f, [(made(), X()), (made(), X())]
+
+
+@program(torch_differs="the __delattr__ of a module runs once more after the graph")
+def delattr_of_a_module_is_traced_once():
+    def f(g, x):
+        x = x + g.k
+        del g.k
+        return x, g.deleted, hasattr(g, "k")
+
+    return f, [(LoggedModule(), X()), (LoggedModule(), X())]

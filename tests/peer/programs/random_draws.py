@@ -182,3 +182,21 @@ def draw_with_arguments():
         return x + random.uniform(low, high)
 
     return f, [(X(), 1.0, 2.0), (X(), 1.0, 2.0)]
+
+
+@program(torch_differs=NO_VALUE)
+def parts_of_a_state():
+    def f(x, generator):
+        state = generator.getstate()
+        version, words, kept = state
+        return x + version, words[-1], words[0] % 1000, len(state), len(words), words[:2], kept, [*state][0]
+
+    return f, [(X(), random.Random(3)), (X(), random.Random(4)), (X(), random.Random(4))]
+
+
+@program(torch_differs=NO_VALUE)
+def a_word_of_a_state_is_computed_with():
+    def f(x, generator):
+        return x * generator.getstate()[1][0], generator.random()
+
+    return f, [(X(), random.Random(3)), (X(), random.Random(4))]
