@@ -2,15 +2,15 @@
 
     scores  = bmm(q, k transposed) / 8.0
     scores  = masked_fill(scores, mask, -inf)           bias = where(mask, -inf, 0.0)
-    weights = softmax(scores, -1)                ->     out  = flash_attention(q, k, v, bias, scale=0.125)
-    out     = bmm(weights, v)                           out  = where(no key is left, nan, out)
+    weights = softmax(scores, -1)                ->     out  = attention(q, k, v, bias, mask, -inf, 0.125)
+    out     = bmm(weights, v)
 
 The fused kernel never writes the scores to memory. It is taken where the graph is exactly attention: scores used once,
 scaled by numbers, masked with minus infinity (or with a number so low that nothing is left of a masked score), biased
-by tensors that broadcast. A row without any key is where the two differ: softmax of nothing but minus infinity is NaN,
-softmax of equal numbers is a mean, the kernel gives 0. So that row is put right afterwards.
+by tensors that broadcast. Where the kernel and the steps differ (rows without any key, infinities and NaNs in queries
+and keys), the operator does the steps: nbcompile/ir/attention.py.
 
-In torch: torch/_inductor/fx_passes/fuse_attention.py. Read next: nbcompile/lowering/extern.py
+In torch: torch/_inductor/fx_passes/fuse_attention.py. Read next: nbcompile/ir/attention.py
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
 
 from nbcompile.capture.node_meta import ORIGIN, STACK
+from nbcompile.ir.attention import ATTENTION
 
 aten = torch.ops.aten
-FLASH = aten._scaled_dot_product_flash_attention_for_cpu.default
 NOTHING_LEFT = -1e9
 """A score that is replaced by this, or by less, has no weight beside any other."""
 
@@ -41,7 +41,7 @@ def fuse_attention(module: fx.GraphModule) -> tuple[str, ...]:
     for weights in module.graph.find_nodes(op="call_function", target=aten._softmax.default):
         found = _found_around(weights, module)
         if found is not None:
-            notes.append(f"attention written by hand ({weights.name}) became {FLASH}")
+            notes.append(f"attention written by hand ({weights.name}) became {ATTENTION}")
             _rewrite(module.graph, found)
     if notes:
         module.graph.lint()
@@ -52,15 +52,31 @@ def fuse_attention(module: fx.GraphModule) -> tuple[str, ...]:
 # -- what is attention -----------------------------------------------------------------------------
 
 
+class _Mask(NamedTuple):
+    """Which scores are replaced, and by which number."""
+
+    condition: fx.Node
+    hides: bool
+    """Whether the condition says what is replaced, or what is kept."""
+    filler: float
+
+
 @dataclass(frozen=True, slots=True)
 class _Scores:
     """What was done to ``q @ k`` before the softmax, told from the last step to the first."""
 
     scale: float = 1.0
-    masks: tuple[tuple[fx.Node, bool, float], ...] = ()
-    """Condition, whether it says what is masked (or what is kept), and the number that replaces a masked score."""
-    biases: tuple[fx.Node, ...] = ()
+    steps: tuple[_Mask | fx.Node, ...] = ()
+    """Masks, and biases: tensors that are added."""
     product: fx.Node | None = None
+
+    @property
+    def masks(self) -> tuple[_Mask, ...]:
+        return tuple(each for each in self.steps if isinstance(each, _Mask))
+
+    @property
+    def biases(self) -> tuple[fx.Node, ...]:
+        return tuple(each for each in self.steps if isinstance(each, fx.Node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +149,14 @@ def _behind_mask(
     condition, masked, filler = mask
     if filler is None:
         return None
-    masks = (*so_far.masks, (condition, masked, filler))
-    return _scores_behind(scores, module, replace(so_far, masks=masks), shape)
+    steps = (*so_far.steps, _Mask(condition, masked, filler))
+    return _scores_behind(scores, module, replace(so_far, steps=steps), shape)
 
 
 def _behind_bias(node: fx.Node, module: fx.GraphModule, so_far: _Scores, shape: torch.Size) -> _Scores | None:
     for scores, bias in (node.args, node.args[::-1]):
         if isinstance(bias, fx.Node) and isinstance(scores, fx.Node) and _value(scores).shape == _value(node).shape:
-            with_bias = replace(so_far, biases=(*so_far.biases, bias))
+            with_bias = replace(so_far, steps=(*so_far.steps, bias))
             found = _scores_behind(scores, module, with_bias, shape)
             if found is not None:
                 return found
@@ -239,10 +255,9 @@ def _rewrite(graph: fx.Graph, found: _Attention) -> None:
         query, keys, values = (write.four(each) for each in (found.query, found.keys, found.values))
         keys = write(aten.transpose.int, keys, -2, -1)
         query, keys, values = (write.with_close_elements(each) for each in (query, keys, values))
-        bias = _bias(write, found)
-        out = _fused(write, query, keys, values, bias, found.scores.scale)
-        if bias is not None:
-            out = _with_empty_rows(write, out, bias, values, found.scores)
+        bias, masked = _bias(write, found), _masked(write, found)
+        filler = max((filler for *_, filler in found.scores.masks), default=-math.inf)
+        out = write.first(ATTENTION, query, keys, values, bias, masked, filler, found.scores.scale)
         if _value(found.result).dim() == 3:
             out = write(aten.squeeze.dim, out, 1)
     found.result.replace_all_uses_with(out)
@@ -250,41 +265,26 @@ def _rewrite(graph: fx.Graph, found: _Attention) -> None:
 
 
 def _bias(write: _Writer, found: _Attention) -> fx.Node | None:
-    """What is added to the scores: the biases, and minus infinity where a score is masked."""
+    """What is added to the scores, in the order of the steps: biases, and minus infinity where a score is masked."""
     bias: fx.Node | None = None
-    for each in found.scores.biases:
-        bias = each if bias is None else write(aten.add.Tensor, bias, each)
     dtype = _value(found.query).dtype
-    for condition, masked, _ in found.scores.masks:
-        nothing = write(aten.scalar_tensor.default, -math.inf, dtype=dtype)
-        rest = bias if bias is not None else write(aten.scalar_tensor.default, 0.0, dtype=dtype)
-        bias = write(aten.where.self, condition, *((nothing, rest) if masked else (rest, nothing)))
-    if bias is None:
-        return None
-    ndim = _value(found.result).dim()
-    while _value(bias).dim() < ndim:
-        bias = write(aten.unsqueeze.default, bias, 0)
-    return write.with_close_elements(write.four(bias))
+    for each in reversed(found.scores.steps):
+        if isinstance(each, fx.Node):
+            bias = each if bias is None else write(aten.add.Tensor, bias, each)
+        else:
+            nothing = write(aten.scalar_tensor.default, -math.inf, dtype=dtype)
+            rest = bias if bias is not None else write(aten.scalar_tensor.default, 0.0, dtype=dtype)
+            bias = write(aten.where.self, each.condition, *((nothing, rest) if each.hides else (rest, nothing)))
+    return None if bias is None else write.with_close_elements(write.as_scores(bias, found))
 
 
-def _fused(
-    write: _Writer, query: fx.Node, keys: fx.Node, values: fx.Node, bias: fx.Node | None, scale: float
-) -> fx.Node:
-    both = write(FLASH, query, keys, values, 0.0, False, attn_mask=bias, scale=scale)
-    first = write.graph.call_function(operator.getitem, (both, 0))
-    write.note(first, both.meta["val"][0])
-    return first
-
-
-def _with_empty_rows(write: _Writer, out: fx.Node, bias: fx.Node, values: fx.Node, scores: _Scores) -> fx.Node:
-    """Rows whose keys are all masked, as softmax would have them."""
-    best = write(aten.amax.default, bias, [-1], True)
-    empty = write(aten.eq.Scalar, best, -math.inf)
-    if any(filler != -math.inf for *_, filler in scores.masks):
-        instead = write(aten.mean.dim, values, [-2], True)
-    else:
-        instead = write(aten.scalar_tensor.default, math.nan, dtype=_value(out).dtype)
-    return write(aten.where.self, empty, instead, out)
+def _masked(write: _Writer, found: _Attention) -> fx.Node | None:
+    """Where a score is replaced, by one of the masks."""
+    masked: fx.Node | None = None
+    for each in found.scores.masks:
+        hidden = each.condition if each.hides else write(aten.logical_not.default, each.condition)
+        masked = hidden if masked is None else write(aten.logical_or.default, masked, hidden)
+    return None if masked is None else write.as_scores(masked, found)
 
 
 def _erase(graph: fx.Graph, node: fx.Node) -> None:
@@ -311,6 +311,13 @@ class _Writer:
             self.note(node, target(*given, **named))
         return node
 
+    def first(self, target: Any, *args: Any) -> fx.Node:
+        """The first of several results."""
+        both = self(target, *args)
+        first = self.graph.call_function(operator.getitem, (both, 0))
+        self.note(first, both.meta["val"][0])
+        return first
+
     def note(self, node: fx.Node, value: Any) -> None:
         """What is known of a node, and whose work it is."""
         node.meta["val"] = value
@@ -321,6 +328,12 @@ class _Writer:
     def four(self, node: fx.Node) -> fx.Node:
         """With a dimension of heads."""
         return self(aten.unsqueeze.default, node, 1) if _value(node).dim() == 3 else node
+
+    def as_scores(self, node: fx.Node, found: _Attention) -> fx.Node:
+        """With as many dimensions as the scores have, and four."""
+        while _value(node).dim() < _value(found.result).dim():
+            node = self(aten.unsqueeze.default, node, 0)
+        return self.four(node)
 
     def with_close_elements(self, node: fx.Node) -> fx.Node:
         """The kernel reads the elements of a row one beside the other."""

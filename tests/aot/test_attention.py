@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 
 import nbcompile
 
-FLASH = "_scaled_dot_product_flash_attention_for_cpu"
+FUSED = "nbcompile.attention"
 NOTHING = -math.inf
 
 
@@ -22,7 +22,7 @@ def compiled(function, *arguments):
     graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
     nbcompile.reset()
     targets = [str(node.target) for graph in graphs for each in graph.graphs for node in each.nodes]
-    return result, [each for each in targets if FLASH in each], [note for graph in graphs for note in graph.notes]
+    return result, [each for each in targets if FUSED in each], [note for graph in graphs for note in graph.notes]
 
 
 def heads(*size, dtype=torch.float32):
@@ -100,6 +100,27 @@ def test_each_spelling_is_fused_and_gives_what_eager_gives(function, size):
     torch.testing.assert_close(result, function(q, k, v), equal_nan=True)
     assert len(fused) == 1
     assert any("written by hand" in note for note in notes)
+
+
+def mask_then_bias(q, k, v):
+    scores = (q @ k.transpose(-2, -1)).masked_fill(torch.ones(q.shape[-2], k.shape[-2]).triu(1) == 1, NOTHING)
+    return (scores + torch.arange(k.shape[-2]) / 10).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("into", ["q", "k"])
+@pytest.mark.parametrize("number", [math.inf, NOTHING, math.nan, 1e30], ids=str)
+@pytest.mark.parametrize("function", [*SPELLINGS, mask_then_bias], ids=lambda each: each.__name__)
+def test_what_is_no_number_among_queries_and_keys(function, number, into):
+    """Rows of nothing but minus infinity, and scores that are no number but masked, are as the steps have them."""
+    q, k, v = heads(2, 2, 8, 16)
+    q, k = q.abs(), k.abs()
+    if into != "k":
+        q[0, 1, 3, 2] = number
+    if into != "q":
+        k[1, 0, 6, 5] = k[0, 1, 0, 1] = number
+    result, fused, _ = compiled(function, q, k, v)
+    torch.testing.assert_close(result, function(q, k, v), equal_nan=True)
+    assert len(fused) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
