@@ -275,8 +275,8 @@ def _compilers(
 
     def compiler(stage: str) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
         def compile_and_tell(graph_module: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
-            for text in rewrite(graph_module) if rewrite is not None and stage == "inference" else ():
-                note(text)
+            if rewrite is not None and stage == "inference":
+                _rewrite_and_tell(graph_module, rewrite, captured)
             _tell(graph_module, stage, captured)
             return compile_one(graph_module, examples, stage)
 
@@ -288,6 +288,24 @@ def _compilers(
         inference=compiler("inference"),
         see_joint=lambda joint: _tell(joint, "joint", captured),
     )
+
+
+def _rewrite_and_tell(
+    graph_module: torch.fx.GraphModule,
+    rewrite: Callable[[torch.fx.GraphModule], tuple[str, ...]],
+    captured: torch.fx.GraphModule,
+) -> None:
+    """Improve a graph; what it was is kept in the record if anything was done."""
+    page = recorder.draft()
+    if page is None:
+        rewrite(graph_module)
+        return
+    before = narrate.graph(graph_module, page.compile_id, "traced", captured=captured.graph)
+    done = rewrite(graph_module)
+    if done:
+        page.add_to_graph("graphs", before)
+    for text in done:
+        note(text)
 
 
 def _tell(graph_module: torch.fx.GraphModule, stage: str, captured: torch.fx.GraphModule) -> None:

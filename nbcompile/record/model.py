@@ -112,7 +112,7 @@ class Graph:
     id: str
     """``"0/0.captured"``, ``"0/0.forward"``, ..."""
     stage: str
-    """``captured``, ``inference``, ``joint``, ``forward`` or ``backward``."""
+    """``captured``, ``traced`` (before a pass rewrote it), ``inference``, ``joint``, ``forward`` or ``backward``."""
     nodes: tuple[Node, ...]
     code: str
     """The graph as readable Python."""

@@ -16,7 +16,8 @@ import functools
 import itertools
 import re
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 
 from markupsafe import Markup
@@ -27,7 +28,8 @@ from nbcompile.views.markup import tag
 
 Token = tuple[_TokenType, str]
 _WORD = re.compile(r"[\w$]")
-_OPENING = {")": "(", "]": "[", "}": "{"}
+_OPENING = ("(", "[", "{", "${")
+_CLOSING = (")", "]", "}")
 
 
 def styles(*parts: str) -> Markup:
@@ -72,17 +74,20 @@ def minified(program: str) -> str:
     kept: list[str] = []
     for index, (kind, value) in enumerate(tokens):
         if kind not in Whitespace:
-            while value == "}" and kept and kept[-1] in ("", ";", "\n"):
-                kept.pop()  # no end of a statement is needed there
-            kept.append(value)
+            while value in _NEEDLESS and kept and kept[-1] in _NEEDLESS[value]:
+                kept.pop()
+            kept.append(_SHORTER.get(value, value))
             continue
         before = kept[-1][-1:] if kept else "\n"
         after = tokens[index + 1][1][:1] if index + 1 < len(tokens) else ""
-        if "\n" in value:
-            kept.append("" if before in "\n{;,(" else "\n")
-        elif (_WORD.match(before) and _WORD.match(after)) or before + after in ("++", "--"):
+        if (_WORD.match(before) and _WORD.match(after)) or before + after in ("++", "--"):
             kept.append(" ")
     return "".join(kept)
+
+
+_NEEDLESS = {"}": ("", ";", ","), ")": ("", ","), "]": ("", ",")}
+"""What may be left out before these. All statements of ours end in ``;`` or ``}``, so no new line ends one."""
+_SHORTER = {"const": "let", "true": "!0", "false": "!1"}
 
 
 def _one_declaration(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -98,15 +103,15 @@ def _one_declaration(tokens: Sequence[Token]) -> Iterator[Token]:
         if skips:  # the word `const` itself, and the spaces around it
             skips = value != "const"
             continue
-        if value in ("(", "[", "{", "${"):
+        if value in _OPENING:
             declares.append(False)
-        elif value in (")", "]", "}"):
+        elif value in _CLOSING:
             declares.pop()
         elif value == ";" and declares[-1] and _next(tokens, index) == "const":
             skips = True
             yield kind, ","
             continue
-        if value == ";" or (begins and value not in (")", "]", "}")):
+        if value == ";" or (begins and value not in _CLOSING):
             declares[-1] = value == "const"
         begins = value in (";", "{", "}")
         yield kind, value
@@ -132,34 +137,79 @@ def _renamed(tokens: Sequence[Token], short: Mapping[str, str]) -> Iterator[Toke
             yield kind, f"{value}:{short[value]}"
         else:
             yield kind, short[value]
-        if value in ("{", "[", "(", "${"):
+        if value in _OPENING:
             brackets.append(value)
-        elif value in ("}", "]", ")") and brackets:
+        elif value in _CLOSING and brackets:
             brackets.pop()
         before = value
 
 
 def _short_names(tokens: list[Token]) -> dict[str, str]:
-    """New names for what the program declares."""
-    used = {value for _, value in tokens}
-    free = (name for size in (1, 2) for name in map("".join, itertools.product(string.ascii_letters, repeat=size)))
-    fresh = (name for name in free if name not in used and name not in ("do", "if", "in", "of", "as"))
-    declared = {name for name in _declared(tokens) if len(name) > 2}
-    often = sorted(declared, key=lambda name: (-sum(value == name for _, value in tokens), name))
-    return dict(zip(often, fresh, strict=False))
+    """New names for what the program declares; names that are never in reach of one another may share one."""
+    regions = _regions(tokens)
+    declared = {name for name in _declared(tokens) if name in regions}
+    taken = {name for name in regions if name not in declared}
+    counts = Counter(value for _, value in tokens)
+    result: dict[str, str] = {}
+    for name in sorted(declared, key=lambda name: (-counts[name], name)):
+        near = {short for other, short in result.items() if _within_reach(regions[name], regions[other])}
+        result[name] = next(each for each in _candidates() if each not in near and each not in taken)
+    return result
+
+
+def _candidates() -> Iterator[str]:
+    letters = string.ascii_letters + "_$"
+    names = ("".join(each) for size in (1, 2) for each in itertools.product(letters, repeat=size))
+    return (name for name in names if name not in ("do", "if", "in", "of", "as"))
+
+
+Region = tuple[int, ...]
+"""A pair of brackets, as the path to it: the positions of the opening ones around."""
+
+
+def _regions(tokens: list[Token]) -> dict[str, Region]:
+    """For each name that is no property: the smallest pair of brackets around all its occurrences."""
+    regions: dict[str, Region] = {}
+    around: list[int] = []
+    for index, (kind, value) in enumerate(tokens):
+        if value in _OPENING:
+            around.append(index)
+        elif value in _CLOSING:
+            around.pop()
+        elif kind in Name and tokens[index - 1][1] not in (".", "?."):
+            shared = zip(regions.get(value, around), around, strict=False)
+            regions[value] = tuple(a for a, b in itertools.takewhile(lambda pair: pair[0] == pair[1], shared))
+    return regions
+
+
+def _within_reach(one: Region, other: Region) -> bool:
+    """Whether one is inside the other."""
+    return all(a == b for a, b in zip(one, other, strict=False))
 
 
 def _declared(tokens: list[Token]) -> Iterator[str]:
     """Names after ``const`` and ``let``, and the parameters of arrow functions."""
     for index, (_, value) in enumerate(tokens):
         if value in ("const", "let"):
-            end = next(i for i in range(index, len(tokens)) if tokens[i][1] in ("=", ";", "of"))
-            yield from _names(tokens[index + 1 : end])
+            yield from _names(_targets(tokens[index + 1 :]))
         elif value == "=>":
             yield from _names(tokens[_start_of(tokens, index - 1) : index])
 
 
-def _names(tokens: Sequence[Token]) -> Iterator[str]:
+def _targets(tokens: list[Token]) -> Iterator[Token]:
+    """Of a declaration that begins here, what stands before each ``=``."""
+    depth, is_target = 0, True
+    for token in tokens:
+        depth += (token[1] in _OPENING) - (token[1] in _CLOSING)
+        if depth < 0 or (depth == 0 and token[1] in (";", "of")):
+            return
+        if depth == 0 and token[1] in ("=", ","):
+            is_target = token[1] == ","
+        elif is_target:
+            yield token
+
+
+def _names(tokens: Iterable[Token]) -> Iterator[str]:
     return (value for kind, value in tokens if kind in Name)
 
 
@@ -167,7 +217,7 @@ def _start_of(tokens: list[Token], end: int) -> int:
     """Where the bracket that closes here was opened; the place itself if none closes here."""
     depth = 0
     for index in range(end, -1, -1):
-        depth += (tokens[index][1] in _OPENING) - (tokens[index][1] in _OPENING.values())
+        depth += (tokens[index][1] in _CLOSING) - (tokens[index][1] in _OPENING)
         if depth == 0:
             return index
     return end

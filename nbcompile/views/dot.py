@@ -170,7 +170,7 @@ def _box(group: Group, reads: tuple[int, ...]) -> Box:
     if group.times > 1 or len(group.nodes) > 1:
         return Box(ids, kind if kind == "input" else "fold", *_fold(group, kind), reads)
     if kind == "input":
-        return Box(ids, kind, _clipped(facts.readable(first.source) or first.name), facts.type_of(first), reads)
+        return Box(ids, kind, _end_of(facts.readable(first.source) or first.name), facts.type_of(first), reads)
     if kind == "output":
         return Box(ids, kind, "output", "", reads)
     named = first.name + (": " + facts.type_of(first) if facts.type_of(first) else "")
@@ -199,6 +199,11 @@ def _common_code(nodes: Sequence[Node]) -> str:
 
 def _clipped(text: str, most: int = 34) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _end_of(path: str, most: int = 34) -> str:
+    """Parameters of a model are told apart by how their paths end."""
+    return path if len(path) <= most else "…" + path[1 - most :]
 
 
 # --- boxes to DOT ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from nbcompile.record import links
 from nbcompile.record.model import Break, CompiledFrame, FailedGuard, FusionDecision, Guard, Node, Record, StackLine
-from nbcompile.views import figures
+from nbcompile.views import costs, figures
 
 # --- words -------------------------------------------------------------------------------------
 
@@ -41,9 +41,20 @@ _CELL = re.compile(r"ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-.*>$")
 """What kernels and IPython in a terminal call the text of a cell."""
 
 
+def with_short_places(code: str) -> str:
+    """The code of a graph without the folders of the user's files."""
+    return _PLACE.sub(r"# \1:\2, \3: ", code)
+
+
+_PLACE = re.compile(r"# File: (?:.*[/\\])?(.+):(\d+) in (.+?), code: ")
+"""The user's line above a node, as torch writes it."""
+
+
 def readable(expression: str) -> str:
-    """An address as the user would write it: ``L['self'].weight`` is ``self.weight``."""
-    return re.sub(r"\b[LG]\['([A-Za-z_]\w*)'\]", r"\1", expression)
+    """An address as the user writes it: ``L['self']._modules['0']._parameters['weight']`` is ``self[0].weight``."""
+    plain = re.sub(r"\b[LG]\['([A-Za-z_]\w*)'\]", r"\1", expression)
+    plain = re.sub(r"\._modules\['(\d+)'\]", r"[\1]", plain)
+    return re.sub(r"\._(?:modules|parameters|buffers)\['([A-Za-z_]\w*)'\]", r".\1", plain)
 
 
 _SHORT_DTYPES = {
@@ -153,8 +164,8 @@ class Note:
     """One thing that happened at a line."""
 
     kind: str
-    """``operators``, ``kernels``, ``fallback``, ``inlined``, ``break``, ``mutation``, ``resume``, ``guards``...
-    or ``later``."""
+    """``operators``, ``kernels``, ``fallback``, ``cost``, ``inlined``, ``break``, ``mutation``, ``resume``,
+    ``guards`` or ``later``."""
     text: str
     reference: str = ""
     """What the numbers in it count (figures.py)."""
@@ -213,6 +224,8 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
             add(line, "kernels", f"in {shortened(kernels, 3)}")
         if fallbacks:
             add(line, "fallback", f"{shortened(fallbacks, 3)} by ATen")
+        if moved := costs.of_line(frame, ids):
+            add(line, "cost", f"{costs.words(moved)} in eager", f"graph.nodes|bytes.{line}")
     for mutation in frame.mutations:
         add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {mutation.code}")
     for each in frame.breaks:

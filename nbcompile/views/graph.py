@@ -11,17 +11,16 @@ In torch: torch/fx/passes/graph_drawer.py. Read next: nbcompile/views/source.py
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph
-from nbcompile.views import dot, facts, figures, svg
+from nbcompile.views import dot, facts, figures, passes, svg
 from nbcompile.views.markup import Limits, chip, code, fold, join, listing, row, section, table, tag
 
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
-_PLACE = re.compile(r"# File: (?:.*[/\\])?(.+):(\d+) in (.+?), code: ")
-"""The user's line above a node, as torch writes it."""
 AT_A_GLANCE = 12
 """A graph of more nodes gets tools: zoom, search, details of what is selected."""
 FOLDED = (
@@ -90,17 +89,57 @@ def nodes_table(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup
     return join([table(f"Nodes of the {graph.stage} graph", head, rows), more])
 
 
-def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
-    """What the captured graph became: functional graphs of ATen operators."""
+def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, beside: bool) -> Markup | None:
+    """What the captured graph became, in functional ATen operators; ``beside`` the picture of the captured one."""
     graphs = frame.compiled_graph.graphs if frame.compiled_graph else ()
     if not graphs:
         return None
     parts = []
-    for index, graph in enumerate(graphs):
+    for index, graph in enumerate(_with_sources(each, frame.graph) for each in graphs):
         counted = f"compiled_graph.graphs.{index}.{figures.OPERATORS}"
         title = (tag("b", graph.stage), f" {facts.count(len(links.operators(graph)), 'operator')}")
-        parts.append(fold(title, _program(graph, found, limits), figures=counted, opened=len(graphs) == 1))
-    return section("aten", "ATen graphs", parts, about="functional: what lowering sees")
+        note = _why_not_drawn(frame.graph if beside else None, graph)
+        shown = (
+            join((tag("p", note, class_="n-quiet"), _program(graph, found, limits)))
+            if note
+            else body(frame.function, graph, found, limits)
+        )
+        parts.append(fold(title, shown, figures=counted, opened=len(graphs) == 1))
+    return section("aten", "ATen graphs", parts, passes.render(frame, limits), about="functional: what lowering sees")
+
+
+def _with_sources(graph: Graph, captured: Graph | None) -> Graph:
+    """The same with inputs named as the captured graph's: ``primals_1`` is ``self.weight``."""
+    known = {node.id: node.source for node in captured.nodes if node.source} if captured else {}
+    nodes = tuple(
+        replace(node, source=known.get(node.from_nodes[0], ""))
+        if node.op == "placeholder" and node.from_nodes
+        else node
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=nodes)
+
+
+def _why_not_drawn(captured: Graph | None, graph: Graph) -> str:
+    """What stands in the place of a picture that would say nothing new; "" where there is one."""
+    if graph.stage == "joint":
+        return "Drawn below, as the forward and the backward graph."
+    if captured is not None and _is_one_to_one(captured, graph):
+        return "The picture is the FX graph's: each of its operators became one of ATen."
+    return ""
+
+
+def _is_one_to_one(captured: Graph, graph: Graph) -> bool:
+    """Whether each captured node became one node, with the same inputs."""
+    origin = {node.id: node.from_nodes for node in graph.nodes}
+    if len(graph.nodes) != len(captured.nodes) or any(len(each) > 1 for each in origin.values()):
+        return False
+    for old, new in zip(captured.nodes, graph.nodes, strict=True):
+        made_from = new.from_nodes or (old.id,) * (new.op == old.op != "call_function")
+        reads = {each for one in new.inputs for each in origin[one] or (one,)}
+        if made_from != (old.id,) or (new.op != "output" and reads != set(old.inputs)):
+            return False
+    return True
 
 
 def _program(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
@@ -108,8 +147,9 @@ def _program(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
     by_name = {node.name: node.id for node in graph.nodes}
     assigned = [_ASSIGNED.match(line) for line in graph.code.split("\n")]
     lines = [by_name.get(match[1], "") if match else "" for match in assigned]
-    shown = _PLACE.sub(r"# \1:\2, \3: ", graph.code)
-    return listing(shown, limits=limits, nodes=lambda index: node_names(found, lines[index]))
+    return listing(
+        facts.with_short_places(graph.code), limits=limits, nodes=lambda index: node_names(found, lines[index])
+    )
 
 
 def node_names(found: links.FrameLinks, *ids: str) -> str:

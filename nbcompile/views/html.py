@@ -148,7 +148,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "guards": lambda: guards.render(frame, found, limits),
         "residual": lambda: source.residual(frame, limits),
         "bytecode": lambda: bytecode.render(frame, found, limits),
-        "aten": lambda: graph.aten(frame, found, limits),
+        "aten": lambda: graph.aten(frame, found, limits, beside="graph" in wanted),
         "kernels": lambda: kernels.render(frame, found, limits),
         "timings": lambda: timings.render(record, frame),
     }
@@ -186,6 +186,9 @@ def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     form = ("trees", "what_if") if "what_if" in wanted and what_if.compiled_calls(record) else ()
     walk = ("steps",) if "steps" in wanted and any(frame.steps for frame in record.frames) else ()
     asked = ("predict",) if "predict" in wanted else ()
-    big = any(frame.graph and len(frame.graph.nodes) > graph.AT_A_GLANCE for frame in record.frames)
-    drawn = ("graph",) if "graph" in wanted and big else ()
+    shown = [
+        each for frame in record.frames for each in links.graphs(frame)
+        if ("graph" if each is frame.graph else "aten") in wanted
+    ]  # fmt: skip
+    drawn = ("graph",) if any(len(each.nodes) > graph.AT_A_GLANCE for each in shown) else ()
     return (*drawn, *form, *walk, *asked)

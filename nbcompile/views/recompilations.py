@@ -129,7 +129,7 @@ def _changed(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bo
     shown, more = limits.cut(found)
     looks = {"+": "n-ok", "-": "n-bad"}
     told = [tag("span", line, "\n", class_=looks.get(line[:1])) for line in shown]
-    program = tag("pre", tag("code", told), class_="n-code n-diff")
+    program = tag("pre", tag("code", told), class_="n-code")
     return fold(f"What changed from {before.id}", program, more, opened=opened and len(found) < 16)
 
 

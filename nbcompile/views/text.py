@@ -20,7 +20,19 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph, Record
-from nbcompile.views import bytecode, facts, lines, memory, predict, recompilations, sections, steps, timings, what_if
+from nbcompile.views import (
+    bytecode,
+    facts,
+    lines,
+    memory,
+    passes,
+    predict,
+    recompilations,
+    sections,
+    steps,
+    timings,
+    what_if,
+)
 
 
 def render(record: Record, show: str | Iterable[str] | None = None) -> str:
@@ -176,6 +188,7 @@ def _aten(_: Record, frame: CompiledFrame) -> Iterator[str]:
     for graph in frame.compiled_graph.graphs if frame.compiled_graph else ():
         yield f"{graph.stage} ({facts.count(len(links.operators(graph)), 'operator')})"
         yield from (f"  {line}" for line in graph.code.rstrip("\n").split("\n"))
+    yield from passes.as_text(frame)
 
 
 def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:

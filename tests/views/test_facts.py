@@ -73,10 +73,12 @@ def test_carets_stand_below_the_expression():
         ("G['torch'].sin", "torch.sin"),
         ("L['x y']", "L['x y']"),
         ("L['d']['k']", "d['k']"),
+        ("L['self']._modules['blocks']._modules['0']._parameters['weight']", "self.blocks[0].weight"),
+        ("L['self']._modules['a b']._buffers['mean']", "self._modules['a b'].mean"),
     ],
 )
 def test_addresses_are_readable(expression, plain):
-    """Locals and globals are written as the user writes them; nothing else is touched."""
+    """Locals, globals and parts of modules are written as the user writes them; nothing else is touched."""
     assert facts.readable(expression) == plain
 
 
@@ -91,15 +93,15 @@ def test_operators_have_short_names(target, short):
 
 
 def test_every_line_tells_what_happened_to_it():
-    """Operators, guards, the break and the point of resumption stand at their lines."""
+    """Operators, what they move, guards, the break and the point of resumption stand at their lines."""
     record = sample.save_break()
 
     def notes(frame):
         lines = facts.source_lines(record, frame, links.frame_links(frame))
         return {line.number: [note.kind for note in line.notes] for line in lines if line.notes}
 
-    assert notes(record.frames[0]) == {2: ["operators", "guards"], 3: ["break"], 4: ["later"]}
-    assert notes(record.frames[1]) == {3: ["resume"], 4: ["operators", "guards"]}
+    assert notes(record.frames[0]) == {2: ["operators", "cost", "guards"], 3: ["break"], 4: ["later"]}
+    assert notes(record.frames[1]) == {3: ["resume"], 4: ["operators", "cost", "guards"]}
 
 
 def test_every_line_tells_who_runs_it():

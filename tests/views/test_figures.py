@@ -13,7 +13,7 @@ import torch
 import nbcompile
 from nbcompile import api
 from nbcompile.record import codec
-from nbcompile.views import html, sections
+from nbcompile.views import costs, html, sections
 from tests.views import sample_records as sample
 
 # --- following a reference, without the views or the links that they use -------------------------
@@ -122,7 +122,30 @@ def origins(record, found, pipe, beyond):
     return len({captured for node in aten for captured in made_from[node]}) - int(beyond.partition(".")[2])
 
 
+def moved(record, found, pipe):
+    """Bytes that the operators of a line read and write, as text of at most four digits."""
+    frame = next(f for f in record["frames"] if found[0] in walk(f, "graph.nodes"))
+    hints = {each["name"]: int(each["hint"]) for each in frame.get("symbols", []) if each.get("hint")}
+    by_id = {each["id"]: each for each in found}
+
+    def size(node):
+        count = int(re.sub(r"\D", "", node.get("dtype", "").split("_")[0]) or 8) // 8 if "shape" in node else 0
+        for each in node.get("shape", []):
+            count *= eval(each, {}, hints)
+        return count
+
+    total = 0
+    for node in found:
+        if node["op"].startswith("call_") and own_line(frame, node.get("stack", [])) == int(pipe.partition(".")[2]):
+            if node["target"].rpartition(".")[2] not in costs._FREE:
+                total += size(node) + sum(size(by_id[each]) for each in node.get("inputs", []))
+    while total >= 10_000:
+        total = round(total / 1000)
+    return total
+
+
 DERIVED = {
+    "bytes": moved,
     "origins": origins,
     "distinct": lambda record, found, pipe: len(causes(record)),
     "ended": ended,

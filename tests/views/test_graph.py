@@ -82,9 +82,9 @@ USE = """
   press("Fit"); seen.fits = wide() <= pane.clientWidth && svg.getBoundingClientRect().height <= 561;
   press("Larger"); press("Larger"); press("Larger"); press("Larger");
   const before = [pane.scrollLeft, pane.scrollTop], box = pane.getBoundingClientRect();
-  const mouse = (type, dx, dy) => pane.dispatchEvent(new PointerEvent(type,
-    { pointerType: "mouse", buttons: 1, clientX: box.x + 90 + dx, clientY: box.y + 90 + dy, bubbles: true }));
-  mouse("pointerdown", 0, 0); mouse("pointermove", 0, -70);
+  const mouse = (type, movementX, movementY) => pane.dispatchEvent(new PointerEvent(type,
+    { pointerType: "mouse", buttons: 1, movementX, movementY, bubbles: true }));
+  mouse("pointerdown", 0, 0); mouse("pointermove", 0, -30); mouse("pointermove", 0, -40);
   seen.moved = pane.scrollTop - before[1];
   all("svg [data-n]")[1].dispatchEvent(new MouseEvent("click", { bubbles: true }));
   seen.dragged = all("svg .n-on").length;

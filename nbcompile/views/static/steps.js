@@ -2,50 +2,44 @@
 // `stateAt` is pure: tests/views/test_steps.py compares it with the record. `element`, `all`, ... are view.js's.
 const nbSteps = (() => {
   // What holds before step n: the instruction, stack and locals of that step; guards and nodes of those before.
-  const stateAt = (data, n) => {
-    const texts = list => data.lists[list].map(each => data.texts[each]);
-    const [name, depth, instruction, line, text, stack, values] = data.steps[n];
-    const before = what => data.steps.slice(0, n).flatMap(step => texts(step[what]));
-    const now = what => texts(data.steps[n][what]);
-    return { name: data.texts[name], depth, instruction: data.texts[instruction], line, text: data.texts[text],
-      stack: texts(stack), values: texts(values), guards: before(7), nodes: before(8), made: [...now(8), ...now(7)] };
+  const stateAt = ({ lists, steps, texts }, n) => {
+    const [name, depth, instruction, line, text, ...own] = steps[n], told = list => lists[list].map(each => texts[each]);
+    const [stack, values, newGuards, newNodes] = own.map(told), before = what => steps.slice(0, n).flatMap(step => told(step[what]));
+    return { name: texts[name], depth, instruction: texts[instruction], line, text: texts[text],
+      stack, values, guards: before(7), nodes: before(8), made: [...newNodes, ...newGuards] };
   };
   // Where something happens: a guard, a node, a call that is followed or left.
-  const marks = data => data.steps.flatMap((step, n) =>
-    data.lists[step[7]].length || data.lists[step[8]].length || n && step[1] !== data.steps[n - 1][1] ? [n] : []);
+  const isEvent = ({ lists, steps }, n) =>
+    lists[steps[n][7]].length || lists[steps[n][8]].length || n && steps[n][1] !== steps[n - 1][1];
 
   const setUp = box => {
-    const data = JSON.parse(box.querySelector("script").textContent), last = data.steps.length - 1, events = marks(data);
+    const data = JSON.parse(box.querySelector("script").textContent), last = data.steps.length - 1;
+    const events = [...data.steps.keys()].filter(n => isEvent(data, n));
     const slider = element("input", { type: "range", min: 0, max: last, value: 0, ariaLabel: "Step of the interpreter" });
     const said = spoken("n-callout n-info"), panes = element("dl"), tools = element("p", { className: "n-tools" });
-    const strip = element("div", { className: "n-marks" });
-    strip.ariaHidden = true;
-    events.forEach(n => strip.append(Object.assign(element("i"), { style: `left:${last ? n * 100 / last : 0}%` })));
-    const rows = all(box, "tbody tr");
-    const pane = (title, items, fresh = 0) => {
-      const list = element("dd");
-      if (!items.length) list.append("none yet");
-      items.forEach((item, i) => {
-        const line = element("code", { textContent: item, className: i >= items.length - fresh ? "n-on" : "" });
-        list.append(line, element("br"));
-      });
+    const strip = element("div", { className: "n-marks", ariaHidden: true }), rows = all(box, "tbody tr");
+    strip.append(...events.map(n => element("i", { style: `left:${n * 100 / (last || 1)}%` })));
+    const code = (text, isNew) => element("code", { textContent: text, className: isNew ? "n-on" : "" });
+    const pane = (title, items, fresh = []) => {
+      const list = element("dd"), first = items.length - items.filter(each => fresh.includes(each)).length;
+      list.append(...items.length ? items.flatMap((item, i) => [code(item, i >= first), element("br")]) : ["none yet"]);
       panes.append(element("dt", { textContent: title }), list);
     };
     const show = () => {
-      const n = Number(slider.value), state = stateAt(data, n), previous = n ? stateAt(data, n - 1) : { made: [] };
-      const at = `Step ${n + 1} of ${last + 1}, ${state.name}, line ${state.line}: ${state.text}`;
-      const next = n === last && data.end ? `Then the graph ends: ${data.end}` : state.made.length ? `Adds ${state.made.join("; ")}` : "";
+      const n = Number(slider.value), { name, line, text, instruction, made, stack, values, nodes, guards } = stateAt(data, n);
+      const at = `Step ${n + 1} of ${last + 1}, ${name}, line ${line}: ${text}`, fresh = n ? stateAt(data, n - 1).made : [];
+      const next = n === last && data.end ? `Then the graph ends: ${data.end}` : made.length ? `Adds ${made.join("; ")}` : "";
       slider.ariaValueText = at;
-      for (const row of rows) {
-        const [from, to] = row.cells[0].textContent.split("-").map(Number);
-        row.classList.toggle("n-on", from <= n + 1 && n < (to || from));
-      }
-      said.replaceChildren(at, element("br"), element("code", { textContent: state.instruction }), " ", next);
+      rows.forEach(row => {
+        const [from, to = from] = row.cells[0].textContent.split("-").map(Number);
+        row.classList.toggle("n-on", from <= n + 1 && n < to);
+      });
+      said.replaceChildren(at, element("br"), code(instruction), " ", next);
       panes.replaceChildren();
-      pane("stack, top last", state.stack);
-      pane(`locals of ${state.name}`, state.values);
-      pane("graph so far", state.nodes, previous.made.filter(each => state.nodes.includes(each)).length);
-      pane("guards so far", state.guards, previous.made.filter(each => state.guards.includes(each)).length);
+      pane("stack, top last", stack);
+      pane(`locals of ${name}`, values);
+      pane("graph so far", nodes, fresh);
+      pane("guards so far", guards, fresh);
     };
     const go = n => {
       slider.value = n;
@@ -61,6 +55,6 @@ const nbSteps = (() => {
     box.prepend(tools, slider, strip, said, panes);
     show();
   };
-  return { stateAt, marks, setUp };
+  return { stateAt, setUp };
 })();
 if (typeof module !== "undefined") module.exports = nbSteps;

@@ -1,14 +1,20 @@
-// Makes a view interactive: links between source lines, graph boxes, table rows and kernel lines; filter; print.
+// Makes a view interactive: links between source lines, graph boxes, table rows and kernel lines; filter.
 // Everything is legible without it. It may run any number of times on a page: each output is set up once.
 
 // --- small things ------------------------------------------------------------------------------
 
 const element = (name, properties) => Object.assign(document.createElement(name), properties);
-const listen = (node, event, react) => node.addEventListener(event, react);
+const listen = (node, event, ...react) => node.addEventListener(event, ...react);
 const pressable = (text, react) => element("button", { type: "button", textContent: text, onclick: react });
 // What is written into it is also read aloud.
 const spoken = look => element("p", { className: look, role: "status" });
 const all = (root, selector) => [...root.querySelectorAll(selector)];
+const contains = (node, text) => node.textContent.toLowerCase().includes(text);
+const searching = (label, find) => {
+  const field = element("input", { type: "search", placeholder: label, ariaLabel: label });
+  listen(field, "input", () => find(field.value.trim().toLowerCase()));
+  return field;
+};
 // data-n: the words by which something lights up, `n3..9` for a run of them. data-p: those that it selects, if fewer.
 const known = new Map();
 const expand = text => known.get(text) ?? known.set(text, text.split(" ").flatMap(word => {
@@ -43,13 +49,11 @@ const mark = (frame, name, words) => {
 
 const counted = (number, noun) => number ? [`${number} ${noun}${number === 1 ? "" : "s"}`] : [];
 
-const describe = frame => [
-  ...counted(all(frame, ".n-src code > .n-on").length, "source line"),
-  ...counted(all(frame, '[data-s="bytecode"] .n-on').length, "instruction"),
-  ...counted(all(frame, "svg .n-on").length, "graph node"),
-  ...counted(all(frame, ".n-ir .n-on").length, "buffer"),
-  ...counted(all(frame, '[data-s="kernels"] .n-code .n-on:not(.r)').length, "kernel line"),
-].join(" · ");
+const COUNTED = {
+  "source line": ".n-src code > *", instruction: "[data-s=bytecode] *", "graph node": "svg *", buffer: ".n-ir *",
+  "kernel line": "[data-s=kernels] .n-code :not(.r)",
+};
+const describe = frame => Object.keys(COUNTED).flatMap(noun => counted(all(frame, `${COUNTED[noun]}.n-on`).length, noun)).join(" · ");
 
 // Brings what was selected into view inside its own pane; the page itself stays where it is.
 const reveal = frame => {
@@ -63,21 +67,19 @@ const reveal = frame => {
 };
 
 const setUpLinks = (root, status) => {
-  const select = node => {
-    const frame = frameOf(node), again = node.ariaCurrent && frame.dataset.on === picks(node).join(" ");
-    const words = again ? [] : picks(node);
-    all(root, "[data-f]").forEach(each => mark(each, "n-on", each === frame ? words : []));
-    frame.dataset.on = words.join(" ");
-    status.textContent = words.length ? describe(frame) : "";
-    reveal(frame);
-    frame.dispatchEvent(new Event("n-selected"));
-  };
-  const clear = () => {
-    for (const frame of all(root, "[data-f]")) {
-      mark(frame, "n-on", []);
+  const frames = all(root, "[data-f]");
+  const light = (chosen, words) => {
+    for (const frame of frames) {
+      mark(frame, "n-on", frame === chosen ? words : []);
       frame.dispatchEvent(new Event("n-selected"));
     }
-    status.textContent = "";
+    status.textContent = words.length ? describe(chosen) : "";
+  };
+  const select = node => {
+    const frame = frameOf(node), words = picks(node), again = node.ariaCurrent && frame.dataset.on === `${words}`;
+    frame.dataset.on = words;
+    light(frame, again ? [] : words);
+    reveal(frame);
   };
   const linked = event => {
     const node = event.target.closest("[data-n]");
@@ -85,9 +87,9 @@ const setUpLinks = (root, status) => {
   };
   listen(root, "mouseover", event => {
     const node = linked(event);
-    all(root, "[data-f]").forEach(each => {
-      if (node ? each === frameOf(node) : each.querySelector(".n-hi")) mark(each, "n-hi", node ? picks(node) : []);
-    });
+    for (const frame of frames) {
+      if (node ? frame === frameOf(node) : frame.querySelector(".n-hi")) mark(frame, "n-hi", node ? picks(node) : []);
+    }
   });
   listen(root, "mouseleave", () => all(root, ".n-hi").forEach(each => each.classList.remove("n-hi")));
   listen(root, "click", event => {
@@ -95,7 +97,7 @@ const setUpLinks = (root, status) => {
     if (node && getSelection().isCollapsed) select(node);
   });
   listen(root, "keydown", event => {
-    if (event.key === "Escape") clear();
+    if (event.key === "Escape") light(null, []);
     const node = linked(event);
     if (!node || node !== event.target) return;
     if (event.key === "Enter" || event.key === " ") select(node);
@@ -139,9 +141,7 @@ const setUpTools = root => {
   const usual = new Set(all(root, "details[open]"));
   if (root.querySelector("details")) tools.append(button("Unfold all", () => true), button("Fold", each => usual.has(each)));
   if (all(root, "tbody tr").length > 8) {
-    const field = element("input", { type: "search", placeholder: "Filter rows", ariaLabel: "Filter the tables" });
-    listen(field, "input", () => filter(root, field.value.trim().toLowerCase(), status));
-    tools.append(field);
+    tools.append(searching("Filter rows", text => filter(root, text, status)));
   }
   tools.append(status);
   const head = root.querySelector("header");
@@ -152,23 +152,12 @@ const setUpTools = root => {
 const filter = (root, text, status) => {
   let found = 0;
   for (const row of all(root, "tbody tr")) {
-    row.hidden = !row.textContent.toLowerCase().includes(text);
+    row.hidden = !contains(row, text);
     if (row.hidden || !text) continue;
     found += 1;
     for (let up = row.closest("details"); up && root.contains(up); up = up.parentElement.closest("details")) up.open = true;
   }
   status.textContent = text ? `${found} found` : "";
-};
-
-// --- print: paper cannot unfold -----------------------------------------------------------------------
-
-const setUpPrint = root => {
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    opened = all(root, "details:not([open])");
-    opened.forEach(each => { each.open = true; });
-  });
-  addEventListener("afterprint", () => opened.splice(0).forEach(each => { each.open = false; }));
 };
 
 const setUp = root => {
@@ -177,7 +166,6 @@ const setUp = root => {
   const status = setUpTools(root);
   setUpLinks(root, status);
   setUpKeys(root);
-  setUpPrint(root);
   all(root, ".n-graph:has(svg)").forEach(each => { if (all(each, "g").length > 12) nbGraph(each); });
   all(root, ".n-what").forEach(each => nbWhatIf.setUp(each));
   all(root, ".n-steps").forEach(each => nbSteps.setUp(each));

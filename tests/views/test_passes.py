@@ -1,0 +1,151 @@
+"""Below the captured graph: ATen graphs drawn beside it, what each pass changed, what each line moves."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import api
+from nbcompile.record.model import Node
+from nbcompile.views import costs, dot, facts, html, passes, text
+from tests.views import sample_records as sample
+from tests.views.test_html import Page, drawings
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(4, 8)
+
+    def forward(self, x):
+        return torch.relu(self.up(x)).sum()
+
+
+@functools.cache
+def trained():
+    nbcompile.reset()
+    torch.manual_seed(0)
+    function, pen = nbcompile.compile(Layer(), backend="aot_eager"), api.new_recorder("Layer")
+    with pen.listening():
+        function(torch.ones(2, 4)).backward()
+    return pen.record()
+
+
+def attention(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1), dim=-1) @ v
+
+
+@functools.cache
+def attended():
+    nbcompile.reset()
+    function, pen = nbcompile.compile(attention), api.new_recorder("attention")
+    with pen.listening():
+        function(*(torch.ones(1, 2, 8, 16) for _ in range(3)))
+    return pen.record()
+
+
+def test_forward_and_backward_are_drawn():
+    """A box a node, a row a node; inputs go by the names of the captured graph; the joint graph is drawn as its parts."""
+    (frame,) = trained().frames
+    page = Page(html.render(trained(), ["graph", "aten"], assets=False))
+    captured, forward, backward = drawings(page)
+    graphs = {each.stage: each for each in frame.compiled_graph.graphs}
+    for drawing, graph in ((captured, frame.graph), (forward, graphs["forward"]), (backward, graphs["backward"])):
+        assert len(drawing.findall("{*}g")) == len(graph.nodes) <= dot.MOST_BOXES
+    assert "self.up.weight" in [each.text for each in forward.findall(".//{*}text")]
+    assert page.tags["table"] == 3
+    assert "Drawn below, as the forward and the backward graph." in page.text
+    alts = [value for key, value in page.attributes if key == "alt"]
+    assert alts[2].startswith("backward graph of forward: ")
+
+
+def test_a_picture_that_says_nothing_new_is_left_out():
+    """Where each operator became one of ATen the FX graph's picture is enough; by itself the graph is drawn."""
+    record = sample.simple()
+    both = html.render(record, ["graph", "aten"], assets=False)
+    assert both.count("<img") == 1
+    assert "The picture is the FX graph&#39;s" in both or "The picture is the FX graph's" in both
+    assert html.render(record, "aten", assets=False).count("<img") == 1
+
+
+def test_the_diff_of_a_pass_is_the_diff_of_the_graphs():
+    """What is shown is difflib's, on the graphs as they were recorded."""
+    for record, stages in (
+        (trained(), [("joint", "forward"), ("joint", "backward")]),
+        (attended(), [("traced", "inference")]),
+    ):
+        (frame,) = record.frames
+        graphs = {each.stage: each.code.rstrip("\n").split("\n") for each in frame.compiled_graph.graphs}
+        page = Page(html.render(record, "aten", assets=False))
+        assert [(each.before.stage, each.after.stage) for each in passes.of(frame)] == stages
+        for before, after in stages:
+            diff = list(difflib.unified_diff(graphs[before], graphs[after], before, after, lineterm="", n=2))
+            assert len(diff) > 3
+            assert facts.with_short_places("\n".join(diff)) in page.text
+        assert f"{stages[0][0]} → {stages[0][1]}: " in text.render(record, "aten")
+
+
+def test_a_rewritten_graph_is_kept_as_it_was():
+    """Attention by hand: four operators before, one after."""
+    (frame,) = attended().frames
+    graphs = {each.stage: [node.target for node in each.nodes] for each in frame.compiled_graph.graphs}
+    assert "aten._softmax.default" in graphs["traced"]
+    assert "aten._softmax.default" not in graphs["inference"]
+
+
+def test_a_pass_that_changes_nothing_says_so():
+    """It is named, without a diff."""
+    (frame,) = attended().frames
+    same = dataclasses.replace(
+        frame.compiled_graph,
+        graphs=tuple(dataclasses.replace(each, code="pass") for each in frame.compiled_graph.graphs),
+    )
+    frame = dataclasses.replace(frame, compiled_graph=same)
+    record = dataclasses.replace(attended(), frames=(frame,))
+    assert "it changes nothing here" in html.render(record, "aten", assets=False)
+    assert "traced → inference: nothing changes" in text.render(record, "aten")
+
+
+# --- what lines cost ---------------------------------------------------------------------------
+
+
+def moving(x, y):
+    z = x @ y
+    w = z.t().relu()
+    return w[0].sum() + w.numel()
+
+
+def test_a_line_moves_what_its_operators_read_and_write():
+    """Views are free; sizes that vary count as they were in the call."""
+    nbcompile.reset()
+    function, pen = nbcompile.compile(moving, backend="eager", dynamic=True), api.new_recorder("moving")
+    with pen.listening():
+        function(torch.ones(30, 50), torch.ones(50, 20))
+    lines = {
+        each.code.strip(): [note.text for note in each.notes if note.kind == "cost"]
+        for each in facts.source_lines(pen.record(), pen.frames[0], facts.links.frame_links(pen.frames[0]))
+    }
+    assert lines["z = x @ y"] == [f"{round((1500 + 1000 + 600) * 4 / 1000)} kB in eager"]
+    assert lines["w = z.t().relu()"] == [f"{2 * 600 * 4} B in eager"]
+
+
+@pytest.mark.parametrize(
+    ("moved", "said"), [(0, "0 B"), (9_999, "9999 B"), (10_000, "10 kB"), (10**7, "10 MB"), (123 * 10**12, "123 TB")]
+)
+def test_sizes_have_four_digits(moved, said):
+    """As many as are of use."""
+    assert costs.words(moved) == said
+
+
+def test_an_unknown_size_is_no_figure():
+    """What only the run knows is not guessed."""
+    node = Node("0/0.n1", "nonzero", "call_function", "torch.nonzero", "(x,)", shape=("u0", "1"), dtype="int64")
+    record = sample.simple()
+    graph = dataclasses.replace(record.frames[0].graph, nodes=(node,))
+    frame = dataclasses.replace(record.frames[0], graph=graph)
+    assert costs.of_line(frame, ("0/0.n1",)) == 0
