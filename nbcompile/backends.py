@@ -36,6 +36,7 @@ from nbcompile import errors, narrate, torch_internals
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, compile_graph
 from nbcompile.aot.decompositions import default_table
+from nbcompile.aot.layouts import choose_layouts
 from nbcompile.codegen import cpp
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.ir import parts
@@ -224,8 +225,12 @@ def inductor(
 ) -> Callable[..., Any]:
     """Our code generator: fused loops in C++, matrix products and the like through ATen."""
     chosen = read_settings(mode, options or {})
-    compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, fuse_attention)
+    compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, _improve)
     return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table(), mutate_in_graph=True)
+
+
+def _improve(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:
+    return (*fuse_attention(graph_module), *choose_layouts(graph_module))
 
 
 def is_one_autograd_function(backend: str | Backend) -> bool:

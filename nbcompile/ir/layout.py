@@ -62,6 +62,12 @@ def contiguous(size: Sequence[Index]) -> Layout:
     return Layout(tuple(size), tuple(reversed(stride)))
 
 
+def channels_last(size: Sequence[Index]) -> Layout:
+    """Images in the order batch, height, width, channel."""
+    _, channels, height, width = size
+    return Layout(tuple(size), (height * width * channels, ONE, width * channels, channels))
+
+
 def of_tensor(tensor: torch.Tensor) -> Layout:
     """The layout of a (fake) tensor, counted from its own data pointer."""
     return Layout(indices(tensor.shape), indices(tensor.stride()))

@@ -35,7 +35,7 @@ from nbcompile.ir.index import (
     simplify,
     stride_along,
 )
-from nbcompile.ir.layout import Layout, contiguous, is_dense, of_tensor, same_places
+from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_places
 from nbcompile.lowering.registry import LOWERINGS, NoLowering
 from nbcompile.lowering.value import Value, joined_nodes, load, moved, whole_load
 
@@ -72,6 +72,8 @@ class Builder:
         """The fx node that is being lowered."""
         self.shape_env: Any = None
         """What is known of symbolic sizes; None where there are none."""
+        self.channels_last: set[str] = set()
+        """Buffers that have their channels last though the graph has them first."""
         self._counts: dict[str, int] = {}
 
     def is_true(self, condition: Any) -> bool:
@@ -125,6 +127,8 @@ class Builder:
         if ZERO in layout.size:  # no element: nothing may be read for it
             body = constant(0, value.dtype)
         name = self.fresh("buf")
+        if self.channels_last and value.ndim == 4 and same_places(layout, channels_last(layout.size)):
+            self.channels_last.add(name)
         self.add(
             ir.Pointwise(name, value.dtype, value.device, layout, body, value.from_nodes or self.here(), writes_to)
         )
@@ -148,8 +152,18 @@ class Builder:
         if isinstance(predicted, torch.Tensor):
             layout = of_tensor(predicted)
             if layout.size == value.size and is_dense(layout):
-                return layout
+                return channels_last(value.size) if self._follows(value) else layout
         return contiguous(value.size)
+
+    def _follows(self, value: Value) -> bool:
+        """Whether a value inside the graph is made of buffers that have their channels last."""
+        assert self.node is not None
+        if not self.channels_last or value.ndim != 4 or any(user.op == "output" for user in self.node.users):
+            return False
+        return any(
+            each.buffer in self.channels_last and each.index == loop_variables(4) and not each.gathers
+            for each in loads(value.body)
+        )
 
     def reduce(
         self, value: Value, dims: Sequence[int], keepdim: bool, kind: str, dtype: torch.dtype, accumulate: torch.dtype

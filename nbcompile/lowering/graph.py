@@ -24,6 +24,7 @@ import sympy
 import torch
 from torch import fx
 
+from nbcompile.capture.node_meta import CHANNELS_LAST
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import claimed, cost, loads, walk
 from nbcompile.ir.index import Symbol, index, loop_variables
@@ -31,6 +32,7 @@ from nbcompile.ir.layout import of_tensor
 from nbcompile.lowering import (
     activations,
     conversion,
+    convolution,
     creation,
     foreach,
     indexing,
@@ -55,6 +57,7 @@ aten = torch.ops.aten
 _TABLES = (
     activations,
     conversion,
+    convolution,
     creation,
     foreach,
     indexing,
@@ -127,7 +130,10 @@ def _is_handed_over(node: fx.Node) -> bool:
     return any(
         user.op == "output"
         or (
-            user.target not in LOWERINGS
+            (
+                user.target not in LOWERINGS
+                or (user.target is convolution.CONVOLUTION and CHANNELS_LAST not in user.meta)
+            )
             and user.target is not operator.getitem
             and user.target is not aten.copy_.default
         )
@@ -167,7 +173,7 @@ _ALIASING = _VIEWS | {
 
 
 def _is_lazy(node: fx.Node) -> bool:
-    return node.target in LOWERINGS
+    return node.target in LOWERINGS and (node.target is not convolution.CONVOLUTION or CHANNELS_LAST in node.meta)
 
 
 def index_count(tensor: torch.Tensor) -> sympy.Expr:

@@ -1,0 +1,75 @@
+"""Convolutions of an inference graph are done with the channels of a pixel beside each other.
+
+    convolution(x[n, c, h, w])      ->      the same node; meta["channels_last"] tells its lowering to hand over
+                                            x and to take the result in the order n, h, w, c
+
+The library's convolutions are a tenth to a third faster in that order where there are many channels. What stands
+between two convolutions follows: loops are written for the places that they read and write. So elements change places
+only at both ends of a chain of convolutions, and there while something else is computed.
+
+In torch: decide_layout_opt in torch/_inductor/graph.py. Read next: nbcompile/lowering/convolution.py
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import fx
+
+from nbcompile.capture.node_meta import CHANNELS_LAST
+
+_CONVOLUTION = torch.ops.aten.convolution.default
+_FEW_CHANNELS = 16
+_FEW_PIXELS = 512
+"""Of all images together: below it, the order of the weight is what counts."""
+_WORTH_IT = 64
+"""So many multiplications an element of the input pay for its change of place."""
+
+
+def choose_layouts(module: fx.GraphModule) -> tuple[str, ...]:
+    """Mark the convolutions of a functional graph that gain from it; says how many."""
+    able = [node for node in module.graph.find_nodes(op="call_function", target=_CONVOLUTION) if _is_able(node)]
+    # One by one pixel, both orders are about as fast: such convolutions follow the others.
+    if not any(_gains(node) for node in able):
+        return ()
+    for node in able:
+        node.meta[CHANNELS_LAST] = True
+    return (f"channels last: {len(able)} convolution{'s' if len(able) > 1 else ''}",)
+
+
+def _is_able(node: fx.Node) -> bool:
+    image, weight, _, _, _, _, transposed, *_ = node.args
+    tensors = [each.meta["val"] for each in (image, weight, node) if isinstance(each, fx.Node)]
+    return (
+        len(tensors) == 3
+        and not transposed
+        and all(
+            each.dim() == 4
+            and each.device.type == "cpu"
+            and each.dtype == torch.float32
+            and all(isinstance(extent, int) and extent > 0 for extent in each.shape)
+            for each in tensors
+        )
+        and all(each.shape[1] >= _FEW_CHANNELS for each in tensors[::2])
+        and _pixels(node) >= _FEW_PIXELS
+        # Who is given the result itself, or a view of it, is promised eager's strides.
+        and not any(user.op == "output" or _is_view(user) for user in node.users)
+    )
+
+
+def _is_view(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(each.alias_info is not None for each in schema.returns)
+
+
+def _pixels(node: fx.Node) -> int:
+    batch, _, height, width = node.meta["val"].shape
+    return int(batch * height * width)
+
+
+def _gains(node: fx.Node) -> bool:
+    image, weight = (each.meta["val"] for each in node.args[:2] if isinstance(each, fx.Node))
+    window = math.prod(weight.shape[2:])
+    work = node.meta["val"].numel() * weight.shape[1] * window
+    return bool(window > 1 and work >= _WORTH_IT * image.numel())

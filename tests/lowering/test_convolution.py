@@ -1,0 +1,94 @@
+"""Convolutions with the channels of a pixel beside each other: chosen where they gain, and the result is eager's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import nbcompile
+
+
+class Residual(nn.Module):
+    """Two convolutions, and a way around them."""
+
+    def __init__(self, channels: int, stride: int = 1) -> None:
+        super().__init__()
+        self.one = nn.Conv2d(channels, 2 * channels, 3, stride, padding=1, bias=False)
+        self.two = nn.Conv2d(2 * channels, 2 * channels, 3, padding=1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(2 * channels) for _ in range(3))
+        self.around = nn.Conv2d(channels, 2 * channels, 1, stride)
+
+    def forward(self, x):
+        inner = self.norms[1](self.two(self.norms[0](self.one(x)).relu()))
+        return (inner + self.norms[2](self.around(x))).relu()
+
+
+def nets():
+    """Nets with an image each."""
+    torch.manual_seed(0)
+    yield "residual", Residual(16), torch.randn(4, 16, 13, 11)
+    yield "chain", nn.Sequential(Residual(16), Residual(32, stride=2)), torch.randn(4, 16, 24, 24)
+    yield (
+        "groups",
+        nn.Sequential(nn.Conv2d(32, 32, 3, groups=2), nn.Conv2d(32, 16, 3), nn.ReLU()),
+        torch.randn(4, 32, 16, 16),
+    )
+    head = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.MaxPool2d(2), nn.Flatten())
+    yield "head", nn.Sequential(*head, nn.Linear(32 * 4 * 4, 5)), torch.randn(9, 3, 12, 12)
+    yield "one image", nn.Sequential(Residual(16), nn.AdaptiveAvgPool2d(1)), torch.randn(1, 16, 24, 24)
+
+
+CASES = list(nets())
+
+
+def compiled(net, x):
+    pen = nbcompile.api.new_recorder("convolution")
+    with torch.no_grad(), pen.listening():
+        result = nbcompile.compile(net)(x)
+    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    nbcompile.reset()
+    return result, [note for graph in graphs for note in graph.notes if "channels last" in note]
+
+
+@pytest.mark.parametrize("net, x", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize("given", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_elements_and_strides_are_those_of_eager(net, x, given):
+    """However the image lies in memory, the result lies as eager's does."""
+    net, x = net.eval(), x.contiguous(memory_format=given)
+    result, notes = compiled(net, x)
+    with torch.no_grad():
+        torch.testing.assert_close(result, net(x), check_stride=True, rtol=1e-4, atol=1e-4)
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    "net, x",
+    [
+        (nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU()), torch.randn(2, 3, 19, 19)),
+        (nn.Sequential(nn.Conv2d(16, 32, 1), nn.ReLU()), torch.randn(2, 16, 19, 19)),
+        (nn.Sequential(nn.ConvTranspose2d(16, 16, 3), nn.ReLU()), torch.randn(2, 16, 19, 19)),
+        (nn.Sequential(nn.Conv1d(16, 16, 3), nn.ReLU()), torch.randn(2, 16, 900)),
+        (nn.Sequential(nn.Conv2d(16, 16, 3), nn.ReLU()), torch.randn(1, 16, 19, 19)),
+        (nn.Conv2d(16, 16, 3), torch.randn(2, 16, 19, 19)),
+    ],
+    ids=["few channels", "one pixel", "transposed", "one dimension", "few pixels", "returned"],
+)
+def test_what_gains_nothing_stays(net, x):
+    """Few channels, few pixels, one pixel at a time, other kinds of convolution, a result that is returned as it is."""
+    net = net.eval()
+    result, notes = compiled(net, x)
+    with torch.no_grad():
+        torch.testing.assert_close(result, net(x), check_stride=True, rtol=1e-4, atol=1e-4)
+    assert not notes
+
+
+def test_gradients_are_those_of_eager():
+    """A graph with a backward is left as it is written."""
+    net, x = Residual(16), torch.randn(2, 16, 8, 8)
+    result = nbcompile.compile(net)(x)
+    got = torch.autograd.grad(result.sum(), net.parameters())
+    expected = torch.autograd.grad(net(x).sum(), net.parameters())
+    nbcompile.reset()
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
