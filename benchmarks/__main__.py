@@ -7,6 +7,7 @@ What counts as cold: a fresh process and empty caches of compiled code
 header lives elsewhere, in ``$TMPDIR``: it is there already unless the row says
 otherwise, as it would be on a machine in use. A second column switches off
 Inductor's probing of the CPU (``TORCHINDUCTOR_VEC_ISA_OK=1``), its strongest cold start.
+Python's own bytecode of the libraries is there, as ``pip install`` leaves it.
 
 Read next: benchmarks/tasks.py
 """
@@ -14,6 +15,8 @@ Read next: benchmarks/tasks.py
 from __future__ import annotations
 
 import argparse
+import compileall
+import importlib.util
 import json
 import os
 import platform
@@ -79,7 +82,7 @@ class Bench:
         self.rows += [report.means(rows, group, label) for label in dict.fromkeys(row["compiler"] for row in rows)]
 
     def _process(self, job: dict[str, Any], cache: str, extra: dict[str, str]) -> tuple[list[dict[str, Any]], str]:
-        environment = os.environ | self.environment(cache) | extra
+        environment = os.environ | self.environment(cache) | {"PYTHONDONTWRITEBYTECODE": ""} | extra
         what = [job["task"], job.get("label"), job.get("phase"), *job.get("workloads", ())[:1]]
         print(" ", *filter(None, what), file=sys.stderr)
         command = [sys.executable, "-m", "benchmarks.tasks", json.dumps(job)]
@@ -113,6 +116,7 @@ class Bench:
 def starts(bench: Bench) -> None:
     """Cold first call, second new function in the live process, warm start, and the memory of these processes."""
     names = list(workloads.QUICK[:1] if bench.quick else workloads.PROGRAMS)
+    _compile_libraries()
     _bare_starts(bench)
     columns = [
         (TORCH, TORCH, {}),
@@ -130,6 +134,14 @@ def starts(bench: Bench) -> None:
     groups = dict.fromkeys(row["group"] for row in bench.rows if re.match("cold|warm|second|peak", row["group"]))
     for group in groups:
         bench.add_means(group)
+
+
+def _compile_libraries() -> None:
+    """Without bytecode each process would compile 1,000 modules of Python: torch.compile for 10 s more than we."""
+    for name in ("torch", "sympy", "mpmath", "numpy", "triton", "nbcompile"):
+        found = importlib.util.find_spec(name)
+        for folder in () if found is None else found.submodule_search_locations or ():
+            compileall.compile_dir(folder, quiet=2, workers=0)
 
 
 def _bare_starts(bench: Bench) -> None:

@@ -58,8 +58,9 @@ def prepared(model: models.Model, *, learning: bool) -> tuple[torch.nn.Module, m
     module, inputs = models.make(model)
     module.train(learning)
     for each in module.modules():
-        if isinstance(each, torch.nn.Dropout):
-            each.p = 0.0
+        for name, value in list(vars(each).items()):  # Dropout's p, Swin's drop_prob, T5's dropout_rate
+            if isinstance(value, float) and (name == "p" or "drop" in name):
+                setattr(each, name, 0.0)
     return module, inputs
 
 

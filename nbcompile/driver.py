@@ -21,7 +21,6 @@ import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType
 
@@ -37,6 +36,7 @@ from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, RunOnly, SkipFrame, skip_code
 from nbcompile.guarding import check as guarding, filtering
 from nbcompile.ir import parts
+from nbcompile.later import collector_paused
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
@@ -123,7 +123,7 @@ def _assembled(
 ) -> CompiledFrame:
     if isinstance(trace.exit, GraphBreak):
         _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)
-    with recorder.stage("guards"), _collector_paused():
+    with recorder.stage("guards"), collector_paused():
         with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
             guards = filtering.kept(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame, _remember(guards), _conditions(guards))
@@ -132,7 +132,7 @@ def _assembled(
         latency = guarding.latency(check, frame)
         page.timings.append(model.Timing(page.compile_id, GUARD_LATENCY, latency, inside=model.EACH_CALL))
     with torch._C.DisableTorchFunction():
-        with recorder.stage("residual program"), _collector_paused():
+        with recorder.stage("residual program"), collector_paused():
             residual = rewriting.residual_program(frame, trace, compiled_graph)
         _tell_side_effects(trace, residual, compile_id)
         for code in residual.python_codes:
@@ -162,7 +162,7 @@ def _conditions(guards: tuple[Guard, ...]) -> conditions.Conditions | None:
 def _trace_and_compile(
     frame: Frame, options: Options, dynamism: Dynamism, page: recorder.FrameDraft | None
 ) -> tuple[Trace, Callable[..., object] | None]:
-    with recorder.stage("tracing"), _collector_paused():
+    with recorder.stage("tracing"), collector_paused():
         trace = tracer.trace(frame, options, dynamism, recording=page is not None and config.record_steps)
     if page is not None:
         with torch._C.DisableTorchFunction():
@@ -174,18 +174,6 @@ def _trace_and_compile(
         if not torch_internals.wants_constant_floats(error.inner_exception):
             raise
     return _trace_and_compile(frame, options, replace(dynamism, floats=False), page)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    # A stage makes many objects that stay: collections meanwhile would look through the user's whole heap for nothing.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _dynamism(frame: Frame, options: Options) -> Dynamism:

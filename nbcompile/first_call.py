@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbcompile import chain, config, later, torch_internals
+from nbcompile import chain, config, later, light_dynamo, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache
@@ -22,15 +22,25 @@ from nbcompile.warm import entry, pages
 
 if TYPE_CHECKING:
     from nbcompile import driver
+    from nbcompile.runtime import ahead
 else:
     driver = later.module("nbcompile.driver")
+    ahead = later.module("nbcompile.runtime.ahead")
+
+GENERATING = ("inductor",)
+"""The backends that need a C++ compiler."""
 
 
 def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     """Code for one call, from the store or from the compiler; or how the call runs instead."""
     with config.with_torchs():
         kept = _kept(frame, options, key) if config.warm_start else None
-    return driver.compile_frame(frame, options, key) if kept is None else kept
+    if kept is not None:
+        return kept
+    if options.backend in GENERATING:
+        ahead.start()
+    light_dynamo.install()
+    return driver.compile_frame(frame, options, key)
 
 
 def _kept(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | None:

@@ -15,7 +15,10 @@ In torch: torch/_dynamo/utils.py imports most of torch. Read next: nbcompile/fir
 
 from __future__ import annotations
 
+import gc
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -26,9 +29,23 @@ class Later:
         self.name = name
 
     def __getattr__(self, attribute: str) -> object:
-        return getattr(importlib.import_module(self.name), attribute)
+        with collector_paused():
+            found = importlib.import_module(self.name)
+        return getattr(found, attribute)
 
 
 def module(name: str) -> Later | ModuleType:
     """A module, imported at first use."""
     return Later(name)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """For what makes many objects that stay: collections meanwhile would look through the user's whole heap in vain."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 import torch
 import torch._guards
+import torch._logging._internal
 import torch.fx
 import torch.nn.attention
 import torch.overrides
@@ -129,6 +130,7 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
         output_shapes: so are sizes that only the run knows (``nonzero()``).
         on_guard: a method that is told each condition that is assumed, at the moment it is.
     """
+    _begin_structured_trace()
     # A RecursionError on the way out of a "with" of torch's can leave guards suppressed in the whole thread.
     symbolic_shapes().TLS.suppress_guards = False
     made = symbolic_shapes().ShapeEnv(allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes)
@@ -142,7 +144,17 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
             alive(condition)
 
     made._log_guard = tell
+    # With each symbol torch keeps the frame that asked for it, for its logs; the files that it passes over on the way
+    # there include its own tracer's and its code generator's, which would be imported for their names.
+    made._get_user_frame = lambda: None
     return made
+
+
+@functools.cache
+def _begin_structured_trace() -> None:
+    # The first record finds out that nobody asked for a trace (TORCH_TRACE), and no later one is made. Torch's own
+    # first one comes with a stack, for whose C++ part torch's own code generator would be imported.
+    torch._logging._internal.trace_structured("artifact", lambda: {"name": "nbcompile"}, suppress_context=True)
 
 
 def new_fake_mode(shape_env: Any) -> Any:

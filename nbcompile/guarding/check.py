@@ -40,6 +40,7 @@ from nbcompile.guarding.accessors import GuardTree, Known, Rooted
 from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, Conditions, ambient
 from nbcompile.guarding.leaves import Kept, Leaf, leaf, meaning
 from nbcompile.guarding.regions import Region, Remember, regions
+from nbcompile.guarding.stand_ins import NotEnough, stand_ins
 from nbcompile.record.model import FailedGuard
 
 
@@ -103,6 +104,16 @@ def build_check(
     Raises:
         GuardsDoNotHold: a guard is false of the very values that were traced.
     """
+    try:
+        with stand_ins():
+            return _built(guards, frame, remember, conditions)
+    except NotEnough:  # of another torch
+        return _built(guards, frame, remember, conditions)
+
+
+def _built(
+    guards: tuple[Guard, ...], frame: Frame, remember: Remember | None, conditions: Conditions | None
+) -> FrameCheck:
     known = Known(frame.scope())
     with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
         complete = (*guards, *_implied(guards, known))

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
+from nbcompile import light_dynamo
+
 GUARDS, SETTINGS = "torch._dynamo.guards", "torch._dynamo.config"
 
 
@@ -59,12 +61,13 @@ def stand_ins() -> Iterator[None]:
     Raises:
         NotEnough: this torch asks for more.
     """
-    if "torch._dynamo" in sys.modules:
+    if "torch._dynamo" in sys.modules and not light_dynamo.is_light():
         yield
         return
     made = {
-        GUARDS: _StandIn(GUARDS, {"GuardManagerType": GuardManagerType}),
-        SETTINGS: _StandIn(SETTINGS, _SETTINGS),
+        name: _StandIn(name, members)
+        for name, members in ((GUARDS, {"GuardManagerType": GuardManagerType}), (SETTINGS, _SETTINGS))
+        if name not in sys.modules
     }
     _imp.acquire_lock()
     try:

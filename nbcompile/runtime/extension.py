@@ -31,16 +31,25 @@ def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
     Raises:
         BuildError: the compiler refuses it (no Python headers, say).
     """
-    text = _whole(source)
-    libraries = Path(torch.__file__).parent / "lib"
-    key = store.key_of(text, compiler.identity, sys.version, torch.__version__, str(libraries))
-    path = store.fetch(key, ".so") or store.add(key, ".so", lambda draft: _compile(compiler, text, draft, libraries))
+    path = file(source, compiler)
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))
     specification = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert specification is not None
     module = importlib.util.module_from_spec(specification)
     loader.exec_module(module)
     return module
+
+
+def file(source: Path, compiler: Compiler) -> Path:
+    """Where the built file is; nothing is loaded.
+
+    Raises:
+        BuildError: as above.
+    """
+    text = _whole(source)
+    libraries = Path(torch.__file__).parent / "lib"
+    key = store.key_of(text, compiler.identity, sys.version, torch.__version__, str(libraries))
+    return store.obtain(key, ".so", lambda draft: _compile(compiler, text, draft, libraries))
 
 
 def _whole(source: Path) -> str:

@@ -4,6 +4,7 @@
     fetch(key, ".so")                            None: never built here
     add(key, ".so", build)                       /home/me/.cache/nbcompile/9f/9f2c....so
     fetch(key, ".so")                            the same path, in any later process
+    obtain(key, ".so", build)                    fetch, else add; two threads that ask at once share one build
 
 An entry is complete or absent. It is built under a name of its own and renamed
 into place, so neither Ctrl-C nor a second process building the same kernel
@@ -25,6 +26,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import platformdirs
@@ -56,6 +58,34 @@ def fetch(key: str, suffix: str) -> Path | None:
     except OSError:
         return None
     return path if hashlib.sha256(content).hexdigest() == expected else None
+
+
+def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
+    """The entry's path; it is made now if it is not there.
+
+    A thread that asks for what another thread is building waits, and shares its path or its exception.
+    """
+    found = fetch(key, suffix)
+    if found is not None:
+        return found
+    mine: Future[Path] = Future()
+    under_way = _under_way.setdefault((directory(), key, suffix), mine)
+    if under_way is not mine:
+        return under_way.result()
+    try:
+        mine.set_result(fetch(key, suffix) or add(key, suffix, build))
+    except BaseException as error:
+        # Ctrl-C came to this thread alone: the others are told that nothing was built.
+        mine.set_exception(error if isinstance(error, Exception) else OSError("the build was interrupted"))
+        raise
+    finally:
+        _under_way.pop((directory(), key, suffix), None)
+    return mine.result()
+
+
+_under_way: dict[tuple[Path, str, str], Future[Path]] = {}
+if hasattr(os, "register_at_fork"):  # the threads that build are not in the child
+    os.register_at_fork(after_in_child=_under_way.clear)
 
 
 def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:

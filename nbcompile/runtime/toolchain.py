@@ -167,7 +167,7 @@ def proved(compiler: Compiler) -> str:
     """Build and load a small program; "" if that works, else what went wrong."""
     key = store.key_of("proof", compiler.identity, PROOF)
     try:
-        path = store.fetch(key, ".so") or store.add(key, ".so", lambda target: build(compiler, PROOF, target))
+        path = store.obtain(key, ".so", lambda target: build(compiler, PROOF, target))
         answer = ctypes.CDLL(str(path)).answer(10)
     except (BuildError, OSError) as error:
         return str(error) or type(error).__name__

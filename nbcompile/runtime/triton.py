@@ -35,7 +35,7 @@ def load(
 def load_source(source: str) -> ModuleType:
     """Generated Triton as a module with a file of its own."""
     key = store.key_of("triton", source)
-    path = store.fetch(key, ".py") or store.add(key, ".py", lambda draft: _write(draft, source))
+    path = store.obtain(key, ".py", lambda draft: _write(draft, source))
     specification = importlib.util.spec_from_file_location(f"nbcompile_triton_{key}", path)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)

@@ -23,7 +23,6 @@ from nbcompile.dispatch import cache
 from nbcompile.guarding import check as guarding
 from nbcompile.guarding.accessors import Known
 from nbcompile.guarding.check import GuardsDoNotHold
-from nbcompile.guarding.stand_ins import NotEnough, stand_ins
 from nbcompile.ir.parts import Parts
 from nbcompile.options import Options
 from nbcompile.record.recorder import FrameDraft
@@ -167,9 +166,4 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
 
 
 def _check(guards: tuple[Guard, ...], frame: Frame) -> guarding.FrameCheck:
-    remember = memo.maker() if len(guards) >= MANY_GUARDS else None
-    try:
-        with stand_ins():
-            return guarding.build_check(guards, frame, remember)
-    except NotEnough:
-        return guarding.build_check(guards, frame, remember)
+    return guarding.build_check(guards, frame, memo.maker() if len(guards) >= MANY_GUARDS else None)

@@ -1,0 +1,124 @@
+"""torch._dynamo is there in part until somebody needs more of it, and then it is as it always was.
+
+Each test is a process of its own: what is imported cannot be forgotten. In torch: test/dynamo/test_misc.py, where a
+program that never compiles must not import torch._dynamo.
+"""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+BEGIN = """
+import sys, torch, nbcompile
+from nbcompile import light_dynamo
+f = nbcompile.compile(lambda x: (x.sin() * 2).sum(), backend="eager")
+x = torch.arange(4.0)
+assert torch.equal(f(x), (x.sin() * 2).sum())
+assert light_dynamo.is_light()
+"""
+USES = [
+    "assert torch._dynamo.optimize is sys.modules['torch._dynamo.eval_frame'].optimize",
+    "from torch._dynamo import allow_in_graph, OptimizedModule",
+    "from torch._dynamo import *; assert callable(allow_in_graph)",
+    "import torch._dynamo.convert_frame as module; assert module is sys.modules[module.__name__]",
+    "from torch._dynamo.variables.builder import VariableBuilder",
+    "g = torch.compile(lambda x: x.cos() + 1, backend='eager'); assert torch.equal(g(x), x.cos() + 1)",
+    "torch._dynamo.config.cache_size_limit = 3; torch._dynamo.reset(); assert torch._dynamo.config.cache_size_limit == 3",
+    "assert torch.compiler.disable(x.sin).__name__; torch.compiler.reset()",
+    "assert 'optimize' in dir(torch._dynamo)",
+    "y = nbcompile.compile(lambda x: (x * x).sum())(x.requires_grad_()); y.backward()",
+]
+
+
+def run(*programs):
+    """Each of the programs in a copy of a process that has compiled something: torch is imported once."""
+    text = textwrap.dedent(BEGIN) + textwrap.dedent("""
+    import json, os, traceback
+    for program in json.load(sys.stdin):
+        child = os.fork()
+        if not child:
+            try:
+                exec(program, {"__name__": "__main__", **globals()})
+            except BaseException:
+                print(program, traceback.format_exc(), sep="\\n", file=sys.stderr, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+    """)
+    told = json.dumps([textwrap.dedent(each) for each in programs])
+    done = subprocess.run([sys.executable, "-c", text], input=told, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_the_package_becomes_itself_when_it_is_used():
+    """The object stays the same, each of its modules has run once, and our compiled functions go on."""
+    program = """
+before = torch._dynamo
+exceptions = sys.modules["torch._dynamo.exc"]
+{use}
+assert not light_dynamo.is_light()
+assert torch._dynamo is before is sys.modules["torch._dynamo"]
+assert torch._dynamo.exc is exceptions
+assert not any(type(each).__module__ == "nbcompile.light_dynamo" for each in sys.meta_path)
+from torch._dynamo import guards, convert_frame
+assert guards is sys.modules["torch._dynamo.guards"] and guards.__spec__.name == guards.__name__
+assert torch._dynamo.convert_frame is convert_frame
+g = nbcompile.compile(lambda x: x.exp() - 1, backend="eager")
+assert torch.equal(g(x.detach()), x.detach().exp() - 1)
+"""
+    run(*(program.replace("{use}", use) for use in USES))
+
+
+def test_an_inference_graph_needs_no_more():
+    """The whole way to generated code, a break included."""
+    run("""
+@nbcompile.compile
+def g(x):
+    y = torch.softmax(x * 2, -1)
+    nbcompile.graph_break()
+    return y + x.size(0)
+
+x = torch.randn(4, 3)
+torch.testing.assert_close(g(x), torch.softmax(x * 2, -1) + 4)
+assert light_dynamo.is_light()
+""")
+
+
+def test_an_optimizer_runs_and_is_not_looked_at():
+    """What torch keeps from tracers stays kept from ours, before and after the package has become itself."""
+    run("""
+w = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.SGD([w], lr=0.5)
+
+def step():
+    optimizer.zero_grad()
+    (w * 2).sum().backward()
+    optimizer.step()
+    return w.detach().clone()
+
+assert light_dynamo.is_light()
+assert torch.equal(nbcompile.compile(step, backend="eager")(), torch.zeros(3))
+torch._dynamo.reset()
+assert torch.equal(nbcompile.compile(step, backend="eager")(), -torch.ones(3))
+assert torch.equal(torch.compile(step, backend="eager")(), -2 * torch.ones(3))
+""")
+
+
+def test_what_is_light_imports_nothing_else():
+    """Every module of the list can be imported alone."""
+    run("""
+import importlib
+for name in sorted(light_dynamo.LIGHT):
+    importlib.import_module(f"torch._dynamo.{name}")
+assert light_dynamo.is_light()
+""")
+
+
+def test_nothing_is_replaced_that_is_there():
+    """A program that imported torch._dynamo keeps it."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch._dynamo as real\n" + BEGIN.rpartition("assert")[0]
+         + "assert type(real) is type(torch) and torch._dynamo is real"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
