@@ -19,6 +19,7 @@ import html
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import graphviz
 
@@ -30,6 +31,7 @@ try:
 except ImportError:  # the `dot` program does as well
     pygraphviz = None
 
+Item = TypeVar("Item")
 MOST_BOXES = 60
 """Above this a graph is folded: nobody reads 500 boxes, and layout takes seconds."""
 CHARACTER = 7.25
@@ -84,10 +86,12 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
     if len(nodes) <= most:
         return [Group((node,)) for node in nodes]
     deepest = max(len(node.stack) for node in nodes)
+    finer: list[Group] = []
     for depth in range(deepest + 1, 0, -1):
         groups = _without_repetitions(_runs(nodes, depth))
         if len(groups) <= most:
-            return groups
+            return groups if len(groups) > most // 4 or not finer else _divided(groups, finer, most)
+        finer = groups
     return _chunks(_runs(nodes, deepest) if deepest else [Group((node,)) for node in nodes], most)
 
 
@@ -141,6 +145,21 @@ def _equal_runs(looks: Sequence[object], period: int) -> Iterator[tuple[int, int
         yield run, len(looks)
 
 
+def _divided(groups: list[Group], finer: list[Group], most: int) -> list[Group]:
+    """A few groups, each cut into pieces of so many of the finer groups inside it that there are enough to see."""
+    size = -(-len(finer) // max(most - 2 * len(groups), 1))
+    begins = {group.nodes[0].id: number for number, group in enumerate(groups)}
+    owners = list(itertools.accumulate(finer, lambda owner, each: begins.get(each.nodes[0].id, owner), initial=0))[1:]
+    alike = itertools.groupby(
+        zip(owners, finer, strict=True), lambda pair: (pair[0], pair[1].times, _kind(pair[1].nodes[0]))
+    )
+    return [
+        Group(tuple(node for _, each in piece for node in each.nodes), times)
+        for (_, times, _), same in alike
+        for piece in _batched(list(same), size if times == 1 else 1)
+    ]
+
+
 def _chunks(groups: list[Group], most: int) -> list[Group]:
     """Equal numbers of neighbouring groups together; inputs, operators and output stay apart."""
     size = -(-len(groups) // max(most - 3, 1))
@@ -152,7 +171,7 @@ def _chunks(groups: list[Group], most: int) -> list[Group]:
     ]
 
 
-def _batched(groups: list[Group], size: int) -> Iterator[list[Group]]:
+def _batched(groups: list[Item], size: int) -> Iterator[list[Item]]:
     for begin in range(0, len(groups), size):
         yield groups[begin : begin + size]
 

@@ -140,11 +140,11 @@ def code(text: str) -> Markup:
     return tag("code", text)
 
 
-def table(caption: Content, head: Sequence[str], rows: Iterable[Content]) -> Markup:
-    """A table with its header; ``rows`` are ``<tr>`` elements."""
+def table(caption: Content, head: Sequence[str], rows: Iterable[Content], *, grid: bool = False) -> Markup:
+    """A table with its header; ``rows`` are ``<tr>`` elements, which wrap on a narrow page unless it is a grid."""
     heads = [tag("th", each) for each in head]
     parts = (tag("caption", caption), tag("thead", tag("tr", heads)), tag("tbody", rows))
-    return tag("div", tag("table", parts), class_="n-scroll")
+    return tag("div", tag("table", parts), class_="n-scroll n-grid" if grid else "n-scroll")
 
 
 def row(*cells: Content, nodes: str = "") -> Markup:

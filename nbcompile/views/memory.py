@@ -37,7 +37,7 @@ def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> 
         for each in shown
     ]  # fmt: skip
     caption = "Which launches each buffer lives through"
-    shown_rows = table(caption, ("buffer", "size", "lives", "memory"), rows)
+    shown_rows = table(caption, ("buffer", "size", "lives", "memory"), rows, grid=True)
     counted = "compiled_graph.lifetimes compiled_graph.lifetimes[memory_of=]"
     return fold(f"Memory plan: {saved(compiled)}", shown_rows, more, figures=counted)
 

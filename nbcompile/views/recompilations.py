@@ -80,7 +80,7 @@ def _timeline(record: Record, group: tuple[CompiledFrame, ...], limits: Limits) 
     shown, more = limits.cut(calls)
     rows = [row(tag("th", number), *_cells(call, entries, group)) for number, call in shown]
     title = ("Calls of ", code(group[0].function), " and the entries that they found")
-    return (table(title, ("call", *(each.id for each in entries), ""), rows), more)
+    return (table(title, ("call", *(each.id for each in entries), ""), rows, grid=True), more)
 
 
 def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame, ...]) -> Iterator[Content]:
@@ -100,7 +100,8 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: 
         no = facts.refusal(record, failed)
         condition = fold("the guard", code(no.condition)) if no.condition not in ("", no.what) else None
         remedies = [tag("div", told, class_="n-quiet") for told in facts.remedies(failed)]
-        expected, came = code(no.expected) if no.expected else None, no.actual or read(no, frame)
+        expected = tag("td", code(no.expected) if no.expected else None, class_="n-want")
+        came = no.actual or read(no, frame)
         actual = tag("td", code(came) if came else None, class_="n-now")
         at = stack(no.stack[-1:]) if no.stack else None
         rows.append(row(tag("th", code(no.entry)), (_what(no), *remedies, condition), expected, actual, at))

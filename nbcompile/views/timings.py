@@ -35,7 +35,7 @@ def render(record: Record, frame: CompiledFrame) -> Markup | None:
         )
         for depth, each in own
     ]
-    shown = table("Time of each stage", ("stage", "time", ""), rows)
+    shown = table("Time of each stage", ("stage", "time", ""), rows, grid=True)
     return section(
         "timings",
         "Timings",

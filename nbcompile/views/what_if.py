@@ -92,7 +92,7 @@ def _by_value(field: Field) -> tuple[str, bool]:
 
 def _calls(caption: str, fields: list[Field], asked: Asked) -> Markup:
     rows = [row(tag("th", each.label), *(code(asked.shown(each, frame)) for frame in asked.frames)) for each in fields]
-    return table(caption, ("", *(frame.id for frame in asked.frames)), rows)
+    return table(caption, ("", *(frame.id for frame in asked.frames)), rows, grid=True)
 
 
 def _entry(frame: CompiledFrame, index: int, path: str, limits: Limits) -> Markup:

@@ -43,6 +43,21 @@ def test_what_repeats_is_drawn_once():
     assert [box.reads for box in shown[1:]] == [(index,) for index in range(22)]
 
 
+def test_a_graph_in_which_nothing_repeats_is_cut_into_pieces():
+    """Two calls of 500 operators each are neither two boxes nor a thousand; no piece is of both calls."""
+    graph = layered(2, 500)
+    odd = [
+        dataclasses.replace(node, target=f"{node.target}_{number}", stack=(StackLine("m.py", 3 + number // 501, "f"), *node.stack[1:]))
+        if node.op == "call_function" else node
+        for number, node in enumerate(graph.nodes)
+    ]  # fmt: skip
+    shown = dot.boxes(dataclasses.replace(graph, nodes=tuple(odd)))
+    assert 30 < len(shown) <= dot.MOST_BOXES
+    calls = {node.id: node.stack[0].line for node in odd if node.stack}
+    assert all(len({calls[each] for each in box.nodes if each in calls}) <= 1 for box in shown)
+    assert sorted(each for box in shown for each in box.nodes) == sorted(node.id for node in odd)
+
+
 def test_two_regions_that_repeat_are_two_folds():
     """An encoder and a decoder: each is drawn once."""
     first, second = layered(10, 20), layered(10, 15)
@@ -106,6 +121,7 @@ def test_a_graph_of_1000_nodes_is_used(browser_page):
     page = browser_page(html.render(record_of(layered(50)), "graph"))
     seen = page.evaluate(USE)
     assert seen["boxes"] == 23
+    assert seen["elements"] < 12 * 1000, "a browser draws as much in a third of a second"
     assert seen["smaller"] < seen["first"] < seen["larger"]
     assert seen["fits"]
     assert seen["moved"] == 70

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import pytest
@@ -9,8 +10,10 @@ import torch
 
 import nbcompile
 from nbcompile import api
+from nbcompile.record.model import Lifetime
 from nbcompile.views import html, sections
 from tests.views import hosts, sample_records as sample
+from tests.views.test_figures import compiled as wobbled
 from tests.views.test_html import poisoned
 
 pytestmark = pytest.mark.browser
@@ -142,6 +145,37 @@ def test_every_view_in_every_host(browser_page, page, host):
         ground = {theme: check(browser_page, page, host, theme, width) for theme in THEMES}
         if host in hosts.LIVE or host == "no script":
             assert ground["light"] != ground["dark"]
+
+
+NARROW = r"""
+() => {
+  document.querySelectorAll("details").forEach(each => { each.open = true; });
+  const caption = pane => pane.querySelector("caption").textContent;
+  const panes = [...document.querySelectorAll(".n-scroll")], wraps = pane => !pane.matches(".n-grid");
+  const broken = [...document.querySelectorAll(".n-grid tbody td")].filter(each => /^[\d,]+ B$/.test(each.textContent))
+    .filter(each => { const range = document.createRange(); range.selectNodeContents(each); return range.getClientRects().length > 1; });
+  return {
+    wide: panes.filter(each => wraps(each) && each.scrollWidth > each.clientWidth + 1).map(caption),
+    tables: panes.filter(wraps).length, broken: broken.map(each => each.textContent), numbers: document.body.innerText.includes("1,048,576 B"),
+    rows: document.querySelectorAll("tbody tr").length,
+  };
+}
+"""
+
+
+def test_tables_fit_a_narrow_page(browser_page):
+    """At 400 px rows wrap instead of scrolling; sizes of the memory plan stay in one piece."""
+    record = wobbled()
+    frame = record.frames[0]
+    plan = (Lifetime("buf0", "1048576", 1, 2), Lifetime("buf1", "1048576", 1, 0))
+    frame = dataclasses.replace(frame, compiled_graph=dataclasses.replace(frame.compiled_graph, lifetimes=plan))
+    shown = browser_page(
+        html.render(dataclasses.replace(record, frames=(frame, *record.frames[1:])), sections.USUAL), width=400
+    )
+    seen = shown.evaluate(NARROW)
+    assert (seen["wide"], seen["broken"]) == ([], [])
+    assert seen["tables"] > 8
+    assert seen["numbers"]
 
 
 # --- people who cannot see, or use no mouse ----------------------------------------------------
