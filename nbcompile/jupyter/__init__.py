@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from nbcompile.jupyter import magics, session
 from nbcompile.jupyter.magics import CompileMagics
-from nbcompile.jupyter.session import COMPLETERS, SessionMagics
+from nbcompile.jupyter.session import SessionMagics
+
+COMPLETERS = {**magics.COMPLETERS, **session.COMPLETERS}
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Called by ``%load_ext nbcompile``."""
-    session = SessionMagics(shell)
-    shell.register_magics(session, CompileMagics(shell, session.keep))
+    kept = SessionMagics(shell)
+    shell.register_magics(kept, CompileMagics(shell, kept.keep))
     for name, completer in COMPLETERS.items():
         shell.set_hook("complete_command", completer, str_key=name)
 
@@ -32,3 +35,5 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
             for name in names:
                 manager.magics[kind].pop(name, None)
         manager.registry.pop(cls.__name__, None)
+    for name in COMPLETERS:
+        shell.strdispatchers["complete_command"].strs.pop(name, None)

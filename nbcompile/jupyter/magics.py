@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -158,6 +159,22 @@ def _sections(wanted: str | None) -> tuple[str, ...] | None:
         return sections.chosen(name for name in wanted.split(",") if name)
     except ValueError as error:
         raise UsageError(f"--show: {error}") from None
+
+
+def complete_option(shell: InteractiveShell, event: Any) -> list[str]:
+    """What may stand at the end of a magic's line: options, sections after ``--show``, backends after ``-b``."""
+    words = str(event.text_until_cursor).split(" ")
+    last, begun = ["", *words][-2:]
+    if last in ("-s", "--show"):
+        done, comma, begun = begun.rpartition(",")
+        return [done + comma + each for each in sections.SECTIONS if each.startswith(begun)]
+    if last in ("-b", "--backend"):
+        return [each for each in backends.names() if each.startswith(begun)]
+    return [each for each in _OPTIONS if begun.startswith("-") and each.startswith(begun)]
+
+
+_OPTIONS: tuple[str, ...] = tuple(CompileMagics.compile.parser._option_string_actions)
+COMPLETERS = {"%%compile": complete_option, "%compile": complete_option}
 
 
 def _compiler(options: argparse.Namespace) -> Callable[[Callable[..., object]], Callable[..., object]]:

@@ -104,7 +104,7 @@ def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, besid
             if note
             else body(frame.function, graph, found, limits)
         )
-        parts.append(fold(title, shown, figures=counted, opened=len(graphs) == 1))
+        parts.append(fold(title, shown, figures=counted, opened=graph.stage in ("inference", "forward")))
     return section("aten", "ATen graphs", parts, passes.render(frame, limits), about="functional: what lowering sees")
 
 

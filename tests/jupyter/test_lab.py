@@ -25,6 +25,10 @@ CELLS = [
     "%%compile --backend eager\ndef f(x):\n    return torch.sin(x) * 2 + 1\nf(torch.ones(3))",
     "%%compile --backend slow\ndef g(x):\n    return x.cos()\ng(torch.ones(3))",
     "patience.clear()\ng(torch.zeros(2))",
+    "%%compile -q -o seen --backend eager\ndef h(x):\n    return x * 2\nh(torch.ones(3)), h(torch.ones(4))",
+    "from nbcompile.jupyter.widget import LiveWhatIf\nlive = LiveWhatIf(seen.record, h)\nlive",
+    "live.ask(torch.ones(9))",
+    "live.ask(torch.ones(9, 2))",
 ]
 
 
@@ -200,3 +204,20 @@ def test_restart(lab):
     lab.run(0)
     lab.run(1)
     assert alive(lab.output(1))
+
+
+def test_the_widget(lab):
+    """The live form in the Lab: it is set up, follows the kernel's calls, and says what the kernel's guards say."""
+    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install nbcompile[widget]")
+    lab.run(4)
+    lab.run(5)
+    form = lab.output(5).locator(".nbc[data-up]")
+    form.wait_for(timeout=30_000)
+    lab.run(6)
+    assert lab.output(6).first.inner_text().strip() == "'1/1'"
+    form.get_by_text("The kernel's own guards: 1/1 accepts.").wait_for()
+    assert form.locator(".n-callout").inner_text().startswith("Hit: 1/1 runs.")
+    assert "9" in form.locator("input").evaluate_all("all => all.map(each => each.value)")
+    lab.run(7)
+    form.get_by_text("The kernel's own guards: no entry accepts.").wait_for()
+    assert form.locator(".n-callout").inner_text().startswith("Recompile.")

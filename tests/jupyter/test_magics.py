@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import io
+import pdb  # noqa: T100  (what is tested)
 import textwrap
 
 import pytest
@@ -137,6 +139,37 @@ def test_help(run):
     ran = run("from IPython import get_ipython\nprint(get_ipython().find_line_magic('compile').__doc__)")
     for option in ("--fullgraph", "--dynamic", "--no-dynamic", "--backend", "--mode", "--show", "--quiet", "--output"):
         assert option in ran.out
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("%%compile --fu", {"--fullgraph"}), ("%compile --no", {"--no-dynamic"}), ("%%compile --show gu", {"guards"}),
+        ("%%compile -s graph,gu", {"graph,guards"}), ("%%compile -q --backend aot_eager_", {"aot_eager_decomp_partition"}),
+    ],
+)  # fmt: skip
+def test_options_are_completed(run, shell, line, wanted):
+    """Tab after the beginning of an option, a section, a backend; no more once the extension is gone."""
+    assert wanted <= set(shell.complete(line.rpartition(" ")[2], line, len(line))[1])
+    run("%unload_ext nbcompile")
+    assert not wanted & set(shell.complete(line.rpartition(" ")[2], line, len(line))[1])
+    run("%load_ext nbcompile")
+
+
+def test_a_debugger_sees_the_cell(run, shell, asked):
+    """pdb lists the lines of a function that was defined under the magic, at the line where it stopped."""
+    run("%%compile\ndef f(x):\n    y = x + 1\n    return 1 / (y - 1)")
+    commands = io.StringIO("list\nprint('y is', y)\nquit\n")
+    told = io.StringIO()
+    try:
+        shell.user_ns["f"](0)
+    except ZeroDivisionError as error:
+        stopped = error.__traceback__
+    debugger = pdb.Pdb(stdin=commands, stdout=told, nosigint=True, readrc=False)
+    debugger.reset()
+    debugger.interaction(None, stopped)
+    assert "->\t    return 1 / (y - 1)" in told.getvalue()
+    assert "y = x + 1" in told.getvalue()
 
 
 def test_an_exception_is_the_cells(run, shell, asked):
