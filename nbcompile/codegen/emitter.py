@@ -44,6 +44,8 @@ class KernelEmitter:
     """C++ names of locals: equal kernels must not differ in them."""
     origins: dict[str, tuple[str, ...]]
     """As :func:`facts.own_work` tells."""
+    streamed: frozenset[str] = frozenset()
+    """As :func:`facts.streamed` tells."""
 
     def label(self, name: str) -> str:
         """The C++ name of a local."""
@@ -64,33 +66,37 @@ def outer_loops(emitter: KernelEmitter, loops: Sequence[Loop], extra: str = "") 
         for loop in loops
     ]
     headers += [extra] if extra else []
-    pragma = _pragma(emitter.kernel, loops, len(headers), bool(extra))
-    if pragma:
-        writer.line(pragma)
-    if not headers:
-        headers = ["{"]
-    for header in headers:
+    region, shared = _pragmas(emitter.kernel, loops, len(headers), bool(extra))
+    if emitter.streamed:
+        # Each thread ends its own stream, so the loops stand inside the parallel region.
+        if region:
+            writer.line(f"#pragma omp parallel{region}")
+        writer.line("{")
+        writer.depth += 1
+    if region:
+        writer.line(f"#pragma omp for{shared}" if emitter.streamed else f"#pragma omp parallel for{shared}{region}")
+    for header in headers or ["{"]:
         writer.line(header)
         writer.depth += 1
     yield
-    for _ in headers:
-        writer.depth -= 1
-        writer.line("}")
+    for _ in headers or ["{"]:
+        close_loop(writer)
+    if emitter.streamed:
+        writer.line("end_of_stream();")
+        close_loop(writer)
 
 
-def _pragma(kernel: Kernel, loops: Sequence[Loop], count: int, blocks: bool) -> str:
+def _pragmas(kernel: Kernel, loops: Sequence[Loop], count: int, blocks: bool) -> tuple[str, str]:
+    """What is said of the parallel region, and of the loops in it; nothing, where one thread does it all."""
     work, trips = amount_of_work(kernel), trip_count(loops)
     if not count or (work is not None and work < SERIAL_WORK) or (trips is not None and trips <= 1 and not blocks):
-        return ""
-    parts = ["#pragma omp parallel for"]
-    if count > 1:
-        parts.append(f"collapse({count})")
-    parts.append("num_threads(context->threads)")
+        return "", ""
+    region = " num_threads(context->threads)"
     if work is None:
         amount = indexing.product([loop.size for loop in kernel.loops])
         inner = [indexing.product([loop.size for loop in each.loops]) for each in kernel.body if isinstance(each, Nest)]
-        parts.append(f"if ({c_index(amount * sympy.Add(*inner) if inner else amount)} > {SERIAL_WORK // 4})")
-    return " ".join(parts)
+        region += f" if ({c_index(amount * sympy.Add(*inner) if inner else amount)} > {SERIAL_WORK // 4})"
+    return region, f" collapse({count})" if count > 1 else ""
 
 
 def open_loop(writer: SourceWriter, name: str, begin: str, end: str) -> None:

@@ -13,17 +13,23 @@ nbcompile/codegen/kernels.py
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import sympy
 
 from nbcompile.ir import index as indexing
-from nbcompile.ir.buffer import Program
-from nbcompile.ir.expr import IndexOf, cost, walk
-from nbcompile.ir.index import Symbol
-from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Statement, Store, Update
+from nbcompile.ir.buffer import Extern, Program, Tensor, views_in
+from nbcompile.ir.expr import IndexOf, Load, cost, walk
+from nbcompile.ir.index import ONE, Symbol, stride_along
+from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Schedule, Statement, Store, Update
 
 LENGTHY_WORK = 200_000
 """Above so many additions other Python threads may run meanwhile."""
+
+STREAMED_BYTES = 1 << 25
+"""So large a result is in no cache when it is read (found by measuring softmax and sums of 4 to 256 MiB)."""
+ROW_BYTES, FAR_BYTES = 1 << 15, 1 << 22
+"""Two rows should fit into a core's own cache; fewer bytes in all are near already."""
 
 
 def vector_is_outside(kernel: Kernel) -> bool:
@@ -54,6 +60,54 @@ def lengthy(kernel: Kernel) -> bool:
     """Whether other Python threads should run meanwhile."""
     work = amount_of_work(kernel)
     return work is None or work > LENGTHY_WORK
+
+
+def streamed(kernel: Kernel, schedule: Schedule) -> frozenset[str]:
+    """The buffers whose stores go past the caches: large ones that nothing in the graph reads.
+
+    A line that is stored as usual is fetched from memory first, which here is a third of the traffic of a sum.
+    What is read soon should stay in the cache, if it can.
+    """
+    tensors = schedule.program.tensors()
+    read = {name for each in schedule.steps if isinstance(each, Kernel) for name in each.reads}
+    read |= {
+        view.buffer
+        for each in schedule.steps
+        if isinstance(each, Extern)
+        for view in views_in((each.args, each.kwargs))
+    }
+    return frozenset(name for name in kernel.writes if name not in read and _is_large(tensors[name]))
+
+
+def _is_large(tensor: Tensor) -> bool:
+    elements = indexing.constant(tensor.layout.elements)
+    return elements is not None and elements * tensor.dtype.itemsize >= STREAMED_BYTES
+
+
+def next_row(kernel: Kernel, nest: Nest) -> tuple[Load, ...]:
+    """What to ask for from memory while a nest runs: the lines that the kernel reads one outer iteration later.
+
+    A kernel that goes over a row several times waits for memory in the first pass only, and computes in the
+    others. So the first pass of the next row is prepared in the second of this one.
+    """
+    nests = [statement for statement in kernel.body if isinstance(statement, Nest)]
+    if len(nests) < 2 or nest is not nests[1] or not kernel.loops or any(len(each.loops) != 1 for each in nests[:2]):
+        return ()
+    (first,), (second,), outer = nests[0].loops, nest.loops, kernel.loops[-1].variable
+    if first.size != second.size:
+        return ()
+    found: dict[Load, None] = {}
+    for part in nests[0].body:
+        for each in walk(part.value):
+            if isinstance(each, Load) and not each.gathers and stride_along(each.index[0], first.variable) == ONE:
+                place = each.index[0].xreplace({outer: outer + 1, first.variable: second.variable})
+                if outer in each.index[0].free_symbols and each.buffer in kernel.reads:
+                    found[replace(each, index=(place,))] = None
+    length, rows = indexing.constant(first.size), trip_count(kernel.loops)
+    if length is None or rows is None:
+        return ()
+    row = sum(length * each.dtype.itemsize for each in found)
+    return tuple(found) if row <= ROW_BYTES and row * rows >= FAR_BYTES else ()
 
 
 def own_work(kernel: Kernel, program: Program) -> dict[str, tuple[str, ...]]:

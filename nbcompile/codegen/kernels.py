@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from nbcompile.codegen.columns import columns
 from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of, scratch_rows
-from nbcompile.codegen.facts import lengthy, own_work, size_symbols, vector_is_outside
+from nbcompile.codegen.facts import lengthy, own_work, size_symbols, streamed, vector_is_outside
 from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
@@ -34,7 +34,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     body = SourceWriter(depth=1)
     origins = own_work(kernel, schedule.program)
     names = Names({**pointers, **_rows(kernel)}, extents=_extents(kernel))
-    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins)
+    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, streamed(kernel, schedule))
     _kernel_body(emitter)
     sizes = size_symbols(kernel)
     writer = SourceWriter()

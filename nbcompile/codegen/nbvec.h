@@ -29,6 +29,7 @@
 #define METHOD inline __attribute__((always_inline))
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #define STEP __attribute__((always_inline))
+#define RARE static __attribute__((noinline, cold)) /* out of the way of what is done for each vector */
 #define EACH(j) for (int j = 0; j < W; j++)
 
 namespace nb {
@@ -121,6 +122,14 @@ template <int W> INLINE u32 mask_bits(Vec<bool, W> m) {
 template <int W> INLINE u32 mask_bits(First lanes) { return lanes.count >= W ? (1u << W) - 1 : (1u << lanes.count) - 1; }
 template <int W> INLINE bool every(Vec<bool, W> m) { return mask_bits(m) == (1u << W) - 1; }
 template <int W> INLINE bool some(Vec<bool, W> m) { return mask_bits(m) != 0; }
+#elif defined(NB_X86) && defined(__AVX__)
+template <int W> INLINE int sign_bits(Vec<bool, W> m) {
+  if constexpr (sizeof(m.v) == 32 && W == 8) return __builtin_ia32_movmskps256((Raw<f32, 8>)m.v);
+  else if constexpr (sizeof(m.v) == 32 && W == 4) return __builtin_ia32_movmskpd256((Raw<f64, 4>)m.v);
+  else { int bits = 0; EACH(j) bits |= (m.v[j] != 0) << j; return bits; }
+}
+template <int W> INLINE bool every(Vec<bool, W> m) { return sign_bits(m) == (1 << W) - 1; }
+template <int W> INLINE bool some(Vec<bool, W> m) { return sign_bits(m) != 0; }
 #else
 template <int W> INLINE bool every(Vec<bool, W> m) {
   bool all = true;
@@ -401,6 +410,29 @@ template <class T, int W> INLINE void store(T *p, First lanes, Vec<T, W> x) {
   else if (lanes.count >= W) return store(p, All{}, x);
   else for (i64 j = 0; j < lanes.count; j++) ((typename MemoryOf<T>::type *)p)[j] = v[j];
 }
+/* Past the caches, where nobody reads the result soon: a line that is written need not be fetched first. */
+template <class T, int W, class L> INLINE void stream(T *p, L lanes, Vec<T, W> x) { store(p, lanes, x); }
+#if defined(NB_X86) && defined(__AVX__)
+template <class T, int W> INLINE void stream(T *p, All, Vec<T, W> x) {
+  auto v = to_memory(x);
+  if (__builtin_expect((u64)p % sizeof(v), 0)) return store(p, All{}, x);
+#ifdef __AVX512F__
+  if constexpr (sizeof(v) == 64) return __builtin_ia32_movntps512((f32 *)p, (Raw<f32, 16>)v);
+#endif
+  if constexpr (sizeof(v) == 32) __builtin_ia32_movntps256((f32 *)p, (Raw<f32, 8>)v);
+  else if constexpr (sizeof(v) == 16) __builtin_ia32_movntps((f32 *)p, (Raw<f32, 4>)v);
+  else store(p, All{}, x);
+}
+#endif
+/* Streamed results are seen by all threads from here on. */
+INLINE void end_of_stream() {
+#ifdef NB_X86
+  __builtin_ia32_sfence();
+#endif
+}
+/* A line of memory that is wanted soon. */
+INLINE void soon(const void *p) { __builtin_prefetch(p); }
+
 /* The place of each lane given by a function of the lane. */
 template <class T, int W, class L, class F> INLINE void scatter(T *p, L lanes, Vec<T, W> x, F place) {
   auto v = to_memory(x);
@@ -647,12 +679,19 @@ template <int W> INLINE Vec<f32, W> reduce_ln2(Vec<f32, W> x, Raw<i32, W> *n) {
 template <int W> INLINE Vec<f32, W> exp_tail(Vec<f32, W> r) { /* exp(r) - 1 - r, over r^2 */
   return polynomial(r, Vec<f32, W>(0.00139385136f), 0.00836881343f, 0.0416664258f, 0.166665196f, 0.5f);
 }
-template <int W> INLINE Vec<f32, W> exp(Vec<f32, W> x0) {
-  Vec<f32, W> low(-104.f), high(89.f), x = where(x0 < low, low, where(x0 > high, high, x0));
+template <int W> RARE Raw<f32, W> exp_far(Raw<f32, W> given) {
+  Vec<f32, W> x0(given), low(-104.f), high(89.f), x = where(x0 < low, low, where(x0 > high, high, x0));
   Raw<i32, W> n, half;
   Vec<f32, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r) + Vec<f32, W>(1.f);
   half = n >> 1; /* in two steps: 2^n itself may overflow or be subnormal */
-  return y * power_of_two<W>(half) * power_of_two<W>(n - half);
+  return (y * power_of_two<W>(half) * power_of_two<W>(n - half)).v;
+}
+template <int W> INLINE bool all_within(Vec<f32, W> x, f32 limit) { return __builtin_expect(every(abs(x) <= Vec<f32, W>(limit)), 1); }
+template <int W> INLINE Vec<f32, W> exp(Vec<f32, W> x) {
+  Raw<i32, W> n;
+  Vec<f32, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r) + Vec<f32, W>(1.f);
+  if (all_within(x, 87.f)) return (Raw<f32, W>)((Raw<i32, W>)y.v + (n << 23)); /* no result overflows, none is subnormal */
+  return exp_far<W>(x.v);
 }
 template <int W> INLINE Vec<f32, W> exp2(Vec<f32, W> x0) {
   Vec<f32, W> low(-151.f), high(129.f), x = where(x0 < low, low, where(x0 > high, high, x0));
@@ -668,7 +707,18 @@ template <int W> INLINE Vec<f32, W> expm1(Vec<f32, W> x0) {
   y = fma(scale, y, scale - Vec<f32, W>(0.5f)); /* half of the result: 2^n may overflow */
   return where(abs(x0) < Vec<f32, W>(1e-8f), x0, y + y);
 }
-template <int W> INLINE Vec<f32, W> sigmoid(Vec<f32, W> x) { return Vec<f32, W>(1.f) / (Vec<f32, W>(1.f) + exp(-x)); }
+template <int W> RARE Raw<f32, W> sigmoid_far(Raw<f32, W> x) {
+  Vec<f32, W> one(1.f);
+  return (one / (one + Vec<f32, W>(exp_far<W>(-x)))).v;
+}
+template <int W> INLINE Vec<f32, W> sigmoid(Vec<f32, W> x) {
+  Raw<i32, W> n;
+  Vec<f32, W> r = reduce_ln2(-x, &n), y = fma(r * r, exp_tail(r), r), scale = power_of_two<W>(n), one(1.f);
+  /* 1 + exp(-x) = 1 + scale * (1 + y), the largest term added last: one rounding counts */
+  Vec<bool, W> large = scale > one;
+  if (all_within(x, 87.f)) return one / (fma(y, scale, where(large, one, scale)) + where(large, scale, one));
+  return sigmoid_far<W>(x.v);
+}
 template <int W> INLINE Vec<f32, W> tanh(Vec<f32, W> x) {
   Vec<f32, W> a = abs(x), s = x * x, one(1.f);
   Vec<f32, W> p = polynomial(s, Vec<f32, W>(-0.00571549917f), 0.0206491034f, -0.0537430048f, 0.133314848f, -0.333332837f);
@@ -687,36 +737,48 @@ template <int W> INLINE Vec<f32, W> erf(Vec<f32, W> x) {
   return where(a < Vec<f32, W>(0.9f), fma(p, x, x), copysign(one - e, x));
 }
 
-/* The share of a normal distribution that lies beyond |x|, without a factor 2^n. With a = |x| it is
- * exp(-a^2 / 2) * P(t) / (a + 4), where t = (a - 4) / (a + 4): no difference of near numbers is taken, so
- * small shares are as exact as large ones (to 5 units in the last place). */
-template <int W> INLINE Vec<f32, W> normal_tail(Vec<f32, W> x, Raw<i32, W> *n) {
-  Vec<f32, W> magnitude = abs(x), limit(15.f), a = where(magnitude > limit, limit, magnitude), four(4.f), minus_half(-0.5f);
-  Vec<f32, W> below = a + four, lost = a - (below - four), over = Vec<f32, W>(1.f) / below, t = (a - four) * over;
-  Vec<f32, W> p = polynomial(t, Vec<f32, W>(-0.000114709437f), 0.000210856757f, 0.00157161499f, -0.00353363436f, -0.00753013603f,
-                             0.0604088865f, -0.186522469f, 0.38713643f, -0.607896626f, 0.755285144f);
-  Vec<f32, W> quotient = p * over, square = a * a, rest = fma(a, a, -square);
-  quotient = fma(fma(-quotient, below, p) - quotient * lost, over, quotient);
-  Vec<f32, W> r = fma(rest, minus_half, reduce_ln2(square * minus_half, n)), e = fma(r * r, exp_tail(r), r);
-  return where(magnitude > limit, Vec<f32, W>(0.f), fma(quotient, e, quotient));
+/* The share of a normal distribution that lies beyond a > 0, without a factor 2^n. It is exp(-a^2 / 2) * P(t) / (a + 4),
+ * where t = (a - 4) / (a + 4): no difference of near numbers is taken, so small shares are as exact as large ones.
+ * What rounding loses of a + 4, a - 4, t and the quotient is carried along: each would count more than once. */
+template <int W> INLINE Vec<f32, W> normal_tail(Vec<f32, W> a, Raw<i32, W> *n, Vec<f32, W> *low) {
+  Vec<f32, W> four(4.f), minus_half(-0.5f), last(0.755285144f);
+  Vec<f32, W> below = a + four, lost = a - (below - four), over = Vec<f32, W>(1.f) / below;
+  Vec<f32, W> above = a - four, missed = a - (above + four), t = above * over, off = fma(-t, below, above) + fma(-t, lost, missed);
+  Vec<f32, W> q = polynomial(t, Vec<f32, W>(-0.000114709437f), 0.000210856757f, 0.00157161499f, -0.00353363436f, -0.00753013603f,
+                             0.0604088865f, -0.186522469f, 0.38713643f, -0.607896626f);
+  Vec<f32, W> slope = polynomial(t, Vec<f32, W>(-0.6f), 0.77f, -0.61f);
+  Vec<f32, W> p = fma(q, t, last), left = fma(off * over, slope, fma(q, t, last - p));
+  Vec<f32, W> quotient = p * over, rest = fma(-quotient, below, p) + fma(-quotient, lost, left);
+  Vec<f32, W> square = a * a, r = fma(fma(a, a, -square), minus_half, reduce_ln2(square * minus_half, n));
+  Vec<f32, W> more = fma(quotient, fma(r * r, exp_tail(r), r), rest * over), sum = quotient + more;
+  *low = more - (sum - quotient);
+  return sum;
 }
 template <int W> INLINE Vec<f32, W> times_power_of_two(Vec<f32, W> x, Raw<i32, W> n) {
   Raw<i32, W> half = n >> 1; /* in two steps: 2^n itself may overflow or be subnormal */
   return x * power_of_two<W>(half) * power_of_two<W>(n - half);
 }
+template <int W> INLINE Vec<f32, W> within(Vec<f32, W> x, f32 limit) { return where(abs(x) > Vec<f32, W>(limit), Vec<f32, W>(limit), abs(x)); }
 /* The share that lies below x. */
 template <int W> INLINE Vec<f32, W> ndtr(Vec<f32, W> x) {
   Raw<i32, W> n;
-  Vec<f32, W> tail = normal_tail(x, &n);
-  tail = times_power_of_two(tail, n);
-  return where(x > Vec<f32, W>(0.f), Vec<f32, W>(1.f) - tail, tail);
+  Vec<f32, W> low, tail = normal_tail(within(x, 15.f), &n, &low), zero(0.f);
+  tail = where(abs(x) > Vec<f32, W>(15.f), zero, times_power_of_two(tail, n));
+  return where(x > zero, Vec<f32, W>(1.f) - tail, tail);
 }
 /* x times the share below x; the power of two comes last, as a share may be subnormal where x times it is not. */
+template <int W> RARE Raw<f32, W> gelu_far(Raw<f32, W> given) {
+  Raw<i32, W> n;
+  Vec<f32, W> low, x(given), tail = normal_tail(within(x, 15.f), &n, &low), zero(0.f);
+  Vec<bool, W> gone = abs(x) > Vec<f32, W>(15.f); /* times 0, as in eager: of minus infinity that is a nan */
+  Vec<f32, W> part = times_power_of_two(fma(x, where(gone, zero, tail), x * where(gone, zero, low)), n);
+  return where(x > Vec<f32, W>(15.f), x, where(x > zero, x - part, part)).v;
+}
 template <int W> INLINE Vec<f32, W> gelu(Vec<f32, W> x) {
   Raw<i32, W> n;
-  Vec<f32, W> part = x * normal_tail(x, &n);
-  part = times_power_of_two(part, n);
-  return where(x > Vec<f32, W>(15.f), x, where(x > Vec<f32, W>(0.f), x - part, part));
+  Vec<f32, W> low, tail = normal_tail(abs(x), &n, &low), part = fma(x, tail, x * low) * power_of_two<W>(n);
+  if (all_within(x, 12.f)) return where(x > Vec<f32, W>(0.f), x - part, part); /* no part is subnormal beside its x */
+  return gelu_far<W>(x.v);
 }
 
 /* x = m * 2^e with m between sqrt(1/2) and sqrt(2); answers m - 1. */

@@ -63,7 +63,8 @@ def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> 
     text = as_many(scope, value)
     way = access(store.offset, (), scope.vector)
     if way == "contiguous":
-        emitter.writer.line(f"store({pointer} + {offset}, lanes, {text});", scope.origin)
+        way = "stream" if store.buffer in emitter.streamed else "store"
+        emitter.writer.line(f"{way}({pointer} + {offset}, lanes, {text});", scope.origin)
         return
     place = c_index(store.offset, {scope.vector: f"({scope.vector.name} + j)"})
     emitter.writer.line(f"scatter({pointer}, lanes, {text}, [&](i64 j) {{ return {place}; }});", scope.origin)

@@ -15,6 +15,7 @@ next: nbcompile/ir/kernel.py
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -244,3 +245,15 @@ def ranges(buffer: Computed | Scatter) -> Ranges:
     if isinstance(buffer, Reduction):
         outer |= {reduction_variable(at): size for at, size in enumerate(buffer.reduced)}
     return outer
+
+
+def views_in(value: Any) -> Iterator[BufferView]:
+    """Every tensor in the arguments of a call."""
+    if isinstance(value, BufferView):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from views_in(each)
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from views_in(each)

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
 from nbcompile.ir.buffer import (
     Buffer,
-    BufferView,
     Extern,
     ExternOutput,
     GraphAttribute,
@@ -27,20 +25,9 @@ from nbcompile.ir.buffer import (
     Reduction,
     Scan,
     Scatter,
+    views_in,
 )
 from nbcompile.ir.expr import loads
-
-
-def views_in(value: Any) -> Iterator[BufferView]:
-    """Every tensor in the arguments of a call."""
-    if isinstance(value, BufferView):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from views_in(each)
-    elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from views_in(each)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbcompile.ir.buffer import Buffer, Computed, Extern, Pointwise, Program, Reduction, Scan, Scatter
+from nbcompile.ir.buffer import Buffer, Computed, Extern, Pointwise, Program, Reduction, Scan, Scatter, views_in
 from nbcompile.ir.expr import Expr, Load, cost, loads, rebuild, substitute
 from nbcompile.ir.index import Index, Symbol, constant, loop_variable, product, simplify
-from nbcompile.scheduling.dependencies import reads, views_in
+from nbcompile.scheduling.dependencies import reads
 
 CHEAP_COST = 16
 CHEAP_LOADS = 3

@@ -12,10 +12,10 @@ ReuseLine). Read next: nbcompile/scheduling/plan.py
 
 from __future__ import annotations
 
-from nbcompile.ir.buffer import Computed, Extern, ExternOutput, Program, Scatter, Tensor
+from nbcompile.ir.buffer import Computed, Extern, ExternOutput, Program, Scatter, Tensor, views_in
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Step
 from nbcompile.ir.layout import contiguous, same_places
-from nbcompile.scheduling.dependencies import reads, views_in
+from nbcompile.scheduling.dependencies import reads
 
 
 def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step, ...]:

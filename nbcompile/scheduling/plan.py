@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nbcompile.ir.buffer import Extern, Program, Scatter
+from nbcompile.ir.buffer import Extern, Program, Scatter, views_in
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling.build import build_kernel
 from nbcompile.scheduling.circles import open_circles
-from nbcompile.scheduling.dependencies import reads, views_in, without_dead_code
+from nbcompile.scheduling.dependencies import reads, without_dead_code
 from nbcompile.scheduling.fuse import Unit, fuse
 from nbcompile.scheduling.inline import inline_small
 from nbcompile.scheduling.ledger import ledger

@@ -1,0 +1,74 @@
+"""Large results that nobody in the graph reads are stored past the caches; rows are asked for one iteration ahead."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+
+LARGE = 1 << 23
+"""Elements of 4 bytes that make 32 MiB."""
+
+
+def compiled(function, *arguments):
+    """The result, and the text of all kernels."""
+    pen = nbcompile.api.new_recorder("streaming")
+    with pen.listening():
+        result = nbcompile.compile(function)(*arguments)
+    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    nbcompile.reset()
+    return result, "\n".join(kernel.source for graph in graphs for kernel in graph.kernels)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_large_result_is_streamed(dtype, threads):
+    """Of every type, with a remainder, by one thread and by two."""
+    count = LARGE * 4 // dtype.itemsize + 13
+    x = torch.randint(0, 2 if dtype == torch.bool else 100, (count,)).to(dtype)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        result, text = compiled(lambda x: ~x if x.dtype == torch.bool else x + 1, x)
+    finally:
+        torch.set_num_threads(before)
+    assert "stream(out0" in text and "end_of_stream();" in text
+    assert torch.equal(result, ~x if dtype == torch.bool else x + 1)
+
+
+def test_what_is_small_is_not():
+    """A result that a cache holds stays in it."""
+    _, text = compiled(lambda x: x + 1, torch.randn(LARGE // 2))
+    assert "store(out0" in text and "stream" not in text
+
+
+def test_what_the_graph_reads_again_is_not():
+    """A call of ATen takes the result next."""
+    x = torch.randn(1, LARGE)
+
+    def function(x):
+        y = x + 1
+        return y, y @ x.mT
+
+    (shifted, product), text = compiled(function, x)
+    assert "stream(" not in text
+    torch.testing.assert_close((shifted, product), function(x), rtol=1e-3, atol=1.0)
+
+
+def test_an_argument_that_is_changed_in_place_is_not():
+    """Its lines are in the cache already, as they have been read."""
+    x = torch.zeros(LARGE)
+    _, text = compiled(lambda x: x.add_(1), x)
+    assert "stream(" not in text
+    assert bool((x == 1).all())
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax], ids=lambda each: each.__name__)
+def test_rows_are_asked_for_ahead(function):
+    """The second pass over a row asks for the next one; where all rows are near, none does."""
+    for rows, ahead in ((8192, True), (64, False)):
+        x = torch.randn(rows, 1024)
+        result, text = compiled(lambda x: function(x, -1), x)
+        assert ("soon(in0 + " in text) == ahead
+        torch.testing.assert_close(result, function(x, -1))
