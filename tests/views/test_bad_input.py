@@ -94,6 +94,25 @@ def test_numbers_and_texts_at_the_edge(value):
     assert "value" in text.render(record, "guards")
 
 
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "value", [float("nan"), -0.0, 2**100, "d\"q' \\ \N{RIGHT-TO-LEFT OVERRIDE} \N{PARTY POPPER} <b>"]
+)
+def test_the_form_takes_values_at_the_edge(browser_page, value):
+    """The call that was compiled is a hit of its own entry, as in the kernel; another value is not."""
+
+    def chosen(x, value):
+        return x + 1 if value == 7 else x - 1
+
+    nbcompile.reset()
+    record = nbcompile.explain(nbcompile.compile(chosen, backend="eager"))(torch.ones(3), value).record
+    page = browser_page(html.render(record, ["what_if"]))
+    verdict = page.locator(".n-what .n-callout")
+    assert verdict.inner_text().startswith("Hit")
+    page.get_by_label("value, your call").fill("7")
+    assert verdict.inner_text().startswith("Recompile")
+
+
 def older(schema):
     plain = json.loads(codec.to_json(sample.simple()))
     return json.dumps({**plain, "schema": schema})

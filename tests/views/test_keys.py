@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from nbcompile.views import html, sections
+from tests.views import sample_records as sample
 from tests.views.test_figures import compiled
 from tests.views.test_hosts import THEMES, violations
 
@@ -71,6 +75,31 @@ def test_a_view_by_keys_alone(browser_page, name):
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
     for walked in page.evaluate(WALK, name):
         assert walked == {"last": True, "stays": True, "first": True, "second": True, "selected": True, "left": 0}
+
+
+SPOKEN = Path(__file__).parent / "snapshots" / "simple.aria.yaml"
+
+
+def test_what_a_screen_reader_is_told(browser_page):
+    """Roles and names of an output with everything unfolded, as it was read and agreed (UPDATE_SNAPSHOTS=1 writes it)."""
+    page = browser_page(html.render(sample.simple()))
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    told = page.locator(".nbc").aria_snapshot() + "\n"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        SPOKEN.write_text(told)
+    assert told == SPOKEN.read_text()
+
+
+@pytest.mark.parametrize("make", [sample.simple, sample.nested, sample.save_break])
+def test_an_output_is_no_taller_than_forty_lines_for_a_frame(browser_page, make):
+    """What is folded at first: all but source and graph of the first frame."""
+    record = make()
+    page = browser_page(html.render(record))
+    frame = page.locator(".n-frame").first
+    line = 13.5 * 1.55
+    assert frame.bounding_box()["height"] <= 40 * line
+    for other in page.locator(".n-frame").all()[1:]:
+        assert other.bounding_box()["height"] <= 3 * line
 
 
 @pytest.mark.slow
