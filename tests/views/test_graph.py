@@ -139,3 +139,23 @@ def test_a_graph_of_5000_nodes_stays_small(browser_page):
     page = browser_page(output)
     assert page.locator("svg g").count() <= dot.MOST_BOXES
     assert page.evaluate("document.querySelectorAll('*').length") < 20_000
+
+
+@pytest.mark.browser
+def test_a_graph_is_dragged_with_a_mouse(browser_page):
+    """It goes where the mouse goes; no text is selected on the way, and the next click selects a box."""
+    page = browser_page(html.render(record_of(layered(50)), "graph"), width=600)
+    pane = page.locator(".n-graph")
+    for _ in range(4):
+        page.get_by_text("Larger").click()
+    box, before = pane.bounding_box(), pane.evaluate("each => each.scrollTop")
+    page.mouse.move(box["x"] + 200, box["y"] + 300)
+    page.mouse.down()
+    for step in range(1, 11):
+        page.mouse.move(box["x"] + 200, box["y"] + 300 - 8 * step)
+    page.mouse.up()
+    assert pane.evaluate("each => each.scrollTop") - before == 80
+    assert page.locator("svg .n-on").count() == 0
+    assert page.evaluate("getSelection().isCollapsed")
+    page.locator("svg [data-n]").nth(8).click()
+    assert page.locator("svg .n-on").count() == 1
