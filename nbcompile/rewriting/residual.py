@@ -31,6 +31,7 @@ from nbcompile.capture.trace import CapturedGraph, GraphInput, Return, Trace
 from nbcompile.rewriting.code_object import compile_function
 from nbcompile.rewriting.going_on import GoingOn
 from nbcompile.rewriting.syntax import assign
+from nbcompile.rewriting.uses import tuples_needed_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         compiled_graph: takes the graph's inputs, returns its outputs as a sequence.
     """
     program = _Program(frame)
+    program.needed_once = tuples_needed_once(trace.draws, trace.mutations, trace.exit)
     program.draw(trace.draws)
     if trace.graph is not None:
         assert compiled_graph is not None

@@ -31,6 +31,8 @@ class Values(Addresses):
         super().__init__(frame)
         self.made: dict[int, str] = {}
         """The names of what was made already."""
+        self.needed_once: frozenset[int] = frozenset()
+        """The keys of tuples that need no name."""
 
     @abstractmethod
     def mutate(self, mutation: Mutation) -> None:
@@ -87,6 +89,8 @@ class Values(Addresses):
         raise AssertionError(recipe)
 
     def shared(self, key: int, inner: Recipe, fill: tuple[Mutation, ...]) -> ast.expr:
+        if key in self.needed_once:
+            return self.make(inner)
         if key not in self.made:
             value = self.make(inner)
             self.made[key] = self.fresh("made")

@@ -61,6 +61,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return handler(tracer, arguments, keywords)
     twin = registry.polyfill(cls)
     if twin is not None:
+        for each in arguments[ITERATED.get(cls, slice(0))]:  # the twin asks later
+            realise(tracer, each).refuse_iteration(tracer)
         return tracer.call(FunctionVariable(twin), arguments, keywords)
     manager = contexts.from_call(cls, tracer, arguments, keywords)
     if manager is not None:
@@ -79,6 +81,10 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     if cls is torch.nn.CrossEntropyLoss:
         _forget_log(tracer)
     return made
+
+
+ITERATED = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}
+"""Classes of iterators that ask for the iterators of these arguments at once."""
 
 
 def _forget_log(tracer: Tracer) -> None:

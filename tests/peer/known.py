@@ -195,6 +195,61 @@ KNOWN: dict[tuple[str, str], str] = {
         "details",
     ): "a list's iterator stays one here, as its list changes; torch carries the rest as a tuple",
     ("list_changes_under_its_iterator", "reasons"): "as its details: an iterator of a list breaks the resumed graph",
+    **{
+        (name, "reasons"): "a coroutine is not compiled itself, and that is the reason; torch goes into it, and fails"
+        for name in (
+            "a_coroutine_is_compiled",
+            "an_asynchronous_generator_is_compiled",
+            "an_asynchronous_context_around",
+            "asynchronous_for_over_an_object",
+            "a_coroutine_raises",
+            "a_method_is_a_coroutine",
+        )
+    },
+    **_known(
+        "a_coroutine_is_made_and_returned",
+        "graphs details reasons",
+        "torch runs a coroutine where it is made, with a wrong result",
+    ),
+    ("an_exception_group_is_caught_whole", "reasons"): "a method of an exception group breaks in both, in other words",
+    # -- everyday programs ---------------------------------------------------------------
+    **_known(
+        "settings_are_replaced",
+        "graphs details",
+        "torch leaves `is not` of two symbolic numbers in the graph; here it is decided while tracing",
+    ),
+    ("settings_are_replaced", "reasons"): "torch guards the truth of that operator",
+    **_known("flags_decide", "graphs details", "torch keeps a graph that has no operator"),
+    **_known(
+        "vectors_of_tensors", "graphs details reasons", "torch breaks at abs() of an object; here its __abs__ is traced"
+    ),
+    ("abstract_class_is_not_made", "reasons"): "torch breaks where an abstract class is called; here it raises",
+    ("objects_are_sorted", "reasons"): "torch breaks at >= of functools.total_ordering; here it is traced",
+    ("exit_stack_unwinds", "reasons"): "ExitStack breaks in both, at another step of its implementation",
+    **_known(
+        "suppressing_and_closing", "graphs details reasons", "torch skips the frame where contextlib.suppress is left"
+    ),
+    **_known("counting_and_grouping", "graphs details reasons", "torch skips the frame at a method of Counter"),
+    **_known(
+        "statistics_of_numbers", "details reasons", "torch breaks at itertools.groupby with a key; here it is traced"
+    ),
+    ("numbers_in_texts", "reasons"): "a text of a symbolic number with a specification breaks in both, in other words",
+    ("texts_are_taken_apart", "reasons"): "torch breaks at str.maketrans; here it is computed",
+    ("templates_and_paragraphs", "reasons"): "a regular expression breaks in both, in other words",
+    **_known(
+        "simple_namespaces", "graphs details", "torch skips the frame where an attribute of a SimpleNamespace is set"
+    ),
+    **_known("mapping_proxies", "graphs details", "torch lets a window on a dict be changed, with a wrong result"),
+    ("arguments_are_checked_by_signature", "reasons"): "torch breaks at the exception that the decorator raises",
+    ("dispatch_on_the_kind_of_a_value", "details"): "inputs come in the order in which they are looked at",
+    ("dispatching_methods", "reasons"): "singledispatchmethod breaks in both, at another step of its implementation",
+    ("slices_with_bounds_from_arguments", "details"): "torch makes inputs of numbers later than of tensors",
+    ("adapter_passes_attributes_on", "details"): "torch addresses submodules through the dict, which names the inputs",
+    ("copies_shallow_and_deep", "reasons"): "copy.deepcopy breaks in both, torch once more around it",
+    ("assignment_expressions", "reasons"): "torch breaks at a cell that is not filled yet",
+    **_known(
+        "members_that_can_be_called", "graphs details", "torch makes a symbol of the value of a member of an enum"
+    ),
     # -- corners of Python's own types -------------------------------------------------------
     **_known(
         "named_tuple_with_its_own_new",

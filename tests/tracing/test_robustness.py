@@ -515,6 +515,18 @@ def async_functions(compiled: Compiler) -> Iterator[object]:
 
     yield asyncio.run(g(x))
 
+    def h(x):
+        async def work(x):
+            return x + 1
+
+        coroutine = work(x)
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            return end.value * 2, asyncio.run(work(x * 3)) + 4
+
+    yield compiled(h)(x)
+
 
 @scenario
 def generator_functions(compiled: Compiler) -> Iterator[object]:

@@ -78,6 +78,8 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     value = _typed(tracer, arguments[0])
     cls = value.python_type()
     classes = class_values(tracer, wanted)
+    if wanted.is_constant() and wanted.constant() not in (None, ()):
+        tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
     for each in _flat(classes):
         hook = type(each).__instancecheck__
         if isinstance(hook, types.FunctionType) and not rules.is_trusted_module(hook.__module__):
@@ -162,7 +164,7 @@ def _type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 @handles(getattr)
 def _getattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    owner, name = realise(tracer, arguments[0]), str(realise(tracer, arguments[1]).constant())
+    owner, name = realise(tracer, arguments[0]), _attribute_name(tracer, arguments[1])
     if len(arguments) == 2:
         return owner.get_attribute(tracer, name)
     try:
@@ -175,9 +177,14 @@ def _getattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 @handles(hasattr)
 def _hasattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return ConstantVariable(
-        tracer.has_attribute(realise(tracer, arguments[0]), str(realise(tracer, arguments[1]).constant()))
-    )
+    return ConstantVariable(tracer.has_attribute(realise(tracer, arguments[0]), _attribute_name(tracer, arguments[1])))
+
+
+def _attribute_name(tracer: Tracer, tracker: VariableTracker) -> str:
+    name = realise(tracer, tracker)
+    if name.python_type() is int or (name.is_constant() and not isinstance(name.constant(), str)):
+        tracer.raise_exception(TypeError, f"attribute name must be string, not '{name.type_name()}'")
+    return str(name.constant())
 
 
 @handles(setattr)

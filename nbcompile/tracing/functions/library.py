@@ -171,7 +171,7 @@ def _mapping_proxy(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     return MappingProxyVariable(mapping)
 
 
-folds(sys.intern, struct.pack, struct.unpack, *regular_expressions.FUNCTIONS)
+folds(sys.intern, str.maketrans, struct.pack, struct.unpack, *regular_expressions.FUNCTIONS)
 
 
 @handles(weakref.ref)

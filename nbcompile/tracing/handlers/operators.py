@@ -138,6 +138,8 @@ def _map_add(frame: Translator, each: Instruction) -> None:
 @instruction("LIST_EXTEND")
 def _extend(frame: Translator, each: Instruction) -> None:
     items = frame.pop()
+    if items.cannot_be_iterated():
+        frame.interpreter.raise_exception(TypeError, f"Value after * must be an iterable, not {items.type_name()}")
     _target(frame, each).call_method(frame.interpreter, "extend", [items], {})
 
 

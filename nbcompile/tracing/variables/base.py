@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 Arguments = Sequence["VariableTracker"]
 Keywords = Mapping[str, "VariableTracker"]
 
+REFUSALS = {
+    "__getitem__": "'{}' object is not subscriptable",
+    "__setitem__": "'{}' object does not support item assignment",
+    "__delitem__": "'{}' object does not support item deletion",
+    "__contains__": "argument of type '{}' is not iterable",
+    "__iter__": "'{}' object is not iterable",
+    "__len__": "object of type '{}' has no len()",
+    "__call__": "'{}' object is not callable",
+    "__next__": "'{}' object is not an iterator",
+    "__enter__": "'{}' object does not support the context manager protocol",
+}
+"""What Python says where a class lacks a special method."""
+
 
 class VariableTracker:
     """Stands for one value; the base class answers "this is not traced" to everything."""
@@ -124,19 +137,30 @@ class VariableTracker:
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         """``value[key]``."""
-        self.no_method("__getitem__")
+        self._refuse(tracer, "__getitem__")
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         """``value[key] = ...``."""
-        self.no_method("__setitem__")
+        self._refuse(tracer, "__setitem__")
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         """``del value[key]``."""
-        self.no_method("__delitem__")
+        if key.is_constant() and isinstance(key.constant(), int) and self._lacks("__delitem__"):
+            tracer.raise_exception(TypeError, f"'{self.type_name()}' object doesn't support item deletion")
+        self._refuse(tracer, "__delitem__")
+
+    def cannot_be_iterated(self) -> bool:
+        """Whether the class says that it cannot."""
+        return self._lacks("__iter__", "__getitem__")
+
+    def refuse_iteration(self, tracer: Tracer) -> None:
+        """Raise what ``iter(value)`` raises, where the class says that it cannot be iterated over."""
+        if self.cannot_be_iterated():
+            tracer.raise_exception(TypeError, REFUSALS["__iter__"].format(self.type_name()))
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         """``item in value``."""
-        self.no_method("__contains__")
+        self._refuse(tracer, "__contains__", "__iter__", "__getitem__")
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         """``iter(value)``."""
@@ -159,7 +183,7 @@ class VariableTracker:
 
     def length(self, tracer: Tracer) -> VariableTracker:
         """``len(value)``."""
-        self.no_method("__len__")
+        self._refuse(tracer, "__len__")
 
     def truth(self, tracer: Tracer) -> bool:
         """``bool(value)``."""
@@ -192,6 +216,18 @@ class VariableTracker:
             return self.python_type().__name__
         except NotImplementedError:
             return type(self).__name__
+
+    def _refuse(self, tracer: Tracer, *methods: str) -> NoReturn:
+        """Raise Python's TypeError where the class has none of the methods; break where it has one."""
+        if self._lacks(*methods):
+            tracer.raise_exception(TypeError, REFUSALS[methods[0]].format(self.type_name()))
+        self.no_method(methods[0])
+
+    def _lacks(self, *methods: str) -> bool:
+        try:
+            return not any(hasattr(self.python_type(), name) for name in methods)
+        except NotImplementedError:
+            return False
 
     def no_method(self, name: str) -> NoReturn:
         """Break: a method that is not traced."""

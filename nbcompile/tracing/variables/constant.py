@@ -100,7 +100,12 @@ class ConstantVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if callable(self.value):
-            return super().call(tracer, arguments, keywords)
+            traced = self._of_member(tracer, self.value, "__call__") if isinstance(self.value, enum.Enum) else None
+            return (
+                super().call(tracer, arguments, keywords)
+                if traced is None
+                else tracer.call(traced, arguments, keywords)
+            )
         tracer.raise_exception(TypeError, f"'{self.type_name()}' object is not callable")
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
@@ -149,8 +154,14 @@ class ConstantMethodVariable(VariableTracker):
                 self.method, [each.constant() for each in values], {k: v.constant() for k, v in named.items()}
             )
             return tracer.constant_or_wrap(result)
-        if self.name == "format_map" and isinstance(self.owner.value, str) and values[0].python_type() is dict:
+        if self.name in ("format_map", "translate") and values and values[0].python_type() is dict:
             pairs = [pair.unpack(tracer) for pair in values[0].call_method(tracer, "items", [], {}).unpack(tracer)]
+            if all(each.is_constant() for pair in pairs for each in pair):
+                known = {key.constant(): each.constant() for key, each in pairs}
+                return tracer.constant_or_wrap(tracer.evaluate(self.method, (known,)))
+            if self.name == "translate":
+                self.owner.no_method(self.name)
+            assert isinstance(self.owner.value, str)
             return tracer.format_string(self.owner.value, [], {str(key.constant()): each for key, each in pairs})
         if self.name == "format" and isinstance(self.owner.value, str):
             return tracer.format_string(self.owner.value, values, named)

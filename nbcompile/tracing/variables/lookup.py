@@ -31,7 +31,7 @@ WHILE_TRACED: dict[tuple[type, str], VariableTracker] = {
 branch on data; torch.compile switches it off, too, for the whole process."""
 BINDS = (types.FunctionType, functools._lru_cache_wrapper)
 """What becomes a method when it is found on the class of an object."""
-PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__))
+PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__, types.SimpleNamespace.__setattr__))
 """Those in C that store into the object's dict, wherever it lies, and do nothing else."""
 HEAP_TYPE = 1 << 9
 """The flag of classes that a ``class`` statement made."""

@@ -24,7 +24,7 @@ from nbcompile.capture.recipe import Build, Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, ClassMemberSource, MethodFunctionSource, Source, TypeSource
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -353,7 +353,8 @@ class ObjectVariable(VariableTracker):
         """A special method: looked up on the class, never on the instance."""
         found = class_lookup(self.cls, name)
         if found is MISSING or found is None:
-            tracer.raise_exception(TypeError, f"'{self.cls.__name__}' object does not support {name}")
+            told = REFUSALS.get(name, f"'{{}}' object does not support {name}")
+            tracer.raise_exception(TypeError, told.format(self.cls.__name__))
         return self._class_value(tracer, name, found)
 
     def has_special(self, name: str) -> bool:
@@ -385,11 +386,15 @@ class ObjectVariable(VariableTracker):
         self._special(tracer, "__setitem__", [key, value], {})
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
+        if not self.has_special("__delitem__"):
+            super().delete_item(tracer, key)
         self._special(tracer, "__delitem__", [key], {})
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         if self.has_special("__contains__"):
             return self._special(tracer, "__contains__", [item], {}).truth(tracer)
+        if not self.has_special("__iter__") and not self.has_special("__getitem__"):
+            self._refuse(tracer, "__contains__")
         return any(each is item or tracer.equal(each, item) for each in self.unpack(tracer))
 
     def iterate(self, tracer: Tracer) -> VariableTracker:

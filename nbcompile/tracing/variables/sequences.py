@@ -244,6 +244,9 @@ class TupleVariable(SequenceVariable):
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
+        return reconstruction.shared(self, lambda: self._build(reconstruction))
+
+    def _build(self, reconstruction: Reconstruction) -> Recipe:
         made = Build("tuple", tuple(reconstruction.recipe(item) for item in self.items))
         if self.cls is tuple:
             return made

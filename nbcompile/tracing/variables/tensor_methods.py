@@ -216,8 +216,12 @@ def _new_tensor(
 
 @method("new")
 def _new(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    if len(arguments) == 1 and realise(tracer, arguments[0]).python_type() is torch.Size:
-        return tracer.apply_method("new_empty", (tensor, *arguments))  # in a graph it would be data: a tuple
+    given = [realise(tracer, each) for each in arguments]
+    is_size = [each.python_type() for each in given] == [torch.Size]  # in a graph it would be data: a tuple
+    if is_size or (
+        given and not keywords and all(each.is_constant() and type(each.constant()) is int for each in given)
+    ):
+        return tracer.apply_method("new_empty", (tensor, *given))
     return None
 
 

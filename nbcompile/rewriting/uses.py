@@ -1,0 +1,45 @@
+"""How often a program refers to what it makes: a tuple that is needed once stands where it is needed.
+
+    return (x, y)                           once
+    pair = (x, y); d["a"] = pair; return d, pair    twice: it is one tuple
+
+In torch: PyCodegen.uses of torch/_dynamo/codegen.py. Read next: nbcompile/rewriting/values.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+from nbcompile.capture import recipe as recipes, trace
+
+_DATA = (recipes.__name__, trace.__name__)
+
+
+def tuples_needed_once(*roots: object) -> frozenset[int]:
+    """The keys of the shared tuples that the recipes in some data refer to just once."""
+    uses: Counter[int] = Counter()
+    tuples: set[int] = set()
+    _count(roots, uses, tuples)
+    return frozenset(key for key in tuples if uses[key] == 1)
+
+
+def _count(data: object, uses: Counter[int], tuples: set[int]) -> None:
+    match data:
+        case recipes.Shared(key, inner, fill):
+            uses[key] += 1
+            if uses[key] > 1:
+                return
+            if isinstance(inner, recipes.Build) and inner.kind == "tuple" and not fill:
+                tuples.add(key)
+            _count((inner, fill), uses, tuples)
+        case recipes.Made(key):
+            uses[key] += 1
+        case tuple():
+            for each in data:
+                _count(each, uses, tuples)
+        case recipes.Constant():
+            return
+        case _ if type(data).__module__ in _DATA and dataclasses.is_dataclass(data):
+            for field in dataclasses.fields(data):
+                _count(getattr(data, field.name), uses, tuples)

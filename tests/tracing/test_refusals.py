@@ -1,0 +1,87 @@
+"""What Python refuses raises Python's own exception inside a compiled function, which may catch it, in one graph."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import nbcompile
+
+
+class Plain:
+    """Has no special methods."""
+
+
+def _delete(owner, key):
+    del owner[key]
+
+
+def _store(owner, key):
+    owner[key] = 0
+
+
+def _unpack(value):
+    first, second = value
+    return first, second
+
+
+REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
+    "items of a window on a dict are not stored": lambda x: _store(types.MappingProxyType({"k": 1}), "k"),
+    "items of a window on a dict are not deleted": lambda x: _delete(types.MappingProxyType({"k": 1}), "k"),
+    "items of a tuple are not stored": lambda x: _store((x, 2), 0),
+    "items of a tuple are not deleted": lambda x: _delete((x, 2), 0),
+    "items of a text are not stored": lambda x: _store("abc", 0),
+    "items of a range are not stored": lambda x: _store(range(3), 0),
+    "items of a set are not deleted": lambda x: _delete({1}, 0),
+    "items of an object are not stored": lambda x: _store(Plain(), 0),
+    "items of an object are not deleted": lambda x: _delete(Plain(), 0),
+    "an object is not indexed": lambda x: Plain()[0],
+    "an object has no length": lambda x: len(Plain()),
+    "an object contains nothing": lambda x: 3 in Plain(),
+    "an object is not called": lambda x: Plain()(),
+    "an object is no iterator": lambda x: next(Plain()),
+    "an object is not iterated over": lambda x: [*Plain()],
+    "a number is not indexed": lambda x: x.dim()[0],
+    "a number has no length": lambda x: len(x.dim()),
+    "a number contains nothing": lambda x: 1 in x.dim(),
+    "a number is not unpacked": lambda x: _unpack(x.dim()),
+    "a number is not spread": lambda x: [*x.dim()],
+    "a function is not indexed": lambda x: _delete[0],
+    "a function contains nothing": lambda x: 3 in _delete,
+    "a function has no length": lambda x: len(_delete),
+    "a view of keys is not indexed": lambda x: {}.keys()[0],
+    "zip of a number": lambda x: zip([1], 3),
+    "enumerate of a number": lambda x: enumerate(3),
+    "map over a number": lambda x: map(str, 3),
+    "filter of a number": lambda x: filter(None, 3),
+    "isinstance of no class": lambda x: isinstance(x, 3),
+    "an attribute without a name": lambda x: getattr(x, 3),
+    "whether there is an attribute without a name": lambda x: hasattr(x, 3),
+    "too few to unpack": lambda x: _unpack((1,)),
+    "the greatest of nothing": lambda x: max([]),
+    "a key that is not there": lambda x: {1: 2}[3],
+    "strict zip of lists that differ": lambda x: [*zip([1], [1, 2], strict=True)],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_python_refuses(name: str) -> None:
+    """Type and text of the exception are Python's, and what was computed around it is one graph."""
+    refused = REFUSED[name]
+
+    def f(x):
+        y = x + 1
+        try:
+            refused(x)
+        except Exception as error:
+            return y * 2, type(error), str(error)
+        return y
+
+    nbcompile.reset()
+    result = nbcompile.compile(f, backend="eager", fullgraph=True)(torch.ones(2))
+    expected = f(torch.ones(2))
+    assert len(expected) == 3
+    assert torch.equal(result[0], expected[0]) and result[1:] == expected[1:]
