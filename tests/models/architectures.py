@@ -12,11 +12,13 @@ from benchmarks.models import (
     IMAGES,
     MODELS,
     STAGES,
+    SWIN,
     TINY,
     TWO_STACKS,
     WORDS,
     Inputs,
     Model,
+    ids,
     masked_words,
     pictures,
     two_texts,
@@ -33,6 +35,39 @@ def waves() -> Inputs:
     return {"input_values": torch.randn(2, 1600)}
 
 
+def larger_pictures() -> Inputs:
+    return {"pixel_values": torch.randn(1, 3, 64, 64)}
+
+
+def films() -> Inputs:
+    return {"pixel_values": torch.randn(1, 4, 3, 32, 32)}
+
+
+def spectra() -> Inputs:
+    return {"input_values": torch.randn(2, 32, 16)}
+
+
+def series() -> Inputs:
+    return {"inputs": torch.randn(2, 10, 16)}
+
+
+def heard_texts() -> Inputs:
+    return {"input_features": torch.randn(2, 32, 16), "decoder_input_ids": ids(8)}
+
+
+def masked_captions() -> Inputs:
+    return {**masked_words(), **pictures()}
+
+
+HEADS = {**DECODER, "head_dim": 8}
+CAPTIONED = {"text_config": TINY, "vision_config": IMAGES, "projection_dim": 16}
+PYRAMID = {"image_size": 64, "hidden_sizes": [8, 16, 16, 16], "num_attention_heads": [1, 2, 2, 2],
+           "depths": [1, 1, 1, 1]}  # fmt: skip
+LARGER = {"image_size": 64, **STAGES}
+DETECTING = {**TWO_STACKS, "use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None,
+             "backbone_config": {"model_type": "resnet", "embedding_size": 8, **STAGES, "out_features": ["stage4"]},
+             "num_queries": 5}  # fmt: skip
+ROTARY_GPT = {**SMALL_GPT, "rotary_dim": 4}
 ENCODERS = (
     "roberta albert electra mpnet camembert xlm-roberta deberta convbert ernie nystromformer roformer "
     "rembert megatron-bert layoutlm modernbert big_bird mra yoso fnet data2vec-text canine luke splinter"
@@ -68,5 +103,41 @@ MORE = {
     "segformer": Model("segformer", pictures, {**STAGES, "num_attention_heads": [1, 2, 2, 4]}),
     "regnet": Model("regnet", pictures, {**STAGES, "embedding_size": 8, "groups_width": 8}),
     "poolformer": Model("poolformer", pictures, STAGES),
+    **{kind: Model(kind, words, HEADS) for kind in ("afmoe", "apertus", "arcee")},
+    **{kind: Model(kind, masked_captions, CAPTIONED) for kind in ("blip", "siglip", "chinese_clip", "clipseg", "owlvit")},
+    **{kind: Model(kind, larger_pictures, LARGER) for kind in ("convnext", "convnextv2")},
+    **{kind: Model(kind, larger_pictures, PYRAMID) for kind in ("pvt", "pvt_v2")},
+    **{kind: Model(kind, larger_pictures, DETECTING) for kind in ("detr", "conditional_detr")},
+    **{kind: Model(kind, pictures, SWIN) for kind in ("swinv2", "donut-swin")},
+    **{kind: Model(kind, words, ROTARY_GPT) for kind in ("gptj", "codegen")},
+    "aimv2_vision_model": Model("aimv2_vision_model", pictures, IMAGES),
+    "mpt": Model("mpt", words, {"vocab_size": WORDS, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
+    "focalnet": Model("focalnet", larger_pictures, {**LARGER, "embed_dim": 8}),
+    "levit": Model("levit", larger_pictures, {"image_size": 64, "hidden_sizes": [16, 32, 48], "depths": [1, 1, 1],
+                                              "num_attention_heads": [2, 2, 2], "key_dim": [8, 8, 8]}),
+    "mobilenet_v1": Model("mobilenet_v1", larger_pictures, {"image_size": 64, "depth_multiplier": 0.25}),
+    "mobilenet_v2": Model("mobilenet_v2", larger_pictures, {"image_size": 64, "depth_multiplier": 0.35}),
+    "mobilevit": Model("mobilevit", larger_pictures, {"image_size": 64, "hidden_sizes": [16, 24, 32],
+                                                      "neck_hidden_sizes": [8, 8, 16, 16, 16, 16, 32],
+                                                      "num_attention_heads": 2}),
+    "mobilevitv2": Model("mobilevitv2", larger_pictures, {"image_size": 64, "width_multiplier": 0.25}),
+    "bit": Model("bit", larger_pictures, {"embedding_size": 8, "hidden_sizes": [8, 16, 32, 64], "depths": [1, 1, 1, 1],
+                                          "num_groups": 2}),
+    "glpn": Model("glpn", larger_pictures, {**STAGES, "num_attention_heads": [1, 2, 2, 4], "decoder_hidden_size": 16}),
+    "perceiver": Model("perceiver", series, {"d_model": 16, "d_latents": 32, "num_latents": 8, "num_blocks": 1,
+                                             "num_self_attends_per_block": 2, "num_self_attention_heads": 4,
+                                             "num_cross_attention_heads": 2}),
+    "speech_to_text": Model("speech_to_text", heard_texts, {**TWO_STACKS, "input_feat_per_channel": 16,
+                                                            "input_channels": 1, "conv_channels": 32,
+                                                            "max_source_positions": 64, "max_target_positions": 64}),
+    "audio-spectrogram-transformer": Model("audio-spectrogram-transformer", spectra,
+                                           {**TINY, "max_length": 32, "num_mel_bins": 16, "patch_size": 8}),
+    "wav2vec2-conformer": Model("wav2vec2-conformer", waves, SPEECH),
+    "videomae": Model("videomae", films, {**IMAGES, "num_frames": 4, "tubelet_size": 2}),
+    "vivit": Model("vivit", films, {**IMAGES, "num_frames": 4, "tubelet_size": [2, 8, 8]}),
+    "t5gemma": Model("t5gemma", two_texts, {"encoder": HEADS, "decoder": {**HEADS, "cross_attention_hidden_size": 32},
+                                            "vocab_size": WORDS}),
+    "t5gemma2": Model("t5gemma2", two_texts, {"encoder": {"text_config": HEADS, "vision_config": IMAGES},
+                                              "decoder": HEADS, "vocab_size": WORDS}),
 }  # fmt: skip
 assert not MORE.keys() & MODELS.keys()
