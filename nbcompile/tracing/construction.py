@@ -83,7 +83,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     return made
 
 
-ITERATED = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}
+ITERATED: dict[type, slice] = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}
 """Classes of iterators that ask for the iterators of these arguments at once."""
 
 
