@@ -13,7 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nbcompile.record import links
-from nbcompile.record.model import Break, CompiledFrame, FailedGuard, FusionDecision, Guard, Node, Record, StackLine
+from nbcompile.record.model import (
+    Break,
+    CompiledFrame,
+    FailedGuard,
+    FusionDecision,
+    Guard,
+    Mutation,
+    Node,
+    Record,
+    StackLine,
+)
 from nbcompile.views import costs, figures
 
 # --- words -------------------------------------------------------------------------------------
@@ -227,7 +237,7 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
         if moved := costs.of_line(frame, ids):
             add(line, "cost", f"{costs.words(moved)} in eager", f"graph.nodes|bytes.{line}")
     for mutation in frame.mutations:
-        add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {mutation.code}")
+        add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {replayed(frame, mutation)[1]}")
     for each in frame.breaks:
         add(links.own_line(frame, each.stack), "break", f"graph break: {each.title}")
     guarded: dict[int, int] = {}
@@ -243,6 +253,18 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
                 ran = {node.id: node for node in links.operators(later.graph)}
                 add(line, "later", f"{shortened(short_target(ran[each].target) for each in ids)} in {later.id}")
     return notes
+
+
+def replayed(frame: CompiledFrame, mutation: Mutation) -> tuple[str, str]:
+    """The object that a side effect changes and the statement, by the user's name where the program has one of its own.
+
+    ``value = calls`` and then ``value.extend([1])`` are ``calls.extend([1])``.
+    """
+    target = readable(mutation.target)
+    given = re.search(rf"^\s*{re.escape(target)} = ([A-Za-z_][\w.\[\]'\"]*)$", frame.residual, re.MULTILINE)
+    if given is None or not mutation.code.startswith((f"{target}.", f"{target}[")):
+        return target, mutation.code
+    return given[1], given[1] + mutation.code.removeprefix(target)
 
 
 def _run_by(frame: CompiledFrame, found: links.FrameLinks, ids: tuple[str, ...]) -> tuple[list[str], list[str]]:

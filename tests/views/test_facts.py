@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
+import nbcompile
 from nbcompile.record import links
 from nbcompile.record.model import FailedGuard, Record, StackLine
 from nbcompile.views import facts, sections
@@ -102,6 +104,23 @@ def test_every_line_tells_what_happened_to_it():
 
     assert notes(record.frames[0]) == {2: ["operators", "cost", "guards"], 3: ["break"], 4: ["later"]}
     assert notes(record.frames[1]) == {3: ["resume"], 4: ["operators", "cost", "guards"]}
+
+
+seen = []
+
+
+def noting(x):
+    seen.append(1)
+    return x.sin()
+
+
+def test_a_side_effect_goes_by_the_users_name():
+    """The residual program names what it changes; the note beside the line says the user's name."""
+    record = nbcompile.explain(noting, backend="eager")(torch.ones(3)).record
+    frame = record.frames[0]
+    assert [facts.replayed(frame, each) for each in frame.mutations] == [("seen", "seen.extend([1])")]
+    lines = facts.source_lines(record, frame, links.frame_links(frame))
+    assert "replayed: seen.extend([1])" in [note.text for line in lines for note in line.notes]
 
 
 def test_every_line_tells_who_runs_it():
