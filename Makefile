@@ -55,8 +55,8 @@ lint: $(STAMP)  ## Style, types, and the storeys of the house
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Measure against eager and torch.compile
-	$(BIN)/python -m benchmarks
+bench: $(STAMP)  ## Measure against eager and torch.compile, write docs/benchmarks.md
+	$(BIN)/python -m benchmarks --docs
 
 bench-capture: $(STAMP)  ## What capturing models of transformers costs, beside torch.compile
 	$(BIN)/python -m benchmarks capture

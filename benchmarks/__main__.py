@@ -1,6 +1,7 @@
 """Plan the measurements, run each in a process of its own, print and keep the results.
 
     python -m benchmarks [--quick] [GROUP ...]      ->  a Markdown table, build/bench.json, build/bench.md
+    python -m benchmarks --docs [GROUP ...]         ->  and docs/benchmarks.md
 
 What counts as cold: a fresh process and empty caches of compiled code
 (``TORCHINDUCTOR_CACHE_DIR``, ``NBCOMPILE_CACHE_DIR``). Inductor's precompiled
@@ -37,8 +38,10 @@ import torch
 from benchmarks import report, workloads
 from benchmarks.report import EAGER, OURS, TORCH
 from benchmarks.tasks import MARK
+from nbcompile.runtime import toolchain
 
 ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "benchmarks.md"
 COMPILERS = [EAGER, TORCH, OURS]
 GROUPS = (
     "start", "per_call", "guards", "nested", "training", "kernels", "sizes", "bandwidth", "passes", "capture", "models",
@@ -292,7 +295,7 @@ def _least(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _facts(bench: Bench, took: float) -> dict[str, Any]:
     return {
         "machine": f"{_processor()}, {os.cpu_count()} CPUs, {platform.system()}",
-        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, {_version_of('g++')}",
+        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, {_compiler()}",
         "threads": f"{bench.threads}; loops are timed in {'CPU' if bench.threads == 1 else 'wall'} time",
         "protocol": f"interleaved, minimum of {bench.rounds} rounds",
         "starts": "from just before the compiler is imported to the first result, in wall time, and in CPU time "
@@ -311,13 +314,9 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _version_of(command: str) -> str:
-    try:
-        return subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout.partition(
-            "\n"
-        )[0]
-    except OSError:
-        return f"no {command}"
+def _compiler() -> str:
+    compiler = toolchain.find()
+    return compiler.version if isinstance(compiler, toolchain.Compiler) else compiler.reason
 
 
 @contextmanager
@@ -333,6 +332,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: under three minutes")
     parser.add_argument("--threads", type=int, default=1, help="threads of each process (1)")
     parser.add_argument("--out", type=Path, default=ROOT / "build", help="folder of bench.json and bench.md (build)")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md as well")
     arguments = parser.parse_args()
     if unknown := set(arguments.groups) - set(GROUPS):
         parser.error(f"no group is called {', '.join(sorted(unknown))}; the groups are {', '.join(GROUPS)}")
@@ -344,6 +344,8 @@ def main() -> int:
             print(group, file=sys.stderr)
             RUNNERS[group](bench)
             text = _keep(bench, time.perf_counter() - began, arguments.out)  # what is stopped later is not lost
+    if arguments.docs:
+        PAGE.write_text(report.page(text, sys.argv[1:]))
     print(text)
     return 0
 

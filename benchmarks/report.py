@@ -10,6 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 EAGER, TORCH, OURS = "eager", "torch.compile", "nbcompile"
+INTRODUCTION = """# Benchmarks
+
+<!-- Written by {command}; not by hand. -->
+
+What `{command}` found, on the machine and with the versions named below. Seconds depend on the
+machine and on what else it does; compare the ratios: below 1, nbcompile is faster. `make bench` measures everything
+and writes this page again. Bandwidth is the share of what STREAM's triad reaches beside it in the same rounds: the
+bytes that a program must move, by the time that it takes. Above 1 is possible, as large results are stored
+without being fetched first.
+"""
 
 
 def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
@@ -33,6 +43,12 @@ def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
             )
             parts.append(f"- {': '.join(reason)}. In: {'; '.join(where)}")
     return "\n".join(parts) + "\n"
+
+
+def page(text: str, arguments: Iterable[str]) -> str:
+    """The report as a page of the documentation: what was run, and what the numbers mean."""
+    _, _, rest = text.partition("\n")
+    return f"{INTRODUCTION.format(command=' '.join(['python -m benchmarks', *arguments]))}{rest}"
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:

@@ -2,8 +2,8 @@
 
     call = triad(threads=2);  call()     ->  BYTES were read and written
 
-Built with the C++ compiler at hand, as anyone would build STREAM: no streaming stores, so each line that is written
-is read first, and that traffic is not counted (it never is).
+Built with the compiler and the flags that kernels are built with, and as anyone would build STREAM: no streaming
+stores, so each line that is written is read first, and that traffic is not counted (it never is).
 
 Read next: benchmarks/timing.py
 """
@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+
+from nbcompile.runtime import toolchain
 
 ELEMENTS = 1 << 25
 BYTES = 3 * 4 * ELEMENTS
@@ -33,7 +35,10 @@ def triad(threads: int) -> Callable[[], object]:
     with tempfile.TemporaryDirectory(prefix="nbcompile-stream-") as folder:
         source, library = Path(folder, "triad.cpp"), Path(folder, "triad.so")
         source.write_text(SOURCE)
-        command = ["g++", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", str(source), "-o", str(library)]
+        compiler = toolchain.find()
+        if reason := getattr(compiler, "reason", ""):
+            raise RuntimeError(reason)
+        command = [*compiler.command, *compiler.flags, "-fvisibility=default", str(source), "-o", str(library)]
         subprocess.run(command, check=True, capture_output=True)
         function = ctypes.CDLL(str(library)).triad
     arrays = [torch.ones(ELEMENTS) for _ in range(3)]

@@ -171,3 +171,19 @@ def test_units_in_the_last_place():
     assert ulp.units(found, exact).tolist() == [0, 0, 0, 0]
     assert ulp.units(torch.tensor([1.0 + 2.0**-23]), torch.tensor([1.0], dtype=torch.float64)).item() == 2
     assert ulp.units(torch.tensor([1.0]), torch.tensor([math.nan], dtype=torch.float64)).item() == math.inf
+
+
+def test_the_page_of_the_documentation_says_what_was_run():
+    """docs/benchmarks.md names the command, the machine and the ratios; it is the report under another head."""
+    rows = [row("torch.compile", 2.0), row("nbcompile", 1.0)]
+    text = report.page(report.markdown(rows, {"machine": "a small one"}), ["--docs", "kernels"])
+    assert text.startswith("# Benchmarks\n")
+    assert "`python -m benchmarks --docs kernels`" in text
+    assert "- machine: a small one" in text and "| w | 2 s | 1 s | 0.500 |" in text
+    assert text.count("\n# ") == 0
+
+
+def test_triad_is_built_with_the_compiler_of_kernels():
+    """STREAM's triad runs, and does what it says."""
+    _, arrays = stream.triad(1)()
+    assert bool((arrays[0] == 4).all())
