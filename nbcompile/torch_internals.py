@@ -146,8 +146,18 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
     made._log_guard = tell
     # With each symbol torch keeps the frame that asked for it, for its logs; the files that it passes over on the way
     # there include its own tracer's and its code generator's, which would be imported for their names.
-    made._get_user_frame = lambda: None
+    if _is_told_without_a_frame():
+        made._get_user_frame = lambda: None
     return made
+
+
+@functools.cache
+def _is_told_without_a_frame() -> bool:
+    """Whether torch can print where a guard comes from if it kept no frame (2.11 cannot)."""
+    try:
+        return bool(str(torch._guards.SLoc(None, None)))
+    except AttributeError:
+        return False
 
 
 @functools.cache

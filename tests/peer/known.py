@@ -239,6 +239,10 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "simple_namespaces", "graphs details", "torch skips the frame where an attribute of a SimpleNamespace is set"
     ),
+    ("simple_namespace", "reasons"): "torch breaks where an attribute of a SimpleNamespace is set",
+    **_known(
+        "simple_namespace_arg", "graphs details reasons", "torch breaks where an attribute of a SimpleNamespace is set"
+    ),
     **_known("mapping_proxies", "graphs details", "torch lets a window on a dict be changed, with a wrong result"),
     ("arguments_are_checked_by_signature", "reasons"): "torch breaks at the exception that the decorator raises",
     ("dispatch_on_the_kind_of_a_value", "details"): "inputs come in the order in which they are looked at",
