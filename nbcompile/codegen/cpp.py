@@ -21,7 +21,8 @@ from dataclasses import replace
 
 from nbcompile.codegen.header import header_for
 from nbcompile.codegen.kernels import emit_kernel
-from nbcompile.codegen.wrapper import make_plan, write_wrapper
+from nbcompile.codegen.plan import make_plan
+from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.ir.buffer import Extern
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.kernel import Schedule

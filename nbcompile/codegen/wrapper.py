@@ -8,11 +8,9 @@
         kernel0(arg0_1, buf3)
         return (buf3,)
 
-Where sizes are numbers and nothing is called but kernels, the same is written
-as data (a Plan) for the launcher in C, which then runs in place of this text.
+Where sizes are numbers, the same is written as data for the launcher in C, which then runs in place of this text.
 
-In torch: torch/_inductor/codegen/wrapper.py. Read next:
-nbcompile/runtime/program.py
+In torch: torch/_inductor/codegen/wrapper.py. Read next: nbcompile/codegen/plan.py
 """
 
 from __future__ import annotations
@@ -24,9 +22,8 @@ import sympy
 
 from nbcompile.codegen.printers import python_index, python_number
 from nbcompile.codegen.writer import SourceWriter
-from nbcompile.ir import index as indexing
 from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute, GraphInput, ModuleReference, Tensor
-from nbcompile.ir.emitted import Drop, EmittedKernel, Launch, Make, Plan, Returned, TensorShape
+from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
 from nbcompile.ir.layout import Layout, same_places
@@ -219,79 +216,3 @@ def opaque_values(schedule: Schedule) -> dict[int, object]:
             visit(step.args)
             visit(step.kwargs)
     return found
-
-
-# --- the same as data ------------------------------------------------------------------------------------------------
-
-
-def make_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[Plan | None, str]:
-    """The graph for the launcher in C, or None and why it needs Python."""
-    program = schedule.program
-    inputs = sorted((each for each in program.buffers if isinstance(each, GraphInput)), key=lambda each: each.position)
-    reason = _needs_python(schedule, inputs)
-    if reason:
-        return None, reason
-    tensors, named = program.tensors(), {kernel.name: kernel for kernel in kernels}
-    slots = {each.name: at for at, each in enumerate(inputs)}
-    shapes = {each.name: _shape(each) for each in tensors.values()}
-    steps: list[Make | Launch | Drop] = []
-    for step in schedule.steps:
-        match step:
-            case Allocate(buffer):
-                slots[buffer] = len(slots)
-                steps.append(Make(slots[buffer], shapes[buffer]))
-            case Reuse(buffer, memory_of):
-                slots[buffer] = slots[memory_of]
-            case Free(buffer):
-                steps.append(Drop(slots[buffer]))
-            case Kernel(name=name):
-                steps.append(Launch(name, tuple(slots[each] for each in named[name].arguments)))
-    outputs = []
-    for output in program.outputs:
-        assert isinstance(output, BufferView)
-        own = tensors[output.buffer].layout
-        view = None
-        if not is_itself(own, output.layout):
-            view = (_numbers(output.layout.size), _numbers(output.layout.stride), int(output.layout.offset))
-        outputs.append(Returned(slots[output.buffer], view))
-    return Plan(
-        tuple(_shape(each) for each in inputs), max(slots.values(), default=-1) + 1, tuple(steps), tuple(outputs)
-    ), ""
-
-
-def _needs_python(schedule: Schedule, inputs: Sequence[GraphInput]) -> str:
-    program = schedule.program
-    if any(isinstance(step, Extern) for step in schedule.steps):
-        return "it calls operators of ATen"
-    if not schedule.steps:
-        return "it has no kernel"
-    if program.symbols or any(_shape_or_none(each) is None for each in program.tensors().values()):
-        return "its sizes are symbolic"
-    if len(inputs) != program.arguments or any(isinstance(each, GraphAttribute) for each in program.buffers):
-        return "not all its inputs are tensors in the arguments"
-    if program.single_output:
-        return "it returns one value and not a tuple"
-    if not all(isinstance(each, BufferView) for each in program.outputs):
-        return "not all its outputs are tensors"
-    if any(each.device.type != "cpu" for each in program.tensors().values()):
-        return "it is not on the CPU"
-    tensors = program.tensors()
-    for step in schedule.steps:
-        if isinstance(step, Reuse):
-            new, old = tensors[step.buffer], tensors[step.memory_of]
-            if new.dtype != old.dtype or new.layout != old.layout:
-                return "a result takes over memory of another shape"
-    return ""
-
-
-def _numbers(values: Sequence[Index]) -> tuple[int, ...]:
-    return tuple(int(each) for each in values)
-
-
-def _shape_or_none(tensor: Tensor) -> TensorShape | None:
-    values = (*tensor.layout.size, *tensor.layout.stride, tensor.layout.offset)
-    return None if any(indexing.constant(each) is None for each in values) else _shape(tensor)
-
-
-def _shape(tensor: Tensor) -> TensorShape:
-    return TensorShape(tensor.dtype, _numbers(tensor.layout.size), _numbers(tensor.layout.stride))

@@ -145,6 +145,8 @@ def same(value: object, expected: object) -> bool:
     if type(value) is not type(expected):
         return False
     if isinstance(expected, tuple):
+        if set(map(type, expected)) == {str} == set(map(type, cast("tuple[object, ...]", value))):
+            return value == expected  # in C: the keys of a table, most often
         pairs = zip(cast("tuple[object, ...]", value), expected, strict=False)
         return len(value) == len(expected) and all(same(a, b) for a, b in pairs)  # type: ignore[arg-type]
     if isinstance(expected, slice):

@@ -12,7 +12,7 @@ nbcompile/codegen/cpp.py, nbcompile/runtime/program.py
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -77,22 +77,94 @@ class Drop:
     slot: int
 
 
+ViewNumbers = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Size, stride, offset."""
+
+
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """One output: a slot, or a view of it (size, stride, offset)."""
+class Look:
+    """A view of a slot's tensor, in a slot of its own."""
 
     slot: int
-    view: tuple[tuple[int, ...], tuple[int, ...], int] | None = None
+    source: int
+    view: ViewNumbers
+
+
+@dataclass(frozen=True, slots=True)
+class AtSlot:
+    """In the arguments of a call: the tensor in a slot."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """One tensor that an operator returns: which item of the result, where it goes, what kernels rely on."""
+
+    path: tuple[int, ...]
+    slot: int
+    shape: TensorShape
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Call an operator as Python would; a tensor stands as :class:`AtSlot` in its arguments, nested as they may be."""
+
+    extern: str
+    arguments: tuple[Any, ...]
+    keywords: tuple[tuple[str, Any], ...]
+    results: tuple[Adopted, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """A matrix product into a slot that was made before: ``mm``, ``bmm``, ``addmm``, ``baddbmm``."""
+
+    extern: str
+    product: str
+    slots: tuple[int, ...]
+    """The result's, then the operands'."""
+    beta: float = 1.0
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Convolve:
+    """A convolution."""
+
+    extern: str
+    slots: tuple[int, ...]
+    """Input, weight, bias if there is one."""
+    geometry: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], bool, int]
+    """Strides, padding, dilation, output padding; whether it is transposed; groups."""
+    result: Adopted
+
+
+Step = Make | Launch | Drop | Look | Call | Multiply | Convolve
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """One output: a slot, or a view of it; or a value that is no tensor (``slot`` is None)."""
+
+    slot: int | None
+    view: ViewNumbers | None = None
+    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A graph without Python: inputs are slots 0, 1, ...; the steps run in order."""
+    """A graph of known sizes: inputs are slots 0, 1, ...; the steps run in order."""
 
-    inputs: tuple[TensorShape, ...]
+    inputs: tuple[TensorShape | None, ...]
+    """None: an argument that the graph does not look at."""
     slots: int
-    steps: tuple[Make | Launch | Drop, ...]
+    steps: tuple[Step, ...]
     outputs: tuple[Returned, ...]
+    attributes: tuple[tuple[str, TensorShape], ...] = ()
+    """Tensors that the graph itself holds, by path; their slots follow the inputs'."""
+    single: bool = False
+    """It returns its one output and not a tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +179,6 @@ class EmittedProgram:
     kernels: tuple[EmittedKernel, ...]
     externs: tuple[Extern, ...] = ()
     plan: Plan | None = None
-    """None: symbolic sizes, calls of ATen or the like need the wrapper."""
+    """None: symbolic sizes or the like need the wrapper."""
     no_plan: str = ""
     """Why there is no plan."""

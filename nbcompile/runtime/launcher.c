@@ -4,8 +4,8 @@
  *   Program(...)                           called as program([tensor, ...]) -> (tensor, ...)
  *
  * A kernel is `i64 kernel(void **buffers, const i64 *sizes, Context *context)`; it answers 0, or a number
- * above 0 when an index was out of bounds. A Program is a whole graph without calls of ATen: a list of steps
- * (allocate, run, free) over numbered slots, interpreted here so that no graph needs C glue of its own.
+ * above 0 when an index was out of bounds. A Program is a whole graph of known sizes: a list of steps (allocate,
+ * run, view, call an operator, free) over numbered slots, interpreted here so that no graph needs C glue of its own.
  *
  * torch's C++ headers cost seconds to compile. This file uses the C functions that torch exports for
  * ahead-of-time compiled models (aoti_torch_*), whose ABI is stable, and two C++ symbols by their mangled
@@ -29,11 +29,12 @@ extern int aoti_torch_get_sizes(Handle, i64 **);
 extern int aoti_torch_get_strides(Handle, i64 **);
 extern int aoti_torch_get_dtype(Handle, int32_t *);
 extern int aoti_torch_get_device_type(Handle, int32_t *);
-extern int aoti_torch_get_storage_offset(Handle, i64 *);
 extern int aoti_torch_empty_strided(i64, const i64 *, const i64 *, int32_t, int32_t, int32_t, Handle *);
 extern int aoti_torch__reinterpret_tensor(Handle, i64, const i64 *, const i64 *, i64, Handle *);
 extern int aoti_torch_delete_tensor_object(Handle);
 extern int at_get_num_threads(void) __asm__("_ZN2at15get_num_threadsEv");
+extern _Bool at_has_callbacks(void) __asm__("_ZN2at12hasCallbacksEv");
+extern i64 mode_count(void) __asm__("_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv");
 extern PyObject *wrap_tensor(const void *) __asm__("_Z16THPVariable_WrapRKN2at10TensorBaseE");
 extern PyObject *THPVariableClass;
 
@@ -190,12 +191,27 @@ typedef struct {
 
 #include "pool.h"
 
-enum { ALLOCATE, RUN, FREE };
+enum { ALLOCATE, RUN, FREE, VIEW, CALL, PRODUCT, CONVOLVE };
+
+/* Where a tensor that an operator returns goes, and what kernels rely on. */
+typedef struct {
+  Py_ssize_t slot, depth;
+  const i64 *path;          /* which item of the result: result[path[0]][path[1]]... */
+  Layout layout;
+  PyObject *adopt;          /* borrowed: makes what fits of a tensor that does not, or raises */
+} Result;
 
 typedef struct {
   int kind;
-  Py_ssize_t slot;          /* ALLOCATE, FREE */
-  Layout layout;            /* ALLOCATE */
+  Py_ssize_t slot;          /* ALLOCATE, FREE, VIEW */
+  Py_ssize_t source;        /* VIEW */
+  Layout layout;            /* ALLOCATE, VIEW */
+  PyObject *target, *forms, *keywords; /* CALL; borrowed from Program.description, as all objects here */
+  Result *result;           /* CALL, CONVOLVE */
+  Py_ssize_t results;
+  int product;              /* PRODUCT: which one */
+  double beta, alpha;       /* PRODUCT */
+  const i64 *geometry;      /* CONVOLVE: strides, padding, dilation, output padding; transposed, groups */
   KernelFunction function;  /* RUN */
   Py_ssize_t count;         /* RUN: how many slots it reads and writes */
   const i64 *slots, *sizes; /* RUN */
@@ -207,26 +223,31 @@ typedef struct {
   Py_ssize_t slot;
   int is_view;
   Layout layout;
+  PyObject *constant; /* borrowed; not NULL: this object, and no slot */
 } Output;
 
 typedef struct {
   PyObject_HEAD
   vectorcallfunc vectorcall;
-  Py_ssize_t inputs, slots, steps, outputs, widest;
+  Py_ssize_t given;  /* how many arguments it takes */
+  Py_ssize_t inputs; /* these, and the tensors that the graph itself holds: the first slots */
+  Py_ssize_t slots, steps, outputs, widest;
+  int single, calls; /* returns one value and no tuple; calls operators of torch */
   Layout *input;
   Step *step;
   Output *output;
   i64 *numbers;          /* every size, stride and slot list */
   PyObject *description; /* the tuples it was made of: owns the names */
+  PyObject *constants;   /* a tuple: the tensors that the graph itself holds */
   PyObject *slow;        /* called with the list of inputs when one is not as expected */
   PyObject *on_error, *owner;
 } Program;
 
-static int fits(PyObject *value, const Layout *expected) {
+#define ANYTHING -1 /* as a layout's dim: an argument that the graph does not look at */
+
+static int has_layout(Handle handle, const Layout *expected) {
   int32_t dtype, device;
   i64 dim, *sizes, *strides;
-  if (!is_tensor(value)) return 0;
-  Handle handle = handle_of(value);
   if (aoti_torch_get_device_type(handle, &device) || device != CPU) return 0;
   if (aoti_torch_get_dtype(handle, &dtype) || dtype != expected->dtype) return 0;
   if (aoti_torch_get_dim(handle, &dim) || dim != expected->dim) return 0;
@@ -237,157 +258,54 @@ static int fits(PyObject *value, const Layout *expected) {
   return 1;
 }
 
+static int fits(PyObject *value, const Layout *expected) {
+  return expected->dim == ANYTHING || (is_tensor(value) && has_layout(handle_of(value), expected));
+}
+
+/* The slots of one call. A slot holds an input, a tensor of ours (made, owned) or what an operator returned (held). */
+typedef struct {
+  Program *program;
+  PyObject **inputs;
+  void **pointers;
+  Handle *made;
+  PyObject **held;
+  void **buffers; /* for the arguments of one kernel */
+} Slots;
+
+static Handle handle_at(const Slots *slots, Py_ssize_t slot) {
+  if (slot < slots->program->inputs) return handle_of(slots->inputs[slot]);
+  return slots->held[slot] ? handle_of(slots->held[slot]) : slots->made[slot];
+}
+
+/* A new reference. */
+static PyObject *object_at(const Slots *slots, Py_ssize_t slot) {
+  if (slot < slots->program->inputs) return Py_NewRef(slots->inputs[slot]);
+  return slots->held[slot] ? Py_NewRef(slots->held[slot]) : wrap_tensor(slots->made[slot]);
+}
+
+static void empty(const Slots *slots, Py_ssize_t slot) {
+  if (slots->held[slot]) Py_CLEAR(slots->held[slot]);
+  else if (slots->made[slot]) aoti_torch_delete_tensor_object(slots->made[slot]);
+  slots->made[slot] = NULL;
+}
+
+/* A view, its offset counted from the tensor's own data. */
+static int view_of(Handle handle, const Layout *layout, Handle *view) {
+  if (!aoti_torch__reinterpret_tensor(handle, layout->dim, layout->sizes, layout->strides, layout->offset, view)) return 0;
+  PyErr_SetString(PyExc_RuntimeError, "could not make a view of a tensor");
+  return -1;
+}
+
 /* One output as a Python object; a slot that is an input is returned as the very object that came in. */
-static PyObject *finish(const Output *output, PyObject **inputs, Py_ssize_t count, Handle *made) {
-  Handle handle = output->slot < count ? handle_of(inputs[output->slot]) : made[output->slot];
-  if (!output->is_view) {
-    if (output->slot < count) {
-      Py_INCREF(inputs[output->slot]);
-      return inputs[output->slot];
-    }
-    return wrap_tensor(handle);
-  }
+static PyObject *finish(const Output *output, const Slots *slots) {
   Handle view;
-  i64 start = 0;
-  const Layout *layout = &output->layout;
-  if (output->slot < count && aoti_torch_get_storage_offset(handle, &start)) start = 0;
-  if (aoti_torch__reinterpret_tensor(handle, layout->dim, layout->sizes, layout->strides, start + layout->offset, &view)) {
-    PyErr_SetString(PyExc_RuntimeError, "could not make a view of a result");
-    return NULL;
-  }
+  if (output->constant) return Py_NewRef(output->constant);
+  if (!output->is_view) return object_at(slots, output->slot);
+  if (view_of(handle_at(slots, output->slot), &output->layout, &view)) return NULL;
   PyObject *wrapped = wrap_tensor(view);
   aoti_torch_delete_tensor_object(view);
   return wrapped;
 }
-
-/* The steps, one after the other. 0: done; -1: Python exception; 1: an allocation failed. */
-static int interpret(Program *program, void **pointers, Handle *made, void **buffers) {
-  for (Py_ssize_t i = 0; i < program->steps; i++) {
-    Step *step = &program->step[i];
-    switch (step->kind) {
-      case ALLOCATE: {
-        if (allocate(&step->layout, &made[step->slot])) {
-          made[step->slot] = NULL;
-          return 1;
-        }
-        if (aoti_torch_get_data_ptr(made[step->slot], &pointers[step->slot])) return 1;
-        break;
-      }
-      case RUN:
-        for (Py_ssize_t k = 0; k < step->count; k++) buffers[k] = pointers[step->slots[k]];
-        if (run(step->function, buffers, step->sizes, step->lengthy, program->on_error, step->name)) return -1;
-        break;
-      case FREE:
-        aoti_torch_delete_tensor_object(made[step->slot]);
-        made[step->slot] = NULL;
-        break;
-    }
-  }
-  return 0;
-}
-
-static PyObject *program_run(Program *program, PyObject **inputs) {
-  char small[1024];
-  size_t wanted = (2 * program->slots + program->widest) * sizeof(void *);
-  char *memory = wanted <= sizeof small ? small : PyMem_Malloc(wanted);
-  if (!memory) return PyErr_NoMemory();
-  void **pointers = (void **)memory;
-  Handle *made = (Handle *)(pointers + program->slots);
-  void **buffers = (void **)(made + program->slots);
-  memset(made, 0, program->slots * sizeof(Handle));
-  PyObject *result = NULL;
-  int status = 0;
-  for (Py_ssize_t i = 0; i < program->inputs && !status; i++)
-    status = aoti_torch_get_data_ptr(handle_of(inputs[i]), &pointers[i]) ? 1 : 0;
-  if (!status) status = interpret(program, pointers, made, buffers);
-  if (!status) {
-    result = PyTuple_New(program->outputs);
-    for (Py_ssize_t i = 0; result && i < program->outputs; i++) {
-      PyObject *value = finish(&program->output[i], inputs, program->inputs, made);
-      if (value) PyTuple_SET_ITEM(result, i, value);
-      else Py_CLEAR(result);
-    }
-  } else if (status > 0) {
-    PyErr_SetString(PyExc_MemoryError, "could not allocate the result of a compiled graph");
-  }
-  for (Py_ssize_t i = program->inputs; i < program->slots; i++)
-    if (made[i]) aoti_torch_delete_tensor_object(made[i]);
-  if (memory != small) PyMem_Free(memory);
-  return result;
-}
-
-/* Inputs that are not as they were at compile time take the wrapper in Python, which can say so. */
-static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ssize_t given) {
-  PyObject *list = PyList_New(given);
-  if (!list) return NULL;
-  for (Py_ssize_t i = 0; i < given; i++) {
-    Py_INCREF(inputs[i]);
-    PyList_SET_ITEM(list, i, inputs[i]);
-  }
-  PyObject *result = PyObject_CallOneArg(program->slow, list);
-  Py_DECREF(list);
-  return result;
-}
-
-static int all_fit(Program *program, PyObject *const *inputs, Py_ssize_t given) {
-  if (given != program->inputs) return 0;
-  for (Py_ssize_t i = 0; i < given; i++)
-    if (!fits(inputs[i], &program->input[i])) return 0;
-  return 1;
-}
-
-/* program([tensor, ...]): one list, which is emptied, so that the caller's frame keeps no input alive. */
-static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
-  Program *program = (Program *)self;
-  if (PyVectorcall_NARGS(flags) != 1 || (keywords && PyTuple_GET_SIZE(keywords)) || !PyList_CheckExact(arguments[0]))
-    return PyErr_Format(PyExc_TypeError, "a compiled graph takes one list of inputs");
-  PyObject *list = arguments[0];
-  Py_ssize_t given = PyList_GET_SIZE(list);
-  PyObject *few[MANY], **inputs = given <= MANY ? few : PyMem_Malloc(given * sizeof(PyObject *));
-  if (!inputs) return PyErr_NoMemory();
-  for (Py_ssize_t i = 0; i < given; i++) Py_INCREF(inputs[i] = PyList_GET_ITEM(list, i));
-  PyObject *result = NULL;
-  if (!PyList_SetSlice(list, 0, given, NULL))
-    result = all_fit(program, inputs, given) ? program_run(program, inputs) : program_slowly(program, inputs, given);
-  for (Py_ssize_t i = 0; i < given; i++) Py_DECREF(inputs[i]);
-  if (inputs != few) PyMem_Free(inputs);
-  return result;
-}
-
-/* program.positional(tensor, ...): the caller's stack holds the inputs while we run. */
-static PyObject *program_positional(PyObject *self, PyObject *const *inputs, Py_ssize_t given) {
-  Program *program = (Program *)self;
-  if (!all_fit(program, inputs, given)) return program_slowly(program, inputs, given);
-  return program_run(program, (PyObject **)inputs);
-}
-
-static void program_dealloc(PyObject *self) {
-  Program *program = (Program *)self;
-  PyMem_Free(program->input);
-  PyMem_Free(program->step);
-  PyMem_Free(program->output);
-  PyMem_Free(program->numbers);
-  Py_XDECREF(program->description);
-  Py_XDECREF(program->slow);
-  Py_XDECREF(program->on_error);
-  Py_XDECREF(program->owner);
-  Py_TYPE(self)->tp_free(self);
-}
-
-static PyMethodDef program_methods[] = {
-    {"positional", (PyCFunction)(void (*)(void))program_positional, METH_FASTCALL, "Call with the inputs as arguments."},
-    {NULL},
-};
-
-static PyTypeObject ProgramType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.Program",
-    .tp_basicsize = sizeof(Program),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(Program, vectorcall),
-    .tp_call = PyVectorcall_Call,
-    .tp_dealloc = program_dealloc,
-    .tp_methods = program_methods,
-};
 
 /* Copies tuples of ints to the end of Program.numbers; the caller has made sure that there is room. */
 typedef struct {
@@ -430,7 +348,169 @@ static int read_slot(PyObject *value, Py_ssize_t slots, Py_ssize_t *slot) {
   return -1;
 }
 
-/* (ALLOCATE, slot, dtype, sizes, strides) | (RUN, address, slots, sizes, lengthy, name) | (FREE, slot) */
+#include "operators.h"
+
+/* The steps, one after the other. 0: done; -1: Python exception; 1: an allocation failed. */
+static int interpret(Program *program, const Slots *slots) {
+  for (Py_ssize_t i = 0; i < program->steps; i++) {
+    Step *step = &program->step[i];
+    int status = 0;
+    switch (step->kind) {
+      case ALLOCATE: {
+        if (allocate(&step->layout, &slots->made[step->slot])) {
+          slots->made[step->slot] = NULL;
+          return 1;
+        }
+        if (aoti_torch_get_data_ptr(slots->made[step->slot], &slots->pointers[step->slot])) return 1;
+        break;
+      }
+      case RUN:
+        for (Py_ssize_t k = 0; k < step->count; k++) slots->buffers[k] = slots->pointers[step->slots[k]];
+        status = run(step->function, slots->buffers, step->sizes, step->lengthy, program->on_error, step->name);
+        break;
+      case FREE:
+        empty(slots, step->slot);
+        break;
+      case VIEW: {
+        Handle view;
+        if (view_of(handle_at(slots, step->source), &step->layout, &view)) return -1;
+        slots->made[step->slot] = view;
+        if (aoti_torch_get_data_ptr(view, &slots->pointers[step->slot])) return 1;
+        break;
+      }
+      case CALL:
+        status = call_operator(step, slots);
+        break;
+      case PRODUCT:
+        status = multiply(step, slots);
+        break;
+      case CONVOLVE:
+        status = convolve(step, slots);
+        break;
+    }
+    if (status) return status;
+  }
+  return 0;
+}
+
+static PyObject *results_of(Program *program, const Slots *slots) {
+  if (program->single) return finish(program->output, slots);
+  PyObject *result = PyTuple_New(program->outputs);
+  for (Py_ssize_t i = 0; result && i < program->outputs; i++) {
+    PyObject *value = finish(&program->output[i], slots);
+    if (value) PyTuple_SET_ITEM(result, i, value);
+    else Py_CLEAR(result);
+  }
+  return result;
+}
+
+static PyObject *program_run(Program *program, PyObject **inputs) {
+  char small[2048];
+  size_t wanted = (3 * program->slots + program->widest) * sizeof(void *);
+  char *memory = wanted <= sizeof small ? small : PyMem_Malloc(wanted);
+  if (!memory) return PyErr_NoMemory();
+  void **words = (void **)memory;
+  Slots slots = {program, inputs, words, words + program->slots, (PyObject **)(words + 2 * program->slots), words + 3 * program->slots};
+  memset(slots.made, 0, 2 * program->slots * sizeof(void *));
+  PyObject *result = NULL;
+  int status = 0;
+  for (Py_ssize_t i = 0; i < program->inputs && !status; i++)
+    if (program->input[i].dim != ANYTHING) status = aoti_torch_get_data_ptr(handle_of(inputs[i]), &slots.pointers[i]) ? 1 : 0;
+  if (!status) status = interpret(program, &slots);
+  if (!status) result = results_of(program, &slots);
+  else if (status > 0) PyErr_SetString(PyExc_MemoryError, "could not allocate the result of a compiled graph");
+  for (Py_ssize_t i = program->inputs; i < program->slots; i++) empty(&slots, i);
+  if (memory != small) PyMem_Free(memory);
+  return result;
+}
+
+/* Inputs that are not as they were at compile time take the wrapper in Python, which can say so. */
+static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ssize_t given) {
+  PyObject *list = PyList_New(given);
+  if (!list) return NULL;
+  for (Py_ssize_t i = 0; i < given; i++) {
+    Py_INCREF(inputs[i]);
+    PyList_SET_ITEM(list, i, inputs[i]);
+  }
+  PyObject *result = PyObject_CallOneArg(program->slow, list);
+  Py_DECREF(list);
+  return result;
+}
+
+static int all_fit(Program *program, PyObject *const *inputs, Py_ssize_t given) {
+  if (given != program->given) return 0;
+  /* A mode or the profiler wants to see the operators that are called: the wrapper calls them through the dispatcher. */
+  if (program->calls && (mode_count() || at_has_callbacks())) return 0;
+  for (Py_ssize_t i = 0; i < given; i++)
+    if (!fits(inputs[i], &program->input[i])) return 0;
+  return 1;
+}
+
+/* program([tensor, ...]): one list, which is emptied, so that the caller's frame keeps no input alive. */
+static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
+  Program *program = (Program *)self;
+  if (PyVectorcall_NARGS(flags) != 1 || (keywords && PyTuple_GET_SIZE(keywords)) || !PyList_CheckExact(arguments[0]))
+    return PyErr_Format(PyExc_TypeError, "a compiled graph takes one list of inputs");
+  PyObject *list = arguments[0];
+  Py_ssize_t given = PyList_GET_SIZE(list), own = program->inputs - program->given;
+  PyObject *few[MANY], **inputs = given + own <= MANY ? few : PyMem_Malloc((given + own) * sizeof(PyObject *));
+  if (!inputs) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < given; i++) Py_INCREF(inputs[i] = PyList_GET_ITEM(list, i));
+  for (Py_ssize_t i = 0; i < own; i++) inputs[given + i] = PyTuple_GET_ITEM(program->constants, i);
+  PyObject *result = NULL;
+  if (!PyList_SetSlice(list, 0, given, NULL))
+    result = all_fit(program, inputs, given) ? program_run(program, inputs) : program_slowly(program, inputs, given);
+  for (Py_ssize_t i = 0; i < given; i++) Py_DECREF(inputs[i]);
+  if (inputs != few) PyMem_Free(inputs);
+  return result;
+}
+
+/* program.positional(tensor, ...): the caller's stack holds the inputs while we run. */
+static PyObject *program_positional(PyObject *self, PyObject *const *inputs, Py_ssize_t given) {
+  Program *program = (Program *)self;
+  if (!all_fit(program, inputs, given)) return program_slowly(program, inputs, given);
+  if (program->inputs == given) return program_run(program, (PyObject **)inputs);
+  PyObject *few[MANY], **all = program->inputs <= MANY ? few : PyMem_Malloc(program->inputs * sizeof(PyObject *));
+  if (!all) return PyErr_NoMemory();
+  memcpy(all, inputs, given * sizeof(PyObject *));
+  for (Py_ssize_t i = given; i < program->inputs; i++) all[i] = PyTuple_GET_ITEM(program->constants, i - given);
+  PyObject *result = program_run(program, all);
+  if (all != few) PyMem_Free(all);
+  return result;
+}
+
+static void program_dealloc(PyObject *self) {
+  Program *program = (Program *)self;
+  for (Py_ssize_t i = 0; program->step && i < program->steps; i++) PyMem_Free(program->step[i].result);
+  PyMem_Free(program->input);
+  PyMem_Free(program->step);
+  PyMem_Free(program->output);
+  PyMem_Free(program->numbers);
+  Py_XDECREF(program->description);
+  Py_XDECREF(program->constants);
+  Py_XDECREF(program->slow);
+  Py_XDECREF(program->on_error);
+  Py_XDECREF(program->owner);
+  Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef program_methods[] = {
+    {"positional", (PyCFunction)(void (*)(void))program_positional, METH_FASTCALL, "Call with the inputs as arguments."},
+    {NULL},
+};
+
+static PyTypeObject ProgramType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.Program",
+    .tp_basicsize = sizeof(Program),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Program, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_dealloc = program_dealloc,
+    .tp_methods = program_methods,
+};
+
+/* (ALLOCATE, slot, dtype, sizes, strides) | (RUN, address, slots, sizes, lengthy, name) | (FREE, slot)
+   | (VIEW, slot, source, sizes, strides, offset) | what operators.h reads */
 static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *step) {
   PyObject *a, *b, *c, *d, *e;
   if (!PyTuple_Check(text) || PyTuple_GET_SIZE(text) < 2) goto wrong;
@@ -458,16 +538,37 @@ static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *s
     case FREE:
       if (read_slot(PyTuple_GET_ITEM(text, 1), program->slots, &step->slot)) return -1;
       if (step->slot >= program->inputs) return 0;
+      break;
+    case VIEW: {
+      if (!PyArg_ParseTuple(text, "iOOOOO", &step->kind, &a, &b, &c, &d, &e)) return -1;
+      PyObject *zero = PyLong_FromLong(0);
+      int status = read_slot(a, program->slots, &step->slot) || read_slot(b, program->slots, &step->source) ||
+                   read_layout(zero, c, d, e, numbers, &step->layout) ? -1 : 0;
+      Py_DECREF(zero);
+      if (!status && step->slot < program->inputs) goto wrong;
+      return status;
+    }
+    case CALL:
+      return read_call(program, text, numbers, step);
+    case PRODUCT:
+      return read_product(program, text, numbers, step);
+    case CONVOLVE:
+      return read_convolution(program, text, numbers, step);
   }
 wrong:
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "not a step of a program");
   return -1;
 }
 
-/* (slot, None) | (slot, (sizes, strides, offset)) */
+/* (slot, None) | (slot, (sizes, strides, offset)) | (None, object) */
 static int read_output(Program *program, PyObject *text, Numbers *numbers, Output *output) {
   PyObject *slot, *view, *sizes, *strides, *offset;
-  if (!PyArg_ParseTuple(text, "OO", &slot, &view) || read_slot(slot, program->slots, &output->slot)) return -1;
+  if (!PyArg_ParseTuple(text, "OO", &slot, &view)) return -1;
+  if (slot == Py_None) {
+    output->constant = view;
+    return 0;
+  }
+  if (read_slot(slot, program->slots, &output->slot)) return -1;
   output->is_view = view != Py_None;
   if (!output->is_view) return 0;
   if (!PyArg_ParseTuple(view, "OOO", &sizes, &strides, &offset)) return -1;
@@ -485,21 +586,28 @@ static Py_ssize_t count_numbers(PyObject *value) {
   return total;
 }
 
-/* make_program((inputs, steps, outputs), slots, slow, on_error, owner); an input is (dtype, sizes, strides) */
+/* make_program((inputs, steps, outputs), slots, single, constants, slow, on_error, owner); an input is
+   (dtype, sizes, strides), or None for an argument that is not looked at; those of the constants come last */
 static PyObject *make_program(PyObject *module, PyObject *arguments) {
-  PyObject *description, *inputs, *steps, *outputs, *slow, *on_error, *owner;
+  PyObject *description, *inputs, *steps, *outputs, *constants, *slow, *on_error, *owner;
   Py_ssize_t slots;
-  if (!PyArg_ParseTuple(arguments, "O!nOOO", &PyTuple_Type, &description, &slots, &slow, &on_error, &owner)) return NULL;
+  int single;
+  if (!PyArg_ParseTuple(arguments, "O!npO!OOO", &PyTuple_Type, &description, &slots, &single, &PyTuple_Type, &constants, &slow,
+                        &on_error, &owner))
+    return NULL;
   if (!PyArg_ParseTuple(description, "O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &steps, &PyTuple_Type, &outputs)) return NULL;
   Program *program = PyObject_New(Program, &ProgramType);
   if (!program) return NULL;
   memset((char *)program + sizeof(PyObject), 0, sizeof(Program) - sizeof(PyObject));
   program->vectorcall = program_call;
   program->slots = slots;
+  program->single = single;
   program->inputs = PyTuple_GET_SIZE(inputs);
+  program->given = program->inputs - PyTuple_GET_SIZE(constants);
   program->steps = PyTuple_GET_SIZE(steps);
   program->outputs = PyTuple_GET_SIZE(outputs);
   Py_INCREF(program->description = description);
+  Py_INCREF(program->constants = constants);
   Py_INCREF(program->slow = slow);
   Py_INCREF(program->on_error = on_error);
   Py_INCREF(program->owner = owner);
@@ -515,14 +623,25 @@ static PyObject *make_program(PyObject *module, PyObject *arguments) {
   Numbers numbers = {program->numbers, program->numbers + room};
   PyObject *zero = PyLong_FromLong(0);
   for (Py_ssize_t i = 0; i < program->inputs; i++) {
-    PyObject *dtype, *sizes, *strides;
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(inputs, i), "OOO", &dtype, &sizes, &strides) ||
+    PyObject *dtype, *sizes, *strides, *text = PyTuple_GET_ITEM(inputs, i);
+    program->input[i].dim = ANYTHING;
+    if (text == Py_None && i < program->given) continue;
+    if (!PyArg_ParseTuple(text, "OOO", &dtype, &sizes, &strides) ||
         read_layout(dtype, sizes, strides, zero, &numbers, &program->input[i])) {
       Py_DECREF(zero);
       goto failed;
     }
   }
   Py_DECREF(zero);
+  if (program->given < 0 || (single && program->outputs != 1)) {
+    PyErr_SetString(PyExc_ValueError, "not a program");
+    goto failed;
+  }
+  for (Py_ssize_t i = program->given; i < program->inputs; i++)
+    if (!fits(PyTuple_GET_ITEM(constants, i - program->given), &program->input[i])) {
+      PyErr_SetString(PyExc_ValueError, "a tensor that the graph holds is not as it was");
+      goto failed;
+    }
   for (Py_ssize_t i = 0; i < program->steps; i++)
     if (read_step(program, PyTuple_GET_ITEM(steps, i), &numbers, &program->step[i])) goto failed;
   for (Py_ssize_t i = 0; i < program->outputs; i++)

@@ -5,7 +5,8 @@
     loaded.positional(x, y)      -> (z,)
 
 A graph that has a plan runs in C from end to end. Any other runs its wrapper,
-the Python text that is also shown to the reader, with the kernels as functions.
+the Python text that is also shown to the reader, with the kernels as functions;
+so does every graph where an input is not as expected, or a mode looks on.
 
 In torch: torch/_inductor/output_code.py (CompiledFxGraph). Read next:
 nbcompile/runtime/launcher.py
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -22,7 +24,20 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.ir import parts
-from nbcompile.ir.emitted import Drop, Launch, Make, Plan, TensorShape
+from nbcompile.ir.emitted import (
+    Adopted,
+    AtSlot,
+    Call,
+    Convolve,
+    Drop,
+    Launch,
+    Look,
+    Make,
+    Multiply,
+    Plan,
+    Step,
+    TensorShape,
+)
 from nbcompile.ir.parts import Runnable
 from nbcompile.runtime import cpp, launcher
 from nbcompile.runtime.launcher import Entry, NoLauncher
@@ -76,36 +91,105 @@ def load(
     wrapped = Wrapped(emitted, functions, attribute or _no_attribute, constants or {})
     if emitted.plan is None or isinstance(extension, NoLauncher):
         return wrapped
-    program: Loaded = _program(emitted.plan, entries, extension, wrapped, library)
+    program: Loaded = _program(emitted, emitted.plan, entries, extension, wrapped, library)
     return program
 
 
-def _program(plan: Plan, entries: Mapping[str, Entry], extension: ModuleType, wrapped: Wrapped, library: object) -> Any:
-    """The plan as the launcher in C understands it."""
-
-    def coded(shape: TensorShape) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        return launcher.dtype_code(extension, shape.dtype), shape.size, shape.stride
-
-    def step_of(step: Make | Launch | Drop) -> tuple[Any, ...]:
-        match step:
-            case Make(slot, shape):
-                return (0, slot, *coded(shape))
-            case Launch(name, slots):
-                return (1, entries[name].address, slots, (), entries[name].lengthy, name)
-            case Drop(slot):
-                return (2, slot)
-
+def _program(
+    emitted: Runnable,
+    plan: Plan,
+    entries: Mapping[str, Entry],
+    extension: ModuleType,
+    wrapped: Wrapped,
+    library: object,
+) -> Any:
+    """The plan as the launcher in C understands it (launcher.c, operators.h)."""
+    coder = _Coder(extension, entries, {each.name: each.target for each in emitted.externs})
+    held = tuple(wrapped.attribute(path) for path, _ in plan.attributes)
     description = (
-        tuple(coded(shape) for shape in plan.inputs),
-        tuple(step_of(step) for step in plan.steps),
-        tuple((each.slot, each.view) for each in plan.outputs),
+        (*map(coder.input, plan.inputs), *(coder.shape(shape) for _, shape in plan.attributes)),
+        tuple(map(coder.step, plan.steps)),
+        tuple((None, each.value) if each.slot is None else (each.slot, each.view) for each in plan.outputs),
     )
-    complaints = {name: launcher.complain(entry.complaints) for name, entry in entries.items()}
+    complaints = {name: launcher.complain(entry.complaints) for name, entry in coder.entries.items()}
 
     def complain(name: str, site: int, index: int, size: int) -> None:
         complaints[name](name, site, index, size)
 
-    return extension.make_program(description, plan.slots, wrapped, complain, library)
+    return coder.extension.make_program(description, plan.slots, plan.single, held, wrapped, complain, library)
+
+
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
+"""In the order of their numbers in operators.h."""
+_VALUE, _TENSOR, _LIST, _TUPLE = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coder:
+    """Writes steps as tuples for the launcher."""
+
+    extension: ModuleType
+    entries: Mapping[str, Entry]
+    targets: Mapping[str, Any]
+
+    def shape(self, shape: TensorShape) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        return launcher.dtype_code(self.extension, shape.dtype), shape.size, shape.stride
+
+    def input(self, shape: TensorShape | None) -> object:
+        return None if shape is None else self.shape(shape)
+
+    def step(self, step: Step) -> tuple[Any, ...]:
+        match step:
+            case Make(slot, shape):
+                return (0, slot, *self.shape(shape))
+            case Launch(name, slots):
+                return (1, self.entries[name].address, slots, (), self.entries[name].lengthy, name)
+            case Drop(slot):
+                return (2, slot)
+            case Look(slot, source, view):
+                return (3, slot, source, *view)
+            case Call(extern, arguments, keywords, results):
+                forms = (*map(_form, arguments), *(_form(value) for _, value in keywords))
+                names = tuple(name for name, _ in keywords) or None
+                adopted = tuple(self.result(extern, each) for each in results)
+                return (4, _called(self.targets[extern]), forms, names, adopted)
+            case Multiply(_, product, slots, beta, alpha):
+                return (5, PRODUCTS.index(product), slots, beta, alpha)
+            case Convolve(extern, slots, (stride, padding, dilation, output_padding, transposed, groups), result):
+                numbers = (len(stride), *stride, *padding, *dilation, *output_padding, int(transposed), groups)
+                return (6, slots, numbers, (self.result(extern, result),))
+
+    def result(self, extern: str, adopted: Adopted) -> tuple[Any, ...]:
+        shape, name = adopted.shape, str(self.targets[extern])
+
+        def other(value: object) -> Any:
+            return adopt(value, shape.size, shape.stride, shape.dtype, name)
+
+        return (adopted.slot, adopted.path, *self.shape(shape), other)
+
+
+def _form(value: object) -> tuple[int, Any]:
+    match value:
+        case AtSlot(slot):
+            return _TENSOR, slot
+        case list():
+            return _LIST, tuple(map(_form, value))
+        case tuple() if type(value) is tuple:
+            return _TUPLE, tuple(map(_form, value))
+    return _VALUE, value
+
+
+def _called(target: Any) -> Callable[..., Any]:
+    """What C calls for an operator: no frame of Python's may run there that the hook would look at."""
+    if isinstance(target, torch._ops.OpOverload) and target.namespace == "aten":
+        in_c: Callable[..., Any] = target._op
+        return in_c
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return target(*arguments, **keywords)
+
+    torch_internals.hide_from_hook(call.__code__)
+    return call
 
 
 class Wrapped:
@@ -121,6 +205,7 @@ class Wrapped:
         constants: Mapping[int, object],
     ) -> None:
         self.emitted = emitted
+        self.attribute = attribute
         file = f"<nbcompile wrapper {id(self):x}>"
         linecache.cache[file] = (len(emitted.wrapper), None, emitted.wrapper.splitlines(keepends=True), file)
         namespace: dict[str, Any] = {

@@ -12,14 +12,28 @@ In torch: torch/_inductor/output_code.py (CompiledFxGraph, pickled). Read next: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 
 from nbcompile import torch_internals
 from nbcompile.aot import joined
-from nbcompile.ir.emitted import Drop, EmittedKernel, Launch, Make, Plan, Returned, TensorShape
+from nbcompile.ir.emitted import (
+    Adopted,
+    AtSlot,
+    Call,
+    Convolve,
+    Drop,
+    EmittedKernel,
+    Launch,
+    Look,
+    Make,
+    Multiply,
+    Plan,
+    Returned,
+    TensorShape,
+)
 from nbcompile.ir.parts import Parts, Runnable
 from nbcompile.runtime import program, toolchain
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
@@ -93,21 +107,40 @@ def _plan(plan: Plan) -> dict[str, Any]:
     def shape(each: TensorShape) -> Any:
         return encode((each.dtype, each.size, each.stride))
 
-    def step(each: Make | Launch | Drop) -> list[Any]:
-        match each:
-            case Make(slot, made):
-                return ["Make", slot, shape(made)]
-            case Launch(kernel, slots):
-                return ["Launch", kernel, encode(slots)]
-            case Drop(slot):
-                return ["Drop", slot]
-
     return {
-        "inputs": [shape(each) for each in plan.inputs],
+        "inputs": [None if each is None else shape(each) for each in plan.inputs],
         "slots": plan.slots,
-        "steps": [step(each) for each in plan.steps],
-        "outputs": [[each.slot, encode(each.view)] for each in plan.outputs],
+        "steps": [_step(each) for each in plan.steps],
+        "outputs": [[each.slot, encode(each.view), encode(each.value)] for each in plan.outputs],
+        "single": plan.single,
     }
+
+
+_STEPS: dict[str, type[Any]] = {
+    each.__name__: each for each in (Make, Launch, Drop, Look, Call, Multiply, Convolve, TensorShape, Adopted, AtSlot)
+}
+
+
+def _step(part: Any) -> Any:
+    """A step, or a part of one: ``[name of its class, its fields]``."""
+    if type(part).__name__ in _STEPS:
+        return [type(part).__name__, [_step(getattr(part, each.name)) for each in fields(part)]]
+    if type(part) in (list, tuple):
+        return [type(part).__name__, [_step(each) for each in part]]
+    return ["value", encode(part)]
+
+
+def _read_step(data: Any) -> Any:
+    match data:
+        case ["value", value]:
+            return decode(value)
+        case ["list", list(parts)]:
+            return [_read_step(each) for each in parts]
+        case ["tuple", list(parts)]:
+            return tuple(_read_step(each) for each in parts)
+        case [str(name), list(parts)] if name in _STEPS:
+            return _STEPS[name](*map(_read_step, parts))
+    raise Unreadable(f"no step: {str(data)[:80]}")
 
 
 def read(data: dict[str, Any]) -> Callable[..., Any]:
@@ -154,18 +187,10 @@ def _operator(text: str) -> Any:
 
 
 def _read_plan(data: dict[str, Any]) -> Plan:
-    def step(kind: str, *parts: Any) -> Make | Launch | Drop:
-        match kind:
-            case "Make":
-                return Make(parts[0], TensorShape(*decode(parts[1])))
-            case "Launch":
-                return Launch(parts[0], decode(parts[1]))
-            case _:
-                return Drop(*parts)
-
     return Plan(
-        tuple(TensorShape(*decode(each)) for each in data["inputs"]),
+        tuple(None if each is None else TensorShape(*decode(each)) for each in data["inputs"]),
         data["slots"],
-        tuple(step(*each) for each in data["steps"]),
-        tuple(Returned(slot, decode(view)) for slot, view in data["outputs"]),
+        tuple(map(_read_step, data["steps"])),
+        tuple(Returned(slot, decode(view), decode(value)) for slot, view, value in data["outputs"]),
+        single=data["single"],
     )

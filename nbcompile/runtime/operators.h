@@ -1,0 +1,191 @@
+/* Steps of a Program that call operators of torch; part of launcher.c.
+ *
+ *   CALL       any operator, as Python would call it; its arguments are forms that say where tensors go
+ *   PRODUCT    a matrix product into memory that a step before has made, by torch's C function
+ *   CONVOLVE   a convolution, by torch's C function
+ *
+ * The C functions go to the CPU's kernels without asking the dispatcher. A mode or a profiler would miss them, so
+ * a program that calls any runs as its wrapper in Python while one is there (all_fit).
+ *
+ * In torch: torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h
+ */
+
+extern int aoti_torch_cpu_mm_out(Handle, Handle, Handle);
+extern int aoti_torch_cpu_bmm_out(Handle, Handle, Handle);
+extern int aoti_torch_cpu_addmm_out(Handle, Handle, Handle, Handle, double, double);
+extern int aoti_torch_cpu_baddbmm_out(Handle, Handle, Handle, Handle, double, double);
+extern int aoti_torch_cpu_convolution(Handle, Handle, Handle *, const i64 *, i64, const i64 *, i64, const i64 *, i64, int32_t,
+                                      const i64 *, i64, i64, Handle *);
+
+enum { FORM_VALUE, FORM_TENSOR, FORM_LIST, FORM_TUPLE };
+
+/* One argument: (FORM_VALUE, object) | (FORM_TENSOR, slot) | (FORM_LIST, forms) | (FORM_TUPLE, forms) */
+static PyObject *build(PyObject *form, const Slots *slots) {
+  long kind = PyLong_AsLong(PyTuple_GET_ITEM(form, 0));
+  PyObject *content = PyTuple_GET_ITEM(form, 1);
+  if (kind == FORM_VALUE) return Py_NewRef(content);
+  if (kind == FORM_TENSOR) return object_at(slots, PyLong_AsSsize_t(content));
+  Py_ssize_t count = PyTuple_GET_SIZE(content);
+  PyObject *made = kind == FORM_LIST ? PyList_New(count) : PyTuple_New(count);
+  for (Py_ssize_t i = 0; made && i < count; i++) {
+    PyObject *item = build(PyTuple_GET_ITEM(content, i), slots);
+    if (!item) Py_CLEAR(made);
+    else if (kind == FORM_LIST) PyList_SET_ITEM(made, i, item);
+    else PyTuple_SET_ITEM(made, i, item);
+  }
+  return made;
+}
+
+/* Whether a form is one, and all its slots exist. */
+static int is_form(PyObject *form, Py_ssize_t slots) {
+  if (!PyTuple_Check(form) || PyTuple_GET_SIZE(form) != 2) return 0;
+  long kind = PyLong_AsLong(PyTuple_GET_ITEM(form, 0));
+  PyObject *content = PyTuple_GET_ITEM(form, 1);
+  Py_ssize_t slot;
+  if (kind == FORM_VALUE) return 1;
+  if (kind == FORM_TENSOR) return !read_slot(content, slots, &slot);
+  if ((kind != FORM_LIST && kind != FORM_TUPLE) || !PyTuple_Check(content)) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(content); i++)
+    if (!is_form(PyTuple_GET_ITEM(content, i), slots)) return 0;
+  return 1;
+}
+
+/* Put what an operator returned into a slot; takes over the reference. */
+static int hold(const Result *result, const Slots *slots, PyObject *value) {
+  if (value && !(is_tensor(value) && has_layout(handle_of(value), &result->layout)))
+    Py_SETREF(value, PyObject_CallOneArg(result->adopt, value));
+  if (!value) return -1;
+  slots->held[result->slot] = value;
+  if (!is_tensor(value)) return 0; /* a token, say: no kernel reads it */
+  return aoti_torch_get_data_ptr(handle_of(value), &slots->pointers[result->slot]) ? 1 : 0;
+}
+
+static int call_operator(const Step *step, const Slots *slots) {
+  Py_ssize_t count = PyTuple_GET_SIZE(step->forms), named = step->keywords ? PyTuple_GET_SIZE(step->keywords) : 0, built = 0;
+  PyObject *few[MANY], **arguments = count <= MANY ? few : PyMem_Malloc(count * sizeof(PyObject *)), *answer = NULL;
+  if (!arguments) return PyErr_NoMemory(), -1;
+  while (built < count && (arguments[built] = build(PyTuple_GET_ITEM(step->forms, built), slots))) built++;
+  if (built == count) answer = PyObject_Vectorcall(step->target, arguments, count - named, step->keywords);
+  while (built) Py_DECREF(arguments[--built]);
+  if (arguments != few) PyMem_Free(arguments);
+  int status = answer ? 0 : -1;
+  for (Py_ssize_t i = 0; i < step->results && !status; i++) {
+    PyObject *value = Py_NewRef(answer);
+    for (Py_ssize_t k = 0; value && k < step->result[i].depth; k++)
+      Py_SETREF(value, PySequence_GetItem(value, step->result[i].path[k]));
+    status = hold(&step->result[i], slots, value);
+  }
+  Py_XDECREF(answer);
+  return status;
+}
+
+enum { MM, BMM, ADDMM, BADDBMM };
+
+static int multiply(const Step *step, const Slots *slots) {
+  Handle with[4];
+  int status = 0;
+  for (Py_ssize_t i = 0; i < step->count; i++) with[i] = handle_at(slots, step->slots[i]);
+  Py_BEGIN_ALLOW_THREADS;
+  switch (step->product) {
+    case MM:
+      status = aoti_torch_cpu_mm_out(with[0], with[1], with[2]);
+      break;
+    case BMM:
+      status = aoti_torch_cpu_bmm_out(with[0], with[1], with[2]);
+      break;
+    case ADDMM:
+      status = aoti_torch_cpu_addmm_out(with[0], with[1], with[2], with[3], step->beta, step->alpha);
+      break;
+    case BADDBMM:
+      status = aoti_torch_cpu_baddbmm_out(with[0], with[1], with[2], with[3], step->beta, step->alpha);
+      break;
+  }
+  Py_END_ALLOW_THREADS;
+  if (status) PyErr_SetString(PyExc_RuntimeError, "a matrix product of a compiled graph failed; torch said why on the standard error");
+  return status ? -1 : 0;
+}
+
+static int convolve(const Step *step, const Slots *slots) {
+  i64 dims = step->geometry[0];
+  const i64 *stride = step->geometry + 1, *padding = stride + dims, *dilation = padding + dims, *more = dilation + dims;
+  Handle input = handle_at(slots, step->slots[0]), weight = handle_at(slots, step->slots[1]), made = NULL;
+  Handle bias = step->count > 2 ? handle_at(slots, step->slots[2]) : NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = aoti_torch_cpu_convolution(input, weight, bias ? &bias : NULL, stride, dims, padding, dims, dilation, dims,
+                                      (int32_t)more[dims], more, dims, more[dims + 1], &made);
+  Py_END_ALLOW_THREADS;
+  if (status) {
+    PyErr_SetString(PyExc_RuntimeError, "a convolution of a compiled graph failed; torch said why on the standard error");
+    return -1;
+  }
+  const Result *result = step->result;
+  if (has_layout(made, &result->layout)) {
+    slots->made[result->slot] = made;
+    return aoti_torch_get_data_ptr(made, &slots->pointers[result->slot]) ? 1 : 0;
+  }
+  PyObject *wrapped = wrap_tensor(made);
+  aoti_torch_delete_tensor_object(made);
+  return hold(result, slots, wrapped);
+}
+
+/* ((slot, path, dtype, sizes, strides, adopt), ...) */
+static int read_results(Program *program, PyObject *texts, Numbers *numbers, Step *step) {
+  if (!PyTuple_Check(texts)) return PyErr_SetString(PyExc_ValueError, "results are tuples"), -1;
+  step->results = PyTuple_GET_SIZE(texts);
+  step->result = PyMem_Calloc(step->results + 1, sizeof(Result));
+  if (!step->result) return PyErr_NoMemory(), -1;
+  PyObject *zero = PyLong_FromLong(0);
+  int status = 0;
+  for (Py_ssize_t i = 0; i < step->results && !status; i++) {
+    Result *result = &step->result[i];
+    PyObject *slot, *path, *dtype, *sizes, *strides;
+    status = !PyArg_ParseTuple(PyTuple_GET_ITEM(texts, i), "OOOOOO", &slot, &path, &dtype, &sizes, &strides, &result->adopt) ||
+             read_slot(slot, program->slots, &result->slot) || !(result->path = read_numbers(path, numbers, &result->depth)) ||
+             read_layout(dtype, sizes, strides, zero, numbers, &result->layout);
+    if (!status && result->slot < program->inputs) status = (PyErr_SetString(PyExc_ValueError, "a result in an input's slot"), 1);
+  }
+  Py_DECREF(zero);
+  return status ? -1 : 0;
+}
+
+static int read_slots(Program *program, PyObject *values, Numbers *numbers, Step *step, Py_ssize_t least, Py_ssize_t most) {
+  if (!(step->slots = read_numbers(values, numbers, &step->count))) return -1;
+  int right = least <= step->count && step->count <= most;
+  for (Py_ssize_t i = 0; right && i < step->count; i++) right = step->slots[i] >= 0 && step->slots[i] < program->slots;
+  if (!right) PyErr_SetString(PyExc_ValueError, "not the slots of an operator");
+  return right ? 0 : -1;
+}
+
+/* (CALL, target, forms, names of the last of them or None, results) */
+static int read_call(Program *program, PyObject *text, Numbers *numbers, Step *step) {
+  PyObject *results;
+  if (!PyArg_ParseTuple(text, "iOO!OO", &step->kind, &step->target, &PyTuple_Type, &step->forms, &step->keywords, &results)) return -1;
+  if (step->keywords == Py_None) step->keywords = NULL;
+  program->calls = 1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(step->forms); i++)
+    if (!is_form(PyTuple_GET_ITEM(step->forms, i), program->slots))
+      return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "not a form of an argument"), -1);
+  return read_results(program, results, numbers, step);
+}
+
+/* (PRODUCT, which, (out, ...), beta, alpha) */
+static int read_product(Program *program, PyObject *text, Numbers *numbers, Step *step) {
+  PyObject *slots;
+  if (!PyArg_ParseTuple(text, "iiOdd", &step->kind, &step->product, &slots, &step->beta, &step->alpha)) return -1;
+  program->calls = 1;
+  Py_ssize_t wanted = step->product == MM || step->product == BMM ? 3 : 4;
+  return read_slots(program, slots, numbers, step, wanted, wanted);
+}
+
+/* (CONVOLVE, (input, weight[, bias]), (dims, *stride, *padding, *dilation, *output padding, transposed, groups), results) */
+static int read_convolution(Program *program, PyObject *text, Numbers *numbers, Step *step) {
+  PyObject *slots, *geometry, *results;
+  Py_ssize_t count;
+  if (!PyArg_ParseTuple(text, "iOOO", &step->kind, &slots, &geometry, &results)) return -1;
+  program->calls = 1;
+  if (read_slots(program, slots, numbers, step, 2, 3) || !(step->geometry = read_numbers(geometry, numbers, &count))) return -1;
+  if (count < 1 || count != 4 * step->geometry[0] + 3) return PyErr_SetString(PyExc_ValueError, "not a convolution"), -1;
+  if (read_results(program, results, numbers, step)) return -1;
+  return step->results == 1 ? 0 : (PyErr_SetString(PyExc_ValueError, "a convolution has one result"), -1);
+}

@@ -1,0 +1,201 @@
+"""A graph of known sizes runs in C from end to end, the operators that it calls included, and nobody can tell.
+
+In torch: test/inductor/test_cpu_cpp_wrapper.py.
+"""
+
+import gc
+import weakref
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import nbcompile
+from nbcompile.aot.decompositions import default_table
+from nbcompile.codegen import cpp
+from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.ir.emitted import Call, Convolve, Launch, Look, Make, Multiply
+from nbcompile.lowering.graph import lower
+from nbcompile.runtime import program
+from nbcompile.scheduling.plan import schedule
+from tests.codegen.programs import compiler
+
+R = torch.randn
+HELD = R(6, 5)
+
+PROGRAMS = {
+    "mm": (lambda x, w: torch.mm(x, w).relu(), [R(7, 5), R(5, 6)], {Multiply}),
+    "mm, transposed and offset": (lambda x, w: x[2:].mm(w.t()[1:]) + 1, [R(7, 5), R(6, 6)], {Multiply, Look}),
+    "bmm": (lambda x, w: torch.bmm(x, w), [R(3, 7, 5), R(3, 5, 6)], {Multiply}),
+    "addmm": (lambda b, x, w: torch.addmm(b, x, w), [R(6), R(7, 5), R(5, 6)], {Multiply}),
+    "addmm, scaled": (lambda b, x, w: torch.addmm(b, x, w, beta=0.5, alpha=2), [R(6), R(7, 5), R(5, 6)], {Multiply}),
+    "addmm, a sum that does not count": (
+        lambda b, x, w: torch.addmm(b, x, w, beta=0), [torch.full((6,), float("nan")), R(7, 5), R(5, 6)], {Multiply},
+    ),
+    "baddbmm": (lambda b, x, w: torch.baddbmm(b, x, w, beta=2, alpha=-1), [R(7, 6), R(3, 7, 5), R(3, 5, 6)], {Multiply}),
+    "integers": (lambda x, w: x @ w + 1, [torch.arange(12).view(3, 4), torch.arange(8).view(4, 2)], {Multiply}),
+    "half": (lambda x, w: x @ w + 1, [R(3, 4).bfloat16(), R(4, 2).bfloat16()], {Multiply}),
+    "complex": (lambda x, w: x @ w, [R(3, 4, dtype=torch.complex64), R(4, 2, dtype=torch.complex64)], {Call}),
+    "nothing to sum": (lambda x, w: x @ w + 1, [R(3, 0), R(0, 2)], {Multiply}),
+    "convolution": (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1).relu(), [R(2, 3, 9, 9), R(4, 3, 3, 3), R(4)],
+                    {Convolve}),
+    "convolution without bias, in groups": (
+        lambda x, w: F.conv1d(x, w, dilation=2, groups=2) * 2, [R(2, 4, 19), R(6, 2, 3)], {Convolve},
+    ),
+    "transposed convolution": (
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, output_padding=1), [R(2, 4, 5, 5), R(4, 3, 3, 3)], {Convolve},
+    ),
+    "several results": (lambda x: torch.topk(x * 2, 3), [R(4, 9)], {Call, Launch}),
+    "a list of tensors": (lambda x, y: torch.ops.aten.histogramdd(torch.stack([x, y], 1), [3, 3])[0], [R(9), R(9)], {Call}),
+    "indices": (lambda x, i: torch.ops.aten.index_reduce(x, 0, i, x, "amax"), [R(5, 3), torch.tensor([4, 2, 0, 1, 1])],
+                {Call}),
+    "a view of an input": (lambda x: (x.t(), x[1:], x), [R(4, 5)], set()),
+    "a tensor of its own": (lambda x: x @ HELD + HELD.sum(), [R(4, 6)], {Multiply}),
+    "None and a number": (lambda x: (x @ x, None, 3, 2.5), [R(4, 4)], {Multiply}),
+}  # fmt: skip
+
+
+def emitted(function, arguments):
+    graph = make_fx(function, decomposition_table=default_table(), tracing_mode="fake", _allow_non_fake_inputs=True)(
+        *arguments
+    )
+    planned = schedule(lower(graph, arguments))
+    made = cpp.emit(planned)
+
+    def attribute(path):
+        return getattr(graph, path)
+
+    return made, program.load(made, compiler(), attribute, opaque_values(planned))
+
+
+def assert_same(ours, expected):
+    torch.testing.assert_close(ours, expected, equal_nan=True, check_stride=True)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_step(name):
+    """The plan has the steps that it should, gives eager's result with eager's strides, twice, and so does the wrapper."""
+    function, arguments, steps = PROGRAMS[name]
+    made, call = emitted(function, arguments)
+    assert made.plan is not None, made.no_plan
+    assert steps <= {type(each) for each in made.plan.steps}
+    assert not isinstance(call, program.Wrapped)
+    expected = function(*arguments)
+    for run in (call.positional, call.positional, lambda *given: call(list(given))):
+        assert_same(run(*arguments), expected)
+    with Seen():  # the wrapper
+        assert_same(call.positional(*arguments), expected)
+
+
+def test_inputs_that_do_not_begin_where_their_storage_does():
+    """Views of them, for operators and as outputs, are counted from their own first element."""
+    x, w = torch.arange(40.0).view(10, 4)[5:], R(60)[4:].view(7, 8)[:, 4:]
+
+    def f(x, w):
+        return x.t(), x[1:], x + 1, x[1:] @ w.t(), F.conv1d(x[None].transpose(1, 2), w.view(7, 4, 1))
+
+    _, call = emitted(f, [x, w])
+    for _ in range(2):
+        for one, two in zip(call.positional(x, w), f(x, w), strict=True):
+            torch.testing.assert_close(one, two)
+
+
+class Seen(TorchDispatchMode):
+    """Which operators were called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_and_the_profiler_see_the_operators():
+    """Who looks on while a compiled function runs sees the matrix product that it calls, as without this plan."""
+    x, w = R(7, 5), R(5, 6)
+    _, call = emitted(lambda x, w: torch.mm(x, w).relu(), [x, w])
+    with Seen() as seen:
+        assert_same(call.positional(x, w), torch.mm(x, w).relu())
+    assert "aten.mm.default" in seen.names
+    with torch.profiler.profile() as profiler:
+        call.positional(x, w)
+    assert "aten::mm" in {each.key for each in profiler.key_averages()}
+
+
+def test_inputs_of_another_layout_take_the_wrapper():
+    """Other strides are copied first, another shape is refused: by the wrapper, as ever."""
+    x, w = R(7, 5), R(5, 6)
+    _, call = emitted(lambda x, w: torch.mm(x, w).relu(), [x, w])
+    assert_same(call.positional(x.t().contiguous().t(), w), torch.mm(x, w).relu())
+    with pytest.raises(ValueError, match="was given"):
+        call.positional(R(8, 5), w)
+
+
+def test_an_operator_that_raises_leaves_nothing_behind():
+    """The operator's own exception arrives, what was made before it is freed, and the next call works."""
+
+    def f(x, i):
+        return torch.index_select(torch.relu(x @ x), 0, i), torch.linalg.cholesky(x)
+
+    x, i = torch.eye(4) * 2, torch.tensor([0, 3])
+    made, call = emitted(f, [x, i])
+    assert made.plan is not None
+    bad = -torch.eye(4)
+    for _ in range(3):
+        with pytest.raises(torch.linalg.LinAlgError, match="not positive-definite"):
+            call.positional(bad, i)
+        assert_same(call.positional(x, i), f(x, i))
+    gone = weakref.ref(bad)
+    del bad
+    gc.collect()
+    assert gone() is None
+
+
+@torch.library.custom_op("nbcompile_test_plan::promises_rows", mutates_args=())
+def promises_rows(x: torch.Tensor) -> torch.Tensor:
+    return x.t().contiguous().t() * 2
+
+
+@promises_rows.register_fake
+def _(x):
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def test_results_are_as_their_fake_promised():
+    """An operator whose result has other strides than its fake said is copied into those that the kernels rely on."""
+
+    @nbcompile.compile(fullgraph=True)
+    def f(x):
+        return promises_rows(x) + 1
+
+    x = R(4, 5)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(f(x), x * 2 + 1)
+
+
+def test_memory_of_another_shape_or_type_is_taken_over():
+    """A result in the memory of one that is not needed any more, reshaped: no second allocation; of another type: one."""
+    x = R(64, 32)
+
+    def f(x):
+        y = torch.softmax(x @ x.t(), -1)
+        return torch.bmm(y.view(4, 16, 64), (y * 2).view(4, 64, 16)).cumsum(0).sum(0)
+
+    made, call = emitted(f, [x])
+    assert made.plan is not None
+    assert Make in {type(each) for each in made.plan.steps}
+    for _ in range(2):
+        torch.testing.assert_close(call.positional(x), f(x), rtol=1e-4, atol=1e-4)
+
+
+def test_symbolic_sizes_keep_the_wrapper():
+    """What has no plan says why."""
+    graph = make_fx(lambda x: x @ x.t(), tracing_mode="symbolic")(R(4, 5))
+    made = cpp.emit(schedule(lower(graph, [R(4, 5)])))
+    assert made.plan is None
+    assert made.no_plan == "its sizes are symbolic"
