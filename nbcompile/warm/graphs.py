@@ -11,6 +11,7 @@ In torch: torch/_inductor/output_code.py (CompiledFxGraph, pickled). Read next: 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -40,6 +41,8 @@ from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
 _ROLES = {"direct": ("inference",), "inference": ("inference",), "training": ("forward", "backward")}
 """The programs of each way to join them, in the order of their making."""
+NAMESPACES: dict[str, str] = {"aten": "torch", "prims": "torch._prims", "nbcompile": "nbcompile.ir.attention"}
+"""Operators that a later process has under the same name, by namespace: the module that makes them."""
 KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints")
 """What running a kernel needs; the rest is for people."""
 
@@ -98,7 +101,7 @@ def _kernel(kernel: EmittedKernel) -> dict[str, Any]:
 
 
 def _operator_name(target: Any) -> str:
-    if isinstance(target, torch._ops.OpOverload) and target.namespace in ("aten", "prims"):
+    if isinstance(target, torch._ops.OpOverload) and target.namespace in NAMESPACES:
         return str(target)
     raise NotStorable(f"it calls {target}")
 
@@ -181,8 +184,9 @@ def _read(data: dict[str, Any]) -> StoredProgram:
 def _operator(text: str) -> Any:
     namespace, name, overload = text.split(".")
     try:
+        importlib.import_module(NAMESPACES[namespace])
         return getattr(getattr(getattr(torch.ops, namespace), name), overload)
-    except AttributeError as error:
+    except (AttributeError, KeyError) as error:
         raise Unreadable(f"there is no operator {text}") from error
 
 

@@ -380,3 +380,26 @@ def test_off_means_off(process, tmp_path):
         off.call("f", x)
     assert not (tmp_path / "store" / "frames").exists()
     assert off.reasons == [""]
+
+
+ATTENTION = """
+import math
+import torch
+def f(q, k, v, w):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    return (torch.softmax(scores, -1) @ v).relu() @ w
+"""
+
+
+def test_operators_that_a_plan_calls_are_loaded(process):
+    """Matrix products, and the operator of ours that attention becomes, are found again by the later process."""
+    given = [torch.randn(2, 3, 5, 8) for _ in range(3)] + [torch.randn(8, 4)]
+    told = []
+    with torch.no_grad():
+        for _ in range(2):
+            run = process(ATTENTION)
+            ours = run.call("f", *given)
+            told.append((run.loaded, ours, run.module.f(*given)))
+    assert [each[0] for each in told] == [[False], [True]]
+    for _, ours, eager in told:
+        torch.testing.assert_close(ours, eager)
