@@ -95,6 +95,7 @@ def _node(
         source=sources.get(node.name, ""),
         stack=stack(node),
         from_nodes=tuple(origins[name] for name in node.meta.get(ORIGIN, ()) if name in origins),
+        modules=tuple(path for path, _ in node.meta.get("nn_module_stack", {}).values()),
     )
 
 

@@ -103,6 +103,8 @@ class Node:
     stack: tuple[StackLine, ...] = ()
     from_nodes: tuple[str, ...] = ()
     """Ids of the nodes of an earlier graph that it was made from."""
+    modules: tuple[str, ...] = ()
+    """The modules whose ``forward`` it was made in, outermost first: ``L['self'].layers.0``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.exceptions import TooLate
 from nbcompile.tracing.inputs import GraphInputs
+from nbcompile.tracing.module_calls import ModuleCalls
 from nbcompile.tracing.override_state import OverrideState
 from nbcompile.tracing.variables.base import VariableTracker
 
@@ -56,6 +57,7 @@ class OutputGraph:
         self.fake_mode = self.inputs.fake_mode
         self.errors_on_break = marks.errors_on_break()
         """Inside of ``torch._dynamo.error_on_graph_break(True)``: a break is an error, as with ``fullgraph=True``."""
+        self.module_calls = ModuleCalls()
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
         self.began_with_grad = torch.is_grad_enabled()
@@ -145,6 +147,7 @@ class OutputGraph:
         node = self.graph.create_node(op, target, tuple(arguments), dict(keywords))
         node.meta[STACK] = self.stack()
         node.meta["stack_trace"] = stack_text(node.meta[STACK])
+        self.module_calls.annotate(node, target)
         try:
             if example is None:
                 example = self._run(op, target, arguments, keywords)

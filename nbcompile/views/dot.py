@@ -82,28 +82,36 @@ def boxes(graph: Graph, most: int = MOST_BOXES) -> tuple[Box, ...]:
 
 
 def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
-    """What to draw as one box, as fine as the limit allows: first repetitions are folded, then lines, then calls."""
+    """What to draw as one box, as fine as the limit allows: first repetitions are folded, then what a module does,
+    or, where there are no modules, what a line does or a call.
+    """
     if len(nodes) <= most:
         return [Group((node,)) for node in nodes]
-    deepest = max(len(node.stack) for node in nodes)
+    places = [_place(node, by_module=any(node.modules for node in nodes)) for node in nodes]
+    deepest = max(map(len, places))
     finer: list[Group] = []
     for depth in range(deepest + 1, 0, -1):
-        groups = _without_repetitions(_runs(nodes, depth))
+        groups = _without_repetitions(_runs(nodes, places, depth))
         if len(groups) <= most:
             return groups if len(groups) > most // 4 or not finer else _divided(groups, finer, most)
         finer = groups
-    return _chunks(_runs(nodes, deepest) if deepest else [Group((node,)) for node in nodes], most)
+    return _chunks(_runs(nodes, places, deepest) if deepest else [Group((node,)) for node in nodes], most)
 
 
-def _runs(nodes: Sequence[Node], depth: int) -> list[Group]:
-    """Neighbours with the same outer ``depth`` lines of stack together; all inputs are alike."""
+def _place(node: Node, *, by_module: bool) -> tuple[object, ...]:
+    """Where a node comes from, from the outside in: the modules that were called, or the lines."""
+    return node.modules if by_module else tuple((line.file, line.line) for line in node.stack)
+
+
+def _runs(nodes: Sequence[Node], places: Sequence[tuple[object, ...]], depth: int) -> list[Group]:
+    """Neighbours with the same outer ``depth`` parts of their places together; all inputs are alike."""
 
     def place(numbered: tuple[int, Node]) -> object:
         number, node = numbered
         if _kind(node) != "operator":
             return _kind(node)
-        # Deeper than its stack goes, a node stands for itself.
-        return tuple((line.file, line.line) for line in node.stack[:depth]), number if depth > len(node.stack) else 0
+        # Deeper than its place goes, a node stands for itself.
+        return places[number][:depth], number if depth > len(places[number]) else 0
 
     return [Group(tuple(node for _, node in run)) for _, run in itertools.groupby(enumerate(nodes), place)]
 
@@ -202,8 +210,21 @@ def _fold(group: Group, kind: str) -> tuple[str, str]:
     if group.times > 1:
         return f"and {group.times} times the same", how_many
     names = (node.name if kind == "input" else facts.short_target(node.target) for node in group.nodes)
+    module = _common_module(group.nodes)
+    if module and kind == "operator":
+        return _end_of(facts.readable(module)), how_many
     code = _common_code(group.nodes) if kind == "operator" else ""
     return _clipped(code or facts.shortened(dict.fromkeys(names), 3)), how_many
+
+
+def _common_module(nodes: Sequence[Node]) -> str:
+    """The innermost module that made all of them."""
+    shared = ""
+    for paths in zip(*(node.modules for node in nodes), strict=False):
+        if len(set(paths)) > 1:
+            break
+        shared = paths[0]
+    return shared
 
 
 def _common_code(nodes: Sequence[Node]) -> str:

@@ -24,7 +24,7 @@ _ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
 AT_A_GLANCE = 12
 """A graph of more nodes gets tools: zoom, search, details of what is selected."""
 FOLDED = (
-    "Folded: a dashed box stands for the operators of one line or call, or for what is repeated. "
+    "Folded: a dashed box stands for the operators of a module, line or call, or for what is repeated. "
     "Arrows from folded inputs are left out; the table has everything."
 )
 NO_LAYOUT = "No picture: neither pygraphviz nor a `dot` program was found. The table says the same."

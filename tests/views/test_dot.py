@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import graphviz
 import pytest
+import torch
 from hypothesis import given, strategies as st
 
+import nbcompile
 from nbcompile.views import dot
 from tests.views import sample_records as sample
 
@@ -68,6 +70,49 @@ def test_folding_does_not_need_stacks():
     shown = dot.boxes(graph)
     assert len(shown) <= dot.MOST_BOXES
     assert {"input", "fold", "output"} <= {box.kind for box in shown}
+
+
+def test_a_model_is_folded_by_its_modules():
+    """Boxes of a big graph are what modules did, by the names that people use; equal neighbours are told once."""
+
+    class Block(torch.nn.Module):
+        def __init__(self, odd):
+            super().__init__()
+            self.lin, self.odd = torch.nn.Linear(4, 4), odd
+
+        def forward(self, x):
+            y = self.lin(x).relu() + x
+            return y.sin() if self.odd else y
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.ModuleList(Block(False) for _ in range(6))
+            self.second = torch.nn.ModuleList(Block(at % 2 == 1) for at in range(3))
+
+        def forward(self, x):
+            for block in self.first:
+                x = block(x)
+            for block in self.second:
+                x = block(x)
+            return x.cos()
+
+    pen = nbcompile.api.new_recorder("net")
+    with pen.listening():
+        nbcompile.compile(Net(), backend="eager")(torch.randn(2, 4))
+    graph = pen.record().frames[0].graph
+    assert graph.nodes[-2].modules == ()
+    assert graph.nodes[-3].modules[0].endswith(".second.2")
+    shown = dot.boxes(graph, 10)
+    folds = [(box.title, box.detail) for box in shown if box.kind == "fold"]
+    assert folds == [
+        ("self.first.0", "3 operators"),
+        ("and 6 times the same", "18 operators"),
+        ("self.second.1", "4 operators"),
+        ("self.second.2", "3 operators"),
+    ]
+    drawn = [each for box in shown for each in box.nodes]
+    assert sorted(drawn) == sorted(node.id for node in graph.nodes)
 
 
 def test_without_a_layout_engine_there_is_no_arrangement(monkeypatch):

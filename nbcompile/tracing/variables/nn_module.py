@@ -107,6 +107,12 @@ class NNModuleVariable(ObjectVariable):
             return super().call(tracer, arguments, keywords)
         if not self.is_new() and is_unshaped(self.value):
             shape(tracer, self.value, arguments, keywords)
+        if self.source is None or self.is_new():
+            return self._call(tracer, arguments, keywords)
+        with tracer.output.module_calls.inside(self.value, self.source):
+            return self._call(tracer, arguments, keywords)
+
+    def _call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if self._has_hooks(tracer):
             implementation = tracer.wrap(torch.nn.Module._call_impl, None)
             return tracer.call(implementation, [self, *arguments], keywords)
