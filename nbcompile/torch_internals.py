@@ -556,6 +556,11 @@ def waits_for_collectives(metadata: Any) -> bool:
     return bool(getattr(metadata, "act_input_indices", ()))
 
 
+def is_trained(output: Any) -> bool:
+    """Whether gradients come for an output of a graph; from torch 2.13 on a view made under no_grad has none."""
+    return bool(getattr(output, "requires_grad_for_backward", output.requires_grad))
+
+
 def dispatch_modes() -> ModuleType:
     """_disable_current_modes: compilers are called inside a trace, where real tensors must stay real."""
     return importlib.import_module("torch.utils._python_dispatch")

@@ -100,7 +100,8 @@ assert light_dynamo.is_light()
 assert torch.equal(nbcompile.compile(step, backend="eager")(), torch.zeros(3))
 torch._dynamo.reset()
 assert torch.equal(nbcompile.compile(step, backend="eager")(), -torch.ones(3))
-assert torch.equal(torch.compile(step, backend="eager")(), -2 * torch.ones(3))
+if torch.__version__ >= "2.13":  # before it torch.compile fails at our entries of zero_grad (design/versions.md)
+    assert torch.equal(torch.compile(step, backend="eager")(), -2 * torch.ones(3))
 """)
 
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from nbcompile.torch_internals import is_trained
+
 Facts = dict[str, Any]
 Boxed = Callable[[list[Any]], Sequence[Any]]
 PLAIN_OUTPUTS = ("non_alias", "unsafe_view_alias")
@@ -53,9 +55,7 @@ def facts_of(metadata: Any, without_gradient: Sequence[int] | None, inputs: int)
         "numbers": _ends(metadata.symints_saved_for_backwards_slice),
         "returns": metadata.num_forward_returns,
         "gradients": [
-            at
-            for at, each in enumerate(outputs)
-            if issubclass(each.raw_type, torch.Tensor) and each.requires_grad_for_backward
+            at for at, each in enumerate(outputs) if issubclass(each.raw_type, torch.Tensor) and is_trained(each)
         ],
         "layouts": [_layout(each.memory_format) for each in metadata.subclass_tangent_meta],
         "deterministic": metadata.deterministic,

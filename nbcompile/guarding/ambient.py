@@ -10,9 +10,12 @@ In torch: the same names in torch/_dynamo/guards.py. Read next: nbcompile/guardi
 from __future__ import annotations
 
 import builtins
+import functools
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import CodeType
 from typing import Any, cast
 
 import torch
@@ -21,7 +24,21 @@ import torch.utils._device
 
 from nbcompile.capture.arrays import from_array
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
-from nbcompile.capture.source import Scope, Source, expression, resolve
+from nbcompile.capture.source import (
+    ArraySource,
+    AttrSource,
+    BuiltinSource,
+    CellSource,
+    GlobalSource,
+    ItemSource,
+    LocalSource,
+    Scope,
+    SizeSource,
+    Source,
+    TypeSource,
+    expression,
+    resolve,
+)
 from nbcompile.guarding.accessors import GuardTree
 from nbcompile.guarding.leaves import Kept
 from nbcompile.record.model import StackLine
@@ -181,8 +198,10 @@ def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Amb
     parts = guard.expected.expressions
     text = " and ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
     names = shape_names(scope)
-    check: Callable[[Any], bool] = eval(f"lambda L: {text or 'True'}", names)
-    single = [(part, eval(f"lambda L: {part}", names)) for part in parts]
+    readable, fetchers = readable_conditions(guard.expected, scope)
+    names |= fetchers
+    single = [(part, eval(f"lambda L: {each}", names)) for part, each in zip(parts, readable, strict=True)]
+    check: Callable[[Any], bool] = eval(f"lambda L: {' and '.join(f'({each})' for each in readable) or 'True'}", names)
 
     def holds(scope: Scope) -> bool:
         return bool(check(scope.locals))
@@ -195,11 +214,14 @@ def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Amb
 
     def reason(scope: Scope) -> str:
         for part, one in single:
-            if not one(scope.locals):
+            try:
+                if not one(scope.locals):
+                    return part
+            except Exception:  # noqa: BLE001 - as above
                 return part
         return text
 
-    fast = quietly if conditions is None else conditions(parts, scope.globals, quietly)
+    fast = quietly if conditions is None else conditions(readable, scope.globals, quietly)
 
     def install(tree: GuardTree) -> None:
         tree.root.add_epilogue_lambda_guard(fast, [text], None)
@@ -207,6 +229,44 @@ def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Amb
     shapes = guard.expected
     told = tuple(zip(parts, shapes.stacks, shapes.notes, strict=True)) if shapes.stacks else ()
     return Ambient(guard, text, holds, install, reason, told)
+
+
+def readable_conditions(shapes: ShapeGuards, scope: Scope) -> tuple[list[str], dict[str, Any]]:
+    """The conditions as Python that reads what is meant, and the functions that it calls for that.
+
+    Some addresses are spelt as torch spells them and are no Python (``L['d'][<class 'int'>]``), or Python that reads
+    something else (``type(L['c']).f``, which means the function before it is bound): those are fetched.
+    """
+    fetchers: dict[str, Any] = {}
+    spelt = {expression(each): expression(each) for each in shapes.sources}
+    for source in shapes.sources:
+        if not _is_spelt_in_python(source):
+            name = f"___fetch_{len(fetchers)}"
+            fetchers[name] = functools.partial(_fetched, source, scope.code, scope.globals, scope.builtins)
+            spelt[expression(source)] = f"{name}(L)"
+    if not fetchers:
+        return list(shapes.expressions), {}
+    longest_first = "|".join(map(re.escape, sorted(spelt, key=len, reverse=True)))
+    mentioned = re.compile(rf"(?:{longest_first})(?!\w)")
+    return [mentioned.sub(lambda found: spelt[found.group()], each) for each in shapes.expressions], fetchers
+
+
+def _fetched(
+    source: Source, code: CodeType, names: dict[str, object], builtin: dict[str, object], f_locals: dict[str, object]
+) -> object:
+    return resolve(source, Scope(code, f_locals, names, builtin))
+
+
+def _is_spelt_in_python(source: Source) -> bool:
+    match source:
+        case LocalSource() | GlobalSource() | BuiltinSource():
+            return True
+        case ItemSource(base, key):
+            return type(key) in (str, int, bool) and _is_spelt_in_python(base)
+        case AttrSource(base) | SizeSource(base) | CellSource(base) | TypeSource(base) | ArraySource(base):
+            return _is_spelt_in_python(base)
+        case _:
+            return False
 
 
 _KINDS: dict[GuardKind, Callable[[Guard, Scope], Ambient]] = {

@@ -19,8 +19,8 @@ import contextlib
 import enum
 import itertools
 import json
-from collections.abc import Callable
-from types import CodeType, FunctionType
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -28,7 +28,7 @@ import torch.overrides
 
 from nbcompile.capture.guard import GuardKind, ShapeGuards, TensorFacts, TensorMarks
 from nbcompile.capture.source import Scope, Source, expression
-from nbcompile.guarding.ambient import Ambient, shape_names
+from nbcompile.guarding.ambient import Ambient, readable_conditions, shape_names
 from nbcompile.guarding.check import fetch
 from nbcompile.guarding.leaves import Kept, Leaf, meaning, short
 from nbcompile.record import model, trees
@@ -387,12 +387,16 @@ def _are_one(readings: Readings, first: Source, second: Source) -> str:
 
 def _shapes(readings: Readings, each: Ambient, scope: Scope) -> Tree:
     assert isinstance(each.guard.expected, ShapeGuards)
-    return trees.every(
-        [_shape(readings, part, scope) for part in each.guard.expected.expressions] or [trees.constant(True)]
-    )
+    parts = each.guard.expected.expressions
+    readable, fetchers = readable_conditions(each.guard.expected, scope)
+    told = [
+        _shape(readings, part) if part == text else trees.same(readings.read(part, _evaluated(text, fetchers)), True)
+        for part, text in zip(parts, readable, strict=True)
+    ]
+    return trees.every(told or [trees.constant(True)])
 
 
-def _shape(readings: Readings, part: str, scope: Scope) -> Tree:
+def _shape(readings: Readings, part: str) -> Tree:
     tree = trees.parse(part)
     if tree is None:
         return trees.same(readings.read(part, _evaluated(part)), True)
@@ -401,9 +405,9 @@ def _shape(readings: Readings, part: str, scope: Scope) -> Tree:
     return tree
 
 
-def _evaluated(text: str) -> Reader:
+def _evaluated(text: str, fetchers: Mapping[str, Any] = MappingProxyType({})) -> Reader:
     code = compile(ast.parse(text, mode="eval"), "<a guard on shapes>", "eval")
-    return lambda scope: _number(eval(code, {**shape_names(scope), "L": scope.locals, "G": scope.globals}))
+    return lambda scope: _number(eval(code, {**shape_names(scope), **fetchers, "L": scope.locals, "G": scope.globals}))
 
 
 def _number(value: object) -> Atom:

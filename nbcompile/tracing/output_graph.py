@@ -193,7 +193,7 @@ class OutputGraph:
                 return breaks.unsupported(breaks.DYNAMIC_SHAPE_OPERATOR, str(error.func), name=error.func)
             case fakes.UnsupportedOperatorException():
                 return breaks.unsupported(breaks.NO_FAKE_KERNEL, f"unsupported operator: {error.func}", name=error.func)
-            case NotImplementedError():
+            case NotImplementedError() | OverflowError():  # the second: a number that no operator takes
                 return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
             case TypeError():
                 return breaks.unsupported(breaks.FAKE_TYPE_ERROR, f"TypeError {error}", error=error)
