@@ -31,7 +31,7 @@ from nbcompile.guarding.explain import shortened
 from nbcompile.options import Options
 from nbcompile.record.model import Advice, FailedGuard
 from nbcompile.tracing import tracer
-from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.tracing.dynamism import Dynamism, limits
 
 _SIZE = re.compile(r"tensor '.*' (size|stride) mismatch at index (\d+)\. expected (\d+), actual (\d+)")
 
@@ -201,7 +201,8 @@ def _is_free(refusal: Refusal, frame: Frame | None, settings: Mapping[str, Any])
 
 def _compares(guard: Guard, source: Source) -> bool:
     if isinstance(guard.expected, ShapeGuards):
-        return any(expression(source) in each for each in guard.expected.expressions)
+        name = expression(source)
+        return any(name in each and each != limits(name) for each in guard.expected.expressions)
     return guard.source == source and guard.kind in (GuardKind.EQUALS_MATCH, GuardKind.NAN_MATCH)
 
 

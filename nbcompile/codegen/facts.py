@@ -27,7 +27,7 @@ LENGTHY_WORK = 200_000
 """Above so many additions other Python threads may run meanwhile."""
 
 STREAMED_BYTES = 1 << 25
-"""So large a result is in no cache when it is read (found by measuring softmax and sums of 4 to 256 MiB)."""
+"""So large a result is in no cache when it is read: a usual size of the last-level cache, which is shared."""
 ROW_BYTES, FAR_BYTES = 1 << 15, 1 << 22
 """Two rows should fit into a core's own cache; fewer bytes in all are near already."""
 

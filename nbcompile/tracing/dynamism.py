@@ -28,6 +28,11 @@ LARGEST = 2**62 - 1
 """An int in a graph is an int64, with room for a sum; Python's have no limit."""
 
 
+def limits(name: str) -> str:
+    """The condition that a symbolic int fits into the graph."""
+    return f"-{LARGEST} <= {name} <= {LARGEST}"
+
+
 @dataclass(frozen=True, slots=True)
 class Dynamism:
     """The policy for one trace of one frame."""

@@ -34,7 +34,7 @@ from nbcompile.capture.source import ArraySource, DrawSource, SizeSource, Source
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
 from nbcompile.record.model import Refinement, StackLine, Symbol
-from nbcompile.tracing.dynamism import LARGEST, Dynamism
+from nbcompile.tracing.dynamism import Dynamism, limits
 
 EXAMPLE = "example_value"
 
@@ -207,7 +207,7 @@ class GraphInputs:
         """The bounds of symbolic ints, which go into the graph as int64."""
         for source in self._numbers:
             if isinstance(symbolic := self._sized[source].value, torch.SymInt) and _constant(symbolic) is None:
-                yield f"-{LARGEST} <= {expression(source)} <= {LARGEST}"
+                yield limits(expression(source))
 
     def _line_of(self, text: str) -> tuple[StackLine, ...]:
         """The user's code that made a guard on sizes necessary: the last that asked about a symbol it mentions."""
