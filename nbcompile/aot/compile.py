@@ -113,6 +113,7 @@ def _through_autograd(
     inner: list[BoxedFunction] = []
     forwards: list[BoxedFunction] = []
     without_gradient: list[int] = []
+    count = len(example_inputs)  # the compilers do not hold the inputs: torch 2.11 leaves them in a circle
 
     def compiler(role: str, compile_one: GraphCompiler) -> GraphCompiler:
         def compile_and_name(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
@@ -125,13 +126,13 @@ def _through_autograd(
     def inference(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
         provenance.mark(graph.graph, module.graph)
         compiled = compilers.inference(graph, examples)
-        if len(examples) == len(example_inputs):
+        if len(examples) == count:
             inner.append(compiled)
         return compiled
 
     def forward(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
         compiled = compilers.forward(graph, examples)
-        if len(examples) == len(example_inputs):
+        if len(examples) == count:
             forwards.append(compiled)
         return compiled
 
@@ -174,7 +175,7 @@ def _through_autograd(
     if inner and _needs_no_wrapper(metadata, module, example_inputs):
         parts.join("direct")
         return _call_directly(inner[0])
-    _tell_how_joined(metadata, None if inner else without_gradient, len(example_inputs))
+    _tell_how_joined(metadata, None if inner else without_gradient, count)
     if forwards and _needs_no_wrapper(metadata, module, example_inputs):
         return training.step(metadata, _call_directly(forwards[0])) or wrapped
     return wrapped
