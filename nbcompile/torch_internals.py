@@ -54,7 +54,17 @@ def fake_tensor() -> ModuleType:
 
 def has_effect(operator: torch._ops.OpOverload) -> bool:
     """Whether an operator does something beside its results (it prints, it raises what it found): never left out."""
-    return bool(importlib.import_module("torch._higher_order_ops.effects").has_effects(operator))
+    return bool(_effects().has_effects(operator))
+
+
+@functools.cache
+def _effects() -> ModuleType:
+    """The operators that AOTAutograd keeps in their order; before torch 2.13 one that only raises is not known."""
+    effects = importlib.import_module("torch._higher_order_ops.effects")
+    raising = torch.ops.aten._linalg_check_errors.default
+    if not effects.has_effects(raising):
+        effects._register_effectful_op(raising, effects._EffectType.ORDERED)
+    return effects
 
 
 def symbolic_shapes() -> ModuleType:
@@ -64,6 +74,7 @@ def symbolic_shapes() -> ModuleType:
 
 def aot_autograd() -> ModuleType:
     """AOTAutograd: functionalisation, joint graph, partitioning. 1 s to import."""
+    _effects()
     return importlib.import_module("torch._functorch.aot_autograd")
 
 
@@ -628,11 +639,25 @@ def restore_transforms(state: tuple[Any, ...]) -> None:
         _leave_dual_level()
     if state == transform_state():
         return
-    torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+    _leave_layers(depth)
     torch._C._functorch.set_inplace_requires_grad_allowed(in_place)
     if hooks_error is None:
         torch._C._autograd._saved_tensors_hooks_enable()
     torch._C._set_fwd_grad_enabled(forward_mode)
+
+
+def _leave_layers(depth: int) -> None:
+    """As ``pop_dynamic_layer_stack_and_undo_to_depth``, which in torch 2.11 pops each level twice."""
+    layers = torch._C._functorch
+    kinds = layers.TransformType
+    leave = {
+        kinds.Grad: layers._grad_decrement_nesting,
+        kinds.Jvp: layers._jvp_decrement_nesting,
+        kinds.Functionalize: layers._func_decrement_nesting,
+        kinds.Vmap: layers._vmap_decrement_nesting,
+    }
+    while layers.get_dynamic_layer_stack_depth() > depth:
+        leave[layers.peek_interpreter_stack().key()]()
 
 
 def _leave_dual_level() -> None:

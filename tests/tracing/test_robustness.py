@@ -22,6 +22,7 @@ import torch
 from torch import nn, ones
 
 import nbcompile
+from nbcompile import torch_internals
 from tests.tracing.oracle import Compiler, Scenario, described, disagreement, tried
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -1067,3 +1068,23 @@ def test_counting_from_a_bool() -> None:
         return x + 1, [repr(each) for each in itertools.islice(itertools.count(True), 2)]
 
     assert nbcompile.compile(f, backend="eager", fullgraph=True)(x)[1] == f(x)[1] == ["1", "2"]
+
+
+def test_levels_of_torch_func_are_left():
+    """A trace that is given up inside of vmap, grad, jvp and functionalize leaves no level behind, in any order."""
+    layers = torch._C._functorch
+    enter = {
+        "vmap": lambda: layers._vmap_increment_nesting(3, "error"),
+        "grad": layers._grad_increment_nesting,
+        "jvp": layers._jvp_increment_nesting,
+        "functionalize": lambda: layers._func_increment_nesting(True),
+    }
+    for names in itertools.permutations(enter, 2):
+        before = torch_internals.transform_state()
+        enter[names[0]]()
+        between = torch_internals.transform_state()
+        enter[names[1]]()
+        torch_internals.restore_transforms(between)
+        assert torch_internals.transform_state() == between
+        torch_internals.restore_transforms(before)
+        assert torch_internals.transform_state() == before
