@@ -647,8 +647,11 @@ def restore_transforms(state: tuple[Any, ...]) -> None:
 
 
 def _leave_layers(depth: int) -> None:
-    """As ``pop_dynamic_layer_stack_and_undo_to_depth``, which in torch 2.11 pops each level twice."""
     layers = torch._C._functorch
+    if not torch.__version__.startswith("2.11."):
+        layers.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        return
+    # There it pops each level twice.
     kinds = layers.TransformType
     leave = {
         kinds.Grad: layers._grad_decrement_nesting,
