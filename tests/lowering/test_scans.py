@@ -36,7 +36,8 @@ def test_every_kind_along_every_dimension(kind, dim):
 
 def test_what_is_around_shares_the_loop():
     """A chain before, a scan, a chain after, and a reduction over the result are one kernel."""
-    _, plan = check(lambda x: ((2 * x + 1).cumsum(1) * x).sum(1), x)
+    # Of positive numbers: where they cancel, what is left depends on the order in which a machine's eager adds.
+    _, plan = check(lambda x: ((2 * x + 1).cumsum(1) * x).sum(1), x.abs())
     (kernel,) = plan.kernels()
     assert sum(isinstance(part, Carry) for nest in kernel.body if isinstance(nest, Nest) for part in nest.body) == 1
 
