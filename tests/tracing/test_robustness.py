@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import itertools
 import sys
 import threading
@@ -1088,3 +1089,21 @@ def test_levels_of_torch_func_are_left():
         assert torch_internals.transform_state() == between
         torch_internals.restore_transforms(before)
         assert torch_internals.transform_state() == before
+
+
+def test_an_error_inside_of_transforms_leaves_the_thread_as_it_was():
+    """What torch refuses inside nested vmap, jvp and grad is raised; once it is collected the thread dispatches as before."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.vmap(torch.func.hessian(lambda row: (row**3).sum()))(x)
+
+    def thread() -> tuple[str, str, int | None]:
+        included, excluded = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+        return str(included), str(excluded), torch._C._functorch.maybe_current_level()
+
+    before = thread()
+    with pytest.raises(nbcompile.exc.TorchRuntimeError):
+        nbcompile.compile(f, backend="eager")(torch.ones(3, 4))
+    gc.collect()
+    assert thread() == before
+    assert torch.equal(f(torch.ones(3, 4)), 6 * torch.eye(4).expand(3, 4, 4))
