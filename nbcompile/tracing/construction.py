@@ -148,6 +148,8 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
     else:
         made = made_by(owner, new_object(tracer, cls, arguments))
     init = class_lookup(cls, "__init__")
+    if (arguments or keywords) and new is object.__new__ and init is object.__init__:
+        tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
     if isinstance(init, types.FunctionType) and issubclass(made.python_type(), cls):
         source = None if owner.source is None else AttrSource(owner.source, "__init__")
         tracer.call(tracer.wrap(init, source), [made, *arguments], keywords)

@@ -10,10 +10,12 @@ nbcompile/tracing/handlers/operators.py
 from __future__ import annotations
 
 import collections
+import functools
 import operator
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
@@ -118,7 +120,7 @@ def binary(
         return combined
     if symbol == "|" and isinstance(left, TYPES) and isinstance(right, TYPES):
         return tracer.wrap(tracer.evaluate(operator.or_, (left.value, right.value)), None)
-    return _unsupported(tracer, symbol, left, right)
+    return _unsupported(tracer, f"{symbol}=" if in_place else symbol, left, right)
 
 
 def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
@@ -196,7 +198,7 @@ def _in_place(
         return left
     if isinstance(left, ListVariable) and symbol == "*":
         left.changes(tracer)
-        left.items[:] = left.items * int(index_of(tracer, right))
+        left.items[:] = left.items * index_of(tracer, right, [].__imul__)
         return left
     if isinstance(left, DictVariable) and symbol == "|":
         left.call_method(tracer, "update", [right], {})
@@ -230,9 +232,9 @@ def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
                 f'can only concatenate {left.cls.__name__} (not "{right.type_name()}") to {left.cls.__name__}',
             )
         case "*", SequenceVariable(), ConstantVariable() | SymbolicVariable():
-            return left.like(left.items * int(index_of(tracer, right)))
+            return left.like(left.items * _times(tracer, right))
         case "*", ConstantVariable() | SymbolicVariable(), SequenceVariable():
-            return right.like(right.items * int(index_of(tracer, left)))
+            return right.like(right.items * _times(tracer, left))
         case "|", DictVariable(), DictVariable():
             merged = left.call_method(tracer, "copy", [], {})
             merged.call_method(tracer, "update", [right], {})
@@ -242,6 +244,10 @@ def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
     if isinstance(left_set, SetVariable) and symbol in names:
         return left_set.combine(tracer, names[symbol], [right])
     return None
+
+
+def _times(tracer: Tracer, count: VariableTracker) -> Any:
+    return index_of(tracer, count, functools.partial(operator.mul, []))
 
 
 def _same_kind(left: SequenceVariable, right: SequenceVariable) -> bool:
@@ -263,6 +269,8 @@ def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTrac
         return unary(tracer, symbol, built_in_part(operand))
     if isinstance(operand, ObjectVariable) and operand.has_special(method):
         return tracer.call_special(operand, method, [])
+    if isinstance(operand, WHOLE):
+        tracer.raise_exception(TypeError, f"bad operand type for unary {symbol}: '{operand.type_name()}'")
     raise breaks.unsupported(breaks.UNSUPPORTED_OPERATOR, operand.describe(), symbol=symbol, types=operand.type_name())
 
 

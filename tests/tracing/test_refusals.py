@@ -28,6 +28,39 @@ def _unpack(value):
     return first, second
 
 
+class Slotted:
+    """Has room for one attribute."""
+
+    __slots__ = ("kept",)
+
+
+class Fixed:
+    """Has one attribute of its class, and room for none."""
+
+    __slots__ = ()
+    limit = 3
+
+    def method(self, **keywords):
+        return keywords
+
+
+def _none(*arguments, **keywords):
+    return None
+
+
+def _add_in_place(left, right):
+    left += right
+
+
+def _power_in_place(left, right):
+    left **= right
+
+
+def _store_slice(value):
+    items = [1, 2, 3]
+    items[::2] = value
+
+
 REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
     "items of a window on a dict are not stored": lambda x: _store(types.MappingProxyType({"k": 1}), "k"),
     "items of a window on a dict are not deleted": lambda x: _delete(types.MappingProxyType({"k": 1}), "k"),
@@ -63,6 +96,32 @@ REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
     "too few to unpack": lambda x: _unpack((1,)),
     "the greatest of nothing": lambda x: max([]),
     "a key that is not there": lambda x: {1: 2}[3],
+    "an attribute that is no slot is not set": lambda x: setattr(Slotted(), "other", 1),
+    "an attribute that is no slot is not deleted": lambda x: delattr(Slotted(), "other"),
+    "a slot that is not set is not deleted": lambda x: delattr(Slotted(), "kept"),
+    "an attribute of the class hides no slot": lambda x: setattr(Fixed(), "limit", 1),
+    "a plain object has no attributes": lambda x: setattr(object(), "a", 1),
+    "a class without a constructor takes nothing": lambda x: Plain(1),
+    "a class without a constructor takes no keywords": lambda x: Slotted(kept=1),
+    "object takes nothing": lambda x: object(1),
+    "arguments of a call are iterable": lambda x: _none(*3),
+    "keywords of a call are a mapping": lambda x: _none(**3),
+    "a keyword is given once": lambda x: _none(**{"a": 1}, **{"a": 2}),
+    "a method's keyword is given once": lambda x: Fixed().method(**{"a": 1}, **{"a": 2}),
+    "the greatest of a number": lambda x: max(3),
+    "an index of a tuple is a number": lambda x, name="a": (1,)[name],
+    "an index of a list is a number": lambda x, number=1.0: [x][number],
+    "bounds of a slice are numbers": lambda x: [1]["a":],
+    "a list is repeated a whole number of times": lambda x: [x] * 1.5,
+    "a slice with steps keeps its length": lambda x: _store_slice([1]),
+    "an object is not negated": lambda x: -Plain(),
+    "an object is not added to": lambda x: _add_in_place(Plain(), 1),
+    "an object has no power": lambda x: Plain() ** 2,
+    "an object is not raised in place": lambda x: _power_in_place(Plain(), 2),
+    "a number contains no object": lambda x: Plain() in 3,
+    "a number is no iterator": lambda x: next(3),
+    "a list has no format": lambda x: f"{[x, 1]:>9}",
+    "an object has no format": lambda x: format(Plain(), "d"),
     "strict zip of lists that differ": lambda x: [*zip([1], [1, 2], strict=True)],
 }
 

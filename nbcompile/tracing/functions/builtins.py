@@ -303,7 +303,7 @@ def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments,
     if not items:
         if default is not None:
             return default
-        tracer.raise_exception(ValueError, f"{getattr(function, '__name__', '')}() arg is an empty sequence")
+        tracer.evaluate(function, ([],))  # raises; in which words depends on the version
     best = items[0]
     value = best if key is None else tracer.call(key, [best])
     for item in items[1:]:

@@ -181,6 +181,8 @@ def _weak_reference(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
 
 @handles(object)
 def _object(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if arguments or keywords:
+        tracer.evaluate(object, [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
     return tracer.new_object(object)
 
 

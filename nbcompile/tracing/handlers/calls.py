@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.instruction import Instruction
+from nbcompile.tracing.handlers.operators import expect_argument
 from nbcompile.tracing.handlers.table import instruction
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.contexts import ExitVariable
@@ -98,6 +99,9 @@ def _call_ex(frame: Translator, each: Instruction) -> None:
     function, positional, keywords, slots = pending_call_ex(frame, each)
     del frame.stack[-slots:]
     # Arguments that are only passed on stay unlooked at.
+    expect_argument(frame, function, "*", positional)
+    if keywords is not None:
+        expect_argument(frame, function, "**", keywords)
     arguments = positional.items if isinstance(positional, TupleVariable) else positional.unpack(frame.interpreter)
     named: dict[str, VariableTracker] = {}
     if isinstance(keywords, DictVariable) and keywords.source is None:

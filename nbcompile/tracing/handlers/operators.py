@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import operations
 from nbcompile.tracing.handlers.table import instruction
-from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
@@ -153,10 +153,37 @@ def _set_update(frame: Translator, each: Instruction) -> None:
 def _dict_update(frame: Translator, each: Instruction) -> None:
     other = frame.pop()
     target = frame.stack[-(each.arg or 1)]
+    merges = each.opcode == "DICT_MERGE"
+    if merges:
+        expect_argument(frame, _called(frame, each), "**", other)
     for key, value in pairs_of(frame.interpreter, other):
-        if each.opcode == "DICT_MERGE" and target.contains(frame.interpreter, key):
-            frame.interpreter.raise_exception(TypeError, f"got multiple values for keyword argument '{key.constant()}'")
+        if merges and target.contains(frame.interpreter, key):
+            told = f"{function_text(frame, _called(frame, each))} got multiple values for keyword argument"
+            frame.interpreter.raise_exception(TypeError, f"{told} '{key.constant()}'")
         target.set_item(frame.interpreter, key, value)
+
+
+def expect_argument(frame: Translator, function: VariableTracker, stars: str, given: VariableTracker) -> None:
+    """Refuse ``f(*3)`` and ``f(**3)``."""
+    wanted = "a mapping" if stars == "**" else "an iterable"
+    if given.lacks("keys") if stars == "**" else given.cannot_be_iterated():
+        told = f"{function_text(frame, function)} argument after {stars} must be {wanted}, not {given.type_name()}"
+        frame.interpreter.raise_exception(TypeError, told)
+
+
+def function_text(frame: Translator, function: VariableTracker) -> str:
+    """``module.function()``, as CPython names what is called."""
+    function = realise(frame.interpreter, function)
+    name, module = (
+        function.get_attribute(frame.interpreter, each).constant() for each in ("__qualname__", "__module__")
+    )
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
+
+
+def _called(frame: Translator, each: Instruction) -> VariableTracker:
+    """The function whose keywords are gathered: below them stand its arguments, from 3.13 on a NULL, and itself."""
+    below = frame.stack[-(each.arg or 1) - 2]
+    return frame.stack[-(each.arg or 1) - 3] if isinstance(below, NullVariable) else below
 
 
 @instruction("LIST_TO_TUPLE")

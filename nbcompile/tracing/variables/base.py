@@ -145,13 +145,13 @@ class VariableTracker:
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         """``del value[key]``."""
-        if key.is_constant() and isinstance(key.constant(), int) and self._lacks("__delitem__"):
+        if key.is_constant() and isinstance(key.constant(), int) and self.lacks("__delitem__"):
             tracer.raise_exception(TypeError, f"'{self.type_name()}' object doesn't support item deletion")
         self._refuse(tracer, "__delitem__")
 
     def cannot_be_iterated(self) -> bool:
         """Whether the class says that it cannot."""
-        return self._lacks("__iter__", "__getitem__")
+        return self.lacks("__iter__", "__getitem__")
 
     def refuse_iteration(self, tracer: Tracer) -> None:
         """Raise what ``iter(value)`` raises, where the class says that it cannot be iterated over."""
@@ -168,6 +168,8 @@ class VariableTracker:
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         """``next(value)``; None where StopIteration would be raised."""
+        if self.lacks("__next__"):
+            tracer.raise_exception(TypeError, REFUSALS["__next__"].format(self.type_name()))
         raise breaks.unsupported(breaks.ITERATOR_INPUT, f"next({self.type_name()})", name=self.type_name())
 
     ending: VariableTracker | None = None
@@ -219,11 +221,12 @@ class VariableTracker:
 
     def _refuse(self, tracer: Tracer, *methods: str) -> NoReturn:
         """Raise Python's TypeError where the class has none of the methods; break where it has one."""
-        if self._lacks(*methods):
+        if self.lacks(*methods):
             tracer.raise_exception(TypeError, REFUSALS[methods[0]].format(self.type_name()))
         self.no_method(methods[0])
 
-    def _lacks(self, *methods: str) -> bool:
+    def lacks(self, *methods: str) -> bool:
+        """Whether the value's class has none of the methods."""
         try:
             return not any(hasattr(self.python_type(), name) for name in methods)
         except NotImplementedError:

@@ -281,7 +281,16 @@ class ObjectVariable(VariableTracker):
             below = None if source is None else MethodFunctionSource(source, "__set__")
             tracer.call(tracer.wrap(setter, below), [tracer.wrap(found, source), self, value])
             return
+        self._expect_room(tracer, setattr, name, None)
         tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def _expect_room(self, tracer: Tracer, function: Callable[..., None], name: str, *value: object) -> None:
+        """Refuse an attribute that is no slot of an object without a dict, in the words of this version of Python."""
+        found = class_lookup(self.cls, name)
+        if self.cls.__dictoffset__ or is_data_descriptor(found):
+            return
+        members = {"__slots__": ()} if found is MISSING else {"__slots__": (), name: found}
+        tracer.evaluate(function, (type(self.cls.__name__, (), members)(), name, *value))
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
         deleter = class_lookup(self.cls, "__delattr__")
@@ -306,12 +315,11 @@ class ObjectVariable(VariableTracker):
             below = None if source is None else MethodFunctionSource(source, "__delete__")
             tracer.call(tracer.wrap(deleter, below), [tracer.wrap(found, source), self])
             return
-        present = (
-            self._slot(tracer, name, found)
-            if isinstance(found, types.MemberDescriptorType)
-            else self._instance_attribute(tracer, name)
-        )
-        if present is None:
+        self._expect_room(tracer, delattr, name)
+        if isinstance(found, types.MemberDescriptorType):
+            if self._slot(tracer, name, found) is None:
+                tracer.raise_exception(AttributeError, name)
+        elif self._instance_attribute(tracer, name) is None:
             tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
         tracer.side_effects.delete_attribute(tracer, self, name)
 

@@ -80,13 +80,17 @@ class SequenceVariable(ContainerVariable):
         return SequenceIteratorVariable(self)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        index = index_of(tracer, key)
+        index = index_of(tracer, key, self.empty().__getitem__)
         if isinstance(index, slice):
             chosen = self.items[index]
             return self if self.cls is tuple and chosen == self.items else self.like(chosen)
         if not -len(self.items) <= index < len(self.items):
             tracer.raise_exception(IndexError, f"{self.cls.__name__} index out of range")
         return self.at(tracer, index)
+
+    def empty(self) -> Any:
+        """One of Python's own without items, which says in Python's words what it refuses."""
+        return () if issubclass(self.cls, tuple) else self.cls()
 
     def like(self, items: Sequence[VariableTracker]) -> SequenceVariable:
         """A new sequence of the same kind; a slice of a named tuple is a tuple."""
@@ -128,7 +132,9 @@ class ListVariable(SequenceVariable):
         self.changes(tracer)
         index = index_of(tracer, key)
         if isinstance(index, slice):
-            self.items[index] = value.unpack(tracer)
+            given = value.unpack(tracer)
+            tracer.evaluate(([None] * len(self.items)).__setitem__, (index, given))  # refuses a length that does not fit
+            self.items[index] = given
             return
         if not -len(self.items) <= index < len(self.items):
             tracer.raise_exception(IndexError, "list assignment index out of range")

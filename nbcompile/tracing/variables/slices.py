@@ -8,7 +8,7 @@ In torch: SliceVariable of torch/_dynamo/variables/lists.py. Read next: sequence
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
@@ -58,7 +58,7 @@ class SliceVariable(VariableTracker):
 
     def value(self, tracer: Tracer) -> slice:
         """The slice itself, with symbolic parts specialised."""
-        return slice(*(index_of(tracer, part) for part in self.parts()))
+        return slice(*(_bound(tracer, part) for part in self.parts()))
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):
@@ -81,8 +81,21 @@ class SliceVariable(VariableTracker):
         return Call(Constant(slice, "slice"), tuple(reconstruction.recipe(part) for part in self.parts()))
 
 
-def index_of(tracer: Tracer, key: VariableTracker) -> Any:
-    """A tracker used as an index, as a number or slice (symbolic ones are specialised)."""
+def _bound(tracer: Tracer, part: VariableTracker) -> Any:
+    if part.is_constant() and not hasattr(part.constant(), "__index__"):
+        tracer.evaluate(slice(part.constant()).indices, (0,))  # refuses all but None
+        return None
+    return index_of(tracer, part)
+
+
+def index_of(tracer: Tracer, key: VariableTracker, use: Callable[[Any], object] = [].__getitem__) -> Any:
+    """A tracker used as an index, as a number or slice (symbolic ones are specialised).
+
+    Args:
+        tracer: the tracer.
+        key: what stands between the brackets.
+        use: what Python does with it: refuses what is no index in its own words.
+    """
     key = realise(tracer, key)
     if isinstance(key, SliceVariable):
         return key.value(tracer)
@@ -94,9 +107,9 @@ def index_of(tracer: Tracer, key: VariableTracker) -> Any:
         key = tracer.call_special(key, "__index__", [])
     if key.is_constant():
         value = cast(Any, key.constant())
-        if value is None or isinstance(value, (int, slice)):
+        if isinstance(value, (int, slice)):
             return value
         if hasattr(value, "__index__"):
             return int(value.__index__())
-        tracer.raise_exception(TypeError, f"list indices must be integers or slices, not {type(value).__name__}")
+        tracer.evaluate(use, (value,))
     raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, f"an index {key.describe()}", name="__getitem__", type="list")
