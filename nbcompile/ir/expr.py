@@ -250,8 +250,9 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
 
 
 def constant(value: bool | float, dtype: torch.dtype) -> Constant:
-    """A number converted as ``torch.tensor(value).to(dtype)`` converts it."""
-    converted = torch.tensor(value).to(dtype).item()
+    """A number converted as an operator of ATen converts it: Python's floats have 64 bits, whatever the default is."""
+    widest = torch.float64 if isinstance(value, float) else None
+    converted = torch.tensor(value, dtype=widest).to(dtype).item()
     assert isinstance(converted, (bool, int, float))
     return Constant(converted, dtype)
 

@@ -284,3 +284,25 @@ def test_a_tensor_of_one_number(dtype):
         made(x), (torch.ones_like(x), x.new_full((7,), 2.5), torch.full((), 1, dtype=dtype)), strict=True
     ):
         assert torch.equal(mine, theirs)
+
+
+NUMBERS = {
+    "a summand": lambda x: x + 0.1,
+    "beyond float32": lambda x: x.sin() - 1e300,
+    "a factor of the second operand": lambda x: torch.add(x, x, alpha=0.1),
+    "bounds": lambda x: x.clamp(0.1, 0.7),
+    "choices": lambda x: torch.where(x > 0.5, 0.3, 0.1) + x,
+    "a filled tensor": lambda x: torch.full((2,), 0.1, dtype=torch.float64) + x[0, :2],
+    "an exponent": lambda x: x**2.1,
+    "a slope": lambda x: F.leaky_relu(x - 0.5, 0.1),
+    "an epsilon": lambda x: F.layer_norm(x, (9,), eps=1e-3),
+    "steps": lambda x: torch.arange(0, 1, 0.1, dtype=torch.float64) + x[0, 0],
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_of_python_has_64_bits(name):
+    """Beside tensors of float64 a number of Python keeps all its digits, whatever the default type is."""
+    function, x = NUMBERS[name], torch.rand(5, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    nbcompile.reset()
+    torch.testing.assert_close(nbcompile.compile(function)(x), function(x), rtol=1e-14, atol=0)
