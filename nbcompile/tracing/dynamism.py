@@ -22,15 +22,9 @@ import torch
 from nbcompile import config, torch_internals
 from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, Source, expression, root
 from nbcompile.torch_internals import SymbolicDim
+from nbcompile.tracing.magnitudes import LARGEST
 
 STATIC = SymbolicDim()
-LARGEST = 2**62 - 1
-"""An int in a graph is an int64, with room for a sum; Python's have no limit."""
-
-
-def limits(name: str) -> str:
-    """The condition that a symbolic int fits into the graph."""
-    return f"-{LARGEST} <= {name} <= {LARGEST}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ from nbcompile.capture.source import ArraySource, DrawSource, SizeSource, Source
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
 from nbcompile.record.model import Refinement, StackLine, Symbol
-from nbcompile.tracing.dynamism import Dynamism, limits
+from nbcompile.tracing import magnitudes
+from nbcompile.tracing.dynamism import Dynamism
 
 EXAMPLE = "example_value"
 
@@ -207,7 +208,27 @@ class GraphInputs:
         """The bounds of symbolic ints, which go into the graph as int64."""
         for source in self._numbers:
             if isinstance(symbolic := self._sized[source].value, torch.SymInt) and _constant(symbolic) is None:
-                yield limits(expression(source))
+                yield magnitudes.limits(expression(source))
+
+    def keep_in_range(self, number: torch.SymInt, greatest: int = magnitudes.LARGEST) -> bool:
+        """Promise that an int which the graph computes fits there; False: it does not, and is a constant from now on.
+
+        What only the run knows is not promised.
+        """
+        room = magnitudes.ROOM if greatest == magnitudes.LARGEST else greatest
+        if not number.node.has_hint() or magnitudes.bound(number.node.expr, self._greatest) <= room:
+            return True
+        if abs(number.node.hint) <= greatest:
+            return bool(-greatest <= number) and bool(number <= greatest)  # each is a promise
+        for symbol in number.node.expr.free_symbols:
+            each = self.symbols.get(symbol)
+            if each is not None and isinstance(each.meta[EXAMPLE], torch.SymInt):
+                int(each.meta[EXAMPLE])
+        return False
+
+    def _greatest(self, symbol: object) -> float:
+        node = self.symbols.get(symbol)
+        return magnitudes.LARGEST if node in self._numbers.values() else magnitudes.SIZE
 
     def _line_of(self, text: str) -> tuple[StackLine, ...]:
         """The user's code that made a guard on sizes necessary: the last that asked about a symbol it mentions."""

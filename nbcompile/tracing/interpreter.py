@@ -510,7 +510,11 @@ class Interpreter:
         if not expr.free_symbols:
             kind: Any = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(example)]
             self.output.erase(node)
-            return ConstantVariable(kind(example))
+            # A power that sympy takes for infinite has its value all the same.
+            return ConstantVariable(kind(example.node.hint if example.node.has_hint() else example))
+        if isinstance(example, torch.SymInt) and not self.output.inputs.keep_in_range(example):
+            self.output.erase(node)
+            return ConstantVariable(example.node.hint)
         return SymbolicVariable(node)
 
     def _items(self, node: torch.fx.Node, example: Sequence[object]) -> VariableTracker:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbcompile.capture.guard import GuardKind
-from nbcompile.tracing import breaks
+from nbcompile.tracing import breaks, numbers
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker, realise
@@ -155,6 +155,10 @@ def _in_graph(
     tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker
 ) -> VariableTracker:
     operands = (_as_number(left, right), _as_number(right, left))
+    of_numbers = all(isinstance(each, (SymbolicVariable, ConstantVariable)) for each in operands)
+    if of_numbers and not numbers.is_as_in_python(tracer, function, *operands):
+        known = [each.specialise() if isinstance(each, SymbolicVariable) else each.constant() for each in operands]
+        return ConstantVariable(tracer.evaluate(function, known))
     if ndarray.has_array(operands) and not any(isinstance(each, TensorVariable) for each in operands):
         return ndarray.operate(tracer, function, operands)
     return tracer.apply(function, operands)

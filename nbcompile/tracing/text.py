@@ -18,6 +18,7 @@ from nbcompile.tracing.functions.builtins import to_text
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.strings import TextVariable, joined
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
@@ -35,7 +36,7 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
         return TextVariable(f"{{:{specification.constant()}}}", [value])
     if specification.is_constant() and specification.constant() == "":
         return value if isinstance(value, TextVariable) else to_text(tracer, value, "")
-    if value.python_type().__format__ is object.__format__ and specification.is_constant():
+    if class_lookup(value.python_type(), "__format__") is vars(object)["__format__"] and specification.is_constant():
         told = f"unsupported format string passed to {value.type_name()}.__format__"
         tracer.raise_exception(TypeError, told)
     raise breaks.unsupported(

@@ -25,7 +25,7 @@ import torch.fx
 from nbcompile.capture.recipe import Attribute, Call, Constant, Recipe
 from nbcompile.capture.source import AttrSource, DrawSource, ItemSource, ModuleSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.dynamism import LARGEST
+from nbcompile.tracing.magnitudes import LARGEST
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable

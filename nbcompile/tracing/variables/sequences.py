@@ -133,7 +133,9 @@ class ListVariable(SequenceVariable):
         index = index_of(tracer, key)
         if isinstance(index, slice):
             given = value.unpack(tracer)
-            tracer.evaluate(([None] * len(self.items)).__setitem__, (index, given))  # refuses a length that does not fit
+            tracer.evaluate(
+                ([None] * len(self.items)).__setitem__, (index, given)
+            )  # refuses a length that does not fit
             self.items[index] = given
             return
         if not -len(self.items) <= index < len(self.items):

@@ -1,0 +1,65 @@
+"""How large the ints of a graph may get: there they are int64, Python's have no limit.
+
+    n + 1      n is the size of a tensor: fits
+    k + 1      k is an argument, promised to be smaller than 2**62: fits
+    k * k      promised to fit as well, or else k is a constant of this entry
+
+In torch: nothing; its graphs count modulo 2**64 there. Read next: numbers.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+LARGEST = 2**62 - 1
+"""What may come into a graph, and out of an operator on ints: with room for a sum."""
+ROOM = 2**63 - 1
+SIZE = 2**31
+"""No tensor has a dim that is longer."""
+
+_Rule = Callable[[Sequence[float]], float]
+
+
+def _first(bounds: Sequence[float]) -> float:
+    return bounds[0]
+
+
+def _power(bounds: Sequence[float]) -> float:
+    base, exponent = bounds
+    return base**exponent if base <= ROOM and exponent <= 64 else math.inf
+
+
+_RULES: Mapping[str, _Rule] = {
+    "Add": sum,
+    "Mul": math.prod,
+    "Pow": _power,
+    "PowByNatural": _power,
+    "Max": max,
+    "Min": max,
+    "Abs": _first,
+    "Identity": _first,
+    "FloorDiv": _first,
+    "CleanDiv": _first,
+    "Mod": lambda bounds: bounds[1],
+    "PythonMod": lambda bounds: bounds[1],
+}
+"""How large the result of an operator is at most, given how large its operands are."""
+
+
+def bound(expression: Any, of_symbol: Callable[[Any], float]) -> float:
+    """The greatest absolute value that an expression of sympy can have, as far as is known."""
+    if expression.is_number:
+        return abs(int(expression)) if expression.is_integer else math.inf
+    if expression.is_symbol:
+        return of_symbol(expression)
+    rule = _RULES.get(type(expression).__name__)
+    if rule is None:
+        return math.inf
+    return rule([bound(each, of_symbol) for each in expression.args])
+
+
+def limits(name: str) -> str:
+    """The condition that a symbolic int fits into the graph."""
+    return f"-{LARGEST} <= {name} <= {LARGEST}"

@@ -1,0 +1,127 @@
+"""Symbolic ints in a graph are Python's ints: they do not wrap, and what raises in Python raises."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import nbcompile
+from nbcompile.record import recorder
+
+LARGE = (2**31, 2**33 + 1, 2**40, 2**53 + 1, 2**61 + 3, 2**62 - 1, 2**62, 2**63 - 1, 2**64 + 5, -(2**40), -(2**62))
+ints = st.integers(-9, 9) | st.sampled_from(LARGE)
+constants = st.integers(-7, 70).map(str)
+sources = st.recursive(
+    st.sampled_from(["k", "j", "n"]) | constants,
+    lambda inner: (
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%", "&", "|", "^"]), inner).map(
+            lambda each: f"({' '.join(each)})"
+        )
+        | inner.map(lambda each: f"(-{each})")
+        | inner.map(lambda each: f"abs({each})")
+        | st.tuples(inner, inner).map(lambda each: f"max({each[0]}, {each[1]})")
+        | st.tuples(inner, st.sampled_from(["<<", ">>"]), st.sampled_from(["k", "3", "40"])).map(
+            lambda each: f"({each[0]} {each[1]} min({each[2]}, 70))"
+        )
+        | st.tuples(inner, st.sampled_from(["2", "3"])).map(lambda each: f"({each[0]} ** {each[1]})")
+    ),
+    max_leaves=5,
+)
+USES = ("x + {} % 1009", "x + ({}) / 7", "x * (1 if {} > 1000 else 2)", "(x + 1, {})", "x * 0.5 + ({} & 255)")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    nbcompile.reset()
+    yield
+    nbcompile.reset()
+
+
+def made(source: str) -> Callable[..., Any]:
+    """A function of a tensor and two ints, with its source where tracebacks look for it."""
+    text = f"def f(x, k, j):\n    n = x.shape[0]\n    return {source}\n"
+    linecache.cache["<numbers>"] = (len(text), None, text.splitlines(keepends=True), "<numbers>")
+    names: dict[str, Any] = {}
+    exec(compile(text, "<numbers>", "exec"), names)
+    function: Callable[..., Any] = names["f"]
+    return function
+
+
+def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """What a call gives: values as they print, tensors by their elements."""
+    try:
+        result = function(*arguments)
+    except (ArithmeticError, ValueError, MemoryError) as error:
+        return type(error), str(error)
+    if isinstance(result, tuple):
+        return (result[0].tolist(), *result[1:])
+    return result.tolist()
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    source=st.tuples(st.sampled_from(USES), sources).map(lambda each: each[0].format(each[1])),
+    calls=st.lists(st.tuples(ints, ints, st.integers(2, 5)), min_size=2, max_size=4),
+)
+def test_expressions_of_ints(backend: str, source: str, calls: list[tuple[int, int, int]]) -> None:
+    """Whatever is computed of ints and sizes, call after call, is what Python computes."""
+    nbcompile.reset()
+    function = made(source)
+    compiled = nbcompile.compile(function, backend=backend)
+    for k, j, size in calls:
+        arguments = (torch.ones(size, dtype=torch.float64), k, j)
+        assert outcome(compiled, arguments) == outcome(function, arguments), (source, k, j, size)
+
+
+CALLS: dict[str, tuple[str, list[tuple[int, int]]]] = {
+    "a product": ("x + (k * k) % 7", [(3, 0), (4, 0), (2**40, 0), (2**40 + 3, 0)]),
+    "a coefficient": ("x + (k * 3) % 7", [(3, 0), (4, 0), (2**61 + 1, 0), (2**62 - 1, 0)]),
+    "a constant": ("x + (k - 2**63) % 7", [(3, 0), (4, 0), (-(2**62) + 1, 0)]),
+    "a power of a size": ("x + n**20 % 7", [(3, 0), (4, 0)]),
+    "a remainder by zero": ("x + 5 % k", [(3, 0), (4, 0), (0, 0), (7, 0)]),
+    "a division by zero": ("x + 5 // k", [(3, 0), (4, 0), (0, 0), (-7, 0)]),
+    "a quotient by zero": ("x + 5 / k", [(3, 0), (4, 0), (0, 0), (-7, 0)]),
+    "a quotient of large ints": ("x + k / 3", [(3, 0), (4, 0), (2**60 + 1, 0), (2**61 + 3, 0)]),
+    "a shift by less than nothing": ("x + (1 << k)", [(3, 0), (4, 0), (-1, 0), (70, 0), (5, 0)]),
+    "a shift by all bits": ("x + (j >> k)", [(3, 99), (4, 98), (70, 97), (5, -96)]),
+    "a filled tensor": ("torch.full((2,), k * k, dtype=torch.float64)", [(3, 0), (4, 0), (2**61 + 1, 0)]),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("name", CALLS)
+def test_ints_that_outgrow_the_graph(name: str, backend: str) -> None:
+    """What does not fit into an int64, or has no value, is computed and refused as in eager."""
+    source, calls = CALLS[name]
+    function = made(source)
+    function.__globals__["torch"] = torch
+    compiled = nbcompile.compile(function, backend=backend)
+    for k, j in calls:
+        for size in (3, 77):
+            arguments = (torch.ones(size, dtype=torch.float64), k, j)
+            assert outcome(compiled, arguments) == outcome(function, arguments), (k, j, size)
+
+
+def test_ints_that_fit_are_one_entry() -> None:
+    """A product stays symbolic as long as it fits: three values, two graphs."""
+    pen = recorder.Recorder("numbers")
+    compiled = nbcompile.compile(made("x + k * k"), backend="eager")
+    with pen.listening():
+        for k in (3, 4, 2**20, -(2**30)):
+            compiled(torch.ones(2), k, 0)
+    assert len(pen.frames) == 2
+
+
+def test_sums_promise_nothing() -> None:
+    """A sum of an int and a size fits by itself: only the int is bounded."""
+    compiled = nbcompile.explain(made("x + (k + n)"), backend="eager", dynamic=True)
+    guards = [
+        each.condition for each in compiled(torch.ones(4), 5, 0).guards if "4611686018427387903" in each.condition
+    ]
+    assert len(guards) == 1, guards
