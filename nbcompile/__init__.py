@@ -20,39 +20,42 @@ from typing import TYPE_CHECKING, Any
 from torch.compiler import is_compiling, is_dynamo_compiling, is_exporting
 from torch.library import custom_op, triton_op
 
-from nbcompile import config, errors as exc, later
-from nbcompile.annotations import (
-    allow_in_graph,
-    assume_constant_result,
-    disable_nested_graph_breaks,
-    disallow_in_graph,
-    dont_skip_tracing,
-    error_on_graph_break,
-    forbid_in_graph,
-    graph_break,
-    leaf_function,
-    nonstrict_trace,
-    patch_dynamo_config,
-    set_stance,
-    skip_frame,
-    step_unsupported,
-    substitute_in_graph,
-)
-from nbcompile.api import (
-    Explanation,
-    compile,  # noqa: A004
-    compile_module_,
-    disable,
-    explain,
-    get_default_backend,
-    reset,
-    run,
-    set_default_backend,
-)
-from nbcompile.options import Options
-from nbcompile.record.model import Record
-from nbcompile.reporting import report
-from nbcompile.torch_internals import set_logs
+from nbcompile.later import importing
+
+with importing():
+    from nbcompile import config, errors as exc, later
+    from nbcompile.annotations import (
+        allow_in_graph,
+        assume_constant_result,
+        disable_nested_graph_breaks,
+        disallow_in_graph,
+        dont_skip_tracing,
+        error_on_graph_break,
+        forbid_in_graph,
+        graph_break,
+        leaf_function,
+        nonstrict_trace,
+        patch_dynamo_config,
+        set_stance,
+        skip_frame,
+        step_unsupported,
+        substitute_in_graph,
+    )
+    from nbcompile.api import (
+        Explanation,
+        compile,  # noqa: A004
+        compile_module_,
+        disable,
+        explain,
+        get_default_backend,
+        reset,
+        run,
+        set_default_backend,
+    )
+    from nbcompile.options import Options
+    from nbcompile.record.model import Record
+    from nbcompile.reporting import report
+    from nbcompile.torch_internals import set_logs
 
 if TYPE_CHECKING:
     from nbcompile import jupyter

@@ -29,7 +29,7 @@ class Later:
         self.name = name
 
     def __getattr__(self, attribute: str) -> object:
-        with collector_paused():
+        with importing():
             found = importlib.import_module(self.name)
         return getattr(found, attribute)
 
@@ -37,6 +37,16 @@ class Later:
 def module(name: str) -> Later | ModuleType:
     """A module, imported at first use."""
     return Later(name)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """For modules, which stay: what they made joins the oldest generation without being looked through."""
+    with collector_paused():
+        yield
+        if not gc.get_freeze_count():  # else somebody keeps objects frozen, and unfreezing would thaw them
+            gc.freeze()
+            gc.unfreeze()
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch._C._dynamo.eval_frame import get_eval_frame_callback, set_eval_frame
 
-from nbcompile.later import collector_paused
+from nbcompile.later import importing
 
 PACKAGE = "torch._dynamo"
 LIGHT = frozenset(
@@ -56,7 +56,7 @@ def install() -> None:
     torch._dynamo = package
     sys.meta_path.insert(0, _Finder(package))
     try:
-        with collector_paused():
+        with importing():
             importlib.import_module(NEEDED)
     except ImportError:  # another torch, whose modules hang together otherwise
         for name in set(sys.modules) - before:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from collections.abc import Iterator
+
+import pytest
 
 from nbcompile import backends, later, options
 
@@ -29,3 +33,50 @@ def test_own_backends_are_those_of_the_ladder():
     """Their names are known without importing them."""
     assert set(options.OWN_BACKENDS) <= set(backends.names())
     assert all(callable(getattr(backends, name)) for name in options.OWN_BACKENDS)
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.enable()
+    yield
+    gc.unfreeze()
+    gc.enable() if was_enabled else gc.disable()
+
+
+def oldest(each: object) -> bool:
+    return any(each is other for other in gc.get_objects(generation=2))
+
+
+@pytest.mark.usefixtures("collector")
+def test_what_an_import_makes_is_old():
+    """The collector looks through it only when it looks through everything; what is made later is young as ever."""
+    with later.importing():
+        made: list[object] = []
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert oldest(made)
+    assert not oldest([])
+
+
+@pytest.mark.usefixtures("collector")
+def test_what_a_program_froze_stays_frozen():
+    """A server that forks freezes what its children share."""
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    with later.importing():
+        pass
+    assert gc.get_freeze_count() > frozen // 2 > 0
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_program_without_collector_keeps_it_off():
+    """Nor does an import that fails leave it off."""
+    gc.disable()
+    with later.importing():
+        pass
+    assert not gc.isenabled()
+    gc.enable()
+    with pytest.raises(ImportError), later.importing():
+        raise ImportError
+    assert gc.isenabled()
