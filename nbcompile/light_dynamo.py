@@ -1,6 +1,7 @@
 """The few modules of ``torch._dynamo`` that torch's own fake tensors need, without the rest (0.9 s).
 
     install()                                   a package that has run nothing of its __init__.py
+    from torch._dynamo.exc import ...           FEW: one name of a module that has run nothing either
     import torch._dynamo.utils                  LIGHT: imported, alone
     torch._dynamo.optimize, or
     import torch._dynamo.convert_frame          anything else: now the package is itself, as if it had always been
@@ -41,6 +42,15 @@ LIGHT = frozenset(
 """What the fake tensors need, and what that imports: nothing here may import anything else of the package."""
 NEEDED = "torch.fx.experimental.validator"
 """The module of torch that imports them."""
+FEW: dict[str, dict[str, Any]] = {
+    "exc": {"TorchDynamoException": type("TorchDynamoException", (RuntimeError,), {})},
+    "utils": {"dynamo_timed": lambda *words, **more: _real(f"{PACKAGE}.utils").dynamo_timed(*words, **more)},
+    "source": {"RandomValueSource": type("RandomValueSource", (), {})},
+}
+"""What every program asks for: a base of exceptions, a stop-watch, a class of which nobody makes an object before the
+package is itself. The modules they stand in take 0.2 s; they are imported when anything else of them is wanted."""
+LASTING = "source"
+"""The module that is asked at every call of a fake tensor's maker; the others are asked once, by NEEDED."""
 
 
 def install() -> None:
@@ -55,9 +65,12 @@ def install() -> None:
     sys.modules[PACKAGE] = package
     torch._dynamo = package
     sys.meta_path.insert(0, _Finder(package))
+    sys.modules.update((name, _Few(name, has)) for part, has in FEW.items() if (name := f"{PACKAGE}.{part}"))
     try:
         with importing():
             importlib.import_module(NEEDED)
+        for part in FEW.keys() - {LASTING}:
+            _forget_stand_in(f"{PACKAGE}.{part}")
     except ImportError:  # another torch, whose modules hang together otherwise
         for name in set(sys.modules) - before:
             if name == NEEDED or name.partition(".")[0] == PACKAGE or name.startswith(f"{PACKAGE}."):
@@ -69,6 +82,30 @@ def install() -> None:
 def is_light() -> bool:
     """Whether ``torch._dynamo`` is there, but not itself."""
     return type(sys.modules.get(PACKAGE)) is _Light
+
+
+class _Few(ModuleType):
+    """A module of the package that has run nothing: it has the few names that it was given."""
+
+    def __init__(self, name: str, has: dict[str, Any]) -> None:
+        super().__init__(name)
+        vars(self).update(has)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(_real(self.__name__), name)
+
+
+def _real(name: str) -> ModuleType:
+    """A module of the package, with all that is in it."""
+    _forget_stand_in(name)
+    return importlib.import_module(name)
+
+
+def _forget_stand_in(name: str) -> None:
+    if type(sys.modules.get(name)) is _Few:
+        del sys.modules[name]
 
 
 class _Light(ModuleType):
@@ -84,7 +121,7 @@ class _Light(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name in LIGHT:
-            return importlib.import_module(f"{PACKAGE}.{name}")
+            return _real(f"{PACKAGE}.{name}")
         if name == "disable" and sys._getframe(1).f_globals.get("__name__") == "torch._compile":
             return _kept_from_our_hook
         if name.startswith("__") and name != "__all__":
@@ -109,6 +146,9 @@ def become_itself(package: ModuleType) -> None:
         if type(package) is not _Light:
             return
         package.__class__ = ModuleType  # type: ignore[assignment]
+        for part in FEW:
+            _real(f"{PACKAGE}.{part}")
+        importlib.reload(sys.modules[NEEDED])  # it holds the few names: its exceptions get their base
         _forget_finders()
         while _disabled:
             with contextlib.suppress(AttributeError):

@@ -188,10 +188,7 @@ def with_unknown_sizes(values: Sequence[Any]) -> list[Any]:
     fake_mode = guards_context().detect_fake_mode(values)
     if fake_mode is None:
         fake_mode = new_fake_mode(symbolic_shapes().ShapeEnv())
-        values = [
-            fake_mode.from_tensor(each, static_shapes=True) if isinstance(each, torch.Tensor) else each
-            for each in values
-        ]
+        values = [static_fake(fake_mode, each) if isinstance(each, torch.Tensor) else each for each in values]
     known = fake_mode.shape_env.settings
     fake_mode.shape_env.settings = dataclasses.replace(
         known, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
@@ -330,8 +327,16 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
     """The fake twin of an input tensor; ``context`` None: all its sizes are static."""
     tensor = plain(tensor)
     if context is None:
-        return mode.from_tensor(tensor, static_shapes=True)
+        return static_fake(mode, tensor, expression)
     return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
+
+
+def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -> torch.Tensor:
+    """The fake twin of a tensor whose sizes are constants.
+
+    It is named, as torch imports a class (0.2 s) for what has no name; but a number with a name would get a symbol.
+    """
+    return mode.from_tensor(tensor, static_shapes=True, source=NamedSource(expression) if tensor.dim() else None)
 
 
 def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) -> torch.SymInt | torch.SymFloat | None:
@@ -356,7 +361,7 @@ def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) 
 def fake_twins(tensors: Sequence[Any]) -> list[Any]:
     """Fake tensors, related as real ones are now (views, leaves, one tensor twice), whatever becomes of those."""
     mode = fake_tensor().FakeTensorMode()
-    return [mode.from_tensor(each, static_shapes=True) for each in tensors]
+    return [static_fake(mode, each) for each in tensors]
 
 
 def symbolic_int(shape_env: Any, value: int, expression: str) -> torch.SymInt:

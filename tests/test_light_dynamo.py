@@ -54,11 +54,17 @@ def test_the_package_becomes_itself_when_it_is_used():
     """The object stays the same, each of its modules has run once, and our compiled functions go on."""
     program = """
 before = torch._dynamo
-exceptions = sys.modules["torch._dynamo.exc"]
+import torch._dynamo.exc as exceptions
+from torch.fx.experimental import validator
 {use}
 assert not light_dynamo.is_light()
 assert torch._dynamo is before is sys.modules["torch._dynamo"]
-assert torch._dynamo.exc is exceptions
+assert torch._dynamo.exc is exceptions is sys.modules["torch._dynamo.exc"]
+from torch._dynamo import convert_frame, source, utils
+for module in (exceptions, source, utils):
+    assert type(module) is type(sys) and module is sys.modules[module.__name__] and module.__spec__
+assert issubclass(validator.ValidationException, exceptions.TorchDynamoException)
+assert validator.dynamo_timed is utils.dynamo_timed
 assert not any(type(each).__module__ == "nbcompile.light_dynamo" for each in sys.meta_path)
 from torch._dynamo import guards, convert_frame
 assert guards is sys.modules["torch._dynamo.guards"] and guards.__spec__.name == guards.__name__
@@ -81,6 +87,7 @@ def g(x):
 x = torch.randn(4, 3)
 torch.testing.assert_close(g(x), torch.softmax(x * 2, -1) + 4)
 assert light_dynamo.is_light()
+assert "torch._dynamo.utils" not in sys.modules
 """)
 
 
@@ -113,6 +120,37 @@ for name in sorted(light_dynamo.LIGHT):
     importlib.import_module(f"torch._dynamo.{name}")
 assert light_dynamo.is_light()
 """)
+
+
+def test_what_stands_in_becomes_what_it_stands_for():
+    """One name of a module is there before the module has run; any other makes it run, once, and it is nobody else's."""
+    run(
+        """
+from torch._dynamo.source import RandomValueSource, LocalSource
+assert light_dynamo.is_light()
+import torch._dynamo.source as source
+assert source is sys.modules["torch._dynamo.source"] is torch._dynamo.source
+assert LocalSource is source.LocalSource
+""",
+        """
+assert "torch._dynamo.utils" not in sys.modules and "torch._dynamo.exc" not in sys.modules
+import torch._dynamo.utils as utils
+assert light_dynamo.is_light() and utils.__spec__ and utils is torch._dynamo.utils
+with torch.fx.experimental.validator.dynamo_timed("nothing"):
+    pass
+""",
+        """
+import importlib
+source = importlib.import_module("torch._dynamo.source")
+try:
+    source.no_such_name
+except AttributeError as error:
+    assert "no_such_name" in str(error)
+else:
+    raise AssertionError
+assert source.ConstantSource is torch._dynamo.source.ConstantSource
+""",
+    )
 
 
 def test_nothing_is_replaced_that_is_there():

@@ -236,7 +236,7 @@ def _sizes(value: object) -> Iterable[object]:
 def _fake(value: torch.Tensor, fake_mode: Any) -> Any:
     if isinstance(value, torch_internals.fake_tensor().FakeTensor):
         return value
-    return fake_mode.from_tensor(value, static_shapes=True)
+    return torch_internals.static_fake(fake_mode, value)
 
 
 def _storage(value: torch.Tensor) -> int:

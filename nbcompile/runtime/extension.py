@@ -58,10 +58,11 @@ def _whole(source: Path) -> str:
 
 
 def _compile(compiler: Compiler, source: str, target: Path, libraries: Path) -> None:
+    """One library of torch's brings the others along; the linker need not read their hundred thousand names (0.3 s)."""
     command = (
         *compiler.command, "-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-pipe",
         f"-I{sysconfig.get_path('include')}", "-", "-o", str(target),
-        f"-L{libraries}", "-Wl,--no-as-needed", "-ltorch_python", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{libraries}",
+        f"-L{libraries}", "-Wl,--no-as-needed", "-ltorch_python", f"-Wl,-rpath,{libraries}",
     )  # fmt: skip
     if sys.platform == "darwin":
         command = tuple(word for word in command if word != "-Wl,--no-as-needed") + ("-undefined", "dynamic_lookup")
