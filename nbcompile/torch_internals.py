@@ -171,10 +171,10 @@ def _is_told_without_a_frame() -> bool:
         return False
 
 
-@functools.cache
 def _begin_structured_trace() -> None:
-    # The first record finds out that nobody asked for a trace (TORCH_TRACE), and no later one is made. Torch's own
-    # first one comes with a stack, for whose C++ part torch's own code generator would be imported.
+    # The first record finds out that nobody asked for a trace (TORCH_TRACE), and no later one is made, until somebody
+    # sets torch's logs. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
+    # be imported; or with a fake tensor of a subclass, which cannot be printed.
     torch._logging._internal.trace_structured("artifact", lambda: {"name": "nbcompile"}, suppress_context=True)
 
 

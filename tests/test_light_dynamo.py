@@ -91,6 +91,17 @@ assert "torch._dynamo.utils" not in sys.modules
 """)
 
 
+def test_a_trace_that_nobody_asked_for_is_off():
+    """Also after torch's logs were set: AOTAutograd would print fake tensors to it, some of which cannot be printed."""
+    run("""
+import logging
+torch._logging.set_logs(graph_breaks=True)
+assert logging.getLogger("torch.__trace").handlers
+nbcompile.compile(lambda x: x.exp() - 1, backend="eager")(x)
+assert not logging.getLogger("torch.__trace").handlers
+""")
+
+
 def test_an_optimizer_runs_and_is_not_looked_at():
     """What torch keeps from tracers stays kept from ours, before and after the package has become itself."""
     run("""
