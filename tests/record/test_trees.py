@@ -13,6 +13,7 @@ import torch
 import nbcompile
 from nbcompile import views
 from nbcompile.record import trees
+from nbcompile.views import what_if
 
 SCRIPT = Path(views.__file__).with_name("static") / "trees.js"
 INTS = (0, 1, -1, 2, 3, -7, 10, 2**31, 2**63, -(2**70), 10**30)
@@ -91,26 +92,26 @@ def agree(python, page):
 def test_both_evaluators_say_the_same(tmp_path):
     """5,000 random trees, each in a random environment: equal values, equal kinds, an error where there is one."""
     dice = random.Random(5)
-    cases = []
+    cases, number = [], {name: index for index, name in enumerate(NAMES)}
     for _ in range(5000):
         environment = {name: dice.choice(dice.choice((INTS, FLOATS, OTHERS))) for name in NAMES}
         one = tree(dice, dice.randrange(1, 4))
-        cases.append((one, {name: constant(each) for name, each in environment.items()}, python_says(one, environment)))
+        given = {number[name]: constant(each) for name, each in environment.items()}
+        cases.append((what_if.packed(json.dumps(one), number), given, python_says(one, environment)))
     (tmp_path / "cases.json").write_text(json.dumps([case[:2] for case in cases]))
     program = """
-      const trees = require(process.argv[2]);
       const say = (v) => typeof v === "bigint" ? {int: v.toString()} : typeof v === "number"
         ? {float: Number.isNaN(v) ? "nan" : Object.is(v, -0) ? "-0.0" : v === Infinity ? "inf" : v === -Infinity ? "-inf" : v.toString()}
         : {value: v};
-      const cases = JSON.parse(require("fs").readFileSync(process.argv[3]));
+      const cases = JSON.parse(require("fs").readFileSync(process.argv[2]));
       console.log(JSON.stringify(cases.map(([tree, given]) => {
-        const environment = Object.fromEntries(Object.entries(given).map(([k, v]) => [k, trees.constant(v)]));
-        try { return say(trees.evaluate(tree, environment)); } catch (error) { return "error"; }
+        const environment = Object.fromEntries(Object.entries(given).map(([k, v]) => [k, constant(v)]));
+        try { return say(evaluate(tree, environment)); } catch (error) { return "error"; }
       })));
     """
-    (tmp_path / "run.js").write_text(program)
+    (tmp_path / "run.js").write_text(SCRIPT.read_text() + program)
     done = subprocess.run(
-        ["node", tmp_path / "run.js", SCRIPT, tmp_path / "cases.json"], capture_output=True, text=True, check=True
+        ["node", tmp_path / "run.js", tmp_path / "cases.json"], capture_output=True, text=True, check=True
     )
     different = [
         (one, environment, python, page)

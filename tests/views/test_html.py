@@ -153,9 +153,8 @@ def test_without_a_layout_engine_the_table_is_shown(monkeypatch):
 
 
 def test_sizes_keep_their_budgets():
-    """A notebook is saved with every output in it. Steps and questions are asked for; all else may stand in one output."""
-    for parts in (("graph", "trees", "what_if"), ("graph", "steps", "predict")):
-        assert len(assets.script(*parts).encode()) <= 12 * 1024
+    """A notebook is saved with every output in it."""
+    assert len(assets.script(*html.ALL_PROGRAMS).encode()) <= 12 * 1024
     assert len(html.render(sample.simple()).encode()) <= 25 * 1024
     assert len(assets.styles().encode()) <= 8 * 1024
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,8 +12,7 @@ import nbcompile
 from nbcompile import api
 from nbcompile.record import codec
 from nbcompile.views import assets, html, steps, text
-
-STATIC = Path(steps.__file__).parent / "static"
+from tests.views.test_what_if import in_node
 
 
 def scaled(v, k):
@@ -75,15 +71,12 @@ def test_the_page_shows_the_state_at_every_step(record):
     """For each step, forward and back: stack, locals, and all guards and nodes that were added before."""
     frame = record.frames[0]
     program = """
-      const nbSteps = require(process.argv[1]), data = JSON.parse(require("fs").readFileSync(0, "utf8"));
-      console.log(JSON.stringify(data.steps.map((_, n) => nbSteps.stateAt(data, n))));
+      const data = JSON.parse(require("fs").readFileSync(0, "utf8"));
+      console.log(JSON.stringify(data.steps.map((_, n) => stateAt(data, n))));
     """
-    done = subprocess.run(
-        ["node", "-e", program, "--", STATIC / "steps.js"], input=json.dumps(steps.packed(frame)),
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    said = in_node(["view", "steps"], program, steps.packed(frame))
     guards, nodes = [], []
-    for step, state in zip(frame.steps, json.loads(done.stdout), strict=True):
+    for step, state in zip(frame.steps, said, strict=True):
         assert state["stack"] == list(step.stack)
         assert state["values"] == list(step.locals)
         assert (state["guards"], state["nodes"]) == (guards, nodes)

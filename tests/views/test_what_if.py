@@ -146,22 +146,24 @@ def recorded(function, options, calls, dice=None):
 def in_the_page(cases):
     """What the page's script says of each (data, calls)."""
     program = """
-      const fs = require("fs"), vm = require("vm");
-      const [trees, form] = process.argv.slice(1, 3).map(name => fs.readFileSync(name, "utf8"));
-      vm.runInThisContext(trees + form + ";globalThis.nbWhatIf = nbWhatIf; globalThis.nbTrees = nbTrees");
       const say = cases => cases.map(([data, calls]) => {
-        const ready = nbWhatIf.prepare(data);
+        const ready = prepare(data);
         return calls.map(call => {
-          const values = Object.fromEntries(Object.entries(call).map(([r, v]) => [r, nbTrees.constant(v)]));
-          return [nbWhatIf.judge(ready, values), nbWhatIf.predict(ready, values)];
+          const values = Object.fromEntries(Object.entries(call).map(([r, v]) => [r, constant(v)]));
+          return [judge(ready, values), predict(ready, values)];
         });
       });
-      console.log(JSON.stringify(say(JSON.parse(fs.readFileSync(0, "utf8")))));
+      console.log(JSON.stringify(say(JSON.parse(require("fs").readFileSync(0, "utf8")))));
     """
+    return in_node(["view", "trees", "what_if"], program, cases)
+
+
+def in_node(names, program, given):
+    """What a program says that follows some parts of the script as they are shipped."""
+    parts = "".join((STATIC / f"{name}.js").read_text() for name in names)
     done = subprocess.run(
-        ["node", "-e", program, "--", STATIC / "trees.js", STATIC / "what_if.js"],
-        input=json.dumps(cases), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        ["node", "-e", parts + program], input=json.dumps(given), capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 

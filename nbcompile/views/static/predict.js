@@ -1,21 +1,19 @@
 // Questions with choices to press: right or wrong is said at once, the answer unfolds, the score is kept.
-// `listen`, `all`, ... are view.js's.
-const nbPredict = list => {
+parts[".n-ask"] = list => {
   const score = spoken("n-quiet"), asked = [...list.children];
-  asked.forEach(item => {
-    const choices = [...item.querySelector("ol").children], right = Number(item.dataset.a);
+  let tried = 0, hits = 0;
+  for (const item of asked) {
+    const choices = [...first(item, "ol").children], right = +item.dataset.a, details = first(item, "details");
+    let isFirst = true;  // the first try counts
     const answer = n => {
-      item.dataset.r ??= Number(n === right);  // the first try counts
+      tried += isFirst;
+      hits += isFirst && n === right;
+      isFirst = false;
+      details.open = true;
       choices.forEach((each, i) => { each.firstChild.className = i === right ? "n-ok" : i === n ? "n-bad" : ""; });
-      item.querySelector("details").open = true;
-      const tried = asked.filter(each => each.dataset.r), hits = tried.filter(each => each.dataset.r === "1");
-      score.textContent = `${n === right ? "Right" : "No"}. ${hits.length} right of ${tried.length}, ${asked.length} questions in all.`;
+      write(score, `${n === right ? "Right" : "No"}. ${hits} right of ${tried}, ${asked.length} questions in all.`);
     };
-    choices.forEach((each, n) => {
-      const button = pressable("", () => answer(n));
-      button.append(...each.childNodes);
-      each.append(button);
-    });
-  });
+    choices.forEach((each, n) => each.append(pressable(() => answer(n), ...each.childNodes)));
+  }
   list.after(score);
 };

@@ -1,15 +1,16 @@
 // The same views as a module of a widget, for anywidget's hosts: the kernel sends a call, the form shows it and answers.
-// `setUpAll`, `spoken`, ... are view.js's; the kernel's own answer stands below the page's.
+// The kernel's own answer stands below the page's.
 const render = ({ model, el }) => {
   const said = spoken("n-quiet");
   const show = () => {
     el.replaceChildren(document.createRange().createContextualFragment(model.get("page")));
     setUpAll(el);
-    const box = el.querySelector(".n-what");
+    const box = first(el, ".n-what");
     if (!box) return;
     const answer = () => {
-      if (model.get("call")) box.nbAsk(model.get("call"));
-      said.textContent = model.get("said");
+      const call = Object.entries(model.get("call") ?? {}).map(([r, value]) => [r, constant(value)]);
+      if (call.length) box.nbAsk(Object.fromEntries(call));
+      write(said, model.get("said"));
     };
     box.append(said);
     model.on("change:call", answer);

@@ -1,0 +1,263 @@
+"""A script made small: no comments, few spaces, declarations in a row as one, names of a letter or two.
+
+    const wide = one => one + 1; const high = 2;      let a=a=>a+1,b=2;
+
+Only names that the script declares are renamed, each where it can be seen; properties keep theirs, so ``{ value }``
+becomes ``{value:a}``. It reads what our scripts are written in: ``const``, ``let``, arrow functions, blocks, templates
+and destructuring; no ``function``, ``var``, ``class`` or labels, and every statement ends in ``;`` or ``}``.
+
+In torch: nothing. Read next: nbcompile/views/static/view.js
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import string
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pygments.lexers import JavascriptLexer
+from pygments.token import Comment, Name, String, Whitespace
+
+_WORD = re.compile(r"[\w$]")
+_OPENING = ("(", "[", "{", "${")
+_CLOSING = (")", "]", "}")
+
+
+@dataclass(slots=True)
+class Word:
+    """A token that stays."""
+
+    text: str
+    mark: str
+    """The same; empty in a literal, whose brackets and commas mean nothing."""
+    is_name: bool
+    """A name of something, and no property."""
+    is_key: bool = False
+    """A name that is a property as well: ``{ value }``."""
+
+
+def minified(program: str) -> str:
+    """The program, small."""
+    words = _words(program)
+    _tell_keys(words)
+    _rename(words)
+    return _joined(_one_declaration(words))
+
+
+def _words(program: str) -> list[Word]:
+    words: list[Word] = []
+    for kind, text in JavascriptLexer().get_tokens(program):
+        if kind not in Comment and kind not in Whitespace:
+            mark = "" if kind in String and kind not in String.Interpol else text
+            is_property = bool(words) and words[-1].mark in (".", "?.")
+            words.append(Word(text, mark, kind in Name and not is_property))
+    return words
+
+
+_BEFORE_BLOCKS = (";", "{", "}", ")", "=>", "else", "try", "catch", "")
+
+
+def _tell_keys(words: list[Word]) -> None:
+    """What stands in the braces of an object before a colon is no name; what stands there alone is a key as well."""
+    brackets: list[str] = []
+    before = ""
+    for word, after in itertools.pairwise(words):
+        if word.mark in _OPENING:
+            brackets.append("block" if word.mark == "{" and before in _BEFORE_BLOCKS else word.mark)
+        elif word.mark in _CLOSING:
+            brackets.pop()
+        elif word.is_name and brackets[-1:] == ["{"] and before in ("{", ","):
+            word.is_name = after.mark != ":"
+            word.is_key = after.mark in (",", "}", "=")
+        before = word.mark
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A block, an arrow function or a loop, where names are declared."""
+
+    end: int
+    around: Scope | None = None
+    names: dict[str, list[int]] = field(default_factory=dict)
+    """What is declared, and the places where it is meant."""
+    taken: set[str] = field(default_factory=set)
+    """New names of what is declared here."""
+    passing: set[str] = field(default_factory=set)
+    """New names that are meant in here, or further in."""
+
+    def declare(self, names: Iterable[str]) -> None:
+        self.names.update((each, []) for each in names)
+
+
+def _rename(words: list[Word]) -> None:
+    """Short names; two that are never visible in one place may share one."""
+    scopes = _scopes(words, _pairs(words))
+    free = _resolve(words, scopes)
+    declared = [(places, scope) for scope in dict.fromkeys(scopes) for places in scope.names.values() if places]
+    for places, scope in sorted(declared, key=lambda each: (-len(each[0]), each[0])):
+        crossed = {each for place in places for each in _outwards(scopes[place], scope)}
+        used = free.union(scope.passing, *(each.taken for each in crossed))
+        short = next(each for each in _candidates() if each not in used)
+        scope.taken.add(short)
+        for each in crossed:
+            each.passing.add(short)
+        for place in places:
+            words[place].text = f"{words[place].text}:{short}" if words[place].is_key else short
+
+
+def _pairs(words: list[Word]) -> dict[int, int]:
+    """Where each bracket that opens is closed."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for index, word in enumerate(words):
+        if word.mark in _OPENING:
+            opened.append(index)
+        elif word.mark in _CLOSING:
+            pairs[opened.pop()] = index
+    return pairs
+
+
+def _scopes(words: list[Word], pairs: dict[int, int]) -> list[Scope]:
+    """The innermost scope of each word, with the names that are declared in it."""
+    opens = {close: start for start, close in pairs.items()}
+    ends = {start: close for start, close in pairs.items() if words[start].mark == "{"}
+    for index, word in enumerate(words):
+        if word.mark == "=>":
+            ends.pop(index + 1, None)  # the block of a function is in the scope of its parameters
+            ends[opens.get(index - 1, index - 1)] = _end_of_body(words, pairs, index + 1)
+        elif word.mark == "for":
+            ends[index] = _end_of_statement(words, pairs, pairs[index + 1] + 1)
+    scope = Scope(len(words))
+    found = []
+    for index in range(len(words)):
+        while index > scope.end and scope.around:
+            scope = scope.around
+        if index in ends:
+            scope = Scope(ends[index], scope)
+        found.append(scope)
+    for index, word in enumerate(words):
+        if word.mark in ("const", "let"):
+            found[index].declare(_targets(words, index + 1))
+        elif word.mark == "=>":
+            start = opens.get(index - 1, index - 1)
+            found[start].declare(_targets(words, start + (start < index - 1)))
+    return found
+
+
+def _end_of_body(words: list[Word], pairs: dict[int, int], index: int) -> int:
+    """The last word of what an arrow function does."""
+    if words[index].mark == "{":
+        return pairs[index]
+    choices = 0
+    while index < len(words):
+        mark = words[index].mark
+        choices += (mark == "?" and words[index + 1].mark != ".") - (mark == ":")
+        if mark in (*_CLOSING, ",", ";") or choices < 0:
+            return index - 1
+        index = pairs.get(index, index) + 1
+    return index - 1
+
+
+def _end_of_statement(words: list[Word], pairs: dict[int, int], index: int) -> int:
+    """The last word of the statement that begins here."""
+    while True:
+        is_block = words[index].mark == "{" and words[index - 1].mark in (")", "else")
+        ends = is_block or words[index].mark == ";"
+        index = pairs.get(index, index) + 1
+        if ends and (index == len(words) or words[index].mark != "else"):
+            return index - 1
+
+
+def _targets(words: list[Word], index: int) -> Iterator[str]:
+    """The names that the patterns from here on declare: neither keys nor what stands behind ``=``."""
+    depth, given = 0, -1
+    for word in words[index:]:
+        depth += (word.mark in _OPENING) - (word.mark in _CLOSING)
+        if depth < 0 or (depth == 0 and (word.mark == ";" or (given < 0 and word.mark in ("of", "in", "=>")))):
+            return
+        if given > depth or (given == depth and word.mark == ","):
+            given = -1
+        elif given < 0 and word.mark == "=":
+            given = depth
+        elif given < 0 and word.is_name:
+            yield word.text
+
+
+def _resolve(words: list[Word], scopes: list[Scope]) -> set[str]:
+    """Notes each name at the scope that declares it; the names that none does."""
+    free = set()
+    for index, word in enumerate(words):
+        if not word.is_name:
+            continue
+        owner = next((each for each in _outwards(scopes[index]) if word.text in each.names), None)
+        if owner:
+            owner.names[word.text].append(index)
+        else:
+            free.add(word.text)
+    return free
+
+
+def _outwards(scope: Scope | None, last: Scope | None = None) -> Iterator[Scope]:
+    """A scope and those around it; up to the last, if one is given."""
+    while scope:
+        yield scope
+        scope = None if scope is last else scope.around
+
+
+def _candidates() -> Iterator[str]:
+    letters = string.ascii_letters + "_$"
+    names = ("".join(each) for size in (1, 2) for each in itertools.product(letters, repeat=size))
+    return (name for name in names if name not in ("do", "if", "in", "of", "as"))
+
+
+# --- declarations and spaces ----------------------------------------------------------------------
+
+_DECLARES = ("const", "let")
+
+
+def _one_declaration(words: list[Word]) -> Iterator[Word]:
+    """``const a = 1; const b = 2;`` as ``const a = 1, b = 2;``."""
+    declares = [False]
+    """For each bracket that is open: whether its statement is a declaration."""
+    before = ";"
+    for index, word in enumerate(words):
+        if word.mark in _OPENING:
+            declares.append(False)
+        elif word.mark in _CLOSING:
+            declares.pop()
+        elif word.mark in _DECLARES and before in (";", "{", "}"):
+            if declares[-1]:
+                continue  # a comma stands before it
+            declares[-1] = True
+        elif word.mark == ";" and declares[-1]:
+            declares[-1] = index + 1 < len(words) and words[index + 1].mark in _DECLARES
+            yield Word(",", ",", is_name=False) if declares[-1] else word
+            before = ";"
+            continue
+        before = word.mark
+        yield word
+
+
+_SHORTER = {"const": "let", "true": "!0", "false": "!1", "undefined": "void 0"}
+_NEEDLESS = {"}": (";", ","), ")": (",",), "]": (",",)}
+"""What may be left out before these."""
+
+
+def _joined(words: Iterable[Word]) -> str:
+    kept: list[str] = []
+    last = ""
+    for word in words:
+        while last and last in _NEEDLESS.get(word.mark, ()):
+            last = ""
+            kept.pop()
+        seam = last[-1:] + word.mark[:1]
+        if seam in ("++", "--") or (len(seam) == 2 and all(map(_WORD.match, seam))):
+            kept.append(" ")
+        last = word.mark and word.text
+        kept.append(_SHORTER.get(word.mark, word.text.removeprefix("0") if word.mark.startswith("0.") else word.text))
+    return "".join(kept)
