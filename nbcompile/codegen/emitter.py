@@ -10,9 +10,9 @@ nbcompile/codegen/statements.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sympy
 
@@ -21,8 +21,8 @@ from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.values import Names, Scope, Value
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
-from nbcompile.ir.index import Symbol
-from nbcompile.ir.kernel import Kernel, Loop, Nest, Schedule
+from nbcompile.ir.index import Index, Symbol
+from nbcompile.ir.kernel import Kernel, Loop, Nest, Schedule, Scratch
 
 SERIAL_WORK = 32768
 """Below so many additions a second thread costs more than it gives (a barrier takes some microseconds)."""
@@ -44,7 +44,7 @@ class KernelEmitter:
     """C++ names of locals: equal kernels must not differ in them."""
     origins: dict[str, tuple[str, ...]]
     """As :func:`facts.own_work` tells."""
-    streamed: frozenset[str] = frozenset()
+    streamed: Mapping[str, Index] = field(default_factory=dict)
     """As :func:`facts.streamed` tells."""
 
     def label(self, name: str) -> str:
@@ -67,14 +67,18 @@ def outer_loops(emitter: KernelEmitter, loops: Sequence[Loop], extra: str = "") 
     ]
     headers += [extra] if extra else []
     region, shared = _pragmas(emitter.kernel, loops, len(headers), bool(extra))
-    if emitter.streamed:
-        # Each thread ends its own stream, so the loops stand inside the parallel region.
+    rows = [scratch for scratch in emitter.kernel.scratch if not _on_stack(scratch)]
+    # Each thread has rows of its own and ends its own stream, so the loops stand inside the parallel region.
+    own = bool(rows or emitter.streamed)
+    if own:
         if region:
             writer.line(f"#pragma omp parallel{region}")
         writer.line("{")
         writer.depth += 1
+        for scratch in rows:
+            _row_of_a_thread(emitter, scratch)
     if region:
-        writer.line(f"#pragma omp for{shared}" if emitter.streamed else f"#pragma omp parallel for{shared}{region}")
+        writer.line(f"#pragma omp for{shared}" if own else f"#pragma omp parallel for{shared}{region}")
     for header in headers or ["{"]:
         writer.line(header)
         writer.depth += 1
@@ -83,6 +87,7 @@ def outer_loops(emitter: KernelEmitter, loops: Sequence[Loop], extra: str = "") 
         close_loop(writer)
     if emitter.streamed:
         writer.line("end_of_stream();")
+    if own:
         close_loop(writer)
 
 
@@ -112,12 +117,22 @@ def close_loop(writer: SourceWriter) -> None:
 
 
 def scratch_rows(emitter: KernelEmitter) -> None:
-    """Memory for the rows of one outer iteration: on the stack where it is small."""
-    for scratch in emitter.kernel.scratch:
+    """Small rows of one outer iteration, on the stack."""
+    for scratch in filter(_on_stack, emitter.kernel.scratch):
         name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
-        elements, origin = indexing.constant(scratch.size), emitter.origins.get(scratch.name, ())
-        if elements is not None and elements * scratch.dtype.itemsize <= STACK_BYTES:
-            emitter.writer.line(f"alignas(64) {element} {name}[{max(elements, 1)}];  // {scratch.name}", origin)
-        else:
-            emitter.writer.line(f"Row<{element}> {name}_memory({c_index(scratch.size)});  // {scratch.name}", origin)
-            emitter.writer.line(f"{element} *const {name} = {name}_memory.start;", origin)
+        length = max(indexing.constant(scratch.size) or 0, 1)
+        origin = emitter.origins.get(scratch.name, ())
+        emitter.writer.line(f"alignas(64) {element} {name}[{length}];  // {scratch.name}", origin)
+
+
+def _on_stack(scratch: Scratch) -> bool:
+    elements = indexing.constant(scratch.size)
+    return elements is not None and elements * scratch.dtype.itemsize <= STACK_BYTES
+
+
+def _row_of_a_thread(emitter: KernelEmitter, scratch: Scratch) -> None:
+    """A row that is large, or of symbolic size: each outer iteration of a thread uses it again."""
+    name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
+    origin = emitter.origins.get(scratch.name, ())
+    emitter.writer.line(f"Row<{element}> {name}_memory({c_index(scratch.size)});  // {scratch.name}", origin)
+    emitter.writer.line(f"{element} *const {name} = {name}_memory.start;", origin)

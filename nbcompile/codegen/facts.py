@@ -62,11 +62,11 @@ def lengthy(kernel: Kernel) -> bool:
     return work is None or work > LENGTHY_WORK
 
 
-def streamed(kernel: Kernel, schedule: Schedule) -> frozenset[str]:
-    """The buffers whose stores go past the caches: large ones that nothing in the graph reads.
+def streamed(kernel: Kernel, schedule: Schedule) -> dict[str, Index]:
+    """The buffers whose stores go past the caches, with their bytes: large ones that nothing in the graph reads.
 
     A line that is stored as usual is fetched from memory first, which here is a third of the traffic of a sum.
-    What is read soon should stay in the cache, if it can.
+    What is read soon should stay in the cache, if it can. Whether a buffer of symbolic size is large, a call sees.
     """
     tensors = schedule.program.tensors()
     read = {name for each in schedule.steps if isinstance(each, Kernel) for name in each.reads}
@@ -76,12 +76,18 @@ def streamed(kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         if isinstance(each, Extern)
         for view in views_in((each.args, each.kwargs))
     }
-    return frozenset(name for name in kernel.writes if name not in read and _is_large(tensors[name]))
+    found = {name: _bytes(tensors[name]) for name in kernel.writes if name not in read}
+    known = set(size_symbols(kernel))
+    return {name: size for name, size in found.items() if size.free_symbols <= known and not _is_small(size)}
 
 
-def _is_large(tensor: Tensor) -> bool:
-    elements = indexing.constant(tensor.layout.elements)
-    return elements is not None and elements * tensor.dtype.itemsize >= STREAMED_BYTES
+def _bytes(tensor: Tensor) -> Index:
+    return tensor.layout.elements * tensor.dtype.itemsize
+
+
+def _is_small(size: Index) -> bool:
+    number = indexing.constant(size)
+    return number is not None and number < STREAMED_BYTES
 
 
 def next_row(kernel: Kernel, nest: Nest) -> tuple[Load, ...]:

@@ -16,12 +16,13 @@ from collections.abc import Sequence
 
 from nbcompile.codegen.columns import columns
 from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of, scratch_rows
-from nbcompile.codegen.facts import lengthy, own_work, size_symbols, streamed, vector_is_outside
+from nbcompile.codegen.facts import STREAMED_BYTES, lengthy, own_work, size_symbols, streamed, vector_is_outside
 from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.values import Names, Scope, Value, wide_values
 from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir import index as indexing
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Schedule
@@ -90,6 +91,9 @@ def _prologue(
         )
     for at, symbol in enumerate(sizes):
         writer.line(f"const i64 {symbol.name} = sizes[{at}];")
+    for buffer, size in emitter.streamed.items():
+        if indexing.constant(size) is None:
+            writer.line(f"const bool {pointers[buffer]}_is_large = {c_index(size)} >= {STREAMED_BYTES};")
     for (offset, variable), name in emitter.names.places.items():
         function = f"[](i64 {variable.name}) {{ return {c_index(offset)}; }}"
         writer.line(f"static constexpr auto {name} = places_of<{emitter.names.extents[variable]}>({function});")

@@ -145,7 +145,7 @@ def is_chunked(kernel: Kernel, nest: Nest) -> bool:
     """Whether a nest is cut in chunks that threads share: few outer iterations, and each of them long."""
     outer, inner = trip_count(kernel.loops), trip_count(nest.loops)
     return (
-        outer is not None and outer <= 1 and inner is not None and inner >= LONG_REDUCTION
+        outer is not None and outer <= 1 and (inner is None or inner >= LONG_REDUCTION)
         and any(isinstance(part, Accumulate) for part in nest.body) and not kernel.scratch
         and not any(isinstance(part, Carry) for part in nest.body)
     )  # fmt: skip
@@ -157,16 +157,20 @@ def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     totals = [part for part in nest.body if isinstance(part, Accumulate)]
     parts = unrolled(nest)
     first, *rest = nest.loops
-    size = c_index(first.size)
+    size, chunks, only_if = c_index(first.size), str(CHUNKS), ""
+    if trip_count(nest.loops) is None:
+        count = c_index(indexing.product([loop.size for loop in nest.loops]))
+        writer.line(f"const int chunks = {count} >= {LONG_REDUCTION} ? {CHUNKS} : 1;")
+        chunks, only_if = "chunks", " if (chunks > 1)"
     for part in totals:
         held = held_type(emitter, part)
         writer.line(f"{held} {emitter.label(part.name)}_chunk[{CHUNKS}];", emitter.origins.get(part.name, ()))
-    writer.line("#pragma omp parallel for num_threads(context->threads)")
-    with writer.block(f"for (int chunk = 0; chunk < {CHUNKS}; chunk++) {{"):
+    writer.line(f"#pragma omp parallel for num_threads(context->threads){only_if}")
+    with writer.block(f"for (int chunk = 0; chunk < {chunks}; chunk++) {{"):
         for part in totals:
             start(emitter, part, parts)
         writer.line(
-            f"const i64 length = ({size} + {CHUNKS} - 1) / {CHUNKS}, begin = min_of(chunk * length, {size}),"
+            f"const i64 length = ({size} + {chunks} - 1) / {chunks}, begin = min_of(chunk * length, {size}),"
             f" end = min_of(begin + length, {size});"
         )
         if rest:
@@ -190,7 +194,7 @@ def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     for part in totals:
         name, kind, origin = emitter.label(part.name), KINDS[part.kind], emitter.origins.get(part.name, ())
         writer.line(
-            f"for (int chunk = 0; chunk < {CHUNKS}; chunk++)"
+            f"for (int chunk = 0; chunk < {chunks}; chunk++)"
             f" {name}_total[0] = {kind}::join({name}_total[0], {name}_chunk[chunk]);",
             origin,
         )

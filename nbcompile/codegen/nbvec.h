@@ -424,6 +424,10 @@ template <class T, int W> INLINE void stream(T *p, All, Vec<T, W> x) {
   else store(p, All{}, x);
 }
 #endif
+template <class T, int W, class L> INLINE void stream_if(bool is_large, T *p, L lanes, Vec<T, W> x) {
+  if (is_large) stream(p, lanes, x);
+  else store(p, lanes, x);
+}
 /* Streamed results are seen by all threads from here on. */
 INLINE void end_of_stream() {
 #ifdef NB_X86
@@ -608,8 +612,35 @@ template <class T, int W> INLINE Vec<T, W> sign(Vec<T, W> x) {
   Vec<T, W> zero((T)0), one((T)1);
   return where(zero < x, one, zero) - where(x < zero, one, zero);
 }
-template <class T, int W> INLINE Vec<T, W> maximum(Vec<T, W> a, Vec<T, W> b) { return where((a > b) | isnan(a), a, b); }
-template <class T, int W> INLINE Vec<T, W> minimum(Vec<T, W> a, Vec<T, W> b) { return where((a < b) | isnan(a), a, b); }
+/* The larger and the smaller of two, the second where either is a nan: an instruction of their own on x86. */
+template <class T, int W> INLINE Vec<T, W> larger(Vec<T, W> a, Vec<T, W> b) {
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (is_float<T> && sizeof(a) == 64 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_maxps512_mask(a.v, b.v, a.v, (short)-1, 4);
+  else if constexpr (is_float<T> && sizeof(a) == 64) return (Raw<T, W>)__builtin_ia32_maxpd512_mask(a.v, b.v, a.v, (char)-1, 4);
+  else
+#endif
+#if defined(NB_X86) && defined(__AVX__)
+  if constexpr (is_float<T> && sizeof(a) == 32 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_maxps256(a.v, b.v);
+  else if constexpr (is_float<T> && sizeof(a) == 32) return (Raw<T, W>)__builtin_ia32_maxpd256(a.v, b.v);
+  else
+#endif
+  return where(a > b, a, b);
+}
+template <class T, int W> INLINE Vec<T, W> smaller(Vec<T, W> a, Vec<T, W> b) {
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (is_float<T> && sizeof(a) == 64 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_minps512_mask(a.v, b.v, a.v, (short)-1, 4);
+  else if constexpr (is_float<T> && sizeof(a) == 64) return (Raw<T, W>)__builtin_ia32_minpd512_mask(a.v, b.v, a.v, (char)-1, 4);
+  else
+#endif
+#if defined(NB_X86) && defined(__AVX__)
+  if constexpr (is_float<T> && sizeof(a) == 32 && sizeof(T) == 4) return (Raw<T, W>)__builtin_ia32_minps256(a.v, b.v);
+  else if constexpr (is_float<T> && sizeof(a) == 32) return (Raw<T, W>)__builtin_ia32_minpd256(a.v, b.v);
+  else
+#endif
+  return where(a < b, a, b);
+}
+template <class T, int W> INLINE Vec<T, W> maximum(Vec<T, W> a, Vec<T, W> b) { return where(isnan(a), a, larger(a, b)); }
+template <class T, int W> INLINE Vec<T, W> minimum(Vec<T, W> a, Vec<T, W> b) { return where(isnan(a), a, smaller(a, b)); }
 template <class T, int W> INLINE Vec<T, W> fmax(Vec<T, W> a, Vec<T, W> b) { return where((a > b) | isnan(b), a, b); }
 template <class T, int W> INLINE Vec<T, W> fmin(Vec<T, W> a, Vec<T, W> b) { return where((a < b) | isnan(b), a, b); }
 template <int W> INLINE Vec<bool, W> maximum(Vec<bool, W> a, Vec<bool, W> b) { return a | b; }

@@ -1,4 +1,4 @@
-"""A schedule of known sizes as data, which the launcher in C runs in place of the wrapper's text.
+"""A schedule as data, which the launcher in C runs in place of the wrapper's text.
 
     wrapper                                                  plan
     buf0 = empty_strided((64, 32), (32, 1), ...)             Make(3, float32[64, 32])
@@ -7,7 +7,9 @@
     del buf0                                                 Drop(3)
 
 Every operator can be called from a plan: as Python would call it, or, matrix products and convolutions, by torch's C
-function. What has symbolic sizes keeps its wrapper.
+function. A symbolic size is a value that each call works out first, from the sizes of its inputs:
+
+    s0 = arg0_1.size(0); empty_strided((2*s0, 8), ...)       Value("size", 0, 0), Value("mul", 2, FromCall(0))
 
 In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, which writes C++ instead. Read next: nbcompile/runtime/operators.h
 """
@@ -21,8 +23,8 @@ from typing import Any
 import sympy
 import torch
 
+from nbcompile.codegen.sizes import NeedsPython, Sizes
 from nbcompile.codegen.wrapper import is_itself
-from nbcompile.ir import index as indexing
 from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute, GraphInput, ModuleReference, Tensor
 from nbcompile.ir.emitted import (
     Adopted,
@@ -35,6 +37,7 @@ from nbcompile.ir.emitted import (
     Look,
     Make,
     Multiply,
+    Number,
     Plan,
     Returned,
     Step,
@@ -43,32 +46,16 @@ from nbcompile.ir.emitted import (
 )
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
-from nbcompile.ir.layout import Layout
 
 
 def make_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[Plan | None, str]:
     """The graph for the launcher in C, or None and why it needs Python."""
-    reason = _needs_python(schedule)
-    if reason:
-        return None, reason
+    if any(each.device.type != "cpu" for each in schedule.program.tensors().values()):
+        return None, "it is not on the CPU"
     try:
         return _Planner(schedule, {kernel.name: kernel for kernel in kernels}).plan(), ""
-    except _NeedsPython as found:
+    except NeedsPython as found:
         return None, str(found)
-
-
-def _needs_python(schedule: Schedule) -> str:
-    program = schedule.program
-    tensors = program.tensors()
-    if program.symbols or any(_shape_or_none(each) is None for each in tensors.values()):
-        return "its sizes are symbolic"
-    if any(each.device.type != "cpu" for each in tensors.values()):
-        return "it is not on the CPU"
-    return ""
-
-
-class _NeedsPython(Exception):
-    """A step that only the wrapper can do."""
 
 
 @dataclass(slots=True)
@@ -78,6 +65,7 @@ class _Planner:
     schedule: Schedule
     kernels: dict[str, EmittedKernel]
     tensors: dict[str, Tensor] = field(init=False)
+    sizes: Sizes = field(init=False)
     slots: dict[str, int] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     count: int = 0
@@ -85,6 +73,7 @@ class _Planner:
     def plan(self) -> Plan:
         program = self.schedule.program
         self.tensors = program.tensors()
+        self.sizes = Sizes(program.symbols)
         inputs = {each.position: each for each in program.buffers if isinstance(each, GraphInput)}
         attributes = [each for each in program.buffers if isinstance(each, GraphAttribute)]
         self.count = program.arguments
@@ -94,12 +83,13 @@ class _Planner:
         for step in self.schedule.steps:
             self._step(step)
         return Plan(
-            tuple(_shape(inputs[at]) if at in inputs else None for at in range(program.arguments)),
+            tuple(self._shape(inputs[at]) if at in inputs else None for at in range(program.arguments)),
             self.count,
             tuple(self.steps),
             tuple(self._returned(each) for each in program.outputs),
-            tuple((each.attribute, _shape(each)) for each in attributes),
+            tuple((each.attribute, self._shape(each)) for each in attributes),
             program.single_output,
+            tuple(self.sizes.values),
         )
 
     def _new(self, buffer: str | None = None) -> int:
@@ -111,13 +101,15 @@ class _Planner:
     def _step(self, step: object) -> None:
         match step:
             case Allocate(buffer):
-                self.steps.append(Make(self._new(buffer), _shape(self.tensors[buffer])))
+                self.steps.append(Make(self._new(buffer), self._shape(self.tensors[buffer])))
             case Reuse(buffer, memory_of):
                 self._reuse(buffer, memory_of)
             case Free(buffer):
                 self.steps.append(Drop(self.slots[buffer]))
             case Kernel(name=name):
-                self.steps.append(Launch(name, tuple(self.slots[each] for each in self.kernels[name].arguments)))
+                kernel = self.kernels[name]
+                slots = tuple(self.slots[each] for each in kernel.arguments)
+                self.steps.append(Launch(name, slots, tuple(map(self.sizes.named, kernel.sizes))))
             case Extern():
                 self._extern(step)
 
@@ -127,21 +119,21 @@ class _Planner:
         if new.dtype == old.dtype and new.layout == old.layout:
             self.slots[buffer] = freed
         elif new.dtype == old.dtype:
-            numbers = (_numbers(new.layout.size), _numbers(new.layout.stride), 0)
+            numbers = (self._numbers(new.layout.size), self._numbers(new.layout.stride), 0)
             self.steps += [Look(self._new(buffer), freed, numbers), Drop(freed)]
         else:
-            self.steps += [Drop(freed), Make(self._new(buffer), _shape(new))]
+            self.steps += [Drop(freed), Make(self._new(buffer), self._shape(new))]
 
     def _returned(self, output: BufferView | Index | float | None) -> Returned:
         if isinstance(output, BufferView):
             return Returned(self.slots[output.buffer], self._view(output))
-        return Returned(None, value=_number(output))
+        return Returned(None, value=self.sizes.number(output))
 
     def _view(self, seen: BufferView) -> ViewNumbers | None:
         """How a view differs from its buffer; None where it does not."""
         if is_itself(self.tensors[seen.buffer].layout, seen.layout):
             return None
-        return _view_numbers(seen.layout)
+        return self._numbers(seen.layout.size), self._numbers(seen.layout.stride), self.sizes.number(seen.layout.offset)
 
     # --- operators of ATen -------------------------------------------------------------------------------------------
 
@@ -163,24 +155,24 @@ class _Planner:
         self.steps.append(Call(extern.name, arguments, keywords, tuple(map(self._adopted, results))))
 
     def _adopted(self, output: ExternOutput) -> Adopted:
-        return Adopted(output.path, self._new(output.name), _shape(output))
+        return Adopted(output.path, self._new(output.name), self._shape(output))
 
     def _argument(self, value: object, looks: list[int]) -> Any:
         match value:
             case BufferView():
                 return AtSlot(self._slot(value, looks))
             case ModuleReference():
-                raise _NeedsPython("it calls a part of the graph")
+                raise NeedsPython("it calls a part of the graph")
             case sympy.Basic():
-                return _number(value)
+                return self.sizes.number(value)
             case list():
                 return [self._argument(each, looks) for each in value]
             case tuple():
                 return tuple(self._argument(each, looks) for each in value)
             case dict() if any(isinstance(each, (BufferView, ModuleReference, sympy.Basic)) for each in value.values()):
-                raise _NeedsPython("an operator takes tensors in a dict")
+                raise NeedsPython("an operator takes tensors in a dict")
             case slice():
-                raise _NeedsPython("an operator takes a slice")
+                raise NeedsPython("an operator takes a slice")
         return value
 
     def _slot(self, seen: BufferView, looks: list[int]) -> int:
@@ -204,7 +196,7 @@ class _Planner:
             return False
         (result,) = results
         operands = [self._slot(each, looks) for each in extern.args]
-        self.steps.append(Make(self._new(result.name), _shape(result)))
+        self.steps.append(Make(self._new(result.name), self._shape(result)))
         product = extern.target.overloadpacket.__name__
         slots = (self.slots[result.name], *operands)
         self.steps.append(Multiply(extern.name, product, slots, float(scales["beta"]), float(scales["alpha"])))
@@ -227,6 +219,15 @@ class _Planner:
         return True
 
 
+    # --- numbers -----------------------------------------------------------------------------------------------------
+
+    def _shape(self, tensor: Tensor) -> TensorShape:
+        return TensorShape(tensor.dtype, self._numbers(tensor.layout.size), self._numbers(tensor.layout.stride))
+
+    def _numbers(self, values: Sequence[Index]) -> tuple[Number, ...]:
+        return tuple(map(self.sizes.number, values))
+
+
 Native = Callable[[_Planner, Extern, Sequence[ExternOutput], list[int]], bool]
 _aten = torch.ops.aten
 NATIVE: dict[object, Native] = {
@@ -236,31 +237,3 @@ NATIVE: dict[object, Native] = {
     _aten.convolution.default: _Planner.convolve,
 }
 """The operators that are called by C functions of torch's."""
-
-
-# --- numbers ---------------------------------------------------------------------------------------------------------
-
-
-def _number(value: object) -> Any:
-    if not isinstance(value, sympy.Basic):
-        return value
-    if not value.is_number:
-        raise _NeedsPython("its sizes are symbolic")
-    return int(value) if value.is_Integer else float(value)
-
-
-def _numbers(values: Sequence[Index]) -> tuple[int, ...]:
-    return tuple(int(each) for each in values)
-
-
-def _view_numbers(layout: Layout) -> ViewNumbers:
-    return _numbers(layout.size), _numbers(layout.stride), int(layout.offset)
-
-
-def _shape_or_none(tensor: Tensor) -> TensorShape | None:
-    values = (*tensor.layout.size, *tensor.layout.stride, tensor.layout.offset)
-    return None if any(indexing.constant(each) is None for each in values) else _shape(tensor)
-
-
-def _shape(tensor: Tensor) -> TensorShape:
-    return TensorShape(tensor.dtype, _numbers(tensor.layout.size), _numbers(tensor.layout.stride))

@@ -15,6 +15,7 @@ from nbcompile.codegen.emitter import KernelEmitter
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.totals import KINDS
 from nbcompile.codegen.values import Scope, Value, as_many, emit_place, emit_value, joined
+from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Expr, walk
 from nbcompile.ir.kernel import Let, Store, Update, access
 
@@ -63,8 +64,15 @@ def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> 
     text = as_many(scope, value)
     way = access(store.offset, (), scope.vector)
     if way == "contiguous":
-        way = "stream" if store.buffer in emitter.streamed else "store"
-        emitter.writer.line(f"{way}({pointer} + {offset}, lanes, {text});", scope.origin)
+        arguments = f"{pointer} + {offset}, lanes, {text}"
+        match emitter.streamed.get(store.buffer):
+            case None:
+                call = f"store({arguments})"
+            case size if indexing.constant(size) is None:
+                call = f"stream_if({pointer}_is_large, {arguments})"
+            case _:
+                call = f"stream({arguments})"
+        emitter.writer.line(f"{call};", scope.origin)
         return
     place = c_index(store.offset, {scope.vector: f"({scope.vector.name} + j)"})
     emitter.writer.line(f"scatter({pointer}, lanes, {text}, [&](i64 j) {{ return {place}; }});", scope.origin)

@@ -8,7 +8,7 @@
         kernel0(arg0_1, buf3)
         return (buf3,)
 
-Where sizes are numbers, the same is written as data for the launcher in C, which then runs in place of this text.
+The same is written as data for the launcher in C, which mostly runs in place of this text.
 
 In torch: torch/_inductor/codegen/wrapper.py. Read next: nbcompile/codegen/plan.py
 """

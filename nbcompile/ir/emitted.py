@@ -46,12 +46,33 @@ class EmittedKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class FromCall:
+    """A number that only a call knows: ``Plan.values[at]``."""
+
+    at: int
+
+
+Number = int | FromCall
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """How a call finds one number: it asks an input (``argument``, ``size``, ``stride``), or computes with two others."""
+
+    operation: str
+    first: Number
+    """The position of the input; or a number to compute with."""
+    second: Number = 0
+    """The dimension of the input; or a number to compute with."""
+
+
+@dataclass(frozen=True, slots=True)
 class TensorShape:
-    """A tensor with known numbers for sizes and strides."""
+    """A tensor's type, sizes and strides."""
 
     dtype: torch.dtype
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
+    size: tuple[Number, ...]
+    stride: tuple[Number, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +89,8 @@ class Launch:
 
     kernel: str
     slots: tuple[int, ...]
+    sizes: tuple[Number, ...] = ()
+    """The symbolic sizes that it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +100,7 @@ class Drop:
     slot: int
 
 
-ViewNumbers = tuple[tuple[int, ...], tuple[int, ...], int]
+ViewNumbers = tuple[tuple[Number, ...], tuple[Number, ...], Number]
 """Size, stride, offset."""
 
 
@@ -149,12 +172,12 @@ class Returned:
 
     slot: int | None
     view: ViewNumbers | None = None
-    value: float | None = None
+    value: float | FromCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A graph of known sizes: inputs are slots 0, 1, ...; the steps run in order."""
+    """A graph as data: inputs are slots 0, 1, ...; the steps run in order."""
 
     inputs: tuple[TensorShape | None, ...]
     """None: an argument that the graph does not look at."""
@@ -165,6 +188,8 @@ class Plan:
     """Tensors that the graph itself holds, by path; their slots follow the inputs'."""
     single: bool = False
     """It returns its one output and not a tuple."""
+    values: tuple[Value, ...] = ()
+    """What each call finds out before it begins, each of values before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +204,6 @@ class EmittedProgram:
     kernels: tuple[EmittedKernel, ...]
     externs: tuple[Extern, ...] = ()
     plan: Plan | None = None
-    """None: symbolic sizes or the like need the wrapper."""
+    """None: the graph needs the wrapper."""
     no_plan: str = ""
     """Why there is no plan."""

@@ -4,8 +4,8 @@
  *   Program(...)                           called as program([tensor, ...]) -> (tensor, ...)
  *
  * A kernel is `i64 kernel(void **buffers, const i64 *sizes, Context *context)`; it answers 0, or a number
- * above 0 when an index was out of bounds. A Program is a whole graph of known sizes: a list of steps (allocate,
- * run, view, call an operator, free) over numbered slots, interpreted here so that no graph needs C glue of its own.
+ * above 0 when an index was out of bounds. A Program is a whole graph: a list of steps (allocate, run, view, call
+ * an operator, free) over numbered slots, interpreted here so that no graph needs C glue of its own.
  *
  * torch's C++ headers cost seconds to compile. This file uses the C functions that torch exports for
  * ahead-of-time compiled models (aoti_torch_*), whose ABI is stable, and two C++ symbols by their mangled
@@ -185,8 +185,7 @@ static PyObject *make_kernel(PyObject *module, PyObject *arguments) {
 typedef struct {
   int32_t dtype;
   i64 dim;
-  const i64 *sizes, *strides;
-  i64 offset;
+  const i64 *sizes, *strides, *offset; /* offset: NULL, where there is none */
 } Layout;
 
 #include "pool.h"
@@ -224,6 +223,7 @@ typedef struct {
   int is_view;
   Layout layout;
   PyObject *constant; /* borrowed; not NULL: this object, and no slot */
+  int is_value;       /* the number slots.values[slot], and no slot */
 } Output;
 
 typedef struct {
@@ -237,6 +237,9 @@ typedef struct {
   Step *step;
   Output *output;
   i64 *numbers;          /* every size, stride and slot list */
+  Py_ssize_t count, values, holes; /* how many numbers; of which so many are one of the values that a call works out */
+  struct Value *value;
+  struct Hole *hole;
   PyObject *description; /* the tuples it was made of: owns the names */
   PyObject *constants;   /* a tuple: the tensors that the graph itself holds */
   PyObject *slow;        /* called with the list of inputs when one is not as expected */
@@ -270,7 +273,17 @@ typedef struct {
   Handle *made;
   PyObject **held;
   void **buffers; /* for the arguments of one kernel */
+  const i64 *numbers, *values; /* the program's numbers in this call */
 } Slots;
+
+/* Some of the program's numbers, and a layout made of them, as they are in this call. */
+static const i64 *now(const Slots *slots, const i64 *numbers) { return slots->numbers + (numbers - slots->program->numbers); }
+
+static Layout layout_now(const Slots *slots, const Layout *layout) {
+  Layout own = {layout->dtype, layout->dim, now(slots, layout->sizes), now(slots, layout->strides), NULL};
+  if (layout->offset) own.offset = now(slots, layout->offset);
+  return own;
+}
 
 static Handle handle_at(const Slots *slots, Py_ssize_t slot) {
   if (slot < slots->program->inputs) return handle_of(slots->inputs[slot]);
@@ -290,8 +303,10 @@ static void empty(const Slots *slots, Py_ssize_t slot) {
 }
 
 /* A view, its offset counted from the tensor's own data. */
-static int view_of(Handle handle, const Layout *layout, Handle *view) {
-  if (!aoti_torch__reinterpret_tensor(handle, layout->dim, layout->sizes, layout->strides, layout->offset, view)) return 0;
+static int view_of(const Slots *slots, Py_ssize_t slot, const Layout *layout, Handle *view) {
+  Layout own = layout_now(slots, layout);
+  i64 offset = own.offset ? *own.offset : 0;
+  if (!aoti_torch__reinterpret_tensor(handle_at(slots, slot), own.dim, own.sizes, own.strides, offset, view)) return 0;
   PyErr_SetString(PyExc_RuntimeError, "could not make a view of a tensor");
   return -1;
 }
@@ -300,17 +315,30 @@ static int view_of(Handle handle, const Layout *layout, Handle *view) {
 static PyObject *finish(const Output *output, const Slots *slots) {
   Handle view;
   if (output->constant) return Py_NewRef(output->constant);
+  if (output->is_value) return PyLong_FromLongLong(slots->values[output->slot]);
   if (!output->is_view) return object_at(slots, output->slot);
-  if (view_of(handle_at(slots, output->slot), &output->layout, &view)) return NULL;
+  if (view_of(slots, output->slot, &output->layout, &view)) return NULL;
   PyObject *wrapped = wrap_tensor(view);
   aoti_torch_delete_tensor_object(view);
   return wrapped;
 }
 
+#include "sizes.h"
+
 /* Copies tuples of ints to the end of Program.numbers; the caller has made sure that there is room. */
 typedef struct {
   i64 *next, *end;
+  Program *program; /* NULL: there are no holes */
 } Numbers;
+
+static int read_hole(PyObject *given, const Numbers *numbers) {
+  Program *program = numbers->program;
+  Operand operand;
+  if (!program) return PyErr_SetString(PyExc_ValueError, "sizes are ints"), -1;
+  if (read_operand(given, program->values, &operand)) return -1;
+  program->hole[program->holes++] = (Hole){numbers->next - program->numbers, operand.number};
+  return 0;
+}
 
 static const i64 *read_numbers(PyObject *values, Numbers *numbers, Py_ssize_t *count) {
   i64 *start = numbers->next;
@@ -318,18 +346,19 @@ static const i64 *read_numbers(PyObject *values, Numbers *numbers, Py_ssize_t *c
     PyErr_SetString(PyExc_ValueError, "a program is described by tuples of ints");
     return NULL;
   }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); i++) {
-    *numbers->next++ = PyLong_AsLongLong(PyTuple_GET_ITEM(values, i));
-    if (PyErr_Occurred()) return NULL;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); i++, numbers->next++) {
+    PyObject *item = PyTuple_GET_ITEM(values, i);
+    if (PyTuple_Check(item) ? read_hole(item, numbers) : (*numbers->next = PyLong_AsLongLong(item)) == -1 && PyErr_Occurred())
+      return NULL;
   }
   if (count) *count = PyTuple_GET_SIZE(values);
   return start;
 }
 
+/* `offset`: a tuple of one, or NULL */
 static int read_layout(PyObject *dtype, PyObject *sizes, PyObject *strides, PyObject *offset, Numbers *numbers, Layout *layout) {
   Py_ssize_t dim, same;
-  layout->dtype = (int32_t)PyLong_AsLong(dtype);
-  layout->offset = PyLong_AsLongLong(offset);
+  if (dtype) layout->dtype = (int32_t)PyLong_AsLong(dtype);
   if (PyErr_Occurred()) return -1;
   if (!(layout->sizes = read_numbers(sizes, numbers, &dim)) || !(layout->strides = read_numbers(strides, numbers, &same))) return -1;
   if (dim != same) {
@@ -337,7 +366,10 @@ static int read_layout(PyObject *dtype, PyObject *sizes, PyObject *strides, PyOb
     return -1;
   }
   layout->dim = dim;
-  return 0;
+  layout->offset = NULL;
+  if (!offset) return 0;
+  if (!(layout->offset = read_numbers(offset, numbers, &dim))) return -1;
+  return dim == 1 ? 0 : (PyErr_SetString(PyExc_ValueError, "an offset is one number"), -1);
 }
 
 static int read_slot(PyObject *value, Py_ssize_t slots, Py_ssize_t *slot) {
@@ -357,7 +389,8 @@ static int interpret(Program *program, const Slots *slots) {
     int status = 0;
     switch (step->kind) {
       case ALLOCATE: {
-        if (allocate(&step->layout, &slots->made[step->slot])) {
+        Layout layout = layout_now(slots, &step->layout);
+        if (allocate(&layout, &slots->made[step->slot])) {
           slots->made[step->slot] = NULL;
           return 1;
         }
@@ -366,14 +399,14 @@ static int interpret(Program *program, const Slots *slots) {
       }
       case RUN:
         for (Py_ssize_t k = 0; k < step->count; k++) slots->buffers[k] = slots->pointers[step->slots[k]];
-        status = run(step->function, slots->buffers, step->sizes, step->lengthy, program->on_error, step->name);
+        status = run(step->function, slots->buffers, now(slots, step->sizes), step->lengthy, program->on_error, step->name);
         break;
       case FREE:
         empty(slots, step->slot);
         break;
       case VIEW: {
         Handle view;
-        if (view_of(handle_at(slots, step->source), &step->layout, &view)) return -1;
+        if (view_of(slots, step->source, &step->layout, &view)) return -1;
         slots->made[step->slot] = view;
         if (aoti_torch_get_data_ptr(view, &slots->pointers[step->slot])) return 1;
         break;
@@ -404,26 +437,6 @@ static PyObject *results_of(Program *program, const Slots *slots) {
   return result;
 }
 
-static PyObject *program_run(Program *program, PyObject **inputs) {
-  char small[2048];
-  size_t wanted = (3 * program->slots + program->widest) * sizeof(void *);
-  char *memory = wanted <= sizeof small ? small : PyMem_Malloc(wanted);
-  if (!memory) return PyErr_NoMemory();
-  void **words = (void **)memory;
-  Slots slots = {program, inputs, words, words + program->slots, (PyObject **)(words + 2 * program->slots), words + 3 * program->slots};
-  memset(slots.made, 0, 2 * program->slots * sizeof(void *));
-  PyObject *result = NULL;
-  int status = 0;
-  for (Py_ssize_t i = 0; i < program->inputs && !status; i++)
-    if (program->input[i].dim != ANYTHING) status = aoti_torch_get_data_ptr(handle_of(inputs[i]), &slots.pointers[i]) ? 1 : 0;
-  if (!status) status = interpret(program, &slots);
-  if (!status) result = results_of(program, &slots);
-  else if (status > 0) PyErr_SetString(PyExc_MemoryError, "could not allocate the result of a compiled graph");
-  for (Py_ssize_t i = program->inputs; i < program->slots; i++) empty(&slots, i);
-  if (memory != small) PyMem_Free(memory);
-  return result;
-}
-
 /* Inputs that are not as they were at compile time take the wrapper in Python, which can say so. */
 static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ssize_t given) {
   PyObject *list = PyList_New(given);
@@ -437,13 +450,48 @@ static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ss
   return result;
 }
 
-static int all_fit(Program *program, PyObject *const *inputs, Py_ssize_t given) {
-  if (given != program->given) return 0;
-  /* A mode or the profiler wants to see the operators that are called: the wrapper calls them through the dispatcher. */
-  if (program->calls && (mode_count() || at_has_callbacks())) return 0;
-  for (Py_ssize_t i = 0; i < given; i++)
-    if (!fits(inputs[i], &program->input[i])) return 0;
+/* A mode or the profiler wants to see the operators that are called: the wrapper calls them through the dispatcher. */
+static int can_run(const Program *program, Py_ssize_t given) {
+  return given == program->given && !(program->calls && (mode_count() || at_has_callbacks()));
+}
+
+/* 1: every input is as expected; 0: one is not; -1: one has no data. */
+static int take_inputs(const Slots *slots) {
+  const Program *program = slots->program;
+  for (Py_ssize_t i = 0; i < program->given; i++) {
+    Layout expected = layout_now(slots, &program->input[i]);
+    if (!fits(slots->inputs[i], &expected)) return 0;
+  }
+  for (Py_ssize_t i = 0; i < program->inputs; i++)
+    if (program->input[i].dim != ANYTHING && aoti_torch_get_data_ptr(handle_of(slots->inputs[i]), &slots->pointers[i])) return -1;
   return 1;
+}
+
+static PyObject *program_run(Program *program, PyObject **inputs) {
+  char small[2048];
+  size_t words = 3 * program->slots + program->widest, numbers = program->holes || program->values ? program->values + program->count : 0;
+  size_t wanted = words * sizeof(void *) + numbers * sizeof(i64);
+  char *memory = wanted <= sizeof small ? small : PyMem_Malloc(wanted);
+  if (!memory) return PyErr_NoMemory();
+  void **word = (void **)memory;
+  i64 *values = (i64 *)(word + words);
+  Slots slots = {program, inputs, word, word + program->slots, (PyObject **)(word + 2 * program->slots), word + 3 * program->slots,
+                 numbers ? values + program->values : program->numbers, values};
+  PyObject *result = NULL;
+  int fit = !numbers || !work_out(program, inputs, values), status;
+  if (fit && numbers) fill(program, values, values + program->values);
+  if (fit) fit = take_inputs(&slots);
+  if (!fit) {
+    result = program_slowly(program, inputs, program->given);
+  } else {
+    memset(slots.made, 0, 2 * program->slots * sizeof(void *));
+    status = fit < 0 ? 1 : interpret(program, &slots);
+    if (!status) result = results_of(program, &slots);
+    else if (status > 0) PyErr_SetString(PyExc_MemoryError, "could not allocate the result of a compiled graph");
+    for (Py_ssize_t i = program->inputs; i < program->slots; i++) empty(&slots, i);
+  }
+  if (memory != small) PyMem_Free(memory);
+  return result;
 }
 
 /* program([tensor, ...]): one list, which is emptied, so that the caller's frame keeps no input alive. */
@@ -459,7 +507,7 @@ static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t
   for (Py_ssize_t i = 0; i < own; i++) inputs[given + i] = PyTuple_GET_ITEM(program->constants, i);
   PyObject *result = NULL;
   if (!PyList_SetSlice(list, 0, given, NULL))
-    result = all_fit(program, inputs, given) ? program_run(program, inputs) : program_slowly(program, inputs, given);
+    result = can_run(program, given) ? program_run(program, inputs) : program_slowly(program, inputs, given);
   for (Py_ssize_t i = 0; i < given; i++) Py_DECREF(inputs[i]);
   if (inputs != few) PyMem_Free(inputs);
   return result;
@@ -468,7 +516,7 @@ static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t
 /* program.positional(tensor, ...): the caller's stack holds the inputs while we run. */
 static PyObject *program_positional(PyObject *self, PyObject *const *inputs, Py_ssize_t given) {
   Program *program = (Program *)self;
-  if (!all_fit(program, inputs, given)) return program_slowly(program, inputs, given);
+  if (!can_run(program, given)) return program_slowly(program, inputs, given);
   if (program->inputs == given) return program_run(program, (PyObject **)inputs);
   PyObject *few[MANY], **all = program->inputs <= MANY ? few : PyMem_Malloc(program->inputs * sizeof(PyObject *));
   if (!all) return PyErr_NoMemory();
@@ -486,6 +534,8 @@ static void program_dealloc(PyObject *self) {
   PyMem_Free(program->step);
   PyMem_Free(program->output);
   PyMem_Free(program->numbers);
+  PyMem_Free(program->value);
+  PyMem_Free(program->hole);
   Py_XDECREF(program->description);
   Py_XDECREF(program->constants);
   Py_XDECREF(program->slow);
@@ -518,11 +568,9 @@ static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *s
   switch (step->kind) {
     case ALLOCATE: {
       if (!PyArg_ParseTuple(text, "iOOOO", &step->kind, &a, &b, &c, &d)) return -1;
-      PyObject *zero = PyLong_FromLong(0);
-      int status = read_slot(a, program->slots, &step->slot) || read_layout(b, c, d, zero, numbers, &step->layout) ? -1 : 0;
-      Py_DECREF(zero);
-      if (!status && step->slot < program->inputs) goto wrong;
-      return status;
+      if (read_slot(a, program->slots, &step->slot) || read_layout(b, c, d, NULL, numbers, &step->layout)) return -1;
+      if (step->slot < program->inputs) goto wrong;
+      return 0;
     }
     case RUN:
       if (!PyArg_ParseTuple(text, "iOOOOO", &step->kind, &a, &b, &c, &d, &e)) return -1;
@@ -541,12 +589,11 @@ static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *s
       break;
     case VIEW: {
       if (!PyArg_ParseTuple(text, "iOOOOO", &step->kind, &a, &b, &c, &d, &e)) return -1;
-      PyObject *zero = PyLong_FromLong(0);
-      int status = read_slot(a, program->slots, &step->slot) || read_slot(b, program->slots, &step->source) ||
-                   read_layout(zero, c, d, e, numbers, &step->layout) ? -1 : 0;
-      Py_DECREF(zero);
-      if (!status && step->slot < program->inputs) goto wrong;
-      return status;
+      if (read_slot(a, program->slots, &step->slot) || read_slot(b, program->slots, &step->source) ||
+          read_layout(NULL, c, d, e, numbers, &step->layout))
+        return -1;
+      if (step->slot < program->inputs) goto wrong;
+      return 0;
     }
     case CALL:
       return read_call(program, text, numbers, step);
@@ -560,22 +607,23 @@ wrong:
   return -1;
 }
 
-/* (slot, None) | (slot, (sizes, strides, offset)) | (None, object) */
+/* (slot, None) | (slot, (sizes, strides, (offset,))) | (None, object) | (None, (value,)) */
 static int read_output(Program *program, PyObject *text, Numbers *numbers, Output *output) {
   PyObject *slot, *view, *sizes, *strides, *offset;
   if (!PyArg_ParseTuple(text, "OO", &slot, &view)) return -1;
   if (slot == Py_None) {
-    output->constant = view;
+    Operand value;
+    output->is_value = PyTuple_Check(view);
+    if (!output->is_value) output->constant = view;
+    else if (read_operand(view, program->values, &value)) return -1;
+    else output->slot = value.number;
     return 0;
   }
   if (read_slot(slot, program->slots, &output->slot)) return -1;
   output->is_view = view != Py_None;
   if (!output->is_view) return 0;
   if (!PyArg_ParseTuple(view, "OOO", &sizes, &strides, &offset)) return -1;
-  PyObject *zero = PyLong_FromLong(0);
-  int status = read_layout(zero, sizes, strides, offset, numbers, &output->layout);
-  Py_DECREF(zero);
-  return status;
+  return read_layout(NULL, sizes, strides, offset, numbers, &output->layout);
 }
 
 /* How many ints there are in nested tuples: room enough for everything that read_numbers copies. */
@@ -586,16 +634,17 @@ static Py_ssize_t count_numbers(PyObject *value) {
   return total;
 }
 
-/* make_program((inputs, steps, outputs), slots, single, constants, slow, on_error, owner); an input is
+/* make_program((inputs, steps, outputs, values), slots, single, constants, slow, on_error, owner); an input is
    (dtype, sizes, strides), or None for an argument that is not looked at; those of the constants come last */
 static PyObject *make_program(PyObject *module, PyObject *arguments) {
-  PyObject *description, *inputs, *steps, *outputs, *constants, *slow, *on_error, *owner;
+  PyObject *description, *inputs, *steps, *outputs, *values, *constants, *slow, *on_error, *owner;
   Py_ssize_t slots;
   int single;
   if (!PyArg_ParseTuple(arguments, "O!npO!OOO", &PyTuple_Type, &description, &slots, &single, &PyTuple_Type, &constants, &slow,
                         &on_error, &owner))
     return NULL;
-  if (!PyArg_ParseTuple(description, "O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &steps, &PyTuple_Type, &outputs)) return NULL;
+  if (!PyArg_ParseTuple(description, "O!O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &steps, &PyTuple_Type, &outputs, &PyTuple_Type, &values))
+    return NULL;
   Program *program = PyObject_New(Program, &ProgramType);
   if (!program) return NULL;
   memset((char *)program + sizeof(PyObject), 0, sizeof(Program) - sizeof(PyObject));
@@ -616,26 +665,24 @@ static PyObject *make_program(PyObject *module, PyObject *arguments) {
   program->step = PyMem_Calloc(program->steps + 1, sizeof(Step));
   program->output = PyMem_Calloc(program->outputs + 1, sizeof(Output));
   program->numbers = PyMem_Calloc(room, sizeof(i64));
-  if (!program->input || !program->step || !program->output || !program->numbers) {
+  program->hole = PyMem_Calloc(room, sizeof(Hole));
+  if (!program->input || !program->step || !program->output || !program->numbers || !program->hole) {
     PyErr_NoMemory();
     goto failed;
   }
-  Numbers numbers = {program->numbers, program->numbers + room};
-  PyObject *zero = PyLong_FromLong(0);
-  for (Py_ssize_t i = 0; i < program->inputs; i++) {
-    PyObject *dtype, *sizes, *strides, *text = PyTuple_GET_ITEM(inputs, i);
-    program->input[i].dim = ANYTHING;
-    if (text == Py_None && i < program->given) continue;
-    if (!PyArg_ParseTuple(text, "OOO", &dtype, &sizes, &strides) ||
-        read_layout(dtype, sizes, strides, zero, &numbers, &program->input[i])) {
-      Py_DECREF(zero);
-      goto failed;
-    }
-  }
-  Py_DECREF(zero);
+  Numbers numbers = {program->numbers, program->numbers + room, program};
   if (program->given < 0 || (single && program->outputs != 1)) {
     PyErr_SetString(PyExc_ValueError, "not a program");
     goto failed;
+  }
+  if (read_values(program, values)) goto failed;
+  for (Py_ssize_t i = 0; i < program->inputs; i++) {
+    PyObject *dtype, *sizes, *strides, *text = PyTuple_GET_ITEM(inputs, i);
+    program->input[i] = (Layout){0, ANYTHING, program->numbers, program->numbers, NULL};
+    if (text == Py_None && i < program->given) continue;
+    if (!PyArg_ParseTuple(text, "OOO", &dtype, &sizes, &strides) ||
+        read_layout(dtype, sizes, strides, NULL, &numbers, &program->input[i]))
+      goto failed;
   }
   for (Py_ssize_t i = program->given; i < program->inputs; i++)
     if (!fits(PyTuple_GET_ITEM(constants, i - program->given), &program->input[i])) {
@@ -646,6 +693,7 @@ static PyObject *make_program(PyObject *module, PyObject *arguments) {
     if (read_step(program, PyTuple_GET_ITEM(steps, i), &numbers, &program->step[i])) goto failed;
   for (Py_ssize_t i = 0; i < program->outputs; i++)
     if (read_output(program, PyTuple_GET_ITEM(outputs, i), &numbers, &program->output[i])) goto failed;
+  program->count = numbers.next - program->numbers;
   return (PyObject *)program;
 failed:
   Py_DECREF(program);
@@ -675,7 +723,7 @@ static PyObject *describe(PyObject *module, PyObject *tensor) {
 /* empty_strided(sizes, strides, *, dtype[, device]): torch's, with large blocks of the CPU's memory from the pool */
 static PyObject *empty_strided(PyObject *module, PyObject *const *arguments, Py_ssize_t given, PyObject *keywords) {
   i64 numbers[2 * MOST_DIMENSIONS];
-  Numbers room = {numbers, numbers + 2 * MOST_DIMENSIONS};
+  Numbers room = {numbers, numbers + 2 * MOST_DIMENSIONS, NULL};
   Layout layout = {0};
   Handle made;
   int only_dtype = given == 2 && keywords && PyTuple_GET_SIZE(keywords) == 1;

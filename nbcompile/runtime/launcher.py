@@ -171,7 +171,7 @@ def self_test(module: ModuleType) -> str:
             return f"a tensor of shape {tuple(sample.shape)} was misread"
     dtype, sizes, strides, _ = module.describe(base)
     twin = module.make_program(
-        (((dtype, sizes, strides),), ((0, 1, dtype, sizes, strides),), ((0, None), (1, None))),
+        (((dtype, sizes, strides),), ((0, 1, dtype, sizes, strides),), ((0, None), (1, None)), ()),
         2, False, (), print, print, None,
     )  # fmt: skip
     first, second = twin([base])
@@ -187,8 +187,8 @@ def self_test(module: ModuleType) -> str:
         return "a new tensor has no memory of its own"
     table = (dtype, (4, 6), (6, 1))
     square = module.make_program(
-        ((table, table), ((3, 2, 0, (6, 4), (1, 6), 0), (0, 3, dtype, (4, 4), (4, 1)), (5, 0, (3, 1, 2), 1.0, 1.0)),
-         ((3, None),)), 4, True, (base.view(4, 6),), print, print, None,
+        ((table, table), ((3, 2, 0, (6, 4), (1, 6), (0,)), (0, 3, dtype, (4, 4), (4, 1)), (5, 0, (3, 1, 2), 1.0, 1.0)),
+         ((3, None),), ()), 4, True, (base.view(4, 6),), print, print, None,
     )  # fmt: skip
     given = base.view(4, 6) + 1
     return "" if torch.equal(square([given]), base.view(4, 6) @ given.t()) else "a matrix product came out wrong"

@@ -5,7 +5,7 @@
  *   CONVOLVE   a convolution, by torch's C function
  *
  * The C functions go to the CPU's kernels without asking the dispatcher. A mode or a profiler would miss them, so
- * a program that calls any runs as its wrapper in Python while one is there (all_fit).
+ * a program that calls any runs as its wrapper in Python while one is there (can_run).
  *
  * In torch: torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h
  */
@@ -17,14 +17,15 @@ extern int aoti_torch_cpu_baddbmm_out(Handle, Handle, Handle, Handle, double, do
 extern int aoti_torch_cpu_convolution(Handle, Handle, Handle *, const i64 *, i64, const i64 *, i64, const i64 *, i64, int32_t,
                                       const i64 *, i64, i64, Handle *);
 
-enum { FORM_VALUE, FORM_TENSOR, FORM_LIST, FORM_TUPLE };
+enum { FORM_VALUE, FORM_TENSOR, FORM_LIST, FORM_TUPLE, FORM_NUMBER };
 
-/* One argument: (FORM_VALUE, object) | (FORM_TENSOR, slot) | (FORM_LIST, forms) | (FORM_TUPLE, forms) */
+/* One argument: (FORM_VALUE, object) | (FORM_TENSOR, slot) | (FORM_LIST, forms) | (FORM_TUPLE, forms) | (FORM_NUMBER, value) */
 static PyObject *build(PyObject *form, const Slots *slots) {
   long kind = PyLong_AsLong(PyTuple_GET_ITEM(form, 0));
   PyObject *content = PyTuple_GET_ITEM(form, 1);
   if (kind == FORM_VALUE) return Py_NewRef(content);
   if (kind == FORM_TENSOR) return object_at(slots, PyLong_AsSsize_t(content));
+  if (kind == FORM_NUMBER) return PyLong_FromLongLong(slots->values[PyLong_AsSsize_t(content)]);
   Py_ssize_t count = PyTuple_GET_SIZE(content);
   PyObject *made = kind == FORM_LIST ? PyList_New(count) : PyTuple_New(count);
   for (Py_ssize_t i = 0; made && i < count; i++) {
@@ -36,24 +37,32 @@ static PyObject *build(PyObject *form, const Slots *slots) {
   return made;
 }
 
-/* Whether a form is one, and all its slots exist. */
-static int is_form(PyObject *form, Py_ssize_t slots) {
+/* Whether a form is one, and all its slots and values exist. */
+static int is_form(PyObject *form, const Program *program) {
   if (!PyTuple_Check(form) || PyTuple_GET_SIZE(form) != 2) return 0;
   long kind = PyLong_AsLong(PyTuple_GET_ITEM(form, 0));
   PyObject *content = PyTuple_GET_ITEM(form, 1);
   Py_ssize_t slot;
   if (kind == FORM_VALUE) return 1;
-  if (kind == FORM_TENSOR) return !read_slot(content, slots, &slot);
+  if (kind == FORM_TENSOR) return !read_slot(content, program->slots, &slot);
+  if (kind == FORM_NUMBER) return !read_slot(content, program->values, &slot);
   if ((kind != FORM_LIST && kind != FORM_TUPLE) || !PyTuple_Check(content)) return 0;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(content); i++)
-    if (!is_form(PyTuple_GET_ITEM(content, i), slots)) return 0;
+    if (!is_form(PyTuple_GET_ITEM(content, i), program)) return 0;
   return 1;
+}
+
+static PyObject *tuple_of(const i64 *numbers, i64 count) {
+  PyObject *made = PyTuple_New(count);
+  for (i64 i = 0; made && i < count; i++) PyTuple_SET_ITEM(made, i, PyLong_FromLongLong(numbers[i]));
+  return made;
 }
 
 /* Put what an operator returned into a slot; takes over the reference. */
 static int hold(const Result *result, const Slots *slots, PyObject *value) {
-  if (value && !(is_tensor(value) && has_layout(handle_of(value), &result->layout)))
-    Py_SETREF(value, PyObject_CallOneArg(result->adopt, value));
+  Layout layout = layout_now(slots, &result->layout);
+  if (value && !(is_tensor(value) && has_layout(handle_of(value), &layout)))
+    Py_SETREF(value, PyObject_CallFunction(result->adopt, "ONN", value, tuple_of(layout.sizes, layout.dim), tuple_of(layout.strides, layout.dim)));
   if (!value) return -1;
   slots->held[result->slot] = value;
   if (!is_tensor(value)) return 0; /* a token, say: no kernel reads it */
@@ -120,7 +129,8 @@ static int convolve(const Step *step, const Slots *slots) {
     return -1;
   }
   const Result *result = step->result;
-  if (has_layout(made, &result->layout)) {
+  Layout layout = layout_now(slots, &result->layout);
+  if (has_layout(made, &layout)) {
     slots->made[result->slot] = made;
     return aoti_torch_get_data_ptr(made, &slots->pointers[result->slot]) ? 1 : 0;
   }
@@ -135,17 +145,15 @@ static int read_results(Program *program, PyObject *texts, Numbers *numbers, Ste
   step->results = PyTuple_GET_SIZE(texts);
   step->result = PyMem_Calloc(step->results + 1, sizeof(Result));
   if (!step->result) return PyErr_NoMemory(), -1;
-  PyObject *zero = PyLong_FromLong(0);
   int status = 0;
   for (Py_ssize_t i = 0; i < step->results && !status; i++) {
     Result *result = &step->result[i];
     PyObject *slot, *path, *dtype, *sizes, *strides;
     status = !PyArg_ParseTuple(PyTuple_GET_ITEM(texts, i), "OOOOOO", &slot, &path, &dtype, &sizes, &strides, &result->adopt) ||
              read_slot(slot, program->slots, &result->slot) || !(result->path = read_numbers(path, numbers, &result->depth)) ||
-             read_layout(dtype, sizes, strides, zero, numbers, &result->layout);
+             read_layout(dtype, sizes, strides, NULL, numbers, &result->layout);
     if (!status && result->slot < program->inputs) status = (PyErr_SetString(PyExc_ValueError, "a result in an input's slot"), 1);
   }
-  Py_DECREF(zero);
   return status ? -1 : 0;
 }
 
@@ -164,7 +172,7 @@ static int read_call(Program *program, PyObject *text, Numbers *numbers, Step *s
   if (step->keywords == Py_None) step->keywords = NULL;
   program->calls = 1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(step->forms); i++)
-    if (!is_form(PyTuple_GET_ITEM(step->forms, i), program->slots))
+    if (!is_form(PyTuple_GET_ITEM(step->forms, i), program))
       return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "not a form of an argument"), -1);
   return read_results(program, results, numbers, step);
 }

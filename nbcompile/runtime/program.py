@@ -15,7 +15,7 @@ nbcompile/runtime/launcher.py
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
@@ -30,13 +30,16 @@ from nbcompile.ir.emitted import (
     Call,
     Convolve,
     Drop,
+    FromCall,
     Launch,
     Look,
     Make,
     Multiply,
+    Number,
     Plan,
     Step,
     TensorShape,
+    ViewNumbers,
 )
 from nbcompile.ir.parts import Runnable
 from nbcompile.runtime import cpp, launcher
@@ -103,13 +106,17 @@ def _program(
     wrapped: Wrapped,
     library: object,
 ) -> Any:
-    """The plan as the launcher in C understands it (launcher.c, operators.h)."""
+    """The plan as the launcher in C understands it (launcher.c, operators.h, sizes.h)."""
     coder = _Coder(extension, entries, {each.name: each.target for each in emitted.externs})
     held = tuple(wrapped.attribute(path) for path, _ in plan.attributes)
     description = (
         (*map(coder.input, plan.inputs), *(coder.shape(shape) for _, shape in plan.attributes)),
         tuple(map(coder.step, plan.steps)),
-        tuple((None, each.value) if each.slot is None else (each.slot, each.view) for each in plan.outputs),
+        tuple(
+            (None, _number(each.value)) if each.slot is None else (each.slot, each.view and _view(each.view))
+            for each in plan.outputs
+        ),
+        tuple((VALUES.index(each.operation), _number(each.first), _number(each.second)) for each in plan.values),
     )
     complaints = {name: launcher.complain(entry.complaints) for name, entry in coder.entries.items()}
 
@@ -121,7 +128,9 @@ def _program(
 
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
 """In the order of their numbers in operators.h."""
-_VALUE, _TENSOR, _LIST, _TUPLE = range(4)
+VALUES = ("argument", "size", "stride", "add", "mul", "floor_div", "mod", "min", "max")
+"""In the order of their numbers in sizes.h."""
+_VALUE, _TENSOR, _LIST, _TUPLE, _NUMBER = range(5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +141,8 @@ class _Coder:
     entries: Mapping[str, Entry]
     targets: Mapping[str, Any]
 
-    def shape(self, shape: TensorShape) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        return launcher.dtype_code(self.extension, shape.dtype), shape.size, shape.stride
+    def shape(self, shape: TensorShape) -> tuple[Any, ...]:
+        return launcher.dtype_code(self.extension, shape.dtype), _numbers(shape.size), _numbers(shape.stride)
 
     def input(self, shape: TensorShape | None) -> object:
         return None if shape is None else self.shape(shape)
@@ -142,12 +151,12 @@ class _Coder:
         match step:
             case Make(slot, shape):
                 return (0, slot, *self.shape(shape))
-            case Launch(name, slots):
-                return (1, self.entries[name].address, slots, (), self.entries[name].lengthy, name)
+            case Launch(name, slots, sizes):
+                return (1, self.entries[name].address, slots, _numbers(sizes), self.entries[name].lengthy, name)
             case Drop(slot):
                 return (2, slot)
             case Look(slot, source, view):
-                return (3, slot, source, *view)
+                return (3, slot, source, *_view(view))
             case Call(extern, arguments, keywords, results):
                 forms = (*map(_form, arguments), *(_form(value) for _, value in keywords))
                 names = tuple(name for name, _ in keywords) or None
@@ -162,14 +171,30 @@ class _Coder:
     def result(self, extern: str, adopted: Adopted) -> tuple[Any, ...]:
         shape, name = adopted.shape, str(self.targets[extern])
 
-        def other(value: object) -> Any:
-            return adopt(value, shape.size, shape.stride, shape.dtype, name)
+        def other(value: object, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
+            return adopt(value, size, stride, shape.dtype, name)
 
         return (adopted.slot, adopted.path, *self.shape(shape), other)
 
 
+def _number(value: Any) -> Any:
+    """For C, a number that only a call knows is a tuple of its place among the values."""
+    return (value.at,) if isinstance(value, FromCall) else value
+
+
+def _numbers(values: Sequence[Number]) -> tuple[Any, ...]:
+    return tuple(map(_number, values))
+
+
+def _view(view: ViewNumbers) -> tuple[Any, ...]:
+    size, stride, offset = view
+    return _numbers(size), _numbers(stride), (_number(offset),)
+
+
 def _form(value: object) -> tuple[int, Any]:
     match value:
+        case FromCall(at):
+            return _NUMBER, at
         case AtSlot(slot):
             return _TENSOR, slot
         case list():

@@ -27,6 +27,7 @@ from nbcompile.ir.emitted import (
     Convolve,
     Drop,
     EmittedKernel,
+    FromCall,
     Launch,
     Look,
     Make,
@@ -34,6 +35,7 @@ from nbcompile.ir.emitted import (
     Plan,
     Returned,
     TensorShape,
+    Value,
 )
 from nbcompile.ir.parts import Parts, Runnable
 from nbcompile.runtime import program, toolchain
@@ -107,21 +109,22 @@ def _operator_name(target: Any) -> str:
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
-    def shape(each: TensorShape) -> Any:
-        return encode((each.dtype, each.size, each.stride))
-
     return {
-        "inputs": [None if each is None else shape(each) for each in plan.inputs],
+        "inputs": [_step(each) for each in plan.inputs],
         "slots": plan.slots,
         "steps": [_step(each) for each in plan.steps],
-        "outputs": [[each.slot, encode(each.view), encode(each.value)] for each in plan.outputs],
+        "outputs": [_step(each) for each in plan.outputs],
+        "values": [_step(each) for each in plan.values],
         "single": plan.single,
     }
 
 
 _STEPS: dict[str, type[Any]] = {
-    each.__name__: each for each in (Make, Launch, Drop, Look, Call, Multiply, Convolve, TensorShape, Adopted, AtSlot)
-}
+    each.__name__: each
+    for each in (
+        Make, Launch, Drop, Look, Call, Multiply, Convolve, TensorShape, Adopted, AtSlot, Returned, Value, FromCall,
+    )
+}  # fmt: skip
 
 
 def _step(part: Any) -> Any:
@@ -192,9 +195,10 @@ def _operator(text: str) -> Any:
 
 def _read_plan(data: dict[str, Any]) -> Plan:
     return Plan(
-        tuple(None if each is None else TensorShape(*decode(each)) for each in data["inputs"]),
+        tuple(map(_read_step, data["inputs"])),
         data["slots"],
         tuple(map(_read_step, data["steps"])),
-        tuple(Returned(slot, decode(view), decode(value)) for slot, view, value in data["outputs"]),
+        tuple(map(_read_step, data["outputs"])),
         single=data["single"],
+        values=tuple(map(_read_step, data["values"])),
     )

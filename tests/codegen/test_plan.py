@@ -1,8 +1,9 @@
-"""A graph of known sizes runs in C from end to end, the operators that it calls included, and nobody can tell.
+"""A graph runs in C from end to end, the operators that it calls included, and nobody can tell.
 
 In torch: test/inductor/test_cpu_cpp_wrapper.py.
 """
 
+import concurrent.futures
 import gc
 import weakref
 
@@ -193,9 +194,104 @@ def test_memory_of_another_shape_or_type_is_taken_over():
         torch.testing.assert_close(call.positional(x), f(x), rtol=1e-4, atol=1e-4)
 
 
-def test_symbolic_sizes_keep_the_wrapper():
+SYMBOLIC = {
+    "a chain": (lambda x, y: torch.tanh(x * y) + x, lambda n, m: [R(n, m), R(n, m)]),
+    "two symbols in one size": (lambda x, y: torch.cat([x * 2, y], 1).sigmoid(), lambda n, m: [R(9, n), R(9, m)]),
+    "softmax": (lambda x: torch.softmax(x, -1), lambda n, m: [R(n, m)]),
+    "a sum of all": (lambda x: (x.sum(), x.amax(0)), lambda n, m: [R(n + 1, m)]),
+    "products": (lambda x, w: torch.addmm(x[0], x @ x.t(), x, alpha=2) @ w, lambda n, m: [R(n, m), R(m, 3)]),
+    "products of views": (lambda x: x[1:] @ x[:-1].t() + x.shape[0], lambda n, m: [R(n + 2, m)]),
+    "a convolution": (
+        lambda x, w: F.conv1d(F.pad(x, (1, 1)), w, padding=1).relu(), lambda n, m: [R(2, n, m + 4), R(11, n, 3)],
+    ),
+    "operators that take sizes": (
+        lambda x: torch.ops.aten.rand_like(x.new_zeros([x.shape[0] * 2, 3])) * 0 + torch.repeat_interleave(
+            x[:, :1], 2, 0, output_size=2 * x.shape[0]), lambda n, m: [R(n, m)],
+    ),
+    "several results": (lambda x: torch.topk(x * 2, x.shape[1] // 2), lambda n, m: [R(n, m)]),
+    "sizes as results": (
+        lambda x: (x + 1, x.shape[0], x.shape[0] * 3 - 1, x.shape[0] // 2, (x.shape[1] + 3) % 4, x[:, 1:].t()),
+        lambda n, m: [R(n, m)],
+    ),
+    "strides": (lambda x: x + 1, lambda n, m: [R(n, 2 * m)[:, :m]]),
+    "memory of another shape": (
+        lambda x: torch.bmm(torch.softmax(x @ x.t(), -1)[None], (x * 2)[None]).cumsum(1), lambda n, m: [R(n, m)],
+    ),
+}  # fmt: skip
+
+
+def symbolic(function, arguments):
+    graph = make_fx(function, decomposition_table=default_table(), tracing_mode="symbolic")(*arguments)
+    made = cpp.emit(schedule(lower(graph, arguments)))
+    return made, program.load(made, compiler())
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_symbolic_sizes(name):
+    """One plan for all sizes, also for none: what each call works out are eager's sizes, strides and values."""
+    function, make = SYMBOLIC[name]
+    made, call = symbolic(function, make(6, 5))
+    assert made.plan is not None, made.no_plan
+    assert made.plan.values
+    assert not isinstance(call, program.Wrapped)
+    for n, m in ((6, 5), (3, 17), (2, 64), (41, 8), (0, 9)) if name not in NOT_EMPTY else ((6, 5), (9, 12), (2, 33)):
+        arguments = make(n, m)
+        expected = function(*arguments)
+        for run in (call.positional, lambda *given: call(list(given))):
+            torch.testing.assert_close(run(*arguments), expected, equal_nan=True, check_stride=n > 0, rtol=1e-4, atol=1e-4)
+        with Seen():  # the wrapper
+            torch.testing.assert_close(call.positional(*arguments), expected, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
+NOT_EMPTY = {"a convolution", "two symbols in one size", "several results", "products"}
+"""Eager refuses these sizes, or the graph was made for others (a tensor of no elements has strides of its own)."""
+
+
+def test_inputs_that_contradict_each_other():
+    """Two inputs of one symbolic size, and they differ: the wrapper says so."""
+    made, call = symbolic(lambda x, y: x + y, [R(6, 5), R(6, 5)])
+    assert made.plan is not None
+    assert call.positional(R(3, 4), R(3, 4)).shape == (3, 4)
+    with pytest.raises(ValueError, match="was given"):
+        call.positional(R(3, 4), R(4, 4))
+    x, y = R(4, 3).t(), R(3, 4)
+    assert_same(call.positional(x, y), x.contiguous() + y)
+
+
+def test_threads_that_run_one_graph_at_several_sizes():
+    """Each call has its own numbers."""
+    _, call = symbolic(lambda x: torch.softmax(x @ x.t(), -1).sum(0), [R(6, 5)])
+    inputs = [R(n, 7) for n in (3, 50, 200, 31)]
+    expected = [call.positional(x) for x in inputs]
+
+    def work(at):
+        return [call.positional(inputs[at]) for _ in range(50)]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for at, results in enumerate(pool.map(work, range(4))):
+            for each in results:
+                assert_same(each, expected[at])
+
+
+def test_a_long_sum_of_symbolic_length_is_cut_in_chunks():
+    """Whether it is long a call sees; by one thread and by two the result is the same to the last bit."""
+    made, call = symbolic(lambda x: x.sum(), [R(100)])
+    assert "const int chunks = " in made.source
+    for length in (0, 1, 1000, 65535, 65536, 300_001):
+        x = torch.rand(length)
+        results = []
+        for threads in (1, 2):
+            before = torch.get_num_threads()
+            torch.set_num_threads(threads)
+            results.append(call.positional(x))
+            torch.set_num_threads(before)
+        assert torch.equal(*results)
+        torch.testing.assert_close(results[0], x.double().sum().float(), rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_no_whole_number_keeps_the_wrapper():
     """What has no plan says why."""
-    graph = make_fx(lambda x: x @ x.t(), tracing_mode="symbolic")(R(4, 5))
-    made = cpp.emit(schedule(lower(graph, [R(4, 5)])))
-    assert made.plan is None
-    assert made.no_plan == "its sizes are symbolic"
+    made, call = symbolic(lambda x: torch.ops.aten.full.default([2], x.shape[0] / 3) + x[:2, 0], [R(4, 5)])
+    if made.plan is None:
+        assert "whole number" in made.no_plan or "fraction" in made.no_plan
+    assert_same(call.positional(R(7, 3) * 0), torch.full((2,), 7 / 3))

@@ -1,0 +1,76 @@
+"""Symbolic sizes as values that each call of a graph works out before it begins.
+
+    s0 = arg0_1.size(0)          Value("size", 0, 0)
+    2*s0 + 1                     Value("mul", FromCall(0), 2), Value("add", FromCall(1), 1)
+
+One operation each, in an order in which they can be done; an expression that comes twice is worked out once.
+
+In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, which writes them as C++. Read next: nbcompile/codegen/plan.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from nbcompile.ir.buffer import SymbolSource
+from nbcompile.ir.emitted import FromCall, Number, Value
+
+OPERATIONS = {
+    "Add": "add", "Mul": "mul", "FloorDiv": "floor_div", "CleanDiv": "floor_div", "Mod": "mod", "PythonMod": "mod",
+    "Min": "min", "Max": "max",
+}  # fmt: skip
+"""The arithmetic of sizes, by the class in SymPy (torch's own classes among them)."""
+
+
+class NeedsPython(Exception):
+    """What only the wrapper can do."""
+
+
+class Sizes:
+    """The values of one graph, found as they are asked for."""
+
+    def __init__(self, sources: Sequence[SymbolSource]) -> None:
+        self.values: list[Value] = []
+        self._known: dict[sympy.Basic, Number] = {}
+        for source in sources:
+            kind = "argument" if source.dim is None else source.property
+            self._known[source.symbol] = self._value(kind, source.position, source.dim or 0)
+        self._by_name = {source.symbol.name: self._known[source.symbol] for source in sources}
+
+    def number(self, value: object) -> Any:
+        """A number as it is, an expression as the place of its value.
+
+        Raises:
+            NeedsPython: it is more than arithmetic of whole numbers.
+        """
+        if not isinstance(value, sympy.Basic):
+            return value
+        if value.is_number:
+            return int(value) if value.is_Integer else float(value)  # type: ignore[arg-type]
+        if value not in self._known:
+            self._known[value] = self._computed(value)
+        return self._known[value]
+
+    def named(self, symbol: str) -> Number:
+        """The value of a symbol that a kernel asks for."""
+        return self._by_name[symbol]
+
+    def _computed(self, expression: sympy.Basic) -> Number:
+        operation, arguments = OPERATIONS.get(type(expression).__name__), expression.args
+        if isinstance(expression, sympy.Pow) and expression.exp.is_Integer and expression.exp > 0:
+            operation, arguments = "mul", (expression.base,) * int(expression.exp)
+        if operation is None:
+            raise NeedsPython(f"a size is not arithmetic of whole numbers: {expression}")
+        total, *rest = map(self.number, arguments)
+        for each in rest:
+            total = self._value(operation, total, each)
+        return total
+
+    def _value(self, operation: str, first: object, second: object) -> FromCall:
+        if not (isinstance(first, (int, FromCall)) and isinstance(second, (int, FromCall))):
+            raise NeedsPython("a size is made of fractions")
+        self.values.append(Value(operation, first, second))
+        return FromCall(len(self.values) - 1)
