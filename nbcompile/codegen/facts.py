@@ -20,7 +20,7 @@ import sympy
 from nbcompile.ir import index as indexing
 from nbcompile.ir.buffer import Extern, Program, Tensor, views_in
 from nbcompile.ir.expr import IndexOf, Load, cost, walk
-from nbcompile.ir.index import ONE, Symbol, stride_along
+from nbcompile.ir.index import ONE, Index, Symbol, stride_along
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Schedule, Statement, Store, Update
 
 LENGTHY_WORK = 200_000

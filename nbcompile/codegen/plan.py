@@ -218,7 +218,6 @@ class _Planner:
         self.steps.append(Convolve(extern.name, slots, geometry, self._adopted(result)))
         return True
 
-
     # --- numbers -----------------------------------------------------------------------------------------------------
 
     def _shape(self, tensor: Tensor) -> TensorShape:

@@ -49,7 +49,7 @@ class Sizes:
         if not isinstance(value, sympy.Basic):
             return value
         if value.is_number:
-            return int(value) if value.is_Integer else float(value)  # type: ignore[arg-type]
+            return int(value) if value.is_Integer else float(value)
         if value not in self._known:
             self._known[value] = self._computed(value)
         return self._known[value]

@@ -57,7 +57,7 @@ Number = int | FromCall
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """How a call finds one number: it asks an input (``argument``, ``size``, ``stride``), or computes with two others."""
+    """How a call finds a number: it asks an input (``argument``, ``size``, ``stride``), or computes with two others."""
 
     operation: str
     first: Number

@@ -11,11 +11,11 @@ LARGE = 1 << 23
 """Elements of 4 bytes that make 32 MiB."""
 
 
-def compiled(function, *arguments):
+def compiled(function, *arguments, **options):
     """The result, and the text of all kernels."""
     pen = nbcompile.api.new_recorder("streaming")
     with pen.listening():
-        result = nbcompile.compile(function)(*arguments)
+        result = nbcompile.compile(function, **options)(*arguments)
     graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
     nbcompile.reset()
     return result, "\n".join(kernel.source for graph in graphs for kernel in graph.kernels)
@@ -35,6 +35,20 @@ def test_a_large_result_is_streamed(dtype, threads):
         torch.set_num_threads(before)
     assert "stream(out0" in text and "end_of_stream();" in text
     assert torch.equal(result, ~x if dtype == torch.bool else x + 1)
+
+
+def test_a_call_sees_whether_a_symbolic_size_is_large():
+    """One kernel for all sizes, rows that do not end with a vector among them."""
+
+    def function(x):
+        return torch.relu(x) * 2
+
+    _, text = compiled(function, torch.randn(3, 7), dynamic=True)
+    assert "stream_if(out0_is_large, out0" in text
+    again = nbcompile.compile(function, dynamic=True)
+    for rows, columns in ((3, 7), (LARGE // 1000 + 1, 1001), (64, 32), (2, LARGE)):
+        x = torch.randn(rows, columns)
+        assert torch.equal(again(x), function(x))
 
 
 def test_what_is_small_is_not():
