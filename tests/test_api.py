@@ -1,5 +1,7 @@
 """The doors that are plain functions: what ``explain`` tells whatever happened before."""
 
+import asyncio
+
 import torch
 
 import nbcompile
@@ -29,3 +31,15 @@ def test_explain_of_compiled_code_tells_what_a_call_adds():
     assert "Nothing was compiled: code from before answered each call" in str(answered)
     (frame,) = nbcompile.explain(compiled)(torch.ones(4)).record.frames
     assert frame.cause == "recompiled"
+
+
+def test_the_reason_of_a_coroutine_is_in_the_users_code():
+    """A compiled coroutine function runs as it is, as with torch.compile; its break is told where it is defined."""
+
+    async def work(x):
+        return x + 1
+
+    explanation = nbcompile.explain(work, backend="eager")(torch.ones(2))
+    assert torch.equal(asyncio.run(explanation.result), torch.full((2,), 2.0))
+    ((cause, count),) = explanation.breaks
+    assert (cause.stack[-1].file, cause.stack[-1].code) == (__file__, "async def work(x):") and count == 1

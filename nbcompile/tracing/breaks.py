@@ -390,6 +390,7 @@ GENERATOR = _kind(
     "Attempt to trace generator",
     "A generator (or coroutine) itself is not compiled, only what calls it.",
     "Call the generator inside a compiled function.",
+    "Compile the functions that a coroutine calls.",
 )  # fmt: skip
 ARGUMENTS = _kind(
     "NB0044", "GB7312", "failed to bind arguments when attempting to inline",

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.recipe import Recipe
-from nbcompile.tracing import breaks
+from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers.control import end_yield_from
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.remade import remade
-from nbcompile.tracing.translator import Translator
+from nbcompile.tracing.translator import Translator, first_line
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -49,7 +49,10 @@ def inline(
     """The result of a Python function, by running its body symbolically."""
     code = function.code
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        raise breaks.unsupported(breaks.GENERATOR, function.describe())
+        broken = breaks.unsupported(breaks.GENERATOR, function.describe())
+        if interpreter.frames[-1].code.co_filename.startswith(rules.NBCOMPILE):  # it is what the user compiles
+            broken.stack = (first_line(code),)
+        raise broken
     frame = Translator(
         interpreter,
         code,

@@ -332,6 +332,11 @@ def stack_line(code: CodeType, instruction: Instruction) -> StackLine:
     )
 
 
+def first_line(code: CodeType) -> StackLine:
+    """Where a function is defined."""
+    return _stack_line(code.co_filename, code.co_firstlineno, code.co_name, None, None, None, 0)
+
+
 @functools.lru_cache(maxsize=8192)
 def _stack_line(
     file: str,
