@@ -287,7 +287,7 @@ class ObjectVariable(VariableTracker):
     def _expect_room(self, tracer: Tracer, function: Callable[..., None], name: str, *value: object) -> None:
         """Refuse an attribute that is no slot of an object without a dict, in the words of this version of Python."""
         found = class_lookup(self.cls, name)
-        if self.cls.__dictoffset__ or is_data_descriptor(found):
+        if self.cls.__dictoffset__ or keeps_dict_elsewhere(self.cls) or is_data_descriptor(found):
             return
         members = {"__slots__": ()} if found is MISSING else {"__slots__": (), name: found}
         tracer.evaluate(function, (type(self.cls.__name__, (), members)(), name, *value))
