@@ -13,8 +13,9 @@ from types import CodeType
 from nbcompile.by_identity import ByIdentity
 from nbcompile.rewriting.residual import Residual
 
-_resumed_by: ByIdentity[CodeType, str] = ByIdentity()
-"""The code of each resume function, and the compile id of the frame that it goes on with."""
+_resumed_by: ByIdentity[CodeType, tuple[str, int]] = ByIdentity()
+"""The code of each resume function: the compile id of the frame that it goes on with, and which of its resume functions
+it is."""
 _residuals: ByIdentity[CodeType, str] = ByIdentity()
 """The code of each residual program, and its compile id."""
 
@@ -22,13 +23,18 @@ _residuals: ByIdentity[CodeType, str] = ByIdentity()
 def note(residual: Residual, compile_id: str) -> None:
     """Remember a residual program and the resume functions that it calls."""
     _residuals[residual.code] = compile_id
-    for code in residual.resume_codes:
-        _resumed_by[code] = compile_id
+    for place, code in enumerate(residual.resume_codes):
+        _resumed_by[code] = (compile_id, place)
 
 
 def resumes(code: CodeType) -> str:
     """The compile id of the frame that this resume function goes on with; "" if it is none."""
-    return _resumed_by.get(code, "")
+    return _resumed_by.get(code, ("", 0))[0]
+
+
+def place(code: CodeType) -> int:
+    """Which of that frame's resume functions this is, counted from 0."""
+    return _resumed_by.get(code, ("", 0))[1]
 
 
 def calling_frame() -> str:

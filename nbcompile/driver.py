@@ -345,6 +345,7 @@ def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fai
         failed_guards=failed,
         called_from=chain.calling_frame(),
         resumes=chain.resumes(code),
+        place=chain.place(code),
     )
 
 
@@ -384,6 +385,7 @@ def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting
     page.write(
         status="compiled",
         residual=residual.source,
+        kept=narrate.kept(residual.kept),
         residual_instructions=narrate.instructions(residual.code, residual.kept),
         mutations=narrate_mutations(trace, residual),
     )

@@ -56,6 +56,7 @@ def _kept(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     with recorder.frame(compile_id, frame.code.co_name) as page:
         if page is not None:
             pages.rewrite(page, found.page, failed, chain.calling_frame(), chain.resumes(frame.code))
+            page.write(place=chain.place(frame.code))
     for code in found.residual.python_codes:
         skip_code(code)
     chain.note(found.residual, compile_id)

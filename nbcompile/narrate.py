@@ -15,11 +15,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.metadata
+import inspect
 import platform
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import CodeType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -114,6 +116,24 @@ def instructions(bytecode: CodeType, kept: Mapping[str, object] | None = None) -
     return tuple(
         model.Instruction(each.offset, each.opcode, argument(each), each.line or 0) for each in disassemble(bytecode)
     )
+
+
+def kept(objects: Mapping[str, object]) -> tuple[model.Kept, ...]:
+    """What the names of a residual program mean that are neither graphs nor resume functions."""
+    ours = ("__compiled_fn_", "__torch_dynamo_resume_")
+    return tuple(model.Kept(name, *_import_of(value)) for name, value in objects.items() if not name.startswith(ours))
+
+
+def _import_of(value: object) -> tuple[str, str]:
+    """The module and the name in it that give an object; ("", "") if none does. Nothing of the object is run."""
+    if isinstance(value, ModuleType):
+        return (value.__name__, "") if sys.modules.get(value.__name__) is value else ("", "")
+    if not isinstance(value, (FunctionType, BuiltinFunctionType, type)):
+        return "", ""
+    found: object = sys.modules.get(value.__module__ or "")
+    for part in value.__qualname__.split("."):
+        found = inspect.getattr_static(found, part, None)
+    return (value.__module__, value.__qualname__) if found is value else ("", "")
 
 
 def _constant(value: object) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nbcompile.record import codec
 from nbcompile.record.model import Record
-from nbcompile.views import html, report, reproducer, text, timings
+from nbcompile.views import chain, html, report, reproducer, text, timings
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,11 @@ class Shown:
         if not known:
             raise ValueError(f"there is no frame {frame!r}" if frame else "no frame of the record has a graph")
         Path(path).write_text(reproducer.script(known[0]), encoding="utf-8")
+        return Path(path)
+
+    def chain(self, path: str | Path, frame: str = "") -> Path:
+        """Write what runs in place of a frame (of the first) and of all that it goes on with as one program."""
+        Path(path).write_text(chain.program(self.record, frame), encoding="utf-8")
         return Path(path)
 
     def report(self, path: str | Path) -> Path:

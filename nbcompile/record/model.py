@@ -133,6 +133,17 @@ class CarriedValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """An object that a residual program has by a name of its own: ``__print`` is ``print`` of ``builtins``."""
+
+    name: str
+    module: str = ""
+    """Where it is imported from; "" if no import gives it."""
+    path: str = ""
+    """Its name there; "" for the module itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """A value that waits on the operand stack while an expression is computed: ``a * 2`` in ``a * 2 + g(b)``."""
 
@@ -403,6 +414,8 @@ class CompiledFrame:
     """Compile id of the frame in whose residual program it was called first."""
     resumes: str = ""
     """For a resume function: compile id of the frame it goes on with."""
+    place: int = 0
+    """Which of that frame's resume functions it is."""
     failed_guards: tuple[FailedGuard, ...] = ()
     """For a recompile: why each existing entry refused, newest first."""
     graph: Graph | None = None
@@ -420,6 +433,8 @@ class CompiledFrame:
     resume_functions: tuple[ResumeFunction, ...] = ()
     residual: str = ""
     """The program that runs in the frame's place, exactly as it runs."""
+    kept: tuple[Kept, ...] = ()
+    """What it means by names that the user's code does not have, but for graphs and resume functions."""
     instructions: tuple[Instruction, ...] = ()
     """The frame's own bytecode."""
     residual_instructions: tuple[Instruction, ...] = ()

@@ -99,10 +99,16 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     size = f"its graph: {facts.count(len(operators), 'operator')}"
     graph = tag("p", size, data_r=f"{path}.graph.{figures.OPERATORS}")
     ended = tag("p", facts.ended_by(frame, distinct), data_r=figures.of_end(frame, path))
+    place = links.own_place(frame, frame.breaks[0].stack) if frame.breaks and frame.residual else None
+    between = place.code.strip() if place else ""
+    python = (
+        listing(frame.residual, limits=limits) if frame.residual else None,
+        tag("p", code(between), " runs as plain Python.") if between else None,
+    )
     resumes = _resumes(frame, path, limits)
     children, more = limits.cut(node.children)
     below = tag("ul", [_item(record, child, distinct, limits) for child in children]) if children else None
-    return tag("li", fold(title, graph, ended, resumes, opened=facts.is_chain(frame)), below, more)
+    return tag("li", fold(title, graph, python, ended, resumes, opened=facts.is_chain(frame)), below, more)
 
 
 def _about(record: Record, frame: CompiledFrame, path: str) -> Content:

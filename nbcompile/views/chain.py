@@ -1,0 +1,124 @@
+"""The frames of a resume tree as one Python program: what runs in a function's place after its graph breaks.
+
+    def frame_0_0():                      a frame; what its program means by a name stands in here
+        class GraphModule: ...            its graph
+        __compiled_fn_1 = GraphModule()
+        def f(x, k): ...                  its residual program, as it runs, which calls the next frame
+        return f
+    ...
+    f = frame_0_0()
+
+Run it where the function was defined (``%run -i chain.py``): globals are read there. What no import gives, and what was
+never compiled, raises an error that says so. It has no guards: it is right for calls that the recorded entries accept.
+
+In torch: TORCH_LOGS=bytecode prints the pieces. Read next: nbcompile/views/breaks.py
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+
+from nbcompile.record.model import CompiledFrame, Record
+
+_HEAD = '''"""{function} as nbcompile runs it, in {count}. Run it where the function was defined: %run -i."""
+
+import importlib
+
+import torch
+from torch import device, inf, nan  # names that the text of a graph may use
+
+
+def missing(what):
+    def stop(*values):
+        raise NotImplementedError(what)
+    return stop
+
+
+def is_at(function, line):
+    return getattr(getattr(function, "__code__", None), "co_firstlineno", 0) == line
+
+'''
+
+
+def program(record: Record, frame: str = "") -> str:
+    """The program of a frame (the first compiled one) and of all that it goes on with.
+
+    Raises:
+        ValueError: no such frame was compiled, or a graph holds what no text can say.
+    """
+    known = [each for each in record.frames if each.residual and frame in ("", each.id)]
+    if not known:
+        raise ValueError(f"the record has no residual program{f' of {frame}' if frame else ''}")
+    makers: dict[str, str] = {}
+    _collect(record, known[0], makers)
+    count = f"{len(makers)} frame{'s' if len(makers) > 1 else ''}"
+    head = _HEAD.replace("{function}", known[0].function).replace("{count}", count)
+    return head + "\n\n".join(makers.values()) + f"\n\n{known[0].function} = {_maker(known[0])}()\n"
+
+
+def _collect(record: Record, frame: CompiledFrame, makers: dict[str, str]) -> None:
+    """The makers of a frame and of those that it calls."""
+    if frame.id in makers:
+        return
+    makers[frame.id] = ""
+    called = {each.function: each for each in reversed(record.frames) if each.called_from == frame.id and each.residual}
+    resumed = dict(_resumed(record, frame))
+    lines = [*_graph(frame), *_kept(frame), *_resumes(resumed), *_called(frame, called, resumed)]
+    body = "\n".join((*lines, frame.residual.rstrip(), f"return {frame.function}"))
+    makers[frame.id] = f"def {_maker(frame)}():\n" + textwrap.indent(body, "    ") + "\n"
+    for each in (*resumed.values(), *called.values()):
+        if each is not None and each.residual:
+            _collect(record, each, makers)
+
+
+def _maker(frame: CompiledFrame) -> str:
+    return "frame_" + re.sub(r"\W", "_", frame.id)
+
+
+def _resumed(record: Record, frame: CompiledFrame) -> Iterator[tuple[str, CompiledFrame | None]]:
+    """By what names the residual program calls its resume functions, and the frame that each became."""
+    became = {each.place: each for each in reversed(record.frames) if each.resumes == frame.id}
+    met: Counter[str] = Counter()
+    for place, each in enumerate(frame.resume_functions):
+        again = met[each.name]
+        met[each.name] += 1
+        yield each.name + (f"_{again}" if again else ""), became.get(place)
+
+
+def _graph(frame: CompiledFrame) -> Iterator[str]:
+    name = re.search(r"__compiled_fn_\d+", frame.residual)
+    if frame.graph is None or name is None:
+        return
+    if held := [node.target for node in frame.graph.nodes if node.op in ("get_attr", "call_module")]:
+        raise ValueError(f"the graph of {frame.id} holds an object of its own, {held[0]}, which no text can say")
+    yield from (frame.graph.code.strip(), f"{name[0]} = GraphModule()")
+
+
+def _kept(frame: CompiledFrame) -> Iterator[str]:
+    """Names that only the residual program has: by where they are imported from."""
+    for each in frame.kept:
+        found = f"importlib.import_module({each.module!r})" + (f".{each.path}" if each.path else "")
+        unknown = f"missing({f'{each.name} is an object that no import gives'!r})"
+        yield f"{each.name} = {found if each.module else unknown}"
+
+
+def _resumes(resumed: dict[str, CompiledFrame | None]) -> Iterator[str]:
+    for name, frame in resumed.items():
+        if frame is not None and frame.residual:
+            yield f"def __{name}(*values): return {_maker(frame)}()(*values)"
+        else:
+            why = frame.skip_reason if frame else "no call came to it by itself"
+            yield f"__{name} = missing({f'{name} was not compiled: {why}'!r})"
+
+
+def _called(
+    frame: CompiledFrame, called: dict[str, CompiledFrame], resumed: dict[str, CompiledFrame | None]
+) -> Iterator[str]:
+    """Functions that it calls by name, where the name means what was compiled and nothing around it."""
+    for name, each in called.items():
+        if name.isidentifier() and name not in resumed and re.search(rf"= {name}$", frame.residual, re.MULTILINE):
+            mine = f"is_at(globals().get({name!r}), {each.first_line})"
+            yield f"{name} = {_maker(each)}() if {mine} else globals()[{name!r}]"
