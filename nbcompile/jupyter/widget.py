@@ -1,4 +1,6 @@
-"""What-if against the kernel's own values: the form of a compiled function that follows what is asked in Python.
+"""Views as widgets: for hosts that show widgets and run no scripts of outputs; and what-if against the kernel's values.
+
+    View(explained)                  any view, live in marimo as in a notebook
 
     live = LiveWhatIf(f)             the form, as in the picture, in any host of anywidget
     live.ask(x, torch.ones(7))       nothing runs: the real guards answer, and the form shows the same call
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -27,6 +29,24 @@ from nbcompile.dispatch import cache
 from nbcompile.record import trees
 from nbcompile.record.model import Record
 from nbcompile.views import assets, html, what_if
+
+
+class View(anywidget.AnyWidget):
+    """Any view with its script.
+
+    Args:
+        seen: a record, or what has one: the result of ``explain`` or of ``%%compile -o``.
+        show: a section or several, as in ``%%compile --show``; by default the usual ones.
+    """
+
+    _esm = assets.module(*html.ALL_PROGRAMS)
+    _css = assets.style_text(*html.ALL_STYLES)
+    page = traitlets.Unicode().tag(sync=True)
+    """The static view."""
+
+    def __init__(self, seen: Any, show: str | Iterable[str] | None = None) -> None:
+        record: Record = getattr(seen, "record", seen)
+        super().__init__(page=html.render(record, show, assets=False))
 
 
 class LiveWhatIf(anywidget.AnyWidget):

@@ -13,7 +13,7 @@ from nbcompile import api
 from tests.views.conftest import browser_page, chromium  # noqa: F401  (fixtures)
 
 pytest.importorskip("anywidget", reason="anywidget is not installed: pip install nbcompile[widget]")
-from nbcompile.jupyter.widget import LiveWhatIf  # noqa: E402  (after the check)
+from nbcompile.jupyter.widget import LiveWhatIf, View  # noqa: E402  (after the check)
 
 
 def scaled(x, k=2):
@@ -106,9 +106,39 @@ def test_the_form_shows_the_kernels_call_and_agrees(live, browser_page):  # noqa
         assert ", ".join(map(str, arguments[0].shape)) in fields
 
 
-def test_the_module_fetches_nothing(live):
+SHOWN = """
+async ([module, page]) => {
+  const model = { get: name => ({ page })[name], on: () => {} }, el = document.querySelector("#host").attachShadow({ mode: "open" });
+  const { default: widget } = await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
+  widget.render({ model, el });
+  const press = what => el.querySelector(what).dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  const seen = { live: el.querySelectorAll(".nbc[data-up]").length, drawings: el.querySelectorAll("svg").length };
+  press(".n-src [data-n]");
+  seen.lit = el.querySelectorAll("svg .n-on").length;
+  press(".n-ask button");
+  seen.answered = el.querySelectorAll(".n-ask details[open]").length;
+  seen.verdict = el.querySelector(".n-what .n-callout").textContent;
+  return seen;
+}
+"""
+
+
+@pytest.mark.browser
+def test_any_view_is_a_widget(live, browser_page):  # noqa: F811
+    """In the shadow of a host's element: pictures open, links, questions and the form work."""
+    nbcompile.reset()
+    view = View(
+        nbcompile.explain(nbcompile.compile(scaled, backend="eager"))(torch.ones(3)),
+        ["predict", "source", "graph", "what_if"],
+    )
+    seen = browser_page('<div id="host"></div>').evaluate(SHOWN, [str(view._esm), view.page])
+    assert seen == {"live": 1, "drawings": 1, "lit": 1, "answered": 1, "verdict": "Hit: 0/0 runs. Nothing is compiled."}
+
+
+@pytest.mark.parametrize("widget", [LiveWhatIf, View])
+def test_the_module_fetches_nothing(widget):
     """One module with one export; no address, no evaluation of text."""
-    module = str(live._esm)
+    module = str(widget._esm)
     assert re.findall(r"export \w+", module) == ["export default"]
     for word in ("eval(", "http", "innerHTML", "import(", "fetch("):
         assert word not in module

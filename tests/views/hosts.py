@@ -1,7 +1,8 @@
 """How notebooks and pages show an output's HTML, each as a page that does the same to it.
 
 Read from the sources of the hosts in November 2026: JupyterLab 4.5 (rendermime/src/renderers.ts, apputils/src/sanitizer.ts),
-VS Code's notebook renderers (extensions/notebook-renderers/src/index.ts), nbconvert 7. To be looked up again when these change.
+VS Code's notebook renderers (extensions/notebook-renderers/src/index.ts), nbconvert 7, MyST's theme 1.4 (jupyter/components,
+passive), marimo 0.25 (run for real by tests/jupyter/test_marimo.py). To be looked up again when these change.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ for (const old of [...host.querySelectorAll("script")]) {
   script.remove();
 }
 """
+# MyST's themes render outputs with JupyterLab's own renderer, or put long ones in as a fragment.
+_MYST = "host.append(document.createRange().createContextualFragment(output));"
+# marimo keeps styles and sets the rest as text of the page: no script runs.
+_MARIMO = "host.innerHTML = output;"
 
 
 def _shown(program: str, output: str) -> str:
@@ -120,6 +125,7 @@ LIVE = {
     "lab": lambda output: _shown(_LAB, output),
     "lab, run again": lambda output: _shown(_LAB + _LAB, output),
     "vs code": lambda output: _shown(_CODE, output),
+    "myst": lambda output: _shown(_MYST, output),
     "iframe": lambda output: (
         f'<iframe title="output" sandbox="allow-scripts" width="100%" height="800" '
         f'srcdoc="{html.escape(_IN_FRAME + output)}"></iframe>'
@@ -130,6 +136,7 @@ STILL = {
     "lab, untrusted": lambda output: _stripped(output, _LAB_TAGS, _LAB_ATTRIBUTES, r"data:image/|https?:|#"),
     "sanitised": lambda output: _stripped(output, _PLAIN_TAGS, ("open", "alt"), r"$^"),
     "no script": lambda output: output,
+    "marimo": lambda output: _shown(_MARIMO, output),
 }
 """Where they do not."""
 HOSTS = {**LIVE, **STILL}

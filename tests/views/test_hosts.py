@@ -127,6 +127,7 @@ QUICK = [
     ("simple", "static", "light", 1280), ("break", "twice", "dark", 400), ("compiled", "lab", "light", 400),
     ("predict", "lab, run again", "dark", 1280), ("compiled", "vs code", "forced", 1280), ("nested", "iframe", "light", 1280),
     ("compiled", "lab, untrusted", "light", 1280), ("break", "sanitised", "light", 1280), ("predict", "no script", "dark", 400),
+    ("simple", "myst", "dark", 400), ("compiled", "marimo", "dark", 1280),
 ]  # fmt: skip
 
 
@@ -143,7 +144,7 @@ def test_every_view_in_every_host(browser_page, page, host):
     """All themes and widths; a dark theme has another ground, where styles are kept."""
     for width in (400, 1280):
         ground = {theme: check(browser_page, page, host, theme, width) for theme in THEMES}
-        if host in hosts.LIVE or host == "no script":
+        if host in hosts.LIVE or host in ("no script", "marimo"):
             assert ground["light"] != ground["dark"]
 
 

@@ -1,0 +1,132 @@
+"""A real marimo: outputs are legible as they are, widgets are live. Needs marimo, which nothing else here does."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+pytest.importorskip("marimo", reason="marimo is not installed: pip install marimo")
+pytest.importorskip("anywidget", reason="anywidget is not installed: pip install nbcompile[widget]")
+from tests.views.conftest import chromium  # noqa: E402, F401  (a fixture)
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+NOTEBOOK = """
+# /// script
+# [tool.marimo.display]
+# theme = "dark"
+# ///
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import torch
+    import nbcompile
+    from nbcompile.jupyter.widget import LiveWhatIf, View
+    return LiveWhatIf, View, nbcompile, torch
+
+
+@app.cell
+def _(nbcompile, torch):
+    def scaled(x, k):
+        return x * k + x.shape[0]
+
+    fast = nbcompile.compile(scaled, backend="eager")
+    fast(torch.ones(3), 2)
+    seen = nbcompile.explain(fast)(torch.ones(5), 2)
+    seen
+    return fast, seen
+
+
+@app.cell
+def _(View, seen):
+    View(seen, ["source", "graph"])
+    return
+
+
+@app.cell
+def _(LiveWhatIf, fast, seen):
+    LiveWhatIf(seen.record, fast)
+    return
+
+
+if __name__ == "__main__":
+    app.run()
+"""
+
+FOUND = """
+() => {
+  const found = [];
+  const walk = root => {
+    for (const each of root.querySelectorAll("*")) {
+      if (each.matches(".nbc")) found.push([each.dataset.up ?? "", getComputedStyle(each).backgroundColor, each.textContent]);
+      if (each.shadowRoot) walk(each.shadowRoot);
+    }
+  };
+  walk(document);
+  return found;
+}
+"""
+
+
+@pytest.fixture
+def address(tmp_path):
+    """Where the notebook is served on this machine."""
+    path = tmp_path / "notebook.py"
+    path.write_text(NOTEBOOK.lstrip())
+    command = [
+        sys.executable,
+        "-m",
+        "marimo",
+        "run",
+        path,
+        "--headless",
+        "--no-token",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+    ]
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            command, stdout=out, stderr=out, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        )
+    try:
+        for _ in range(240):
+            if found := re.search(r"http://\S+?:\d+", log.read_text()):
+                urllib.request.urlopen(found[0], timeout=30).close()
+                yield found[0]
+                return
+            time.sleep(0.5)
+        pytest.fail(log.read_text()[-2000:])
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def test_outputs_are_legible_and_widgets_live(address, chromium):  # noqa: F811
+    """A plain output has its styles and marimo's theme; the same as a widget is set up by its script."""
+    page = chromium.new_page(viewport={"width": 1100, "height": 3000}, color_scheme="light")
+    complaints = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(address)
+    for _ in range(120):
+        found = page.evaluate(FOUND)
+        if len(found) == 3 and [each[0] for each in found] == ["", "1", "1"]:
+            break
+        page.wait_for_timeout(500)
+    assert [each[0] for each in found] == ["", "1", "1"]
+    assert {each[1] for each in found} == {"rgb(21, 24, 30)"}, "marimo's theme is dark, the browser's light"
+    assert "size of tensor 'x', dimension 0" in found[0][2]
+    assert "Hit: " in found[2][2]
+    assert complaints == []
