@@ -268,9 +268,13 @@ class Builder:
         any_stride = target in _TAKES_ANY_STRIDE
         plain = _map(args, lambda each, fake: self._argument(each, fake, any_stride), self._fakes(args, 0))
         named = {key: _map(each, lambda e, f: self._argument(e, f, any_stride), None) for key, each in kwargs.items()}
+        return self.extern_of(target, plain, named, result, reason)
+
+    def extern_of(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, reason: str) -> Any:
+        """The same with arguments that are buffers already."""
         name = self.fresh("extern")
-        mutates = tuple(dict.fromkeys(_mutated(target, plain, named)))
-        self.add(ir.Extern(name, target, plain, named, reason, mutates, self.here()))
+        mutates = tuple(dict.fromkeys(_mutated(target, args, kwargs)))
+        self.add(ir.Extern(name, target, args, kwargs, reason, mutates, self.here()))
         return self._results(name, result, ())
 
     def _fakes(self, args: tuple[Any, ...], _: int) -> Any:

@@ -40,7 +40,7 @@ PROGRAMS = {
     "half": (lambda x, w: x @ w + 1, [R(3, 4).bfloat16(), R(4, 2).bfloat16()], {Multiply}),
     "complex": (lambda x, w: x @ w, [R(3, 4, dtype=torch.complex64), R(4, 2, dtype=torch.complex64)], {Call}),
     "nothing to sum": (lambda x, w: x @ w + 1, [R(3, 0), R(0, 2)], {Multiply}),
-    "convolution": (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1).relu(), [R(2, 3, 9, 9), R(4, 3, 3, 3), R(4)],
+    "convolution": (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1).relu(), [R(2, 3, 99, 99), R(4, 3, 3, 3), R(4)],
                     {Convolve}),
     "convolution without bias, in groups": (
         lambda x, w: F.conv1d(x, w, dilation=2, groups=2) * 2, [R(2, 4, 19), R(6, 2, 3)], {Convolve},

@@ -92,3 +92,73 @@ def test_gradients_are_those_of_eager():
     nbcompile.reset()
     for one, other in zip(got, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+SMALL = {
+    "strided": ((2, 3, 9, 7), (5, 3, 3, 3), {"stride": 2, "padding": 1}),
+    "one pixel": ((2, 4, 1, 1), (6, 4, 1, 1), {}),
+    "patches": ((1, 3, 16, 16), (8, 3, 4, 4), {"stride": 4}),
+    "uneven": ((3, 2, 8, 11), (4, 2, 3, 2), {"stride": (1, 3), "padding": (2, 0)}),
+}
+OTHER = {
+    "groups": ((2, 4, 8, 8), (6, 2, 3, 3), {"groups": 2}),
+    "dilated": ((2, 3, 9, 9), (4, 3, 3, 3), {"dilation": 2}),
+    "large": ((4, 16, 32, 32), (32, 16, 3, 3), {}),
+    "double": ((2, 3, 9, 7), (5, 3, 3, 3), {}),
+    "no image": ((0, 3, 9, 7), (5, 3, 3, 3), {}),
+    "one dimension": ((2, 3, 19), (5, 3, 3), {}),
+}
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("name", [*SMALL, *OTHER])
+def test_small_ones_are_matrix_products(name, biased):
+    """Forward and backward, with eager's strides, whatever takes them; also of an image that is a view."""
+    shape, window, options = (SMALL | OTHER)[name]
+    torch.manual_seed(0)
+    dtype = torch.float64 if name == "double" else torch.float32
+    x, w = (
+        torch.randn(*shape, dtype=dtype).transpose(-1, -2).contiguous().transpose(-1, -2),
+        torch.randn(*window, dtype=dtype),
+    )
+    given = [x, w, *([torch.randn(window[0], dtype=dtype)] if biased else [])]
+    convolve = torch.nn.functional.conv1d if len(shape) == 3 else torch.nn.functional.conv2d
+
+    def function(*tensors):
+        return convolve(tensors[0].relu(), *tensors[1:], **options).sigmoid()
+
+    def step(call):
+        tensors = [each.detach().clone().requires_grad_() for each in given]
+        result = call(*tensors)
+        return result, *torch.autograd.grad(result.square().sum(), tensors)
+
+    pen = nbcompile.api.new_recorder("small")
+    with pen.listening():
+        call = nbcompile.compile(function)
+        results = step(call)
+        with torch.no_grad():
+            plain = call(*given)
+    kernels = [
+        each.name for frame in pen.record().frames if frame.compiled_graph is not None
+        for each in frame.compiled_graph.kernels
+    ]  # fmt: skip
+    nbcompile.reset()
+    for one, two in zip((*results, plain), (*step(function), function(*given)), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
+        assert one.stride() == two.stride()
+    assert any("_slow_conv2d_forward" in each for each in kernels) == (name in SMALL)
+    assert any("_slow_conv2d_backward" in each for each in kernels) == (name in SMALL)
+
+
+def test_frozen_weights_and_inputs_without_gradient():
+    """The gradient of only the image, and of only the weight."""
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 9, 7), torch.randn(5, 3, 3, 3)
+    call = nbcompile.compile(lambda x, w: torch.nn.functional.conv2d(x, w).tanh())
+    for wanted in (x, w):
+        wanted.requires_grad_()
+        (ours,) = torch.autograd.grad(call(x, w).sum(), wanted)
+        (expected,) = torch.autograd.grad(torch.nn.functional.conv2d(x, w).tanh().sum(), wanted)
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+        wanted.requires_grad_(False)
+    nbcompile.reset()
