@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,21 +35,20 @@ MOST_COLUMNS, MOST_WORK = 1 << 15, 1 << 20
 
 
 @lowering(CONVOLUTION)
-def convolution(build: Builder, image: Value, weight: Value, bias: Value | None, *rest: Any) -> Value:
+def convolution(build: Builder, image: Value, weight: Value, bias: Value | None, *geometry: Any) -> Value:
     """As a matrix product where it is small; where that was chosen, with the channels last."""
     node = build.node
     if node is None:
         raise NoLowering(reason_for(CONVOLUTION))
     if node.meta.get(CHANNELS_LAST):
-        return _with_channels_last(build, image, weight, bias, *rest)
-    result = node.meta["val"]
-    if not _is_small(image, weight, rest, result):
+        return _with_channels_last(build, image, weight, bias, *geometry)
+    planes = _in_planes(build, (image, weight), geometry, (node.meta["val"],))
+    if planes is None:
         raise NoLowering(reason_for(CONVOLUTION))
-    stride, padding, *_ = rest
-    given = [None if each is None else _in_order(build, each) for each in (image, weight, bias)]
-    arguments = (*given[:2], _window(weight), given[2], stride, padding)
-    value: Value = build.extern_of(aten._slow_conv2d_forward.default, arguments, {}, result, SMALL)
-    return value
+    given = [*planes.tensors, None if bias is None else _in_order(build, bias)]
+    arguments = (*given[:2], planes.window, given[2], planes.stride, planes.padding)
+    result = build.extern_of(aten._slow_conv2d_forward.default, arguments, {}, planes.results[0], SMALL)
+    return planes.back(build, result)
 
 
 @lowering(BACKWARD)
@@ -57,45 +57,75 @@ def convolution_backward(
 ) -> tuple[Value | None, ...]:
     """The same of the gradients."""
     *geometry, mask = rest
-    if build.node is None or not _is_small(image, weight, geometry, *build.node.meta["val"]):
+    results = () if build.node is None else build.node.meta["val"]
+    planes = _in_planes(build, (image, weight, grad), geometry, results)
+    if planes is None:
         raise NoLowering(reason_for(BACKWARD))
-    stride, padding, *_ = geometry
-    given = [_in_order(build, each) for each in (grad, image, weight)]
-    arguments = (*given, _window(weight), stride, padding, mask)
+    image_given, weight_given, grad_given = planes.tensors
+    arguments = (grad_given, image_given, weight_given, planes.window, planes.stride, planes.padding, mask)
     target = aten._slow_conv2d_backward.output_mask
-    gradients: tuple[Value | None, ...] = build.extern_of(target, arguments, {}, build.node.meta["val"], SMALL)
-    return gradients
+    of_image, of_weight, of_bias = build.extern_of(target, arguments, {}, planes.results, SMALL)
+    return planes.back(build, of_image), planes.back(build, of_weight), of_bias
 
 
 SMALL = f"{reason_for(CONVOLUTION)}; this one is so small that a matrix product is faster"
 
 
-def _is_small(image: Value, weight: Value, geometry: Sequence[Any], *results: torch.Tensor | None) -> bool:
-    """Whether it is small, and of the kind that the matrix product knows, its results in the usual order."""
+@dataclass(frozen=True, slots=True)
+class _Planes:
+    """A small convolution over two dimensions; one over one dimension is one over planes of a single row."""
+
+    tensors: tuple[ir.BufferView, ...]
+    window: list[int]
+    stride: list[int]
+    padding: list[int]
+    results: tuple[torch.Tensor | None, ...]
+    """As FakeTensor has them."""
+    has_rows: bool
+
+    def back(self, build: Builder, result: Value | None) -> Any:
+        """A result with as many dimensions as it should have."""
+        return build.call(aten.squeeze.dim, result, 2) if self.has_rows and result is not None else result
+
+
+def _in_planes(
+    build: Builder, tensors: Sequence[Value], geometry: Sequence[Any], results: Sequence[torch.Tensor | None]
+) -> _Planes | None:
+    """The convolution, if it is small and of the kind that the matrix product knows, its results in the usual order."""
+    image, weight = tensors[:2]
     stride, padding, dilation, transposed, _, groups = geometry
-    sizes = [constant(each) or 0 for each in (*image.size, *weight.size)]
-    if image.ndim != 4 or image.device.type != "cpu" or image.dtype != torch.float32 or not all(sizes):
-        return False
-    plain = all(each == 1 for each in dilation) and not transposed and groups == 1 and weight.dtype == image.dtype
-    known = all(len(each) == 2 and all(type(one) is int for one in each) for each in (stride, padding))
-    if not plain or not known:
-        return False
-    batch, _, height, width, channels, inner, *window = sizes
+    has_rows, count = image.ndim == 3, image.ndim - 2
+    lists = (stride, padding, dilation)
+    if (
+        image.ndim not in (3, 4)
+        or image.device.type != "cpu"
+        or any(each.dtype != torch.float32 for each in tensors)
+        or any(len(each) != count or not all(type(one) is int for one in each) for each in lists)
+        or not all(constant(each) for each in (*image.size, *weight.size))
+        or any(each is not None and not each.is_contiguous() for each in results)
+        or any(each != 1 for each in dilation)
+        or transposed
+        or groups != 1
+    ):
+        return None
+    window = [int(each) for each in weight.size[2:]]
     pixels = [
-        (extent + 2 * pad - size) // step + 1
-        for extent, pad, size, step in zip((height, width), padding, window, stride, strict=True)
+        (int(extent) + 2 * pad - size) // step + 1
+        for extent, pad, size, step in zip(image.size[2:], padding, window, stride, strict=True)
     ]
-    columns = batch * inner * math.prod((*pixels, *window))
-    in_order = all(each is None or each.is_contiguous() for each in results)
-    return in_order and columns <= MOST_COLUMNS and columns * channels <= MOST_WORK
+    columns = int(image.size[0]) * int(weight.size[1]) * math.prod((*pixels, *window))
+    if columns > MOST_COLUMNS or columns * int(weight.size[0]) > MOST_WORK:
+        return None
+    if has_rows:
+        tensors = [build.call(aten.unsqueeze.default, each, 2) for each in tensors]
+        results = [each if each is None or each.dim() != 3 else each.unsqueeze(2) for each in results]
+        window, stride, padding = [1, *window], [1, *stride], [0, *padding]
+    given = tuple(_in_order(build, each) for each in tensors)
+    return _Planes(given, window, list(stride), list(padding), tuple(results), has_rows)
 
 
 def _in_order(build: Builder, value: Value) -> ir.BufferView:
     return build.as_argument(value, contiguous(value.size), any_stride=False)
-
-
-def _window(weight: Value) -> list[int]:
-    return [int(each) for each in weight.size[2:]]
 
 
 def _with_channels_last(build: Builder, image: Value, weight: Value, bias: Value | None, *rest: Any) -> Value:
