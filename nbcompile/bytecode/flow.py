@@ -15,11 +15,11 @@ nbcompile/bytecode/assemble.py (needs the depth), nbcompile/rewriting/resume.py
 from __future__ import annotations
 
 import dis
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nbcompile.bytecode.dialects import CELL_ACCESS, HERE, LEAVES, LOCAL_ACCESS, UNCONDITIONAL_JUMPS, has_argument
-from nbcompile.bytecode.instruction import Instruction, label_indices
+from nbcompile.bytecode.instruction import Instruction, Label, Protection, label_indices
 
 INTROSPECTION = frozenset({"locals", "vars", "dir", "eval", "exec"})
 """Builtins that read any variable of the frame which calls them, without naming it."""
@@ -268,3 +268,16 @@ def variable_accesses(instruction: Instruction) -> list[tuple[str, str]]:
     accesses = LOCAL_ACCESS.get(instruction.opcode, ())
     names = instruction.argval if isinstance(instruction.argval, tuple) else (str(instruction.argval),)
     return list(zip(accesses, names, strict=True)) if accesses else []
+
+
+def outer_protection(
+    instructions: Sequence[Instruction], places: Mapping[Label, int], protection: Protection | None, height: int
+) -> Protection | None:
+    """The first of the ranges around a range that began where the stack was at most ``height`` deep."""
+    passed: set[Label] = set()
+    while protection is not None and protection.depth > height:
+        if protection.target in passed:
+            return None
+        passed.add(protection.target)
+        protection = instructions[places[protection.target]].protection
+    return protection

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from types import CodeType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -404,8 +404,8 @@ def _code_in_cell(cell: object) -> CodeType | None:
         content = cell.cell_contents  # type: ignore[attr-defined]
     except ValueError:  # not assigned yet
         return None
-    found = getattr(content, "__code__", None)
-    return found if isinstance(found, CodeType) else None
+    # Of another object nothing is asked: its class may answer in the user's code.
+    return content.__code__ if type(content) in (FunctionType, MethodType) else None
 
 
 # -- forgetting ------------------------------------------------------------------------------------------------------

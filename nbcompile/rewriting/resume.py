@@ -33,7 +33,7 @@ from nbcompile.bytecode.assemble import assemble_with_offsets
 from nbcompile.bytecode.comprehensions import comprehension_at
 from nbcompile.bytecode.dialects import CELL_ACCESS, HERE, LOCAL_ACCESS
 from nbcompile.bytecode.disassemble import disassemble
-from nbcompile.bytecode.flow import reachable, stack_depth, variable_accesses
+from nbcompile.bytecode.flow import outer_protection, reachable, stack_depth, variable_accesses
 from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
 from nbcompile.bytecode.longhand import longhand
 
@@ -204,7 +204,7 @@ def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
     body = [each for index in sorted(kept) for each in _explicit_super(everything, index, place)]
     layout = _layout(place, body)
     body = [_renamed(each, layout.moved) for each in body]
-    protections = [_protection_at(everything, start, height) for height in range(len(place.stack))]
+    protections = [_protection_at(everything, start, height) for height in range(len(place.stack) + 1)]
     prologue = list(_prologue(place, layout, protections, Position(line, line)))
     if body[0].label is not target:
         prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
@@ -395,7 +395,7 @@ def _prologue(
             yield Instruction(opcode, argval=name, position=position)
             yield Instruction("STORE_FAST", argval=moved, position=position)
     operands = iter(layout.operands)
-    for slot, protection in zip(place.stack, protections, strict=True):
+    for slot, (outside, inside) in zip(place.stack, itertools.pairwise(protections), strict=True):
         names = [next(operands) for _ in range(OPERANDS[slot])]
         before = [Instruction("LOAD_FAST", argval=name) for name in names]
         if slot is Slot.CALL:
@@ -403,7 +403,10 @@ def _prologue(
         before += [Instruction("DELETE_FAST", argval=name) for name in names]
         for each in before:
             yield replace(each, position=position)
-        yield from (replace(each, position=position, protection=protection) for each in _AFTER_LOAD[slot])
+        for number, each in enumerate(_AFTER_LOAD[slot]):
+            # What follows BEFORE_WITH stands in the block: a later break knows the block's handler by that.
+            in_block = number > 0 and slot is Slot.EXIT
+            yield replace(each, position=position, protection=inside if in_block else outside)
 
 
 _AFTER_LOAD: dict[Slot, tuple[Instruction, ...]] = {
@@ -424,15 +427,7 @@ def _protection_at(instructions: list[Instruction], index: int, height: int) -> 
     itself stands in. So a context manager that fails to be entered again raises
     where it would have in the original.
     """
-    places = label_indices(instructions)
-    protection = instructions[index].protection
-    passed: set[Label] = set()
-    while protection is not None and protection.depth > height:
-        if protection.target in passed:
-            return None
-        passed.add(protection.target)
-        protection = instructions[places[protection.target]].protection
-    return protection
+    return outer_protection(instructions, label_indices(instructions), instructions[index].protection, height)
 
 
 # -- remembering ---------------------------------------------------------------------------------------

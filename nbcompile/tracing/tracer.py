@@ -26,6 +26,7 @@ import torch
 from nbcompile import config, torch_internals
 from nbcompile.bytecode.comprehensions import Comprehension, comprehension_at
 from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS
+from nbcompile.bytecode.flow import outer_protection
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
@@ -261,10 +262,8 @@ class _FrameTracer:
             return self._after(
                 error, breaks.unsupported(breaks.CONTEXT, f"Active generic context managers: [{active}]")
             )
-        protection = broken.protection
-        innermost = frame.contexts[-1].handler if frame.contexts else None
-        if (protection is not None and protection.target != innermost) or frame.handled:
-            return error  # inside of try: the handlers would be lost
+        if _is_in_try(frame, broken) or frame.handled:
+            return error  # the handlers would be lost
         if broken is frame.current and _in_loop(frame):  # a comprehension as a whole may stand in one, as in torch
             code = frame.code
             where = f"frame skipped: {code.co_name} ({code.co_filename} line {code.co_firstlineno})"
@@ -440,6 +439,16 @@ class _FrameTracer:
             output.guard(source, GuardKind.DIMENSION_MARKING, TensorMarks(present, absent))
         if len(inputs) > 1:
             output.guard(None, GuardKind.NO_TENSOR_ALIASING, tuple(inputs))
+
+
+def _is_in_try(frame: Translator, broken: Instruction) -> bool:
+    """Whether an instruction is protected by more than the ``with`` blocks that tracing is inside of."""
+    protection = broken.protection
+    for context in reversed(frame.contexts):
+        if protection is not None and protection.target != context.handler:
+            return True
+        protection = outer_protection(frame.view.instructions, frame.view.labels, protection, context.depth)
+    return protection is not None
 
 
 def _in_loop(frame: Translator) -> bool:

@@ -86,6 +86,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "delattr_is_traced_once", "graphs details reasons", "torch breaks at object.__delattr__, which is traced here"
     ),
     **_known("hook_of_a_result_is_removed", "graphs details reasons", "torch fails at handle.remove()"),
+    **_known(
+        "large_integers",
+        "graphs details reasons",
+        "an int that leaves no room for a sum in int64 is a constant here; torch's graphs compute modulo 2**64",
+    ),
     # -- symbols --------------------------------------------------------------------------
     (
         "dynamic_sizes_are_returned",
@@ -254,6 +259,58 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "members_that_can_be_called", "graphs details", "torch makes a symbol of the value of a member of an enum"
     ),
+    # -- code bases ----------------------------------------------------------------------
+    **_known(
+        "patterns_of_axes", "graphs details reasons", "torch breaks at a comprehension over zip(strict=True) in a call"
+    ),
+    **_known(
+        "pattern_that_does_not_fit",
+        "graphs details reasons",
+        "torch skips the frame where a called function raises what its caller catches, after zip(strict=True)",
+    ),
+    **_known("versions_decide", "graphs details reasons", "torch breaks at >= of a data class; here it is traced"),
+    ("keyword_only_and_slots_data_class", "reasons"): "repr of a symbolic number breaks in both, in other words",
+    **_known(
+        "decorator_class_with_state",
+        "details reasons",
+        "torch addresses a class attribute through the dict of the class that holds it; here as type(child).k",
+    ),
+    **_known(
+        "metaclass_with_call", "graphs details reasons", "torch skips the frame where a metaclass has its own __call__"
+    ),
+    ("attributes_by_dict_proxy", "reasons"): "torch breaks once more at a method of a dict's subclass",
+    **{
+        (name, "details"): "torch addresses submodules through the dict, which names the inputs"
+        for name in ("wrapper_that_forwards_everything", "state_of_a_recurrent_cell")
+    },
+    **{
+        (name, "details"): "inputs come in the order in which they are looked at"
+        for name in ("experts_in_a_module_dict", "hooks_collect_features", "exponential_average_of_parameters")
+    },
+    (
+        "hooks_collect_features",
+        "reasons",
+    ): "a dict that is changed is guarded by its length here, in torch by its truth",
+    (
+        "spectral_norm_in_training",
+        "details",
+    ): "what an operator wrote to out= is the tensor itself here; torch takes the operator's result",
+    **_known(
+        "attention_with_a_cache", "graphs details reasons", "torch fails at a symbolic is_causal; here it is decided"
+    ),
+    **_known(
+        "rotary_embedding_with_buffers",
+        "graphs details reasons",
+        "torch keeps 0 + n as an operator; a dict that is changed is guarded by all its keys here",
+    ),
+    **{
+        (name, "reasons"): "torch tells of the break that it meets before it starts over; here of the one where it ends"
+        for name in ("gradients_by_autograd_grad", "gradient_penalty")
+    },
+    (
+        "several_breaks_in_contexts_of_several_depths",
+        "details",
+    ): "autocast is entered again with the cache setting it had, not with None",
     # -- corners of Python's own types -------------------------------------------------------
     **_known(
         "named_tuple_with_its_own_new",
@@ -514,6 +571,10 @@ KNOWN: dict[tuple[str, str], str] = {
 _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {
     "dataclass_with_inheritance_and_post_init": ((3, 13),),
     "more_cells_than_locals": ((3, 12), (3, 13)),
+    "assignment_expressions": ((3, 12), (3, 13)),
+    "counting_and_grouping": ((3, 12), (3, 13)),
+    "simple_namespace": ((3, 13),),
+    "simple_namespace_arg": ((3, 13),),
 }
 """Versions of Python where a program that is known to disagree agrees all the same."""
 
@@ -536,11 +597,16 @@ _INLINED_COMPREHENSIONS: dict[tuple[str, str], str] = {
         "a comprehension that binds a variable of the function does not stand alone here: the frame is skipped",
     ),
 }
+_SINCE_3_12 = {
+    **_INLINED_COMPREHENSIONS,
+    ("counting_and_grouping", "reasons"): "torch breaks at methods of Counter; here they are traced",
+}
 _ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
     (3, 11): {("break_in_a_comprehension_that_binds", "reasons"): "torch meets the unbound cell first"},
-    (3, 12): _INLINED_COMPREHENSIONS,
+    (3, 12): _SINCE_3_12,
     (3, 13): {
-        **_INLINED_COMPREHENSIONS,
+        **_SINCE_3_12,
+        ("simple_namespaces", "reasons"): "an attribute of a SimpleNamespace is set here, and a later step breaks",
         (
             "threading_",
             "reasons",

@@ -62,9 +62,16 @@ class Program:
 
 
 def program(
-    *, config: Mapping[str, object] | None = None, torch_differs: str = "", oracle: str = "eager", **options: object
+    *,
+    config: Mapping[str, object] | None = None,
+    torch_differs: str = "",
+    differs_on: tuple[tuple[int, int], ...] = ((3, 11), (3, 12), (3, 13)),
+    oracle: str = "eager",
+    **options: object,
 ) -> Callable[[FunctionType], FunctionType]:
-    """Mark a function of a program file as a program."""
+    """Mark a function of a program file as a program; ``differs_on``: the versions of Python where torch differs."""
+    if sys.version_info[:2] not in differs_on:
+        torch_differs = ""
 
     def mark(function: FunctionType) -> FunctionType:
         function.settings = Settings(options, config or {}, torch_differs, oracle)  # type: ignore[attr-defined]

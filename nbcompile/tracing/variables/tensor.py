@@ -311,8 +311,10 @@ class SymbolicVariable(VariableTracker):
         if not isinstance(self.example, torch.SymFloat):
             return reconstruction.graph_output(self.node)
         # AOTAutograd makes constants of the floats that a graph returns; not so of tensors.
-        output = reconstruction.tracer.output
-        tensor = output.apply("call_function", torch.scalar_tensor, (self.node,), {"dtype": torch.float64})
+        tensor = next((each for each in self.node.users if each.target is torch.scalar_tensor), None)
+        if tensor is None:
+            given = (self.node,), {"dtype": torch.float64}
+            tensor = reconstruction.tracer.output.apply("call_function", torch.scalar_tensor, *given)
         return reconstruction.shared(self, lambda: Call(Attribute(reconstruction.graph_output(tensor), "item"), ()))
 
 

@@ -973,3 +973,71 @@ def nested_look_at_the_locals_of_the_callee(x):
 def _looking(x):
     y = x + 1
     return y * len(locals())
+
+
+@case((torch.arange(3.0),))
+def several_breaks_in_one_context(x):
+    with torch.no_grad():
+        y = x.sin()
+        torch._dynamo.graph_break()
+        y = (y**3).sum()
+        torch._dynamo.graph_break()
+        y = y + x
+    return y * 2
+
+
+@case((torch.arange(3.0),))
+def several_breaks_in_contexts_of_several_depths(x):
+    with torch.enable_grad():
+        y = x.sin() + 1
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            torch._dynamo.graph_break()
+            y = y * 3
+            torch._dynamo.graph_break()
+            y = y + x
+        torch._dynamo.graph_break()
+        y = y - 2
+    return y * 2
+
+
+@case((torch.arange(3.0),))
+def breaks_in_a_context_and_an_exception_behind_them(x):
+    try:
+        with torch.no_grad():
+            y = x.sin()
+            torch._dynamo.graph_break()
+            y = y * 3
+            torch._dynamo.graph_break()
+            raise ValueError("later")
+    except ValueError as error:
+        return x + 1, str(error), torch.is_grad_enabled()
+
+
+@torch._dynamo.disable
+def _refusing(x):
+    raise ValueError("refused")
+
+
+@case((torch.arange(3.0),))
+def a_broken_call_in_a_context_raises_for_the_handler_around_it(x):
+    y = x + 1
+    try:
+        with torch.no_grad():
+            y = y.sin()
+            _refusing(y)
+    except ValueError as error:
+        return y + 1, str(error), torch.is_grad_enabled()
+    return y
+
+
+@case((torch.arange(3.0),))
+def a_break_before_a_broken_call_in_a_context(x):
+    try:
+        with torch.no_grad():
+            y = x.sin()
+            torch._dynamo.graph_break()
+            y = y.cos()
+            _refusing(y)
+    except ValueError as error:
+        return x + 1, str(error), torch.is_grad_enabled()
+    return y
