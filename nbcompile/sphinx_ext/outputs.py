@@ -1,6 +1,6 @@
 """On a page of documentation the views' style sheet and script stand once, as files, whatever its cells show.
 
-    <style>.nbc{...}</style><div class=nbc>...</div><script>(()=>{...})()</script>      an output, in a notebook
+    <style>.nbc...{...}</style><div class=nbc>...</div><script>(()=>{...})()</script>      an output, in a notebook
     <div class=nbc>...</div>                                                            the same, in our pages
 
 An output carries both, since notebooks put outputs where nothing else is known to be. A page of Sphinx has a head.
@@ -20,7 +20,7 @@ from nbcompile.views import assets, html
 
 STYLE, SCRIPT = "nbcompile-views.css", "nbcompile-views.js"
 _CARRIED = re.compile(
-    r'<style>\.nbc ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>', re.DOTALL
+    r'<style>(?:\.nbc)+ ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>', re.DOTALL
 )
 
 

@@ -24,6 +24,35 @@ for (const old of [...host.querySelectorAll("script")]) {
   old.replaceWith(script);
 }
 """
+# What JupyterLab says of all tables, lists and code in outputs (rendermime/style, 4.5), as strongly as it says it.
+LAB_LOOKS = """<style>
+.jp-T .jp-R :is(pre, code) { border: 0; background-color: #fed; color: #123; font-size: 20px; line-height: 2; padding: 0; margin: 0 }
+.jp-T .jp-R :not(pre) > code { background-color: #eee; padding: 1px 5px }
+.jp-T .jp-R pre { color: #123; font-size: 20px; margin: 0; padding: 0 }
+.jp-R table { border-collapse: collapse; border-spacing: 0; border: none; color: #123; font-size: 20px; table-layout: fixed; margin: 0 auto 1em }
+.jp-R :is(td, th, tr) { vertical-align: middle; padding: 0.5em; line-height: normal; white-space: normal; max-width: none; border: none }
+:not(.jp-M).jp-R :is(td, th, tr) { text-align: right }
+.jp-R th { font-weight: bold }
+.jp-R thead { border-bottom: 3px solid #123; vertical-align: bottom }
+.jp-R tbody tr:nth-child(odd) { background: #abc }
+.jp-R tbody tr:nth-child(even) { background: #cba }
+.jp-R :is(ul, ol):not(.list-inline) { padding-left: 2em }
+.jp-R ul ul ul { list-style: circle }
+.jp-R ul ul { list-style: square }
+.jp-R ol ol ol { list-style: lower-alpha }
+.jp-R ol ol { list-style: upper-alpha }
+.jp-R :is(ol, ul) { margin-bottom: 1em }
+.jp-R :is(ul, ol) :is(ul, ol) { margin-bottom: 0 }
+.jp-R p { text-align: left; margin: 0 0 1em }
+.jp-R :is(img, svg) { max-width: 100%; height: auto }
+</style>"""
+
+
+def in_lab(output: str) -> str:
+    """An output among JupyterLab's styles, which stand before it."""
+    return f'{LAB_LOOKS}<div class="jp-T"><div class="jp-R">{output}</div></div>'
+
+
 _CODE = """
 host.innerHTML = output;
 for (const old of [...host.querySelectorAll("script")]) {

@@ -148,6 +148,29 @@ def test_every_view_in_every_host(browser_page, page, host):
             assert ground["light"] != ground["dark"]
 
 
+LOOKS = """
+() => {
+  document.querySelectorAll("details").forEach(each => each.open = true);
+  const what = ["textAlign", "verticalAlign", "padding", "marginTop", "marginBottom", "backgroundColor", "color", "fontSize", "fontWeight",
+    "fontFamily", "lineHeight", "listStyleType", "tableLayout", "whiteSpace", "maxWidth", "borderBottomWidth"];
+  return [...document.querySelectorAll(".nbc, .nbc *:not(option, style, script)")].map(each => {
+    const style = getComputedStyle(each);
+    return [each.localName, each.className.baseVal ?? each.className, ...what.map(name => `${name} ${style[name]}`)];
+  });
+}
+"""
+
+
+@pytest.mark.parametrize("page", ["compiled", "predict", "nested"])
+def test_hosts_do_not_change_how_it_looks(browser_page, page):
+    """What JupyterLab says of all tables, lists and code is outranked: each element looks as on an empty page."""
+    output = PAGES[page]()
+    alone, there = (browser_page(each).evaluate(LOOKS) for each in (output, hosts.in_lab(output)))
+    assert len(alone) == len(there) > 100
+    different = {(*one[:2], new) for one, other in zip(alone, there, strict=True) for new in {*other} - {*one}}
+    assert not different, f"{sorted(different)}"
+
+
 NARROW = r"""
 () => {
   document.querySelectorAll("details").forEach(each => { each.open = true; });
