@@ -43,6 +43,8 @@ LAB_LOOKS = """<style>
 .jp-R ol ol { list-style: upper-alpha }
 .jp-R :is(ol, ul) { margin-bottom: 1em }
 .jp-R :is(ul, ol) :is(ul, ol) { margin-bottom: 0 }
+.jp-R dl dt { float: left; width: 20%; display: block; font-weight: bold; margin: 9px; padding: 9px }
+.jp-R dl dd { float: left; width: 80%; display: block; margin: 9px; padding: 9px }
 .jp-R p { text-align: left; margin: 0 0 1em }
 .jp-R :is(img, svg) { max-width: 100%; height: auto }
 </style>"""
