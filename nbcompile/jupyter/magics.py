@@ -17,6 +17,7 @@ In torch: nothing. Read next: nbcompile/jupyter/cell.py, nbcompile/jupyter/sessi
 from __future__ import annotations
 
 import argparse
+import keyword
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -121,7 +122,10 @@ class CompileMagics(Magics):
             print(NOTHING)  # noqa: T201
 
 
-NOTHING = "nbcompile: nothing was compiled here: no function or module that the cell defines was called."
+NOTHING = (
+    "nbcompile: nothing was compiled here: no function or module that the cell defines was called, "
+    "or what was compiled before ran again."
+)
 
 _WITH_VALUE = {"-o", "--output", "-s", "--show", "-b", "--backend", "-m", "--mode"}
 
@@ -139,11 +143,14 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
             value, _, rest = rest.partition(" ")
             words.append(value)
             rest = rest.lstrip()
-    options = parse_argstring(magic, " ".join(words))
+    try:
+        options = parse_argstring(magic, " ".join(words))
+    except ValueError as error:  # quotes that do not close
+        raise UsageError(f"{' '.join(words)}: {error}") from None
     options.show = _sections(options.show)
     if options.predict:
         options.show = sections.chosen(("predict", *(options.show or sections.USUAL)))
-    if options.output and not options.output.isidentifier():
+    if options.output and (not options.output.isidentifier() or keyword.iskeyword(options.output)):
         raise UsageError(f"-o wants a name to bind, not {options.output!r}")
     try:
         backends.lookup(options.backend)

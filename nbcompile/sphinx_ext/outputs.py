@@ -20,7 +20,8 @@ from nbcompile.views import assets, html
 
 STYLE, SCRIPT = "nbcompile-views.css", "nbcompile-views.js"
 _CARRIED = re.compile(
-    r'<style>(?:\.nbc)+ ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>', re.DOTALL
+    r'<style>(?:\.nbc)+ ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>',
+    re.DOTALL,
 )
 
 

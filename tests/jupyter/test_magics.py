@@ -10,6 +10,7 @@ import pdb  # noqa: T100  (what is tested)
 import textwrap
 
 import pytest
+from IPython.core.error import UsageError
 
 from nbcompile.jupyter import magics
 from nbcompile.record import recorder
@@ -256,6 +257,21 @@ def test_interactivity_is_the_shells(run, shell, asked, interactivity, body, sho
     ran = run("%%compile\n" + body)
     assert [int(each) for each in ran.out.split() if each.isdigit()] == shown or ran.value in shown
     assert (ran.value is None) == (not shown)
+
+
+@pytest.mark.parametrize("line", ["-o 'a name'", "-o class", "-o 1x", '-o "', "--show '"])
+def test_options_that_make_no_sense_are_told_in_one_line(run, line):
+    """Quotes that do not close and names that Python keeps: a usage error, and no stack."""
+    ran = run(f"%%compile {line}\ndef f(x):\n    return x")
+    assert isinstance(ran.error, UsageError), ran.error
+
+
+def test_a_call_that_compiles_nothing_new_says_so(run, shell, asked):
+    """The same call again runs what is compiled: that is what is said, not that nothing was called."""
+    first = run("%%compile -b eager\nimport torch\ndef f(x):\n    return x * 2\nf(torch.ones(3))")
+    again = run("%compile -b eager f(torch.ones(3))")
+    assert (len(first.pictures), again.pictures) == (1, [])
+    assert again.out.splitlines()[0].endswith("or what was compiled before ran again.")
 
 
 def test_nothing_to_compile_is_said(run, asked):
