@@ -160,8 +160,9 @@ def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     size, chunks, only_if = c_index(first.size), str(CHUNKS), ""
     if trip_count(nest.loops) is None:
         count = c_index(indexing.product([loop.size for loop in nest.loops]))
-        writer.line(f"const int chunks = {count} >= {LONG_REDUCTION} ? {CHUNKS} : 1;")
-        chunks, only_if = "chunks", " if (chunks > 1)"
+        chunks = emitter.names.fresh("chunks")
+        writer.line(f"const int {chunks} = {count} >= {LONG_REDUCTION} ? {CHUNKS} : 1;")
+        only_if = f" if ({chunks} > 1)"
     for part in totals:
         held = held_type(emitter, part)
         writer.line(f"{held} {emitter.label(part.name)}_chunk[{CHUNKS}];", emitter.origins.get(part.name, ()))
