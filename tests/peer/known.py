@@ -311,6 +311,22 @@ KNOWN: dict[tuple[str, str], str] = {
         "several_breaks_in_contexts_of_several_depths",
         "details",
     ): "autocast is entered again with the cache setting it had, not with None",
+    **{
+        (name, "details"): "inputs come in the order in which they are looked at"
+        for name in ("functional_call_with_stacked_parameters", "gradients_of_a_loss_with_has_aux")
+    },
+    **_known(
+        "sparse_matrix_times_dense",
+        "graphs details reasons",
+        "torch skips the frame at a sparse product; here what comes after it is compiled",
+    ),
+    ("coroutine_like_generators", "details"): "torch forgets what a generator changed after an exception",
+    (
+        "paths_json_and_regular_expressions",
+        "reasons",
+    ): "json.loads breaks in both, at another step of its implementation",
+    ("context_variables_and_thread_state", "reasons"): "methods of a context variable break in both, in other words",
+    ("pickled_and_copied_configurations", "reasons"): "torch breaks at copy.copy of a dict; here it is traced",
     # -- corners of Python's own types -------------------------------------------------------
     **_known(
         "named_tuple_with_its_own_new",

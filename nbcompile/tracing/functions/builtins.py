@@ -260,7 +260,7 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
 @handles(sorted)
 def _sorted(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ListVariable(
-        sort_items(tracer, realise(tracer, arguments[0]).unpack(tracer), keywords.get("key"), keywords.get("reverse"))
+        sort_items(tracer, realise(tracer, arguments[0]).listed(tracer), keywords.get("key"), keywords.get("reverse"))
     )
 
 

@@ -53,7 +53,7 @@ handles(random.Random)(make_generator)
 
 @handles(list)
 def _list(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return ListVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+    return ListVariable(realise(tracer, arguments[0]).listed(tracer) if arguments else [])
 
 
 @handles(tuple)
@@ -61,7 +61,7 @@ def _tuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     value = realise(tracer, arguments[0]) if arguments else TupleVariable([])
     if isinstance(value, TupleVariable) and value.cls is tuple:
         return value
-    return TupleVariable(value.unpack(tracer))
+    return TupleVariable(value.listed(tracer))
 
 
 @handles(torch.Size)

@@ -183,6 +183,10 @@ class VariableTracker:
             items.append(item)
         return items
 
+    def listed(self, tracer: Tracer) -> list[VariableTracker]:
+        """All items, as a list or tuple takes them: a class that says how many there are is asked."""
+        return self.unpack(tracer)
+
     def length(self, tracer: Tracer) -> VariableTracker:
         """``len(value)``."""
         self._refuse(tracer, "__len__")

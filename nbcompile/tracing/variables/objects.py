@@ -412,6 +412,17 @@ class ObjectVariable(VariableTracker):
             return tracer.iterate_by_index(self)
         tracer.raise_exception(TypeError, f"'{self.cls.__name__}' object is not iterable")
 
+    def listed(self, tracer: Tracer) -> list[VariableTracker]:
+        if not isinstance(class_lookup(self.cls, "__len__"), types.FunctionType):
+            return self.unpack(tracer)
+        iterator = realise(tracer, self.iterate(tracer))
+        try:
+            self.length(tracer)
+        except ObservedException as error:
+            if not issubclass(error.value.python_type(), TypeError):
+                raise
+        return iterator.unpack(tracer)
+
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         return tracer.until_stop(self, lambda: self._special(tracer, "__next__", [], {}))
 

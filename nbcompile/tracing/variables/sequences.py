@@ -156,7 +156,7 @@ class ListVariable(SequenceVariable):
 
     def method_extend(self, tracer: Tracer, items: VariableTracker) -> None:
         self.changes(tracer)
-        self.items.extend(items.unpack(tracer))
+        self.items.extend(items.listed(tracer))
 
     def method_insert(self, tracer: Tracer, index: VariableTracker, item: VariableTracker) -> None:
         self.changes(tracer)

@@ -1111,3 +1111,450 @@ def exponential_average_of_parameters():
         return [q.sum() for q in average.parameters()]
 
     return f, [(0.9,), (0.9,), (0.5,)]
+
+
+_LOGGER = logging.getLogger("peer.code_bases")
+_LOGGER.handlers[:] = [logging.NullHandler()]
+_LOGGER.propagate = False
+
+
+# -- torch's corners -------------------------------------------------------------------------
+
+
+@program()
+def jacobians_and_hessians():
+    def g(x):
+        return (x**3).sum() + x.prod()
+
+    def f(x):
+        return torch.func.hessian(g)(x), torch.func.jacrev(lambda x: x.sin() * x.sum())(x), torch.func.jacfwd(g)(x)
+
+    return f, [(X()[:2],)]
+
+
+@program()
+def functional_call_with_stacked_parameters():
+    torch.manual_seed(0)
+    nets = [nn.Linear(4, 2) for _ in range(3)]
+    params, buffers = torch.func.stack_module_state(nets)
+    base = nn.Linear(4, 2)
+
+    def f(x):
+        def one(p, b, x):
+            return torch.func.functional_call(base, (p, b), (x,))
+
+        return torch.func.vmap(one, in_dims=(0, 0, None))(params, buffers, x)
+
+    return f, [(M(),)]
+
+
+@program()
+def gradients_of_a_loss_with_has_aux():
+    torch.manual_seed(0)
+    net = nn.Linear(4, 2)
+    params = dict(net.named_parameters())
+
+    def loss(params, x):
+        y = torch.func.functional_call(net, params, x)
+        return y.square().mean(), y.detach()
+
+    def f(x):
+        (grads, aux), value = torch.func.grad(loss, has_aux=True)(params, x), loss(params, x)[0]
+        return {k: v - 0.1 * grads[k] for k, v in params.items()}, aux, value
+
+    return f, [(M(),)]
+
+
+@program()
+def policy_sampling():
+    def f(logits, actions):
+        d = torch.distributions.Categorical(logits=logits)
+        n = torch.distributions.Normal(logits.mean(), logits.std() + 1)
+        return d.log_prob(actions), d.entropy(), n.rsample((2,)).shape, torch.distributions.kl_divergence(n, n)
+
+    return f, [(M(), torch.tensor([0, 1, 3]))]
+
+
+@program()
+def complex_spectra():
+    def f(x):
+        s = torch.fft.rfft(x)
+        s = s * torch.exp(1j * torch.arange(s.shape[-1]) / 4)
+        return torch.fft.irfft(s, n=x.shape[-1]), torch.view_as_real(s), s.abs().pow(2).sum(), s.conj().imag
+
+    return f, [(X(),)]
+
+
+@program()
+def sparse_matrix_times_dense():
+    def f(i, v, d):
+        s = torch.sparse_coo_tensor(i, v, (3, 3))
+        return torch.sparse.mm(s, d) + 1
+
+    return f, [(torch.tensor([[0, 1], [2, 0]]), torch.ones(2), M())]
+
+
+@program()
+def sizes_and_views_in_odd_places():
+    def f(x):
+        b, *rest = x.shape
+        y = x.view(b, -1, *[1] * len(rest)).expand(b, 4, 2).transpose(-2, -1).contiguous().flatten(1)
+        return y.unflatten(1, (2, -1))[..., ::2], x.new_empty(0).numel(), tuple(reversed(x.size()))
+
+    return f, [(M(),), (torch.ones(5, 4),)]
+
+
+@program()
+def masks_and_scatters():
+    def f(x, index):
+        out = torch.zeros(5, 4)
+        out.index_add_(0, index, x)
+        out = out.scatter_reduce(0, index[:, None].expand(-1, 4), x, "amax", include_self=False)
+        out[out > 0.5] *= 2
+        out[..., -1] = torch.where(out[..., 0] > 0, 1.0, -1.0)
+        return out, (out == 0).all(-1), torch.bincount(index, minlength=5).shape
+
+    return f, [(M(), torch.tensor([0, 2, 2]))]
+
+
+@program()
+def numpy_in_a_data_loader():
+    def f(batch):
+        x = np.stack([each["x"] for each in batch])
+        y = torch.from_numpy(x).float()
+        mean, std = x.mean(axis=0), x.std(axis=0) + 1e-6
+        return (y - torch.as_tensor(mean)) / torch.as_tensor(std), [each["name"] for each in batch]
+
+    def batch(n):
+        return [{"x": np.arange(3.0) * k, "name": f"n{k}"} for k in range(n)]
+
+    return f, [(batch(2),), (batch(3),)]
+
+
+@program()
+def collating_nested_samples():
+    def collate(samples):
+        first = samples[0]
+        match first:
+            case torch.Tensor():
+                return torch.stack(samples)
+            case dict():
+                return {key: collate([s[key] for s in samples]) for key in first}
+            case tuple() if hasattr(first, "_fields"):
+                return type(first)(*(collate(list(each)) for each in zip(*samples)))
+            case int() | float():
+                return torch.tensor(samples)
+            case str():
+                return list(samples)
+            case collections.abc.Sequence():
+                return [collate(list(each)) for each in zip(*samples)]
+        raise TypeError(type(first))
+
+    Sample = collections.namedtuple("Sample", "image label")
+
+    def f(x):
+        return collate([{"s": Sample(x * k, k), "n": f"s{k}", "l": [x, k / 2]} for k in range(3)])
+
+    return f, [(X(),)]
+
+
+@program()
+def retry_and_fallback():
+    class Transient(RuntimeError):
+        pass
+
+    def retry(times, *errors):
+        def wrap(function):
+            @functools.wraps(function)
+            def inner(*args):
+                last = None
+                for attempt in range(times):
+                    try:
+                        return function(*args, attempt)
+                    except errors as error:
+                        last = error
+                raise RuntimeError(f"gave up after {times}") from last
+
+            return inner
+
+        return wrap
+
+    @retry(3, Transient, KeyError)
+    def work(x, need, attempt):
+        if attempt < need:
+            raise Transient(attempt)
+        return x * attempt
+
+    def f(x, need):
+        try:
+            return work(x, need)
+        except RuntimeError as error:
+            return x - 1, str(error), repr(error.__cause__)
+
+    return f, [(X(), 1), (X(), 5)]
+
+
+@program(torch_differs="torch 2.13 loses what __enter__ and __exit__ append to a list in their closure")
+def resources_are_released_in_order():
+    log = []
+
+    class Resource:
+        def __init__(self, name):
+            self.name = name
+
+        def __enter__(self):
+            log.append(f"+{self.name}")
+            return self
+
+        def __exit__(self, kind, value, trace):
+            log.append(f"-{self.name}" + (f" {kind.__name__}" if kind else ""))
+            return kind is KeyError
+
+    def f(x, fail):
+        with Resource("a"), Resource("b"):
+            y = x + 1
+            if fail:
+                raise KeyError("x")
+        return x * 2 if fail else y
+
+    def with_log(fail):
+        return lambda f: (f(X(), fail), log[:])
+
+    return f, [with_log(False), with_log(True)]
+
+
+@program(torch_differs="torch 2.13 forgets what a generator changed after an exception was thrown into it")
+def coroutine_like_generators():
+    def averager():
+        total, count = 0.0, 0
+        average = None
+        while True:
+            try:
+                value = yield average
+            except ValueError:
+                total, count, average = 0.0, 0, None
+                continue
+            total, count = total + value, count + 1
+            average = total / count
+
+    def f(x):
+        g = averager()
+        next(g)
+        out = [g.send(x * k) for k in range(1, 4)]
+        g.throw(ValueError("again"))
+        out.append(g.send(x))
+        g.close()
+        return out
+
+    return f, [(X(),)]
+
+
+@program()
+def flags_and_enums_with_behaviour():
+    class Mode(enum.Flag):
+        NONE = 0
+        BIAS = enum.auto()
+        SCALE = enum.auto()
+        ALL = BIAS | SCALE
+
+    class Act(str, enum.Enum):
+        RELU = "relu"
+        TANH = "tanh"
+
+        def __call__(self, x):
+            return getattr(torch, self.value)(x)
+
+        @classmethod
+        def _missing_(cls, value):
+            return cls[value.upper()] if value.upper() in cls.__members__ else None
+
+    def f(x, mode, act):
+        if Mode.BIAS in mode:
+            x = x + 1
+        if mode & Mode.SCALE:
+            x = x * 2
+        return Act(act)(x), Act(act).name, (~mode & Mode.ALL).value
+
+    return f, [(X(), Mode.ALL, "relu"), (X(), Mode.BIAS, "TANH"), (X(), Mode.NONE, "tanh")]
+
+
+@program()
+def mapping_and_sequence_classes_of_ones_own():
+    class Store(collections.abc.MutableMapping):
+        def __init__(self, **items):
+            self.items_ = dict(items)
+
+        def __getitem__(self, key):
+            return self.items_[key.lower()]
+
+        def __setitem__(self, key, value):
+            self.items_[key.lower()] = value
+
+        def __delitem__(self, key):
+            del self.items_[key.lower()]
+
+        def __iter__(self):
+            return iter(self.items_)
+
+        def __len__(self):
+            return len(self.items_)
+
+    def f(x):
+        s = Store(a=x)
+        s["B"] = x + 1
+        s.update(C=s["b"] * 2)
+        taken = s.pop("A")
+        return taken, "c" in s, dict(s), s.setdefault("d", 4), sorted(s), s.get("zz")
+
+    return f, [(X(),)]
+
+
+@program()
+def paths_json_and_regular_expressions():
+    NAMES = ["layers.0.weight", "layers.10.bias", "head.weight"]
+    SETTINGS = '{"scale": 2, "skip": ["bias"]}'
+
+    def f(x):
+        settings = json.loads(SETTINGS)
+        path = pathlib.PurePosixPath("/models") / "net" / "weights.pt"
+        numbers = [int(m.group(1)) for name in NAMES if (m := re.search(r"layers\.(\d+)\.", name))]
+        kept = [n for n in NAMES if not any(s in n for s in settings["skip"])]
+        return x * settings["scale"] + sum(numbers), path.stem, path.suffix, kept
+
+    return f, [(X(),)]
+
+
+@program()
+def timing_and_logging_around():
+    spent = []
+
+    @contextlib.contextmanager
+    def timed(name):
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent.append((name, time.perf_counter() >= start))
+
+    def f(x):
+        _LOGGER.info("shape %s", x.shape)
+        with timed("work"):
+            y = x * 2
+        _LOGGER.debug("done")
+        return y, spent[-1]
+
+    return f, [(X(),)]
+
+
+@program()
+def context_variables_and_thread_state():
+    depth = contextvars.ContextVar("depth", default=0)
+
+    def f(x):
+        token = depth.set(depth.get() + 1)
+        y = x * depth.get()
+        depth.reset(token)
+        return y, depth.get()
+
+    return f, [(X(),)]
+
+
+@program()
+def pickled_and_copied_configurations():
+    def f(x, config):
+        other = copy.copy(config)
+        other["scale"] = 5
+        deep = copy.deepcopy({"k": [1, 2]})
+        deep["k"].append(3)
+        return x * other["scale"], config, deep
+
+    return f, [(X(), {"scale": 2})]
+
+
+@program()
+def iteration_recipes():
+    def f(x):
+        rows = list(x.unbind(0))
+        pairs = [a - b for a, b in itertools.pairwise(rows)]
+        windows = [sum(w) for w in zip(*(itertools.islice(rows, i, None) for i in range(2)))]
+        flat = list(itertools.chain.from_iterable([[r, r + 1] for r in rows[:2]]))
+        groups = {k: len(list(g)) for k, g in itertools.groupby([1, 1, 2, 2, 2, 3])}
+        acc = list(itertools.accumulate(rows, operator.add))
+        best = max(range(3), key=lambda i: (-abs(i - 1), i))
+        return pairs, windows, flat, groups, acc[-1], best, list(zip("ab", itertools.count(5)))
+
+    return f, [(M(),)]
+
+
+@program()
+def schedules_of_an_optimiser():
+    torch.manual_seed(0)
+    net = nn.Linear(4, 2)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda step: 0.5**step)
+
+    def f(x):
+        return net(x).square().mean()
+
+    def step(f):
+        opt.zero_grad()
+        loss = f(M())
+        loss.backward()
+        opt.step()
+        sched.step()
+        return loss.detach(), opt.param_groups[0]["lr"], net.weight.detach().clone()
+
+    return f, [step, step, step]
+
+
+@program()
+def random_numbers_by_generators():
+    g = torch.Generator().manual_seed(3)
+
+    def f(x):
+        torch.manual_seed(7)
+        a = torch.rand(3)
+        b = F.dropout(x, 0.5, True)
+        c = torch.randn(2, generator=g)
+        return a, b, c, torch.randperm(4), torch.bernoulli(torch.full((4,), 0.5))
+
+    return f, [(X(),), (X(),)]
+
+
+@program(torch_differs="torch 2.13 does not ask for the length of what becomes a list")
+def exceptions_in_odd_places():
+    class Bad:
+        @property
+        def value(self):
+            raise AttributeError("inner")
+
+        def __len__(self):
+            raise ValueError("no length")
+
+        def __iter__(self):
+            yield 1
+            raise RuntimeError("in the middle")
+
+    def attempt(action):
+        try:
+            return action()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    def f(x):
+        bad = Bad()
+        told = [attempt(lambda: bad.value), attempt(lambda: len(bad)), attempt(lambda: list(bad))]
+        told.append(attempt(lambda: {**{"a": 1}}["b"]))
+        told.append(attempt(lambda: [k for k in bad if k > 0]))
+        try:
+            try:
+                1 / 0
+            finally:
+                x = x + 1
+        except ZeroDivisionError:
+            x = x * 2
+        else:
+            x = x * 100
+        return x, told
+
+    return f, [(X(),)]
