@@ -87,7 +87,8 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
     """
     if len(nodes) <= most:
         return [Group((node,)) for node in nodes]
-    places = [_place(node, by_module=any(node.modules for node in nodes)) for node in nodes]
+    by_module = any(node.modules for node in nodes)
+    places = [_place(node, by_module=by_module) for node in nodes]
     deepest = max(map(len, places))
     finer: list[Group] = []
     for depth in range(deepest + 1, 0, -1):

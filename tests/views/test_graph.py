@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import pytest
 
@@ -85,6 +86,20 @@ def test_folded_inputs_have_no_arrows():
     shown = dot.boxes(dataclasses.replace(graph, nodes=(*inputs, *nodes)))
     assert shown[0].detail == "31 inputs"
     assert {tail for tail, _, _ in dot.arrange(shown).arrows} == set(range(1, len(shown) - 1))
+
+
+def test_four_times_the_nodes_take_about_four_times_as_long():
+    """What is folded is found in one pass: a quadratic one took 16 times, and 10 s for 5,000 nodes."""
+
+    def seconds(graph):
+        times = []
+        for _ in range(3):
+            begun = time.process_time()
+            dot.boxes(graph)
+            times.append(time.process_time() - begun)
+        return min(times)
+
+    assert seconds(layered(200)) < 9 * seconds(layered(50))
 
 
 USE = """
