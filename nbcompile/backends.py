@@ -33,6 +33,7 @@ import torch
 import torch.fx
 
 from nbcompile import errors, narrate, torch_internals
+from nbcompile.aot import overlaps
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, compile_graph
 from nbcompile.aot.decompositions import default_table
@@ -205,14 +206,14 @@ def eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> 
 def aot_eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """AOTAutograd, and then ATen operator by operator."""
     compilers = _compilers(run_through_aten, graph_module)
-    return compile_graph(graph_module, example_inputs, compilers, recompute=False, mutate_in_graph=True)
+    return _through_aot(graph_module, example_inputs, compilers, recompute=False)
 
 
 @register
 def aot_eager_decomp_partition(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """As ``inductor``, with ATen in the place of generated code."""
     compilers = _compilers(run_through_aten, graph_module)
-    return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table(), mutate_in_graph=True)
+    return _through_aot(graph_module, example_inputs, compilers, decompositions=default_table())
 
 
 @register
@@ -226,7 +227,23 @@ def inductor(
     """Our code generator: fused loops in C++, matrix products and the like through ATen."""
     chosen = read_settings(mode, options or {})
     compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, _improve)
-    return compile_graph(graph_module, example_inputs, compilers, decompositions=default_table(), mutate_in_graph=True)
+    return _through_aot(graph_module, example_inputs, compilers, decompositions=default_table())
+
+
+def _through_aot(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, **more: Any
+) -> Callable[..., Any]:
+    if overlaps.share_parts(example_inputs):
+        return as_captured(graph_module, overlaps.REASON)
+    try:
+        return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
+    except Exception as error:
+        asked_by_torch = torch_internals.guards_context().TracingContext.try_get() is not None
+        if asked_by_torch or not torch_internals.is_limit_of_tracing(error):
+            raise
+        text = f"AOTAutograd cannot trace the graph ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
+        warnings.warn(errors.GeneratedCodeWarning(f"{text}: it runs as it was captured"), stacklevel=2)
+        return as_captured(graph_module, text)
 
 
 def _improve(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:

@@ -466,6 +466,22 @@ def own_symbol(value: object) -> Any:
     return value.node._expr if isinstance(value, (torch.SymInt, torch.SymFloat)) else None
 
 
+def is_limit_of_tracing(error: BaseException) -> bool:
+    """Whether fake tensors cannot answer what a graph asks of the data, or torch's own code fails on the way.
+
+    What an operator says about its arguments (RuntimeError, TypeError, ...) is no such limit: it is the user's.
+    """
+    fake = fake_tensor()
+    about_data = (
+        fake.DataDependentOutputException,
+        fake.DynamicOutputShapeException,
+        fake.UnsupportedFakeTensorException,
+    )
+    about_sizes = symbolic_shapes().GuardOnDataDependentSymNode
+    own = (AssertionError, AttributeError, KeyError, RecursionError)
+    return isinstance(error, (*about_data, about_sizes, *own))
+
+
 def wants_constant_floats(error: BaseException) -> bool:
     """Whether AOTAutograd met a symbolic float that cannot become a tensor, and asks for a trace without."""
     if type(error).__name__ != "TensorifyScalarRestartAnalysis":

@@ -175,7 +175,10 @@ def _through_autograd(
     if inner and _needs_no_wrapper(metadata, module, example_inputs):
         parts.join("direct")
         return _call_directly(inner[0])
-    _tell_how_joined(metadata, None if inner else without_gradient, count)
+    if any(is_subclass(each) for each in (*example_inputs, *_results(module))):
+        parts.refuse("tensors of a user's class are taken apart, and made again")
+    else:
+        _tell_how_joined(metadata, None if inner else without_gradient, count)
     if forwards and _needs_no_wrapper(metadata, module, example_inputs):
         return training.step(metadata, _call_directly(forwards[0])) or wrapped
     return wrapped

@@ -84,8 +84,10 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
             case sympy.Symbol():
                 return (names or {}).get(node, node.name)
             case sympy.Add():
-                joined = " + ".join(text(each, False) for each in _ordered(node.args)).replace(" + -", " - ")
+                joined = " + ".join(text(each, False) for each in _ordered(_terms(node))).replace(" + -", " - ")
                 return f"({joined})" if tight else joined
+            case sympy.Mul() | sympy.Rational() | sympy.Pow() if (parts := sympy.fraction(node))[1] != 1:
+                return dialect.floor_div.format(*(text(each, True) for each in parts))  # nothing is left over
             case sympy.Mul():
                 joined = "*".join(text(each, True) for each in node.args)
                 return f"({joined})" if tight else joined
@@ -111,6 +113,14 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
         raise NotImplementedError(f"no text for the index {node} ({type(node).__name__})")
 
     return text(expression, False)
+
+
+def _terms(total: sympy.Add) -> tuple[sympy.Basic, ...]:
+    """What is added; fractions, of which only the sum is known to be whole, as one."""
+    fractions = [each for each in total.args if sympy.fraction(each)[1] != 1]
+    if not fractions:
+        return tuple(total.args)
+    return (*(each for each in total.args if each not in fractions), sympy.together(sympy.Add(*fractions)))
 
 
 def _ordered(terms: tuple[sympy.Basic, ...]) -> list[sympy.Basic]:

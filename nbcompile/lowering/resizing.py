@@ -59,15 +59,22 @@ def _nearest(build: Builder, x: Value, out: Sequence[Any], scales: Sequence[floa
 def _times(extent: Index, size: Index, scale: float | None) -> int | None:
     """How often each element is repeated, where that is the same number for all."""
     small, large = known_number(extent), known_number(size)
-    if not small or not large or large % small or (scale is not None and scale != large / small):
+    if not small or not large or large % small:
+        return None
+    if not _is_plain(scale) or (scale is not None and scale != large / small):
         return None
     return large // small
+
+
+def _is_plain(scale: object) -> bool:
+    """Whether a factor is a number, or not given; it may also be a symbol."""
+    return scale is None or isinstance(scale, (int, float))
 
 
 def _in_float(place: Index, extent: Index, size: Index, scale: float | None, exact: bool) -> Expr:
     """``min(int(place * (extent / size)), extent - 1)``; the nearest to the middle if exact."""
     small, large = known_number(extent), known_number(size)
-    if small is None or large is None:
+    if small is None or large is None or not _is_plain(scale):
         raise NoLowering("a resize to a size that is no multiple and a symbol")
     ratio = constant(1.0 / scale if scale else small / large, torch.float32)
     position = cast(IndexOf(place, torch.int64), torch.float32)
@@ -145,7 +152,7 @@ def _between(
     build: Builder, along: Index, extent: Index, size: Index, scale: float | None, corners: bool, dtype: torch.dtype
 ) -> _Between:
     small, large = known_number(extent), known_number(size)
-    if small is None or large is None:
+    if small is None or large is None or not _is_plain(scale):
         raise NoLowering("an image of symbolic size, resized by weights")
     ratio = ((small - 1) / (large - 1) if large > 1 else 0.0) if corners else 1 / scale if scale else small / large
     number = cast(IndexOf(along, torch.int64), dtype)

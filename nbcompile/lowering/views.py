@@ -248,9 +248,11 @@ def _clamped(build: Builder, place: Index, extent: Index) -> Index:
         return index(min(max(number + size if number < 0 else number, 0), size))
     if number == 0 or same(place, extent):
         return place
-    if number is not None and number < 0:
+    # Of a symbolic bound it must be known from which end it counts, and on which side of the ends it lies.
+    if build.is_true(place < 0):
         place = place + extent
-    # Python's slices stop at the ends; of a symbolic bound it must be known on which side it lies.
+    elif not build.is_true(place >= 0):
+        raise NoLowering(f"a slice that begins or ends at {place}, which may be negative or not")
     if build.is_true(place >= extent):
         return extent
     if build.is_true(place <= 0):

@@ -1,0 +1,86 @@
+"""Inputs that share memory through a wrapper's parts are written and read in the user's order.
+
+In torch: test/functorch/test_aotdispatch.py (TestAOTModuleSimplified). Read next: tests/aot/test_compile.py
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing._internal.two_tensor import TwoTensor
+
+import nbcompile
+from nbcompile.aot import overlaps
+
+
+def two(a: torch.Tensor | None = None) -> TwoTensor:
+    return TwoTensor(torch.ones(3) if a is None else a, torch.full((3,), 2.0))
+
+
+def part_is_written(x: TwoTensor) -> torch.Tensor:
+    x.a.add_(1)
+    return x * 2
+
+
+def whole_is_written(x: TwoTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    part = x.a
+    x.mul_(3)
+    return part + 1, x + 1
+
+
+def one_of_two_that_share(x: TwoTensor, y: TwoTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    x.add_(1)
+    return x * 2, y * 2
+
+
+def part_and_plain(x: TwoTensor, plain: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    plain.add_(1)
+    return x * 2, plain * 2
+
+
+def shared() -> tuple[TwoTensor, TwoTensor]:
+    a = torch.ones(3)
+    return two(a), two(a)
+
+
+def with_plain() -> tuple[TwoTensor, torch.Tensor]:
+    a = torch.ones(4)
+    return two(a[:3]), a
+
+
+def nested() -> tuple[TwoTensor, torch.Tensor]:
+    a = torch.ones(3)
+    return TwoTensor(two(a), two()), a
+
+
+CASES = [
+    (part_is_written, lambda: (two(),)),
+    (whole_is_written, lambda: (two(),)),
+    (one_of_two_that_share, shared),
+    (part_and_plain, with_plain),
+    (part_and_plain, nested),
+]
+
+
+def flat(value: object) -> list[list[float]]:
+    if isinstance(value, TwoTensor):
+        return [*flat(value.a), *flat(value.b)]
+    return [value.tolist()] if isinstance(value, torch.Tensor) else [each for one in value for each in flat(one)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(("function", "make"), CASES)
+def test_results_and_inputs_are_as_in_eager(function, make, backend, dynamic):
+    """torch.compile reads the old part: such graphs run as they were captured."""
+    ours, theirs = make(), make()
+    compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic)
+    assert flat(compiled(*ours)) == flat(function(*theirs))
+    assert flat(ours) == flat(theirs)
+
+
+def test_what_shares_nothing_is_compiled():
+    """A wrapper beside other tensors, and plain tensors that are views of each other."""
+    base = torch.ones(4)
+    assert not overlaps.share_parts([two(), two(), base, base[1:]])
+    assert overlaps.share_parts([two(base[:3]), base[2:]])

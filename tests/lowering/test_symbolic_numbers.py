@@ -1,0 +1,130 @@
+"""What is computed with an int of Python that is a symbol, also with minus in front, is what eager computes.
+
+In torch: test/inductor/test_torchinductor_dynamic_shapes.py. Read next: nbcompile/lowering/views.py
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import nbcompile
+
+
+def changed(x: torch.Tensor, change: Callable[[torch.Tensor], object]) -> torch.Tensor:
+    copy = x.clone()
+    change(copy)
+    return copy
+
+
+CASES: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "the last": lambda x, b: x[..., -b:],
+    "all but the last": lambda x, b: x[:, :-b],
+    "a piece counted from the end": lambda x, b: x[-b - 1 : -1],
+    "a piece between": lambda x, b: x[b:-b],
+    "every so many": lambda x, b: x[::b],
+    "beyond the end": lambda x, b: x[:, b * 10 :],
+    "from before the beginning": lambda x, b: x[:, -b * 10 :],
+    "item": lambda x, b: x[-b],
+    "item2": lambda x, b: x[b, -b],
+    "select": lambda x, b: x.select(1, -b),
+    "narrow": lambda x, b: x.narrow(1, -b, 1),
+    "narrow2": lambda x, b: x.narrow(1, b, b),
+    "roll": lambda x, b: torch.roll(x, -b, 0),
+    "roll2": lambda x, b: torch.roll(x, b),
+    "diag": lambda x, b: x.diagonal(b),
+    "diag2": lambda x, b: x.diagonal(-b) + 1,
+    "tril": lambda x, b: x.tril(-b),
+    "triu": lambda x, b: x.triu(b),
+    "pad": lambda x, b: F.pad(x, (-b, b)),
+    "pad2": lambda x, b: F.pad(x, (b, 0, 0, b), value=2.0),
+    "arange": lambda x, b: torch.arange(-b, b) + x.sum(),
+    "split": lambda x, b: x.split(b, 1)[-1] + 1,
+    "split2": lambda x, b: x.split([b, 6 - b], 1)[1] + 1,
+    "chunk": lambda x, b: x.chunk(b, 1)[-1] + 1,
+    "repeat": lambda x, b: x.repeat(b, 1),
+    "expand": lambda x, b: x[None].expand(b, *x.shape) + 1,
+    "topk": lambda x, b: x.topk(b)[0],
+    "unfold": lambda x, b: x.unfold(1, b, 1) + 1,
+    "setitem": lambda x, b: changed(x, lambda y: y[:, -b:].fill_(0)),
+    "setitem2": lambda x, b: changed(x, lambda y: y[-b].mul_(2)),
+    "setitem3": lambda x, b: changed(x, lambda y: y.__setitem__((slice(None, -b), slice(b, None)), 7.0)),
+    "view": lambda x, b: x.view(b, -1) + 1,
+    "unflatten": lambda x, b: x.unflatten(1, (b, -1)) + 1,
+    "cat": lambda x, b: torch.cat([x[:, :b], x[:, -b:]], 1),
+    "stack": lambda x, b: torch.stack([x[b], x[-b]]),
+    "flip": lambda x, b: x[-b:].flip(0),
+    "as_strided": lambda x, b: x.as_strided((b, 2), (2, 1), b),
+    "index": lambda x, b: x[torch.tensor([0, 1]) + b - 1],
+    "gather": lambda x, b: x.gather(1, torch.zeros(6, 1, dtype=torch.long) + b),
+    "pow": lambda x, b: x**b,
+    "div": lambda x, b: x / b,
+    "floordiv": lambda x, b: x // b,
+    "rem": lambda x, b: x % b,
+    "remneg": lambda x, b: x % (-b),
+    "full": lambda x, b: torch.full((b, 2), -b) + x[0, 0],
+    "eye": lambda x, b: torch.eye(b) + x[0, 0],
+    "linspace": lambda x, b: torch.linspace(0, 1, b + 2) + x[0, 0],
+    "cumsum": lambda x, b: x[:, -b:].cumsum(1),
+    "mean": lambda x, b: x[-b:].mean(0),
+    "softmax": lambda x, b: x[:, :-b].softmax(1),
+    "interp": lambda x, b: F.interpolate(x[None, None], scale_factor=b),
+    "pool": lambda x, b: F.avg_pool2d(x[None], b),
+    "conv": lambda x, b: F.conv2d(x[None, None], torch.ones(1, 1, 2, 2), padding=b),
+    "onehot": lambda x, b: F.one_hot(torch.arange(b), b + 1) * x[0, 0],
+    "movedim": lambda x, b: x[None].movedim(0, -b % 2),
+    "tensor_split": lambda x, b: x.tensor_split(b, 1)[-1] + 1,
+    "tile": lambda x, b: x.tile(b),
+    "rot": lambda x, b: torch.rot90(x, b),
+    "bitshift": lambda x, b: x.long() << b,
+    "clamp": lambda x, b: x.clamp(-b, b),
+    "idiv": lambda x, b: x.long() // -b,
+    "fmod": lambda x, b: torch.fmod(x, -b),
+    "trilb": lambda x, b: torch.ones(b, b).tril() + x[:b, :b],
+    "slicescat": lambda x, b: torch.slice_scatter(x, x[:, :b] * 2, 1, -b),
+    "selscat": lambda x, b: torch.select_scatter(x, x[0] * 2, 0, -b),
+    "masked": lambda x, b: x.masked_fill(x > b, -b),
+    "where": lambda x, b: torch.where(x > b, b, -b),
+    "scalar": lambda x, b: x.new_tensor(b) * x,
+    "histc": lambda x, b: torch.histc(x, b + 1),
+    "quant": lambda x, b: (x * b).round().long() % b,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_number_that_is_a_symbol(name: str) -> None:
+    """Where one value of it is seen to be refused, or a slice's end is not known, the graph goes another way."""
+    compiled = nbcompile.compile(CASES[name], dynamic=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", nbcompile.exc.GeneratedCodeWarning)
+        for b in (2, 1, 3, 2):
+            x = torch.arange(36.0).reshape(6, 6) - 7
+            expected, result = tried(CASES[name], x, b), tried(compiled, x, b)
+            if isinstance(expected, torch.Tensor):
+                torch.testing.assert_close(result, expected)
+            else:
+                assert type(result) is type(expected)
+
+
+def tried(function: Callable[..., torch.Tensor], *arguments: object) -> torch.Tensor | Exception:
+    """What comes out: a result or an exception."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # noqa: BLE001  is compared
+        return error
+
+
+def test_a_slice_whose_end_is_not_known():
+    """Nought counts from the front, what is below it from the end: no code is made for both."""
+
+    def f(x: torch.Tensor, b: int) -> torch.Tensor:
+        return torch.slice_scatter(x, x[:, :b] * 2, 1, -b)
+
+    compiled = nbcompile.compile(f, dynamic=True)
+    x = torch.arange(36.0).reshape(6, 6)
+    for b in (2, 3, 1, 6, 2):
+        torch.testing.assert_close(compiled(x, b), f(x, b))
