@@ -237,6 +237,8 @@ def _through_aot(
         return as_captured(graph_module, overlaps.REASON)
     try:
         return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
+    except overlaps.Overlapping:
+        return as_captured(graph_module, overlaps.REASON)
     except Exception as error:
         asked_by_torch = torch_internals.guards_context().TracingContext.try_get() is not None
         if asked_by_torch or not torch_internals.is_limit_of_tracing(error):

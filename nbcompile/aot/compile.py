@@ -26,7 +26,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot import joined, passes, provenance, pure, training
+from nbcompile.aot import joined, overlaps, passes, provenance, pure, training
 from nbcompile.aot.decompositions import Table
 from nbcompile.ir import parts
 
@@ -172,6 +172,15 @@ def _through_autograd(
     if metadata is not None and metadata.bw_donated_idxs:
         # Our backward graphs do not use saved tensors as scratch memory, so backward(retain_graph=True) is fine.
         metadata.bw_donated_idxs.clear()
+    written = [at for at, each in enumerate(metadata.input_info) if each.mutates_data] if metadata else []
+    if written:
+        if len(metadata.input_info) != count or overlaps.overlap(written, example_inputs):
+            raise overlaps.Overlapping
+        if overlaps.may_overlap(written, example_inputs):
+            parts.refuse("inputs that the graph writes to are watched: they might overlap with others")
+            direct = inner and _needs_no_wrapper(metadata, module, example_inputs)
+            compiled = _call_directly(inner[0]) if direct else wrapped
+            return overlaps.watched(compiled, module.forward, written, example_inputs)
     if inner and _needs_no_wrapper(metadata, module, example_inputs):
         parts.join("direct")
         return _call_directly(inner[0])

@@ -1,11 +1,16 @@
-"""Inputs that share memory in a way that AOTAutograd cannot see: a tensor of a user's class, and one inside of it.
+"""Inputs that share memory, one of which is written: then a functional graph reads what was there before.
 
-    def f(x):             # x = TwoTensor(a, b)
-        x.a.add_(1)       # the graph gets x.a and x; made functional, x * 2 would read the old x.a
+    def f(x, y):          # y = zeros(4), x = y[:3]: after the write x has another value, too
+        y.add_(1)
         return x * 2
 
-AOTAutograd takes each input apart and follows writes through views of one tensor; that two inputs have a part in
-common it does not look for, and the result is wrong. Such a graph runs operator by operator, as it was captured.
+    def g(x):             # x = TwoTensor(a, b): the graph gets x.a and x
+        x.a.add_(1)
+        return x * 2
+
+AOTAutograd makes graphs functional for the inputs that it is shown. Whether others overlap is asked at each call of a
+graph that writes to an input (a comparison of addresses); if they do, it runs operator by operator, as it was
+captured. A tensor inside of a wrapper is never compiled together with the wrapper.
 
 In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py (merge_view_inputs). Read next:
 nbcompile/aot/compile.py
@@ -13,14 +18,19 @@ nbcompile/aot/compile.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.aot.pure import is_plain
 
-REASON = "an input is inside of another one, or shares memory with what is; AOTAutograd cannot see that"
+REASON = "an input is inside of another one, or shares memory with one that is written; AOTAutograd cannot see that"
+
+
+class Overlapping(Exception):  # noqa: N818  a finding, not a mistake
+    """The inputs for which a graph is to be compiled overlap, and it writes to one of them."""
 
 
 def share_parts(inputs: Sequence[Any]) -> bool:
@@ -30,6 +40,72 @@ def share_parts(inputs: Sequence[Any]) -> bool:
     return any(
         one is not other and not _memory(one).isdisjoint(_memory(other)) for one in wrappers for other in tensors
     )
+
+
+def watched(
+    compiled: Callable[..., Any], captured: Callable[..., Any], written: Sequence[int], examples: Sequence[Any]
+) -> Callable[..., Any]:
+    """``compiled``, but ``captured`` for calls in which an input that is written overlaps with another input.
+
+    Args:
+        compiled: takes the graph's inputs; was compiled for such as do not overlap.
+        captured: takes and gives the same.
+        written: positions of the inputs that the graph writes to.
+        examples: one of each input: tensors, numbers.
+    """
+    extents = {at: _extent(each) for at, each in enumerate(examples) if _has_address(each)}
+    changed = [(at, extents[at]) for at in written if at in extents]
+    read = [(at, extent) for at, extent in extents.items() if at not in written]
+
+    def call(*arguments: Any) -> Any:
+        ranges = [_range(arguments[at], extent) for at, extent in changed]
+        last = 0
+        for start, end in sorted(ranges):
+            if start < last:
+                return captured(*arguments)
+            last = max(last, end)
+        for at, extent in read:
+            first, last = _range(arguments[at], extent)
+            for start, end in ranges:
+                if first < end and start < last:
+                    return captured(*arguments)
+        return compiled(*arguments)
+
+    torch_internals.hide_from_hook(call.__code__)
+    return call
+
+
+def may_overlap(written: Sequence[int], examples: Sequence[Any]) -> bool:
+    """Whether there is something that could overlap: a written tensor and another one of the same device."""
+    devices = [each.device if _has_address(each) else None for each in examples]
+    return any(devices[at] is not None and devices.count(devices[at]) > 1 for at in written)
+
+
+def _has_address(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and is_plain(value) and value.layout is torch.strided and not value.is_meta
+
+
+def overlap(written: Sequence[int], inputs: Sequence[Any]) -> bool:
+    """Whether an input that is written shares its storage with another one."""
+    memory = {at: _memory(each) for at, each in enumerate(inputs) if _has_address(each)}
+    written = [at for at in written if at in memory]
+    return any(not memory[at].isdisjoint(memory[other]) for at in written for other in memory if other != at)
+
+
+def _extent(example: torch.Tensor) -> int | None:
+    """How many bytes lie between an input's first element and the end of its last; None where a symbol decides."""
+    if not all(isinstance(each, int) for each in (*example.shape, *example.stride())):
+        return None
+    steps = sum((size - 1) * stride for size, stride in zip(example.shape, example.stride(), strict=True))
+    return (steps + 1) * example.element_size() if example.numel() else 0
+
+
+def _range(tensor: torch.Tensor, extent: int | None) -> tuple[int, int]:
+    first = tensor.data_ptr()
+    if extent is None:
+        extent = _extent(tensor)
+        assert extent is not None
+    return first, first + extent
 
 
 def _memory(tensor: torch.Tensor) -> set[int]:

@@ -84,3 +84,56 @@ def test_what_shares_nothing_is_compiled():
     base = torch.ones(4)
     assert not overlaps.share_parts([two(), two(), base, base[1:]])
     assert overlaps.share_parts([two(base[:3]), base[2:]])
+
+
+def apart() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ones(3), torch.arange(4.0)
+
+
+def prefix() -> tuple[torch.Tensor, torch.Tensor]:
+    base = torch.arange(4.0)
+    return base[:3], base
+
+
+def beside() -> tuple[torch.Tensor, torch.Tensor]:
+    base = torch.arange(8.0)
+    return base[:3], base[4:]
+
+
+def across() -> tuple[torch.Tensor, torch.Tensor]:
+    base = torch.arange(8.0)
+    return base[:3], base[2:6]
+
+
+def write_second(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y.add_(1)
+    return x * 2, y * 3
+
+
+def write_both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    x.mul_(2)
+    y[:3].add_(x.clone())
+    return x + 1, y
+
+
+def write_with_gradient(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.no_grad():
+        y.add_(1)
+    return x * 2, (x * y[:3]).sum() * WEIGHT
+
+
+WEIGHT = torch.tensor(2.0, requires_grad=True)
+PAIRS = (apart, prefix, beside, across)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("function", [write_second, write_both, write_with_gradient])
+@pytest.mark.parametrize("first", PAIRS)
+def test_inputs_that_overlap_in_some_calls(first, function, backend, dynamic):
+    """One compiled graph serves calls whose inputs overlap and calls whose inputs do not, whichever came first."""
+    compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic)
+    for make in (first, *PAIRS, first):
+        ours, theirs = make(), make()
+        assert flat(compiled(*ours)) == flat(function(*theirs))
+        assert flat(ours) == flat(theirs)
