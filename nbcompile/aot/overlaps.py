@@ -29,7 +29,7 @@ from nbcompile.aot.pure import is_plain
 REASON = "an input is inside of another one, or shares memory with one that is written; AOTAutograd cannot see that"
 
 
-class Overlapping(Exception):  # noqa: N818  a finding, not a mistake
+class Overlapping(Exception):
     """The inputs for which a graph is to be compiled overlap, and it writes to one of them."""
 
 
