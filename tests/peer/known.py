@@ -589,6 +589,7 @@ _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {
     "more_cells_than_locals": ((3, 12), (3, 13)),
     "assignment_expressions": ((3, 12), (3, 13)),
     "counting_and_grouping": ((3, 12), (3, 13)),
+    "experts_in_a_module_dict": ((3, 12), (3, 13)),
     "simple_namespace": ((3, 13),),
     "simple_namespace_arg": ((3, 13),),
 }
@@ -615,6 +616,7 @@ _INLINED_COMPREHENSIONS: dict[tuple[str, str], str] = {
 }
 _SINCE_3_12 = {
     **_INLINED_COMPREHENSIONS,
+    ("coroutine_like_generators", "graphs"): "torch forgets what a generator changed after an exception",
     ("counting_and_grouping", "reasons"): "torch breaks at methods of Counter; here they are traced",
 }
 _ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
