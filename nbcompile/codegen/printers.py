@@ -20,6 +20,7 @@ import torch
 
 from nbcompile.ir.expr import OPERATIONS
 from nbcompile.ir.index import Index, Symbol
+from nbcompile.lowering.registry import UnsupportedGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Dialect:
     wide: str = "{0}"
     """A number that does not fit in 32 bits."""
 
+
+SIGNS = {
+    "BitwiseFn_bitwise_and": "&", "BitwiseFn_bitwise_or": "|", "BitwiseFn_bitwise_xor": "^", "LShift": "<<", "RShift": ">>",
+}  # fmt: skip
+"""Functions of integers that all dialects write in the same way."""
 
 C = Dialect("floor_div({0}, {1})", "mod({0}, {1})", "min_of({0}, {1})", "max_of({0}, {1})", "{0}L")
 PYTHON = Dialect("({0} // {1})", "({0} % {1})", "min({0}, {1})", "max({0}, {1})")
@@ -110,6 +116,10 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 return dialect.mod.format(dialect.floor_div.format(parts[0], parts[1]), parts[2])
             case "CeilDiv":
                 return dialect.floor_div.format(f"({parts[0]} + {parts[1]} - 1)", parts[1])
+            case kind if kind in SIGNS:
+                return f"({parts[0]} {SIGNS[kind]} {parts[1]})"
+            case "PowByNatural":  # no language but Python has it for integers
+                raise UnsupportedGraph(f"a power of symbols, {node}, in an index")
         raise NotImplementedError(f"no text for the index {node} ({type(node).__name__})")
 
     return text(expression, False)

@@ -92,6 +92,11 @@ CASES: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
     "scalar": lambda x, b: x.new_tensor(b) * x,
     "histc": lambda x, b: torch.histc(x, b + 1),
     "quant": lambda x, b: (x * b).round().long() % b,
+    "bits": lambda x, b: x + (b & 6) + (b | 1) + (b ^ 3),
+    "bits of a size": lambda x, b: x[: (b | 1)] + (x.shape[0] & b),
+    "a power of two": lambda x, b: x + 2**b,
+    "shifted both ways": lambda x, b: x + (b << 2) + (64 >> b),
+    "as many as bits": lambda x, b: torch.zeros(b << 1) + x[0, 0],
 }
 
 
