@@ -39,6 +39,7 @@ from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, compi
 from nbcompile.aot.decompositions import default_table
 from nbcompile.aot.layouts import choose_layouts
 from nbcompile.codegen import cpp
+from nbcompile.codegen.printers import NoText
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.ir import parts
 from nbcompile.ir.emitted import EmittedProgram
@@ -385,7 +386,7 @@ def _generated_or_aten(
         return run_through_aten(graph_module, example_inputs, stage)
     try:
         return generate(graph_module, example_inputs, stage, compiler, options)
-    except UnsupportedGraph as reason:
+    except (UnsupportedGraph, NoText) as reason:
         note(f"{reason}: the graph runs through ATen")
     except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program goes on
         text = f"code generation failed ({type(error).__name__}: {error}): the {stage} graph runs through ATen"

@@ -20,7 +20,10 @@ import torch
 
 from nbcompile.ir.expr import OPERATIONS
 from nbcompile.ir.index import Index, Symbol
-from nbcompile.lowering.registry import UnsupportedGraph
+
+
+class NoText(NotImplementedError):
+    """A function of sizes that the target language has not: the graph runs through ATen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,12 @@ class Dialect:
 
 
 SIGNS = {
-    "BitwiseFn_bitwise_and": "&", "BitwiseFn_bitwise_or": "|", "BitwiseFn_bitwise_xor": "^", "LShift": "<<", "RShift": ">>",
-}  # fmt: skip
+    "BitwiseFn_bitwise_and": "&",
+    "BitwiseFn_bitwise_or": "|",
+    "BitwiseFn_bitwise_xor": "^",
+    "LShift": "<<",
+    "RShift": ">>",
+}
 """Functions of integers that all dialects write in the same way."""
 
 C = Dialect("floor_div({0}, {1})", "mod({0}, {1})", "min_of({0}, {1})", "max_of({0}, {1})", "{0}L")
@@ -119,7 +126,7 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
             case kind if kind in SIGNS:
                 return f"({parts[0]} {SIGNS[kind]} {parts[1]})"
             case "PowByNatural":  # no language but Python has it for integers
-                raise UnsupportedGraph(f"a power of symbols, {node}, in an index")
+                raise NoText(f"a power of symbols, {node}, in an index")
         raise NotImplementedError(f"no text for the index {node} ({type(node).__name__})")
 
     return text(expression, False)
