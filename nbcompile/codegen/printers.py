@@ -73,7 +73,7 @@ def python_number(expression: sympy.Basic) -> str:
             return f"({expression.p} / {expression.q})"
         case sympy.core.relational.Relational(lhs=left, rhs=right, rel_op=sign):
             return f"({python_number(left)} {sign} {python_number(right)})"
-    parts = [python_number(each) for each in expression.args]
+    parts = [_python_operand(each) for each in expression.args]
     match type(expression).__name__:
         case "ToFloat":
             return f"float({parts[0]})"
@@ -83,6 +83,11 @@ def python_number(expression: sympy.Basic) -> str:
             sign = {"Add": " + ", "Mul": "*"}.get(type(expression).__name__, "**")
             return f"({sign.join(parts)})"
     return print_index(expression, PYTHON)
+
+
+def _python_operand(expression: sympy.Basic) -> str:
+    text = python_number(expression)
+    return text if expression.is_Atom else f"({text})"
 
 
 def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str] | None = None) -> str:

@@ -61,6 +61,8 @@ def _rank_and_dtype(value: Any) -> tuple[int, torch.dtype]:
             return 2, torch.get_default_dtype()
         case complex():
             return 2, torch.promote_types(torch.get_default_dtype(), torch.complex32)
+        case sympy.Basic():
+            raise NoLowering(f"{value}, which is no number")
         case _:
             raise TypeError(f"{value!r} is no operand")
 

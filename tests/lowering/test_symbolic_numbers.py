@@ -94,6 +94,13 @@ CASES: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
     "quant": lambda x, b: (x * b).round().long() % b,
     "bits": lambda x, b: x + (b & 6) + (b | 1) + (b ^ 3),
     "bits of a size": lambda x, b: x[: (b | 1)] + (x.shape[0] & b),
+    "a product divides": lambda x, b: x * (x.numel() * b / (x.shape[0] * b) - 1.0),
+    "a sum is multiplied": lambda x, b: x * ((x.shape[0] + b) * 0.5) + (x.shape[0] - b) ** 0.5,
+    "a difference divides": lambda x, b: x / ((b * 7) / (x.shape[0] - b) / (b + 2.5)),
+    "numbers are compared": lambda x, b: x * (b / 2 > (x.shape[0] - b) / 3),
+    "channels are a product": lambda x, b: (
+        F.batch_norm(x.reshape(1, -1, 2, 3), x.new_zeros(6), x.new_ones(6), training=True) * b
+    ),
     "a power of two": lambda x, b: x + 2**b,
     "shifted both ways": lambda x, b: x + (b << 2) + (64 >> b),
     "as many as bits": lambda x, b: torch.zeros(b << 1) + x[0, 0],
@@ -133,3 +140,18 @@ def test_a_slice_whose_end_is_not_known():
     x = torch.arange(36.0).reshape(6, 6)
     for b in (2, 3, 1, 6, 2):
         torch.testing.assert_close(compiled(x, b), f(x, b))
+
+
+def test_batch_norm_whose_channels_are_a_product():
+    """An instance norm keeps statistics with ``n / (n - 1)``, and its gradient divides by a product of symbols."""
+    ours, theirs = (torch.nn.InstanceNorm2d(6, track_running_stats=True) for _ in range(2))
+    compiled = nbcompile.compile(ours)
+    for count in (4, 6, 3):
+        x = torch.arange(count * 96.0).reshape(count, 6, 4, 4).sin()
+        x_ours, x_theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        result, expected = compiled(x_ours), theirs(x_theirs)
+        result.pow(3).sum().backward()
+        expected.pow(3).sum().backward()
+        torch.testing.assert_close(result, expected)
+        torch.testing.assert_close(x_ours.grad, x_theirs.grad, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(ours.running_var, theirs.running_var)
