@@ -291,6 +291,8 @@ def _tell_break(reports: Sequence[model.Break], compile_id: str) -> None:
 
 
 def _warn(reports: Sequence[model.Break]) -> None:
+    if recorder.tells_breaks():
+        return
     for each in reports:
         if breaks.KINDS[each.kind].warns:
             logs.warn_once(each)

@@ -93,6 +93,8 @@ class CompileMagics(Magics):
             cells.show_syntax_error(shell, error)
             return None
         recorder = api.new_recorder(parsed.defines or (title if change is decorate_definitions else body.strip(" ;")))
+        # What stands in the picture needs no warning above it.
+        recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
         shell.user_ns[WRAP] = wrapper(_compiler(options))
         status = Status(recorder, shell)
         try:

@@ -47,6 +47,8 @@ class Recorder:
     calls: list[model.Call] = field(default_factory=list)
     active: Phase | None = None
     """None while nothing is compiled."""
+    tells_breaks: bool = False
+    """Whether its view will show each graph break to the user, so that no warning has to."""
 
     def record(self) -> model.Record:
         """Everything so far, as data; may be asked again later."""
@@ -148,6 +150,11 @@ class FrameDraft:
 def listening() -> bool:
     """Whether anyone wants to know."""
     return bool(_recorders.get())
+
+
+def tells_breaks() -> bool:
+    """Whether the user will be shown the graph breaks that are met now."""
+    return any(each.tells_breaks for each in _recorders.get())
 
 
 def note_call(call: model.Call) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 
 import pytest
 import torch
 
-from nbcompile import api, backends, config
+from nbcompile import api, backends, config, logs
 from nbcompile.dispatch import cache
+from nbcompile.errors import GraphBreakWarning
 from nbcompile.record import recorder
 from nbcompile.torch_internals import eval_frame
 
@@ -114,6 +116,37 @@ def test_an_exception_inside_compiled_code(run, shell, frames):
     assert isinstance(ran.error, ValueError)
     assert "mine" in ran.out
     assert "raise ValueError" in ran.out
+
+
+BREAKING = """
+import torch, zlib
+def f(x):
+    return x + zlib.crc32(b"a")
+f(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "warns"), [("", False), ("--show breaks", False), ("--show graph", True), ("--quiet -o seen", True)]
+)
+def test_a_break_in_the_picture_is_no_warning_above_it(run, monkeypatch, options, warns):
+    """A graph break is told once: by the picture where that shows breaks, by the warning where it does not."""
+    monkeypatch.setattr(logs, "_warned", set())
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        ran = run(f"%%compile --backend eager {options}{BREAKING}")
+    assert any(each.category is GraphBreakWarning for each in warned) is warns
+    told = "".join(each["text/plain"] for each in ran.pictures)
+    assert ("allow_in_graph" in told) is not warns, "what to do about it is told by the same"
+
+
+def test_a_decorator_in_a_cell_warns_of_a_break(run, monkeypatch):
+    """Without the magic there is no picture, so the warning stays; so it does in a later cell."""
+    monkeypatch.setattr(logs, "_warned", set())
+    run(f"%%compile --backend eager{BREAKING}")
+    plain = BREAKING.replace("def f", "import nbcompile\n@nbcompile.compile(backend='eager')\ndef f")
+    with pytest.warns(GraphBreakWarning, match="crc32"):
+        run(plain)
 
 
 def test_fullgraph(run, frames):
