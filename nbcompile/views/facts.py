@@ -128,26 +128,6 @@ def tiles(record: Record) -> tuple[Tile, ...]:
     return (*always, *(each for each in sometimes if each.number))
 
 
-def sentence(record: Record) -> str:
-    """The summary in words."""
-    if not record.frames:
-        return "Nothing was compiled: code from before answered each call, or none was caught."
-    compiled = sum(each.status == "compiled" for each in record.frames)
-    breaks = links.distinct_breaks(record)
-    codes = len(links.entries(record))
-    if not compiled:
-        return "No frame was compiled: everything ran as plain Python."
-    if len(record.frames) == 1 and not breaks:
-        if record.frames[0].graph is None:
-            return "The whole function is one frame; no operator was met, so it has no graph."
-        return "The whole function is one frame and one graph."
-    said = f"{count(compiled, 'frame')} compiled, of {count(codes, 'code object')}"
-    if breaks:
-        ended = sum(len(each.frames) for each in breaks)
-        return f"{said}. {count(len(breaks), 'distinct graph break')} ended {count(ended, 'frame')}."
-    return f"{said}."
-
-
 def is_tree(record: Record) -> bool:
     """Whether any frame led to another; recompiles alone make no tree."""
     return any(node.children for node in links.resume_tree(record))

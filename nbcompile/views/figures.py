@@ -31,7 +31,7 @@ RECOMPILED = "frames|recompiled"
 
 
 def of_sentence(record: Record) -> str:
-    """For :func:`facts.sentence`, where it says numbers."""
+    """For :func:`story.outcome`, where it says numbers."""
     breaks = links.distinct_breaks(record)
     compiled = any(each.status == "compiled" for each in record.frames)
     if not compiled or (len(record.frames) == 1 and not breaks):

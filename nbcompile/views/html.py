@@ -38,10 +38,11 @@ from nbcompile.views import (
     sections,
     source,
     steps,
+    story,
     timings,
     what_if,
 )
-from nbcompile.views.markup import Limits, chip, code, fold, join, tag
+from nbcompile.views.markup import Limits, chip, code, fold, join, prose, tag
 
 HARD_LIMIT = 512_000
 """Bytes of one output. A notebook is saved with all of them, and again on each save."""
@@ -101,7 +102,7 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
         "header",
         title,
         tag("ul", [_tile(each) for each in facts.tiles(record)], class_="n-tiles") if record.frames else None,
-        tag("p", facts.sentence(record), data_r=figures.of_sentence(record)),
+        [tag("p", prose(each.text), data_r=each.reference) for each in story.of(record)],
         tag("p", "Shortened to stay small: the full report has everything.", class_="n-callout") if shortened else None,
         tag("p", facts.environment(record), class_="n-quiet"),
     )

@@ -30,6 +30,7 @@ from nbcompile.views import (
     recompilations,
     sections,
     steps,
+    story,
     timings,
     what_if,
 )
@@ -73,7 +74,9 @@ def _frame_title(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]
 def _summary(record: Record) -> Iterator[str]:
     yield f"nbcompile: {record.function}"
     yield ", ".join(facts.count(each.number, each.noun) for each in facts.tiles(record))
-    yield facts.sentence(record)
+    for each in story.of(record):
+        told = each.text.replace("`", "")
+        yield from lines.wrapped(told, rest="    ") if len(told) > lines.WIDTH else [told]
     yield facts.environment(record)
 
 

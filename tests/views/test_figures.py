@@ -234,7 +234,7 @@ def audit(record):
         if "table" in names or not NUMBER.search(text):
             continue  # rows begin with the name of what they are about: the next test
         told = re.sub(r"^(·|Python|torch|nbcompile|why:|advice:)|\(tried: it helps\)", "", text)
-        pieces = [each.strip() for each in re.split(r" · |, | and |\n|; ", told)]
+        pieces = [each.strip(" .") for each in re.split(r" · |, | and |\n|[;:] ", told)]
         missing = [
             each for each in pieces if NUMBER.search(each) and each.split(" ")[-1] not in known and each not in known
         ]

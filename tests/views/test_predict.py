@@ -62,6 +62,15 @@ def test_answers_are_worked_out_from_the_record():
     assert key(sample.recompiled())[0] == "1", "entries for other sizes are no graphs of the program"
 
 
+def test_the_letter_gives_nothing_away():
+    """The right number is not always the same choice; none is below zero; the same question has the same choices."""
+    for number in range(6):
+        asked = [predict._of_numbers(f"How many are there of {each}?", number, "") for each in range(40)]
+        assert {each.answer for each in asked} == set(range(min(number, 3) + 1))
+        assert all(each.choices[each.answer] == str(number) and int(each.choices[0]) >= 0 for each in asked)
+        assert asked[7] == predict._of_numbers("How many are there of 7?", number, "")
+
+
 @pytest.mark.parametrize("name", sample.ALL)
 def test_every_record_can_be_asked(name):
     """Choices differ, one is the answer, and the text ends in the key."""

@@ -1,0 +1,50 @@
+"""The summary in sentences: what was compiled, as what it runs, where it stopped, why it was compiled again."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+import nbcompile
+from nbcompile import api
+from nbcompile.views import story, text
+from tests.views import sample_records as sample
+
+
+def told(record):
+    return [each.text for each in story.of(record)]
+
+
+def test_a_break_is_told_where_the_user_sees_it():
+    """The line of the outermost function; a break further in is told as its call's."""
+    assert any("`f` stops at line 3, which runs as plain Python" in each for each in told(sample.save_break()))
+    assert any("in whose call `inner1` breaks" in each for each in told(sample.nested()))
+
+
+def tripled(x, k):
+    return x * 3 + k
+
+
+def test_a_recompilation_is_told_with_both_values():
+    """Which entry refused, what it expected and what came."""
+    nbcompile.reset()
+    function, pen = nbcompile.compile(tripled, backend="eager"), api.new_recorder("tripled")
+    with pen.listening():
+        function(torch.ones(3), 1)
+        function(torch.ones(4), 1)
+    wanted = "`tripled` was compiled again, for `0/0` refused a call (expected `3`, came `4`): size of tensor 'x', dimension `0`."
+    assert wanted in told(pen.record())
+
+
+def test_what_happens_often_is_told_a_few_times():
+    """A record with many recompilations has a short summary."""
+    record = sample.recompiled()
+    many = dataclasses.replace(record, frames=record.frames[:1] + record.frames[1:] * 10)
+    assert sum("compiled again" in each for each in told(many)) == story.FEW
+
+
+def test_the_text_says_the_same():
+    """Without the backticks."""
+    shown = " ".join(text.render(sample.save_break(), "summary").split())
+    assert all(each.replace("`", "") in shown for each in told(sample.save_break()))
