@@ -234,6 +234,7 @@ def inductor(
 def _through_aot(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, **more: Any
 ) -> Callable[..., Any]:
+    """Through AOTAutograd and the compilers, or as captured, with a reason, where AOTAutograd has no way."""
     if overlaps.share_parts(example_inputs):
         return as_captured(graph_module, overlaps.REASON)
     try:

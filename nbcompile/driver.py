@@ -104,8 +104,11 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 
 
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
-    with parts.collecting() as made:
-        trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
+    try:
+        with parts.collecting() as made:
+            trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
+    finally:
+        torch_internals.forget_constant_floats()
     try:
         return _assembled(frame, options, compile_id, page, trace, compiled_graph, made)
     finally:

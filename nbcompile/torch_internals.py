@@ -17,7 +17,7 @@ import logging
 import math
 import os
 import re
-import traceback
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -483,15 +483,18 @@ def is_limit_of_tracing(error: BaseException) -> bool:
 
 
 def wants_constant_floats(error: BaseException) -> bool:
-    """Whether AOTAutograd met a symbolic float that cannot become a tensor, and asks for a trace without."""
-    if type(error).__name__ != "TensorifyScalarRestartAnalysis":
-        return False
-    # The pass that raises keeps a list of such floats for torch.compile, which ours are no part of.
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        kept = frame.f_globals.get("TensorifyState")
-        if kept is not None:
-            kept.clear()
-    return True
+    """Whether AOTAutograd met symbolic floats that cannot become tensors, and asks for a trace without.
+
+    Its pass keeps their names, and does not ask twice for one: a float out of ``x.item()`` cannot become a constant.
+    """
+    return type(error).__name__ == "TensorifyScalarRestartAnalysis"
+
+
+def forget_constant_floats() -> None:
+    """Forget the names that ``wants_constant_floats`` speaks of: another function's floats may have the same."""
+    keeper = sys.modules.get("torch._dynamo.symbolic_convert")
+    if keeper is not None:
+        keeper.TensorifyState.clear()
 
 
 _BOUNDS = re.compile(r"^(\S+) <= (.+) and \2 <= (\S+)$")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import warnings
 
 import pytest
 import torch
 
 import nbcompile
-from nbcompile import backends, errors
+from nbcompile import backends, config, errors
 from nbcompile.record import recorder
 from tests.aot.capturing import capture, compiled
 
@@ -356,3 +357,39 @@ def test_a_derivative_between_two_results_of_a_graph(backend, inlined):
     torch.testing.assert_close(torch.autograd.grad(result(w, x), w)[0], gradient)
     record = nbcompile.explain(penalty)(w, x).record
     assert "differentiates one of its results by another" in " ".join(record.frames[0].compiled_graph.notes)
+
+
+# --- what AOTAutograd has no way for ---------------------------------------------------------------------------------
+
+
+def test_a_graph_that_asks_for_data_runs_as_captured_and_says_so():
+    """A size that is a tensor is read by ATen while the graph runs; no fake tensor can say it."""
+
+    def sized_by_a_tensor(n, x):
+        return torch.zeros(n) + 1, x.narrow(0, n, 1)
+
+    function = nbcompile.compile(sized_by_a_tensor)
+    for n in (4, 2):
+        arguments = torch.tensor(n), torch.arange(8.0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results = function(*arguments)
+        assert all(map(torch.equal, results, sized_by_a_tensor(*arguments)))
+        told = [str(each.message) for each in caught if each.category is errors.GeneratedCodeWarning]
+        assert len(told) == (n == 4), "once, at the first call"
+        assert all("runs as it was captured" in each for each in told)
+
+
+def test_a_float_out_of_a_tensor_compiles_to_generated_code():
+    """AOTAutograd asks for constants in the place of floats that no tensor can be; here there is none to be had."""
+
+    def scaled(n, x):
+        factor = n.item()
+        return x * factor if factor > 1 else x - factor
+
+    function = nbcompile.compile(scaled)
+    with config.patch(capture_scalar_outputs=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (2.5, 0.5, 3.5):
+            arguments = torch.tensor(n, dtype=torch.float64), torch.arange(8.0)
+            assert torch.equal(function(*arguments), scaled(*arguments))

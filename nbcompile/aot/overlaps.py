@@ -59,11 +59,11 @@ def watched(
 
     def call(*arguments: Any) -> Any:
         ranges = [_range(arguments[at], extent) for at, extent in changed]
-        last = 0
+        end_of_earlier = 0
         for start, end in sorted(ranges):
-            if start < last:
+            if start < end_of_earlier:
                 return captured(*arguments)
-            last = max(last, end)
+            end_of_earlier = max(end_of_earlier, end)
         for at, extent in read:
             first, last = _range(arguments[at], extent)
             for start, end in ranges:
