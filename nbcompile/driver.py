@@ -104,11 +104,8 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 
 
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
-    try:
-        with parts.collecting() as made:
-            trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
-    finally:
-        torch_internals.forget_constant_floats()
+    with parts.collecting() as made:
+        trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
     try:
         return _assembled(frame, options, compile_id, page, trace, compiled_graph, made)
     finally:
@@ -174,9 +171,13 @@ def _trace_and_compile(
         with recorder.stage("backend"):
             return trace, _compile_graph(trace, frame, options)
     except errors.BackendCompilerFailed as error:
-        if not torch_internals.wants_constant_floats(error.inner_exception):
+        names = torch_internals.floats_to_be_constant(error.inner_exception)
+        if names is None:
             raise
-    return _trace_and_compile(frame, options, replace(dynamism, floats=False), page)
+    try:
+        return _trace_and_compile(frame, options, replace(dynamism, floats=False), page)
+    finally:
+        names.clear()
 
 
 def _dynamism(frame: Frame, options: Options) -> Dynamism:

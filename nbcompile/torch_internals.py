@@ -17,7 +17,7 @@ import logging
 import math
 import os
 import re
-import sys
+import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -482,19 +482,19 @@ def is_limit_of_tracing(error: BaseException) -> bool:
     return isinstance(error, (*about_data, about_sizes, *own))
 
 
-def wants_constant_floats(error: BaseException) -> bool:
-    """Whether AOTAutograd met symbolic floats that cannot become tensors, and asks for a trace without.
+def floats_to_be_constant(error: BaseException) -> set[str] | None:
+    """The names of symbolic floats without which AOTAutograd asks to be called again, as they cannot become tensors.
 
-    Its pass keeps their names, and does not ask twice for one: a float out of ``x.item()`` cannot become a constant.
+    Its pass does not ask twice for a name (a float out of ``x.item()`` is none that could be constant) until the set,
+    which is one for all functions, is cleared.
     """
-    return type(error).__name__ == "TensorifyScalarRestartAnalysis"
-
-
-def forget_constant_floats() -> None:
-    """Forget the names that ``wants_constant_floats`` speaks of: another function's floats may have the same."""
-    keeper = sys.modules.get("torch._dynamo.symbolic_convert")
-    if keeper is not None:
-        keeper.TensorifyState.clear()
+    if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+        return None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        keeper = frame.f_globals.get("TensorifyState")
+        if keeper is not None:
+            return keeper.force_specializations
+    return set()
 
 
 _BOUNDS = re.compile(r"^(\S+) <= (.+) and \2 <= (\S+)$")
