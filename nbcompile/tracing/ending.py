@@ -10,7 +10,7 @@ torch/_dynamo/symbolic_convert.py. Read next: nbcompile/capture/trace.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nbcompile.bytecode.comprehensions import comprehension_at
@@ -30,13 +30,11 @@ from nbcompile.capture.trace import (
 )
 from nbcompile.tracing.handlers.calls import pending_call, pending_call_ex
 from nbcompile.tracing.handlers.loads import save_and_clear
+from nbcompile.tracing.reach import reachable
 from nbcompile.tracing.reconstruction import Reconstruction
 from nbcompile.tracing.translator import Translator, code_view
-from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker
+from nbcompile.tracing.variables.base import NullVariable, VariableTracker
 from nbcompile.tracing.variables.contexts import ExitVariable
-from nbcompile.tracing.variables.functions import CellVariable
-from nbcompile.tracing.variables.mappings import DictVariable
-from nbcompile.tracing.variables.sequences import SequenceVariable
 
 REASONS = {
     "CALL": "when attempting to trace CALL: a function call, e.g. f(x, y)",
@@ -79,12 +77,8 @@ def describe(
     frame: Translator, broken: Pending, callers: Sequence[Translator], reconstruction: Reconstruction
 ) -> tuple[Action, tuple[ResumePoint, ...], tuple[ResumePoint, ...]]:
     """What Python does, and where and with what the frame goes on; then its callers, innermost first."""
-    reconstruction.visible = set()
     places = [(frame, index) for index, _ in broken.places] + [(each, each.pc) for each in callers]
-    for each, index in places:
-        alive = live_locals(code_view(each.code).instructions, index)
-        for value in (*each.stack, *(each.locals[name] for name in alive if name in each.locals)):
-            _add_containers(value, reconstruction.visible)
+    reconstruction.visible = reachable(reconstruction.tracer, places)
     for tracker in frame.stack:  # what is on the stack comes out of the graph in its order
         if not isinstance(tracker, (NullVariable, ExitVariable)):
             reconstruction.recipe(tracker)
@@ -103,26 +97,6 @@ def describe(
         for each in reversed(callers)
     ]
     return action, tuple(points), tuple(outer)
-
-
-def _add_containers(tracker: VariableTracker | None, found: set[int]) -> None:
-    """The containers that a value leads to."""
-    if isinstance(tracker, LazyVariable):
-        tracker = tracker.realised
-    if tracker is None or id(tracker) in found:
-        return
-    found.add(id(tracker))
-    match tracker:
-        case SequenceVariable():
-            inner: Iterable[VariableTracker | None] = tracker.items
-        case DictVariable():
-            inner = [value for _, value in tracker.entries.values()]
-        case CellVariable():
-            inner = [tracker.content]
-        case _:
-            inner = ()
-    for each in inner:
-        _add_containers(each, found)
 
 
 def _slot(tracker: VariableTracker, reconstruction: Reconstruction) -> StackSlot:

@@ -31,6 +31,7 @@ from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.plain_values import compared
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.strings import TextVariable
@@ -293,6 +294,8 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
                 return _in_graph(tracer, _MIRRORED[rule.function], right, left)
             return _in_graph(tracer, rule.function, left, right)
         return ConstantVariable(symbol == "!=")
+    if (values := compared(tracer, left, right)) is not None:
+        return ConstantVariable(tracer.evaluate(rule.function, values))
     if symbol in ("==", "!="):
         return ConstantVariable(equal(tracer, left, right) is (symbol == "=="))
     if left.is_constant() and right.is_constant():
@@ -354,6 +357,8 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         return is_same(tracer, left.value, right.value)
     if left.is_constant() and right.is_constant():
         return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
+    if (values := compared(tracer, left, right)) is not None:
+        return bool(tracer.evaluate(operator.eq, values))
     if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):
         if identical(left, right):
             return True

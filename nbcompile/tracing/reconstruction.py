@@ -63,7 +63,7 @@ class Reconstruction:
         self.at_last: list[Callable[[], Mutation]] = []
         """What completes values when everything else is as the traced code left it."""
         self.visible: set[int] | None = None
-        """At a break: ids of the containers that the rest of the frame can still get at. None: they all are."""
+        """At a break: ids of what the rest of the program can still get at. None: all of it."""
 
     def recipe(self, tracker: VariableTracker) -> Recipe:
         """How to make one value."""

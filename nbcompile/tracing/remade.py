@@ -4,8 +4,9 @@
     graph_break(); list(m)         Python goes on with  map(f, <the rest of iter(xs)>)
 
 What is still to come is left to come: it may depend on what happens until then.
-A generator of the program itself, and an iterator that has no row here, cannot
-be made again, as in torch.
+A generator that nothing has asked yet, of the program itself too, is made by the
+call that made it; one that waits at a yield, and an iterator that has no row
+here, cannot be made again.
 
 In torch: ZipVariable.reconstruct and its like in torch/_dynamo/variables/iter.py.
 Read next: nbcompile/tracing/polyfills/builtins.py
@@ -13,6 +14,8 @@ Read next: nbcompile/tracing/polyfills/builtins.py
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -21,6 +24,7 @@ from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing.polyfills import builtins as polyfills, itertools as more_polyfills
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -41,17 +45,42 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstruction) -> Reci
         return reconstruction.iterator(generator.unpack(generator.interpreter))
     row = _ROWS.get(code)
     if row is None:
-        return None
+        return None if generator.started else _called(generator, reconstruction)
     made, find_parts = row
     parts = find_parts(generator)
     if parts is None:
         return None
-    arguments, keywords = parts
+    return _call(reconstruction, Constant(made, made.__name__), *parts)
+
+
+def _call(
+    reconstruction: Reconstruction, function: Recipe, arguments: list[VariableTracker],
+    keywords: dict[str, VariableTracker],
+) -> Recipe:  # fmt: skip
     return Call(
-        Constant(made, made.__name__),
+        function,
         tuple(map(reconstruction.recipe, arguments)),
         tuple((name, reconstruction.recipe(each)) for name, each in keywords.items()),
     )
+
+
+def _called(generator: GeneratorVariable, reconstruction: Reconstruction) -> Recipe | None:
+    """The call of the function whose generator it is, with what its parameters are bound to."""
+    frame = generator.frame
+    if frame.function is None or frame.is_polyfill:
+        return None
+    names = iter(frame.code.co_varnames)
+    take = functools.partial(itertools.islice, names)
+    positional, keyword_only = list(take(frame.code.co_argcount)), list(take(frame.code.co_kwonlyargcount))
+    arguments = [frame.locals[name] for name in positional]
+    keywords = {name: frame.locals[name] for name in keyword_only}
+    if frame.code.co_flags & inspect.CO_VARARGS:
+        arguments += _local(generator, next(names)).unpack(generator.interpreter)
+    if frame.code.co_flags & inspect.CO_VARKEYWORDS:
+        extra = _local(generator, next(names))
+        assert isinstance(extra, DictVariable)
+        keywords.update({str(key.constant()): value for key, value in extra.entries.values()})
+    return _call(reconstruction, reconstruction.recipe(frame.function), arguments, keywords)
 
 
 def finished_generator() -> Iterator[object]:

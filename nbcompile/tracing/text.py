@@ -1,6 +1,6 @@
 """Strings that the traced program builds: f-strings, ``format``, ``str.format``.
 
-    f"n={n}"       with n known: a constant; with a tensor: made after the graph has run
+    f"n={n}"       with n known: a constant; with a tensor, or a number read from one: made after the graph has run
 
 In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
 nbcompile/tracing/handlers/operators.py
@@ -26,13 +26,13 @@ from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
 def format_value(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
     """``format(value, specification)``."""
-    if isinstance(value, SymbolicVariable):
+    if isinstance(value, SymbolicVariable) and not value.is_read_later():
         value = ConstantVariable(value.specialise())
     if value.is_constant() and specification.is_constant():
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
     if isinstance(value, ObjectVariable) and value.has_special("__format__"):
         return tracer.call_special(value, "__format__", [specification])
-    if specification.is_constant() and isinstance(value, TensorVariable):
+    if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
         return TextVariable(f"{{:{specification.constant()}}}", [value])
     if specification.is_constant() and specification.constant() == "":
         return value if isinstance(value, TextVariable) else to_text(tracer, value, "")

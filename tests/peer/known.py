@@ -16,11 +16,6 @@ def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
     return {(name, aspect): reason for aspect in aspects.split()}
 
 
-IN_C = (
-    "of an object of a class in C `==` and truth are asked in Python, each by a break; torch asks while tracing, or "
-    "skips the frame"
-)
-
 KNOWN: dict[tuple[str, str], str] = {
     (
         "loss_is_made_inside",
@@ -73,7 +68,6 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "drawn_number_is_a_size", "graphs details reasons", "torch breaks at the size and compiles each anew; here one"
     ),
-    ("drawn_number_is_formatted", "reasons"): "torch says nothing of the break at the text",
     **_known(
         "parts_of_a_state", "graphs details", "torch takes the words of a state for constants, with a wrong result"
     ),
@@ -104,11 +98,15 @@ KNOWN: dict[tuple[str, str], str] = {
         "reasons",
     ): "an assertion that does not hold is the exception that it raises here; torch has a kind of break of its own",
     # -- __torch_function__ --------------------------------------------------------------
-    **_known("equality_of_numbers_in_c", "reasons", IN_C),
-    **_known("truth_of_numbers_in_c", "reasons", IN_C),
-    **_known("branch_on_a_number_in_c", "graphs details", IN_C),
-    **_known("equality_of_dates", "reasons", IN_C),
-    **_known("equality_of_a_text_of_data", "graphs details reasons", IN_C),
+    ("truth_of_numbers_in_c", "reasons"): "torch breaks at the truth of a decimal number; here it is answered",
+    **_known(
+        "branch_on_a_number_in_c", "graphs details reasons", "torch skips the frame at the truth of a decimal number"
+    ),
+    **_known(
+        "equality_of_a_text_of_data",
+        "graphs details reasons",
+        "torch breaks where the text is made, and computes in two graphs; here at its comparison, after one graph",
+    ),
     ("plain_subclass_argument", "reasons"): "torch guards the class of a subclass apart; here the tensor's guard does",
     **_known(
         "subclass_with_torch_function",
@@ -415,13 +413,18 @@ KNOWN: dict[tuple[str, str], str] = {
     ),
     **_known(
         "generator_is_returned",
-        "graphs details reasons",
+        "graphs details",
         "torch asks a generator that outlives the graph for all that it yields, too early if what it reads changes",
     ),
-    **{
-        (name, "reasons"): "torch asks the generator for all that it yields, and meets the same break again"
-        for name in ("break_in_a_generator", "generators_in_every_shape")
-    },
+    (
+        "generators_in_every_shape",
+        "reasons",
+    ): "torch asks a generator that waits for the rest that it yields, and meets the same break again",
+    **_known(
+        "break_in_a_generator",
+        "graphs details",
+        "torch asks the generator for all that it yields, meets its break again and skips the frame",
+    ),
     **_known(
         "iterators_as_arguments",
         "graphs details reasons",
@@ -568,7 +571,7 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "wrapper_dispatch_mode_around", "graphs details", "torch never tries again what was called in a mode once"
     ),
-    **_known("not_traceable_wrapper", "details reasons", "torch compiles __torch_dispatch__ itself, which runs here"),
+    ("not_traceable_wrapper", "reasons"): "an operator of a wrapper that is not traced breaks in both, in other words",
     **_known("wrapper_own_property", "graphs details", "torch takes what a property computes for an input"),
     **_known("counter_in_class", "graphs details reasons", "torch breaks where a class is given an attribute"),
     ("class_of_an_argument", "details"): "inputs come in the order in which they are looked at",

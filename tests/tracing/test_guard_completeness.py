@@ -1035,6 +1035,29 @@ def class_variable_of_a_base_read_by_super(compiled: Compiler) -> Iterator[objec
 
 
 @scenario
+def class_of_a_wrapper_that_is_not_traced(compiled: Compiler) -> Iterator[object]:
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner: torch.Tensor) -> Any:
+            return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+        def __init__(self, inner: torch.Tensor) -> None:
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, *_: object) -> object:
+            return NotImplemented
+
+    class Other(Wrapper):
+        pass
+
+    g = compiled(lambda x, w: (x * 2, isinstance(w, Other), hasattr(w, "inner") and w.inner + 1))
+    yield g(x, Wrapper(ones(3)))
+    yield g(x, Other(zeros(3)))
+    yield g(x, 3)
+
+
+@scenario
 def isinstance_hook(compiled: Compiler) -> Iterator[object]:
     k = 1
 

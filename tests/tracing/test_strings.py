@@ -73,3 +73,17 @@ def test_getters_from_outside_are_traced(getter: object) -> None:
 
     _, graphs = _graphs(f, [torch.ones(1), torch.zeros(1)], getter)
     assert graphs == 1
+
+
+def test_text_of_a_number_read_from_a_tensor_does_not_break_the_graph() -> None:
+    """A number that is only known when the graph has run is put into the text then, in each way to make one."""
+
+    def told(x):
+        number, mean = x.sum().int().item(), x.mean().item()
+        return x * number, f"{number:3d} {mean!r} {mean:.2f}", str(number), "{:>4}".format(number)  # noqa: UP032
+
+    with nbcompile.config.patch(capture_scalar_outputs=True):
+        for x in (torch.ones(2), torch.arange(2.0) + 0.1):
+            result, graphs = _graphs(told, x)
+            assert result[1:] == told(x)[1:]
+            assert graphs == 1

@@ -369,7 +369,7 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
     if isinstance(value, TensorVariable) and cls in (int, float, complex):
         number = value.call_method(tracer, method, [], {})
         return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})
-    if isinstance(value, SymbolicVariable):
+    if isinstance(value, SymbolicVariable) and not (cls is str and value.is_read_later()):
         if cls is int and value.python_type() is int:
             return value
         return (
@@ -398,7 +398,7 @@ def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
         return ConstantVariable(repr(value.value))
     if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
         return ConstantVariable(repr(known[0]))
-    if isinstance(value, TensorVariable):
+    if isinstance(value, TensorVariable) or (isinstance(value, SymbolicVariable) and value.is_read_later()):
         return TextVariable("{!r}" if conversion == "r" else "{!s}", [value])
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"str({value.describe()})", name="str", types=value.type_name())
 

@@ -64,6 +64,9 @@ class DrawnVariable(SymbolicVariable):
     def python_type(self) -> type:
         return self.kind
 
+    def is_read_later(self) -> bool:
+        return True
+
 
 class StateVariable(VariableTracker):
     """What ``getstate()`` returned, or its tuple of words: it can be passed on, set again, and looked into.

@@ -280,6 +280,10 @@ class SymbolicVariable(VariableTracker):
     def hash_key(self, tracer: Tracer) -> Hashable:
         return self.specialise()
 
+    def is_read_later(self) -> bool:
+        """Whether the number has no value while it is traced: it comes out of a tensor, or is drawn."""
+        return not self.example.node.has_hint()
+
     def specialise(self) -> int | float | bool:
         """The concrete number, guarded from now on."""
         convert: Callable[[object], int | float | bool] = self.python_type()

@@ -31,9 +31,11 @@ from nbcompile.capture.source import (
 )
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
+from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.ndarray import NdarrayVariable, NumpyFunctionVariable
+from nbcompile.tracing.variables.plain_values import PlainValueVariable
 from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, has_own_override, is_traceable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 from nbcompile.tracing.variables.wrappers import WrapperVariable
@@ -56,6 +58,13 @@ def wrap_constant(tracer: Tracer, value: object, source: Source | None) -> Varia
             kind = GuardKind.NAN_MATCH
         tracer.guard(source, kind, value)
     return ConstantVariable(value, source)
+
+
+def wrap_plain_value(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """A value of a class in C that never changes: its class, until something asks which value it is."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    return PlainValueVariable(value, source)
 
 
 def _is_symbolic(tracer: Tracer, value: float, source: Source) -> bool:
@@ -91,6 +100,8 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> V
     if torch_internals.is_wrapper(value) and not has_own_override(type(value)):
         return _wrapper(tracer, value, source)
     if type(value) not in PLAIN and not is_traceable(type(value)):
+        if source is not None:
+            tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
         return SkippedTensor(value, source)
     if value.is_sparse or value.layout in rules.SPARSE_COMPRESSED:
         raise breaks.unsupported(breaks.SPARSE_INPUT, str(value.layout))
@@ -126,12 +137,17 @@ class SkippedTensor(UnknownVariable):
         raise breaks.unsupported(breaks.TENSOR_SUBCLASS, type(self.value).__name__, name=type(self.value).__name__)
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        stored = vars(self.value).get(name, MISSING) if class_lookup(type(self.value), name) is MISSING else MISSING
+        if stored is not MISSING and self.source is not None:  # as of any object: nothing here can replace it
+            return LazyVariable(stored, AttrSource(self.source, name))
         raise breaks.unsupported(breaks.TENSOR_SUBCLASS, type(self.value).__name__, name=type(self.value).__name__)
 
 
 def wrap_array(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
     """A NumPy array or scalar: a tensor input, with the same memory."""
     if not config.trace_numpy:
+        if source is not None:
+            tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
         return UnknownVariable(value, source)
     if source is None:
         source = tracer.keep(value, "array")

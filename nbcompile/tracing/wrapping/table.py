@@ -33,6 +33,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import is_constant_value
+from nbcompile.tracing.variables.plain_values import is_plain_value
 from nbcompile.tracing.variables.type_forms import is_type_form
 from nbcompile.tracing.wrapping.callables import (
     wrap_callable,
@@ -52,7 +53,13 @@ from nbcompile.tracing.wrapping.containers import (
     wrap_set,
     wrap_slice,
 )
-from nbcompile.tracing.wrapping.data import wrap_array, wrap_constant, wrap_numpy_function, wrap_tensor
+from nbcompile.tracing.wrapping.data import (
+    wrap_array,
+    wrap_constant,
+    wrap_numpy_function,
+    wrap_plain_value,
+    wrap_tensor,
+)
 from nbcompile.tracing.wrapping.kinds import (
     CALLABLES,
     is_a,
@@ -120,5 +127,6 @@ ROWS: list[Row] = [
     (is_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), wrap_getter),
     (is_a(type), wrap_class),
     (lambda value: isinstance(value, types.ModuleType) or value is torch._C._VariableFunctions, wrap_module),
+    (is_plain_value, wrap_plain_value),
     (is_user_object, wrap_object),
 ]

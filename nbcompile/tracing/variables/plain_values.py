@@ -1,0 +1,66 @@
+"""A value of a class in C that never changes: a decimal number, a date.
+
+    PRICE == 2, DAY in holidays, if AMOUNT:     answered while tracing; the value is promised once it is asked
+
+What equal values answer alike is known here: comparison, truth, hash. The rest
+(arithmetic, which goes by the thread's decimal context; ``.hour``, which differs
+where time zones do) is left to Python.
+
+In torch: UserDefinedObjectVariable (torch/_dynamo/variables/user_defined.py).
+Read next: nbcompile/tracing/operations.py
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Hashable
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
+
+_TIMED = (dt.time, dt.datetime)
+_KINDS = (decimal.Decimal, dt.date, dt.timedelta, dt.timezone, *_TIMED)
+
+
+def is_plain_value(value: object) -> bool:
+    """Whether equal values answer alike, without running code of the program (a time zone may be a class of it)."""
+    if type(value) not in _KINDS:
+        return False
+    if isinstance(value, decimal.Decimal):
+        return not value.is_nan()
+    return not isinstance(value, _TIMED) or type(value.tzinfo) in (type(None), dt.timezone)
+
+
+class PlainValueVariable(UnknownVariable):
+    """A value that is promised, whole, when something depends on it."""
+
+    def promised(self, tracer: Tracer) -> object:
+        """The value, guarded."""
+        if self.source is not None:
+            tracer.guard(self.source, GuardKind.EQUALS_MATCH, self.value)
+        return self.value
+
+    def truth(self, tracer: Tracer) -> bool:
+        return bool(self.promised(tracer))
+
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        return self.promised(tracer)  # type: ignore[return-value]
+
+
+def compared(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
+    """The two operands of a comparison that such a value takes part in, where both are known."""
+    pair = (left, right)
+    if not any(isinstance(each, PlainValueVariable) for each in pair):
+        return None
+    if not all(isinstance(each, PlainValueVariable) or _is_known(each) for each in pair):
+        return None
+    return tuple(  # type: ignore[return-value]
+        each.promised(tracer) if isinstance(each, PlainValueVariable) else each.constant() for each in pair
+    )
+
+
+def _is_known(other: VariableTracker) -> bool:
+    # Of a float and a decimal number the thread's context takes note, or forbids it.
+    return other.is_constant() and not isinstance(other.constant(), (float, complex))

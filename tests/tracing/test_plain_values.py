@@ -1,0 +1,120 @@
+"""Decimal numbers and dates are asked while tracing, and promised as far as they were asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+import torch
+
+import nbcompile
+
+UTC, EAST = dt.UTC, dt.timezone(dt.timedelta(hours=2))
+
+
+class Zone(dt.tzinfo):
+    asked = 0
+
+    def utcoffset(self, when):
+        Zone.asked += 1
+        return dt.timedelta(hours=1)
+
+
+def compiled(function, **options):
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module
+
+    return nbcompile.compile(function, backend=backend, **options), graphs
+
+
+def branches(x, value):
+    return x + 1 if value else x - 1
+
+
+def compares(x, value, other):
+    return x + 1, value == other, value != other, value < other, other in [1, value]
+
+
+def is_a_key(x, value):
+    return x + {Decimal(2): 5, 3: 7}.get(value, 0)
+
+
+@pytest.mark.parametrize("pair", [(Decimal(0), Decimal("0.1")), (dt.timedelta(0), dt.timedelta(1))])
+def test_truth_is_known_and_promised(pair):
+    """A branch on such a value is one graph, and the other value another one."""
+    function, graphs = compiled(branches, fullgraph=True)
+    x = torch.zeros(1)
+    for value in (*pair, pair[0]):
+        assert function(x, value).tolist() == branches(x, value).tolist()
+    assert len(graphs) == 2
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(Decimal("1.5"), Decimal("1.50")), (Decimal("1.5"), Decimal(2)), (Decimal("1.5"), 1)],
+        [(dt.date(2020, 1, 1), dt.date(2020, 1, 1)), (dt.date(2020, 1, 1), dt.date(2021, 1, 1))],
+        [
+            (dt.datetime(2020, 1, 1, 2, tzinfo=EAST), dt.datetime(2020, 1, 1, tzinfo=UTC)),
+            (dt.datetime(2020, 1, 1, 3, tzinfo=EAST), dt.datetime(2020, 1, 1, tzinfo=UTC)),
+        ],
+    ],
+)
+def test_comparisons_are_known_and_promised(pairs):
+    """Comparison and membership are computed while tracing, anew for values that differ."""
+    function, graphs = compiled(compares, fullgraph=True)
+    x = torch.zeros(1)
+    for pair in pairs:
+        assert function(x, *pair)[1:] == compares(x, *pair)[1:]
+    assert len(graphs) == len(pairs)
+
+
+def test_a_number_of_another_kind_is_an_equal_key():
+    """Decimal(3) finds the key 3, as in eager."""
+    function, _ = compiled(is_a_key)
+    for value in (Decimal(2), Decimal(3), Decimal(4)):
+        assert function(torch.zeros(1), value).tolist() == is_a_key(torch.zeros(1), value).tolist()
+
+
+def test_what_is_not_asked_is_not_promised():
+    """A value that is only handed on does not compile again when it changes."""
+
+    def handed_on(x, value):
+        return x + 1, value
+
+    function, graphs = compiled(handed_on)
+    assert [function(torch.zeros(1), Decimal(k))[1] for k in range(3)] == [0, 1, 2]
+    assert len(graphs) == 1
+
+
+def test_a_time_zone_of_the_program_is_left_to_python():
+    """Its code runs when times are compared: as often as in eager."""
+    early, late = (dt.datetime(2020, 1, 1, hour, tzinfo=zone) for hour, zone in ((1, Zone()), (5, UTC)))
+
+    def earlier(x):
+        y = x + 1
+        return y, early < late
+
+    def asked(called):
+        before = Zone.asked
+        assert called(torch.zeros(1))[1] is True
+        return Zone.asked - before
+
+    function, _ = compiled(earlier)
+    function(torch.zeros(1))
+    assert asked(function) == asked(earlier) > 0
+
+
+def test_an_order_that_does_not_exist_raises():
+    """A date and a number have no order: eager's exception."""
+
+    def ordered(x):
+        return x + 1, dt.date(2020, 1, 1) < 3  # noqa: SIM300
+
+    function, _ = compiled(ordered)
+    with pytest.raises(TypeError, match="not supported between instances of 'datetime.date' and 'int'"):
+        function(torch.zeros(1))

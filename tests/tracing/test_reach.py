@@ -1,0 +1,129 @@
+"""What a list holds is asked for by its iterator when it goes on, whoever changed the list after a break."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+import nbcompile
+
+KEPT = []
+
+
+class Holder:
+    pass
+
+
+def by_a_closure(x):
+    xs = [1, 2]
+    it = iter(xs)
+    next(it)
+
+    def grow():
+        xs.append(3)
+
+    torch._dynamo.graph_break()
+    grow()
+    return x + sum(it)
+
+
+def by_a_closure_in_a_list(x):
+    xs = [1, 2]
+    it = iter(xs)
+    actions = [lambda: xs.append(3)]
+    torch._dynamo.graph_break()
+    actions[0]()
+    return x + sum(it)
+
+
+def by_an_attribute_of_a_new_object(x):
+    holder = Holder()
+    holder.xs = [1, 2]
+    it = iter(holder.xs)
+    torch._dynamo.graph_break()
+    holder.xs.append(3)
+    return x + sum(it)
+
+
+def by_a_bound_method(x):
+    xs = [1, 2]
+    it = iter(xs)
+    grow = xs.append
+    torch._dynamo.graph_break()
+    grow(3)
+    return x + sum(it)
+
+
+def by_a_partial(x):
+    xs = [1, 2]
+    it = iter(xs)
+    grow = functools.partial(list.append, xs)
+    torch._dynamo.graph_break()
+    grow(3)
+    return x + sum(it)
+
+
+def by_a_generator(x):
+    xs = [1, 2]
+    it = iter(xs)
+    growing = (xs.append(3) for _ in range(1))
+    torch._dynamo.graph_break()
+    list(growing)
+    return x + sum(it)
+
+
+def by_what_was_stored_outside(x):
+    xs = [1, 2]
+    it = iter(xs)
+    KEPT.append(xs)
+    torch._dynamo.graph_break()
+    KEPT.pop().append(3)
+    return x + sum(it)
+
+
+def by_a_cell(x):
+    xs = [1, 2]
+    it = iter(xs)
+    torch._dynamo.graph_break()
+    xs.append(3)
+    return x + sum(it) + (lambda: len(xs))()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        by_a_closure,
+        by_a_closure_in_a_list,
+        by_an_attribute_of_a_new_object,
+        by_a_bound_method,
+        by_a_partial,
+        by_a_generator,
+        by_what_was_stored_outside,
+        by_a_cell,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_an_iterator_sees_what_is_added_after_a_break(function):
+    """However the rest of the program gets at the list, the iterator yields what was added."""
+    x = torch.zeros(1)
+    assert nbcompile.compile(function, backend="eager")(x).tolist() == function(x).tolist()
+
+
+def test_a_list_that_nobody_reaches_is_not_kept():
+    """Nothing can change a list that has no other name: its iterator is one of a tuple, which the rest compiles."""
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module
+
+    def unnamed(x):
+        it = iter([x, 2, 3])
+        y = next(it) + 1
+        torch._dynamo.graph_break()
+        return y + sum(it)
+
+    assert nbcompile.compile(unnamed, backend=backend)(torch.zeros(1)).tolist() == [6]
+    assert len(graphs) == 2
