@@ -46,7 +46,7 @@ class PlainValueVariable(UnknownVariable):
         return bool(self.promised(tracer))
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        return self.promised(tracer)  # type: ignore[return-value]
+        return self.promised(tracer)
 
 
 def compared(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
