@@ -14,7 +14,7 @@ fx_graph_transformed.py, to be compared by hand. Read next: nbcompile/views/kern
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -22,7 +22,7 @@ from markupsafe import Markup
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph
 from nbcompile.views import facts
-from nbcompile.views.markup import Limits, fold, join, listing, tag
+from nbcompile.views.markup import Limits, fold, join, listing, row, table, tag
 
 _PASSES = {
     ("joint", "forward"): "cut: operators of the derivative are gone, what it needs is returned",
@@ -41,6 +41,11 @@ class Pass:
     words: str
 
     @property
+    def name(self) -> str:
+        """``joint → forward``."""
+        return f"{self.before.stage} → {self.after.stage}"
+
+    @property
     def diff(self) -> tuple[str, ...]:
         """The lines that differ and two around each; none where the pass changed nothing."""
         old, new = (each.code.rstrip("\n").split("\n") for each in (self.before, self.after))
@@ -56,22 +61,26 @@ def of(frame: CompiledFrame) -> Iterator[Pass]:
 
 
 def render(frame: CompiledFrame, limits: Limits) -> Markup | None:
-    """A fold for each pass."""
-    folds = [_fold(each, limits) for each in of(frame)]
-    return join(folds) if folds else None
+    """The passes, one a row, with what each changed; those that changed nothing are folded away below."""
+    ran = list(of(frame))
+    idle = [each for each in ran if not each.diff]
+    changed = _table("What each pass changed", (_row(each, limits) for each in ran if each.diff))
+    rest = _table("Each left the graph as it was", (row(tag("th", each.name), each.words) for each in idle))
+    return join((changed, fold("Passes that change nothing here", rest) if idle else None)) if ran else None
 
 
-def _fold(each: Pass, limits: Limits) -> Markup:
-    title = [tag("b", f"{each.before.stage} → {each.after.stage}"), " ", tag("small", each.words)]
+def _table(caption: str, rows: Iterable[Markup]) -> Markup | None:
+    shown = list(rows)
+    return table(caption, ("pass", "what it does"), shown) if shown else None
+
+
+def _row(each: Pass, limits: Limits) -> Markup:
     diff = each.diff
-    if not diff:
-        return tag("p", title, "; it changes nothing here")
-    return fold(
-        title,
-        listing(
-            facts.with_short_places("\n".join(diff)), "diff", limits, looks=lambda index: _LOOKS.get(diff[index][0], "")
-        ),
+    gone, come = (sum(line.startswith(sign) for line in diff[2:]) for sign in "-+")
+    program = listing(
+        facts.with_short_places("\n".join(diff)), "diff", limits, looks=lambda index: _LOOKS.get(diff[index][0], "")
     )
+    return row(tag("th", each.name), (each.words, fold(f"lines: −{gone} +{come}", program)))
 
 
 _LOOKS = {"+": "n-ok", "-": "n-bad", "@": "c"}
@@ -80,5 +89,5 @@ _LOOKS = {"+": "n-ok", "-": "n-bad", "@": "c"}
 def as_text(frame: CompiledFrame) -> Iterator[str]:
     """The same, a line a line."""
     for each in of(frame):
-        yield f"{each.before.stage} → {each.after.stage}: {each.words if each.diff else 'nothing changes'}"
+        yield f"{each.name}: {each.words if each.diff else 'nothing changes'}"
         yield from (f"  {line}" for line in each.diff)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import re
 
 import pytest
 import torch
@@ -58,7 +59,7 @@ def test_forward_and_backward_are_drawn():
     for drawing, graph in ((captured, frame.graph), (forward, graphs["forward"]), (backward, graphs["backward"])):
         assert len(drawing.findall("{*}g")) == len(graph.nodes) <= dot.MOST_BOXES
     assert "self.up.weight" in [each.text for each in forward.findall(".//{*}text")]
-    assert page.tags["table"] == 3
+    assert page.tags["table"] == 4, "three of nodes, one of passes"
     assert "Drawn below, as the forward and the backward graph." in page.text
     alts = [value for key, value in page.attributes if key == "alt"]
     assert alts[2].startswith("backward graph of forward: ")
@@ -99,7 +100,7 @@ def test_a_rewritten_graph_is_kept_as_it_was():
 
 
 def test_a_pass_that_changes_nothing_says_so():
-    """It is named, without a diff."""
+    """It is named, without a diff, and folded away from those that do."""
     (frame,) = attended().frames
     same = dataclasses.replace(
         frame.compiled_graph,
@@ -107,8 +108,31 @@ def test_a_pass_that_changes_nothing_says_so():
     )
     frame = dataclasses.replace(frame, compiled_graph=same)
     record = dataclasses.replace(attended(), frames=(frame,))
-    assert "it changes nothing here" in html.render(record, "aten", assets=False)
+    shown = html.render(record, "aten", assets=False)
+    assert re.search("<details><summary>Passes that change nothing here</summary>.*traced → inference", shown)
+    assert "Passes that change nothing" not in html.render(attended(), "aten", assets=False)
     assert "traced → inference: nothing changes" in text.render(record, "aten")
+
+
+@pytest.mark.browser
+def test_the_list_of_passes_is_searched(browser_page):
+    """The filter looks into the diffs, shows the passes that have the word, and unfolds them."""
+    (frame,) = trained().frames
+    forward, backward = passes.of(frame)
+    (*_, gone) = (
+        line for line in forward.diff if line.startswith("-    ") and "#" not in line and line not in backward.diff
+    )
+    page = browser_page(html.render(trained(), "aten"))
+    passes_shown = page.locator("table:has(caption:text('What each pass changed')) > tbody > tr")
+    assert passes_shown.count() == 2
+    field = page.get_by_label("Filter rows")
+    for word, name in ((gone, "joint → forward"), ("joint → backward", "joint → backward")):
+        field.fill(word)
+        shown = passes_shown.filter(visible=True)
+        assert shown.locator("th").inner_text() == name
+        assert shown.locator("pre").is_visible()
+    field.fill("no such word")
+    assert passes_shown.filter(visible=True).count() == 0
 
 
 # --- what lines cost ---------------------------------------------------------------------------

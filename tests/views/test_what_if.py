@@ -215,32 +215,58 @@ def test_the_page_says_what_the_guards_say(count):
         assert judged == first
 
 
+def next_compile(calls, call, dice):
+    """After some calls of `sizes`, one more: what the page is asked, and the symbols of the new entry; None if there is none."""
+    record = recorded(sizes, {}, calls, dice)
+    if not what_if.compiled_calls(record):
+        return None  # no call of these is any that eager accepts
+    page = asked(record)
+    call = {**call, "x": call["x"].detach()}
+    frame = Scope(sizes.__code__, call, globals(), {})
+    if any(each.check.holds(frame) for each in cache.entries(sizes.__code__)):
+        return None
+    values = as_page_values(page.names, told.readings_of(sizes.__code__).take(frame))
+    recorder = api.new_recorder("sizes")
+    with recorder.listening(), contextlib.suppress(Exception):
+        nbcompile.compile(sizes, backend="eager")(**call)
+    frames = recorder.record().frames[-1:]
+    if not frames or frames[0].status != "compiled":
+        return None  # the limit of entries, or a program that no call of eager accepts either
+    return page, values, {source for symbol in frames[0].symbols for source in symbol.sources}
+
+
+def foretold(cases):
+    """For each, the symbols that the page names, and those that came."""
+    answers = in_the_page([(page.data(page.fields()), [values]) for page, values, _ in cases])
+    for (page, _, came), [[_, said]] in zip(cases, answers, strict=True):
+        yield {page.names[each] for each in said["symbols"]}, came
+
+
 @node
 @pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_the_page_foretells_the_symbols_of_the_next_compile(count):
     """After a call that no entry accepts, the symbols of the new entry are those that the page named."""
-    dice, foretold, came = random.Random(7), [], []
-    while len(foretold) < count:
-        arguments = PROGRAMS["sizes"][2]
-        record = recorded(sizes, {}, [arguments(dice) for _ in range(3)], dice)
-        if not what_if.compiled_calls(record):
-            continue  # no call of these three is any that eager accepts
-        page, call = asked(record), arguments(dice)
-        call = {**call, "x": call["x"].detach()}
-        frame = Scope(sizes.__code__, call, globals(), {})
-        if any(each.check.holds(frame) for each in cache.entries(sizes.__code__)):
-            continue
-        values = as_page_values(page.names, told.readings_of(sizes.__code__).take(frame))
-        recorder = api.new_recorder("sizes")
-        with recorder.listening(), contextlib.suppress(Exception):
-            nbcompile.compile(sizes, backend="eager")(**call)
-        if recorder.record().frames[-1:] == () or recorder.record().frames[-1].status != "compiled":
-            continue  # the limit of entries, or a program that no call of eager accepts either
-        compiled = recorder.record().frames[-1]
-        foretold.append((page, (page.data(page.fields()), [values])))
-        came.append({source for symbol in compiled.symbols for source in symbol.sources})
-    for (page, _), [[_, said]], names in zip(foretold, in_the_page([case for _, case in foretold]), came, strict=True):
-        assert {page.names[each] for each in said["symbols"]} == names
+    dice, cases, arguments = random.Random(7), [], PROGRAMS["sizes"][2]
+    while len(cases) < count:
+        calls = [arguments(dice) for _ in range(3)]
+        if (case := next_compile(calls, arguments(dice), dice)) is not None:
+            cases.append(case)
+    for said, came in foretold(cases):
+        assert said == came
+
+
+@node
+@pytest.mark.parametrize(
+    ("before", "now", "is_symbol"),
+    [(1.0, 1, False), (-0.0, 0, False), (True, 5, False), (math.nan, 5, False), (2, 5, True), (2, math.nan, False)],
+)
+def test_what_counts_as_another_number(before, now, is_symbol):
+    """1 and 1.0 are the same number, and so are both zeros; truth values and nan are none."""
+    calls = [{"x": torch.ones(3), "k": before}]
+    case = next_compile(calls, {"x": torch.ones(3, 3), "k": now}, random.Random(7))
+    [(said, came)] = foretold([case])
+    assert said == came
+    assert ("L['k']" in came) is is_symbol
 
 
 def three_entries():

@@ -1,9 +1,10 @@
 // Conditions of guards, evaluated in the page as record/trees.py evaluates them in Python.
 // Ints are BigInt, floats are number: 7n and 7.0 are equal, and // and % round down, as in Python.
 const finite = Number.isFinite, isInt = v => typeof v === "bigint", isText = v => typeof v === "string";
+const isNumber = v => isInt(v) || typeof v === "number";
 const fail = () => { throw 0; };  // where Python raises
 // Truth values count, and nothing else does.
-const number = v => v === !!v ? BigInt(v) : isInt(v) || typeof v === "number" ? v : fail();
+const number = v => v === !!v ? BigInt(v) : isNumber(v) ? v : fail();
 // A float that a too large int would become is an error in Python, too.
 const real = v => isInt(v) && !finite(Number(v)) ? fail() : Number(v);
 const arithmetic = (ints, floats = ints) => (x, y) => {

@@ -141,7 +141,7 @@ const setUpTools = root => {
   const filter = text => {
     for (const row of rows) {
       row.hidden = !contains(row, text);
-      if (text && !row.hidden) unfold(row);
+      if (text && !row.hidden) unfold(first(row, "details") ?? row);
     }
     write(status, text && `${rows.filter(each => !each.hidden).length} found`);
   };

@@ -18,8 +18,8 @@ const judge = (data, call) => data.entries.map(tests => tests.findIndex(test => 
 
 // Numbers of the readings that the next compile makes symbols of, after a call that no entry accepts.
 const predict = ({ calls, varies, tensors, numbers }, call) => {
-  const seen = r => [call, ...calls].filter(each => r in each);
-  const differs = (r, among = seen(r)) => r in call && among.some(each => r in each && !Object.is(each[r], call[r]));
+  const seen = r => [call, ...calls].filter(each => isNumber(each[r]) && each[r] === each[r]);  // texts, True and nan are not compared
+  const differs = (r, among = seen(r)) => r in call && among.some(each => r in each && each[r] != call[r]);  // 1 and 1.0 are the same, and 0.0 and -0.0
   const symbols = tensors.flatMap(({ rank, sizes, strides, type }) => {
     if (call[type] === "Parameter") return [];  // their sizes are constants
     const among = seen(rank), ranks = differs(rank, among);
