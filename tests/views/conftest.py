@@ -8,6 +8,9 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
+# As strict as pages get: anything fetched, or evaluated from text, is a violation.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
 
 @pytest.fixture(scope="module")
 def chromium():
@@ -32,11 +35,13 @@ def browser_page(chromium):
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"error {error}"))
         page.on("console", lambda message: complaints.append(f"console {message.text}"))
-        head = '<meta charset=utf-8><meta name=color-scheme content="light dark"><title>A page</title>'
+        # What violates the policy is told on the console, so it is a complaint.
+        head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><meta charset=utf-8><meta name=color-scheme content="light dark"><title>A page</title>'
         page.set_content(f"<!doctype html><html lang=en>{head}<main>{body}</main>")
         opened.append(context)
         return page
 
+    open_page.complaints = complaints
     yield open_page
     for context in opened:
         context.close()

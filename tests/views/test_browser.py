@@ -12,15 +12,13 @@ import pytest
 
 from nbcompile.views import html, report
 from tests.views import sample_records as sample
+from tests.views.conftest import POLICY
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: apt-get install chromium"),
 ]
-
-# As strict as pages get: anything fetched, or evaluated from text, is a violation.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 PROBE = """
 const all = (root, selector) => [...root.querySelectorAll(selector)];

@@ -137,6 +137,16 @@ def test_a_view_in_a_host(browser_page, page, host, theme, width):
     check(browser_page, page, host, theme, width)
 
 
+@pytest.mark.parametrize(
+    "harm", ["<script>eval('1')</script>", "<img src='https://example.org/a.png'>", "<script>throw 1</script>"]
+)
+def test_what_outputs_must_not_do_is_seen(browser_page, harm):
+    """The fixture that opens every page here is no formality: text that is run, a fetch and an error are complaints."""
+    browser_page(html.render(sample.simple()) + harm).wait_for_timeout(200)
+    assert browser_page.complaints
+    browser_page.complaints.clear()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("host", hosts.HOSTS)
 @pytest.mark.parametrize("page", PAGES)
