@@ -46,6 +46,8 @@ class KernelEmitter:
     """As :func:`facts.own_work` tells."""
     streamed: Mapping[str, Index] = field(default_factory=dict)
     """As :func:`facts.streamed` tells."""
+    turned: dict[str, str] = field(default_factory=dict)
+    """Where stores to a buffer go first, to be made together (squares.py)."""
 
     def label(self, name: str) -> str:
         """The C++ name of a local."""
@@ -58,14 +60,14 @@ def scope_of(emitter: KernelEmitter, vector: Symbol | None, **more: object) -> S
 
 
 @contextmanager
-def outer_loops(emitter: KernelEmitter, loops: Sequence[Loop], extra: str = "") -> Iterator[None]:
-    """Parallel loops; ``extra`` is the header of one more loop that is collapsed with them."""
+def outer_loops(emitter: KernelEmitter, loops: Sequence[Loop], *extra: str) -> Iterator[None]:
+    """Parallel loops; ``extra`` are headers of more loops that are collapsed with them."""
     writer = emitter.writer
     headers = [
         f"for (i64 {loop.variable.name} = 0; {loop.variable.name} < {c_index(loop.size)}; {loop.variable.name}++) {{"
         for loop in loops
     ]
-    headers += [extra] if extra else []
+    headers += extra
     region, shared = _pragmas(emitter.kernel, loops, len(headers), bool(extra))
     rows = [scratch for scratch in emitter.kernel.scratch if not _on_stack(scratch)]
     # Each thread has rows of its own and ends its own stream, so the loops stand inside the parallel region.

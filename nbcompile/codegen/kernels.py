@@ -19,6 +19,7 @@ from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of, scra
 from nbcompile.codegen.facts import STREAMED_BYTES, lengthy, own_work, size_symbols, streamed, vector_is_outside
 from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
 from nbcompile.codegen.printers import C_TYPES, c_index
+from nbcompile.codegen.squares import square_of, squares
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.values import Names, Scope, Value, wide_values
 from nbcompile.codegen.writer import SourceWriter
@@ -137,8 +138,13 @@ def half_width(kernel: Kernel) -> bool:
 def _kernel_body(emitter: KernelEmitter) -> None:
     kernel = emitter.kernel
     if vector_is_outside(kernel):
-        has_nests = any(isinstance(statement, Nest) for statement in kernel.body)
-        columns(emitter) if has_nests else vectorised_outside(emitter)
+        square = square_of(kernel)
+        if any(isinstance(statement, Nest) for statement in kernel.body):
+            columns(emitter)
+        elif square is not None:
+            squares(emitter, square)
+        else:
+            vectorised_outside(emitter)
         return
     with outer_loops(emitter, kernel.loops):
         scratch_rows(emitter)

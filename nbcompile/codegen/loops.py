@@ -36,8 +36,8 @@ def vectorised_outside(emitter: KernelEmitter) -> None:
     *loops, last = kernel.loops
     variable, size = last.variable.name, c_index(last.size)
     count = indexing.constant(last.size)
-    extra = f"for (i64 block = 0; block < {size}; block += {BLOCK}) {{" if count is None or count > BLOCK else ""
-    with outer_loops(emitter, loops, extra):
+    extra = [f"for (i64 block = 0; block < {size}; block += {BLOCK}) {{"] if count is None or count > BLOCK else []
+    with outer_loops(emitter, loops, *extra):
         begin, end = ("block", f"min_of(block + {BLOCK}, {size})") if extra else ("0", size)
         shared_at = writer.here()
         shared = SourceWriter(depth=writer.depth)

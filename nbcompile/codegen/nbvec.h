@@ -444,6 +444,46 @@ template <class T, int W, class L, class F> INLINE void scatter(T *p, L lanes, V
   EACH(j) if (m.v[j]) ((typename MemoryOf<T>::type *)p)[place(j)] = v[j];
 }
 
+/* A square of W rows of W in memory, turned over: of each two blocks beside the diagonal, one takes the other's place. */
+template <int W, int half, class T> INLINE void turn_blocks(Raw<T, W> *row) {
+#ifdef __clang__
+  for (int i = 0; i < W; i++)
+    for (int j = 0; j < i; j++) { T held = row[i][j]; row[i][j] = row[j][i]; row[j][i] = held; }
+#else
+#pragma GCC unroll 16
+  for (int i = 0; i < W; i++) {
+    if (i & half) continue;
+    Bits<T, W> upper, lower;
+    EACH(j) upper[j] = j & half ? W + j - half : j, lower[j] = j & half ? W + j : j + half;
+    const Raw<T, W> a = row[i], b = row[i + half];
+    row[i] = __builtin_shuffle(a, b, upper);
+    row[i + half] = __builtin_shuffle(a, b, lower);
+  }
+  if constexpr (half > 1) turn_blocks<W, half / 2, T>(row);
+#endif
+}
+template <class T, int W> INLINE void turn_over(T *square) {
+  Raw<T, W> row[W];
+#pragma GCC unroll 16
+  EACH(j) row[j] = load<T, W>(square + j * W, All{}).v;
+  turn_blocks<W, W / 2, T>(row);
+#pragma GCC unroll 16
+  EACH(j) store(square + j * W, All{}, Vec<T, W>(row[j]));
+}
+template <int W> INLINE int count_of(All) { return W; }
+template <int W> INLINE int count_of(First some) { return some.count < W ? some.count : W; }
+/* What lies along the rows of a square, each of its lanes a step further, and is wanted along its lanes. */
+template <class T, int W, class L, class R> INLINE void load_turned(T *square, const T *p, i64 step, L lanes, R rows) {
+  typedef typename MemoryOf<T>::type M;
+  for (int j = 0; j < count_of<W>(lanes); j++) store((M *)square + j * W, All{}, load<M, W>((const M *)p + j * step, rows));
+  turn_over<M, W>((M *)square);
+}
+template <class T, int W, class L, class R> INLINE void store_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
+  typedef typename MemoryOf<T>::type M;
+  turn_over<M, W>((M *)square);
+  for (int j = 0; j < count_of<W>(lanes); j++) stream_if(is_large, (M *)p + j * step, rows, load<M, W>((const M *)square + j * W, All{}));
+}
+
 /* A number for each lane, by a function of the lane (a value, an index). */
 template <class T, int W, class F> INLINE Vec<T, W> each_lane(F value) {
   Vec<T, W> x;

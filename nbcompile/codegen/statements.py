@@ -62,6 +62,9 @@ def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> 
         emitter.writer.line(f"store({pointer} + {offset}, All{{}}, {value.text});", scope.origin)
         return
     text = as_many(scope, value)
+    if store.buffer in emitter.turned:
+        emitter.writer.line(f"store({emitter.turned[store.buffer]}, All{{}}, {text});", scope.origin)
+        return
     way = access(store.offset, (), scope.vector)
     if way == "contiguous":
         arguments = f"{pointer} + {offset}, lanes, {text}"

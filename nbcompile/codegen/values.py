@@ -98,6 +98,8 @@ class Scope:
     """Names that exist only inside the vector loop (other than the vector variable)."""
     stored: frozenset[str] = frozenset()
     """Buffers written inside the loop: loads of them stay where they are."""
+    turned: Mapping[Load, str] = field(default_factory=dict)
+    """Where loads stand that were made ahead (squares.py)."""
     origin: tuple[str, ...] = ()
     """The fx nodes that ask for what is computed now."""
     done: dict[tuple[Expr, Lanes], Value] = field(default_factory=dict)
@@ -284,6 +286,8 @@ def _closes_at_end(text: str, start: int) -> bool:
 def _load(scope: Scope, load: Load) -> Value:
     pointer, offset = scope.names.pointers[load.buffer], load.index[0]
     element = C_TYPES[load.dtype]
+    if load in scope.turned and scope.lanes == Lanes():
+        return Value(f"load<{element}, W>({scope.turned[load]}, lanes)", True, load.dtype)
     gathered = [_gather(scope, gather) for gather in load.gathers if gather.symbol in offset.free_symbols]
     many = any(each.many for each in gathered) or scope.vector in offset.free_symbols
     names = {gather.symbol: found.index for gather, found in zip(_bound(load, offset), gathered, strict=True)}

@@ -32,6 +32,8 @@ aten = torch.ops.aten
 CONVOLUTION, BACKWARD = aten.convolution.default, aten.convolution_backward.default
 MOST_COLUMNS, MOST_WORK = 1 << 15, 1 << 20
 """Of a small convolution: the elements of all windows, and the multiplications."""
+SMALL_SHARE = 16
+"""A weight that is so many times smaller than the image is brought into the order of the image."""
 
 
 @lowering(CONVOLUTION)
@@ -132,9 +134,14 @@ def _with_channels_last(build: Builder, image: Value, weight: Value, bias: Value
     """Hand over and take back with the channels last."""
     node = build.node
     assert node is not None
-    # The library brings the weight into an order of its own in any case.
-    others = [None if each is None else build.as_argument(each, None, any_stride=True) for each in (weight, bias)]
     given = build.as_argument(image, channels_last(image.size), any_stride=False)
+    # The library brings the weight into an order of its own in any case, and some of its kernels do so at each call.
+    elements = [math.prod(int(extent) for extent in each.size) for each in (weight, image)]
+    order = channels_last(weight.size) if elements[0] * SMALL_SHARE <= elements[1] else None
+    others = [
+        build.as_argument(weight, order, any_stride=order is None),
+        None if bias is None else build.as_argument(bias, None, any_stride=True),
+    ]
     called, name = build.fresh("extern"), build.fresh("buf")
     predicted = node.meta["val"]
     reason = f"{reason_for(CONVOLUTION)}, with the channels of a pixel beside each other"

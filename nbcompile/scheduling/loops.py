@@ -104,8 +104,9 @@ def _joined(kernel: Kernel) -> Kernel:
     while changed:
         changed = False
         nests = [statement.loops for statement in kernel.body if isinstance(statement, Nest)]
-        for loops in (kernel.loops, *nests[:1]):
-            for outer, inner in itertools.pairwise(loops):
+        # Outer iterations are independent, so loops that stand between two may as well stand around them.
+        for pairs in (itertools.combinations(kernel.loops, 2), *map(itertools.pairwise, nests[:1])):
+            for outer, inner in pairs:
                 if _is_one_walk(kernel, outer, inner):
                     kernel, changed = _join(kernel, outer, inner), True
                     break

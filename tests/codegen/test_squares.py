@@ -1,0 +1,112 @@
+"""Transposes are turned over in registers, W by W elements at a time; the results are eager's, whatever the sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+
+DTYPES = (
+    torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int16, torch.uint8,
+    torch.bool,
+)  # fmt: skip
+
+
+def sources(function, *inputs, **options):
+    """The results of a program, compiled, and the text of its kernels."""
+    pen = nbcompile.api.new_recorder("squares")
+    with torch.no_grad(), pen.listening():
+        result = nbcompile.compile(function, **options)(*inputs)
+    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    nbcompile.reset()
+    return result, "".join(kernel.source for graph in graphs for kernel in graph.kernels)
+
+
+def numbers(dtype, *size):
+    return (torch.arange(torch.Size(size).numel()) * 37 % 251 - 125).reshape(size).to(dtype)
+
+
+@pytest.mark.parametrize("size", [(16, 32), (64, 64), (8, 9), (37, 130), (130, 65)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_transpose_of_any_type_and_size(dtype, size):
+    """Whole squares, the ends of rows and columns, and elements of one byte to eight."""
+    x = numbers(dtype, *size)
+    result, text = sources(lambda x: x.t().contiguous(), x)
+    assert "load_turned" in text or "store_turned" in text
+    torch.testing.assert_close(result, x.t().contiguous(), rtol=0, atol=0)
+    assert result.is_contiguous()
+
+
+PROGRAMS = {
+    "beside what is not turned": lambda x, y: x * 2 + y.t(),
+    "two turned": lambda x, y: (y + 1).t() * (y - x.t()).t(),
+    "turned store": lambda x, y: torch.empty_like(y).t().copy_(x + 1),
+    "stores both ways": lambda x, y: (x + y.t(), (x - y.t()).t().contiguous()),
+    "numbers of rows and columns": lambda x, y: y.t() * torch.arange(x.shape[0])[:, None] + torch.arange(x.shape[1]),
+    "rows and columns of their own": lambda x, y: y.t() * x[:, :1] + x[:1].exp(),
+    "under a mask": lambda x, y: (
+        torch.nn.functional.pad(y.t(), (3, 2, 1, 4)) + torch.nn.functional.pad(x, (3, 2, 1, 4))
+    ),
+    "joined": lambda x, y: torch.cat([x, y.t() * 2], 1),
+    "gathered": lambda x, y: y.t()[torch.arange(x.shape[0] - 1, -1, -1)] + x,
+    "a step": lambda x, y: y[:, ::2].t() + x[::2],
+    "narrowed": lambda x, y: (y.t() > x).to(torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_that_turn_something(name, dynamic):
+    """What stands beside a turned access, in the same loops, and sizes that only a call knows."""
+    torch.manual_seed(0)
+    function = PROGRAMS[name]
+    compiled = nbcompile.compile(function, dynamic=dynamic)
+    for rows, columns in ((40, 50), (24, 19)):
+        x, y = torch.randn(rows, columns), torch.randn(columns, rows)
+        torch.testing.assert_close(compiled(x, y), function(x, y))
+    nbcompile.reset()
+
+
+def test_what_is_changed_in_place_is_read_before():
+    """A square that is read ahead must not be written meanwhile: such loops go element by element, or copy."""
+
+    def change(x):
+        x.copy_(x.t() + 1)
+        return x * 2
+
+    for size in (16, 33, 64):
+        x = torch.randn(size, size)
+        expected, given = x.clone(), x.clone()
+        torch.testing.assert_close(nbcompile.compile(change)(given), change(expected))
+        torch.testing.assert_close(given, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_images_change_their_order(threads):
+    """Channels to the end and back, beside what is computed for each channel; results too large for any cache."""
+
+    def there(x, scale):
+        return (x * scale[:, None, None]).permute(0, 2, 3, 1).contiguous()
+
+    def back(x, scale):
+        return (x * scale).permute(0, 3, 1, 2).contiguous()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for batch, channels, side in ((2, 24, 21), (3, 16, 32), (2, 64, 280)):
+            x, scale = torch.randn(batch, channels, side, side), torch.randn(channels)
+            result, text = sources(there, x, scale)
+            assert "turned" in text
+            torch.testing.assert_close(result, there(x, scale))
+            y = x.permute(0, 2, 3, 1).contiguous()
+            torch.testing.assert_close(sources(back, y, scale)[0], back(y, scale))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_few_rows_are_left_as_they_are():
+    """Of a square with three rows most would be empty."""
+    _, text = sources(lambda x: x.permute(1, 2, 0).contiguous(), torch.randn(3, 40, 50))
+    assert "turned" not in text
