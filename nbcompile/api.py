@@ -316,6 +316,10 @@ class Explanation:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return views.mimebundle(self.record)
 
+    def _display_(self) -> object:
+        """What marimo asks for first."""
+        return views.for_marimo(self.record)
+
     def __str__(self) -> str:
         return text.render(self.record)
 

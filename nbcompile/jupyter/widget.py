@@ -8,14 +8,14 @@
 The page is that of the static views, with the same script as a module; a call travels as the readings of its guards.
 Needs ``pip install nbcompile[widget]``; everything else works without it.
 
-In torch: nothing. Read next: nbcompile/what_if.py, nbcompile/views/static/widget.js
+In torch: nothing. Read next: nbcompile/views/live.py, nbcompile/what_if.py, nbcompile/views/static/widget.js
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -29,24 +29,9 @@ from nbcompile.dispatch import cache
 from nbcompile.record import trees
 from nbcompile.record.model import Record
 from nbcompile.views import assets, html, what_if
+from nbcompile.views.live import View
 
-
-class View(anywidget.AnyWidget):
-    """Any view with its script.
-
-    Args:
-        seen: a record, or what has one: the result of ``explain`` or of ``%%compile -o``.
-        show: a section or several, as in ``%%compile --show``; by default the usual ones.
-    """
-
-    _esm = assets.module(*html.ALL_PROGRAMS)
-    _css = assets.style_text(*html.ALL_STYLES)
-    page = traitlets.Unicode().tag(sync=True)
-    """The static view."""
-
-    def __init__(self, seen: Any, show: str | Iterable[str] | None = None) -> None:
-        record: Record = getattr(seen, "record", seen)
-        super().__init__(page=html.render(record, show, assets=False))
+__all__ = ["LiveWhatIf", "View"]
 
 
 class LiveWhatIf(anywidget.AnyWidget):

@@ -3,6 +3,7 @@
     record -> facts -> text.render(record)      what terminals and diffs see
                     -> html.render(record)      what notebooks show
                     -> report.page(...)         one file to keep or send
+                    -> live.View(record)        a widget
 
 Each is a pure function of a Record and knows nothing of the compiler: whatever
 is on screen was recorded, not recomputed.
@@ -13,6 +14,7 @@ In torch: nothing. Read next: nbcompile/views/sections.py
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from nbcompile.record.model import Record
 from nbcompile.views import html, text
@@ -22,3 +24,22 @@ def mimebundle(record: Record, show: str | Iterable[str] | None = None) -> dict[
     """What Jupyter displays: HTML where it can, text everywhere else."""
     wanted = show if show is None or isinstance(show, str) else tuple(show)
     return {"text/plain": text.render(record, wanted), "text/html": html.render(record, wanted)}
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """The page as it is without scripts; a ``_repr_html_`` would be put into a frame, which knows no theme."""
+
+    record: Record
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return mimebundle(self.record)
+
+
+def for_marimo(record: Record) -> object:
+    """What marimo shows: it runs no scripts of outputs, only those of widgets, which not everybody has installed."""
+    try:
+        from nbcompile.views.live import View  # noqa: PLC0415 - needs anywidget
+    except ImportError:
+        return Still(record)
+    return View(record)

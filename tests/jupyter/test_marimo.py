@@ -32,7 +32,8 @@ def _():
     import torch
     import nbcompile
     from nbcompile.jupyter.widget import LiveWhatIf, View
-    return LiveWhatIf, View, nbcompile, torch
+    from nbcompile.views import Still
+    return LiveWhatIf, Still, View, nbcompile, torch
 
 
 @app.cell
@@ -45,6 +46,12 @@ def _(nbcompile, torch):
     seen = nbcompile.explain(fast)(torch.ones(5), 2)
     seen
     return fast, seen
+
+
+@app.cell
+def _(Still, seen):
+    Still(seen.record)
+    return
 
 
 @app.cell
@@ -76,6 +83,8 @@ FOUND = """
   return found;
 }
 """
+LIVE = ["1", "", "1", "1"]
+"""Whether the script of each output ran: what `explain` returned, the same without widgets, two widgets."""
 
 
 @pytest.fixture
@@ -115,18 +124,18 @@ def address(tmp_path):
 
 
 def test_outputs_are_legible_and_widgets_live(address, chromium):  # noqa: F811
-    """A plain output has its styles and marimo's theme; the same as a widget is set up by its script."""
+    """What `explain` returns is live; without widgets it has its styles and marimo's theme, and says everything."""
     page = chromium.new_page(viewport={"width": 1100, "height": 3000}, color_scheme="light")
     complaints = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(address)
     for _ in range(120):
         found = page.evaluate(FOUND)
-        if len(found) == 3 and [each[0] for each in found] == ["", "1", "1"]:
+        if [each[0] for each in found] == LIVE:
             break
         page.wait_for_timeout(500)
-    assert [each[0] for each in found] == ["", "1", "1"]
+    assert [each[0] for each in found] == LIVE
     assert {each[1] for each in found} == {"rgb(21, 24, 30)"}, "marimo's theme is dark, the browser's light"
-    assert "size of tensor 'x', dimension 0" in found[0][2]
-    assert "Hit: " in found[2][2]
+    assert all("size of tensor 'x', dimension 0" in each[2] for each in found[:2])
+    assert "Hit: " in found[3][2]
     assert complaints == []

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 import torch
 
 import nbcompile
 from nbcompile import api
-from tests.views.conftest import browser_page, chromium  # noqa: F401  (fixtures)
+from tests.views.conftest import POLICY, browser_page, chromium  # noqa: F401  (fixtures)
 
 pytest.importorskip("anywidget", reason="anywidget is not installed: pip install nbcompile[widget]")
 from nbcompile.jupyter.widget import LiveWhatIf, View  # noqa: E402  (after the check)
+
+# A host loads the widget's module from an address of its own.
+MODULES = POLICY.replace("script-src", "script-src blob:")
 
 
 def scaled(x, k=2):
@@ -95,7 +99,7 @@ def test_the_form_shows_the_kernels_call_and_agrees(live, browser_page):  # noqa
         calls.append([live.call, live.said])
     assert None in hits
     assert any(hits)
-    page = browser_page('<div id="host"></div>')
+    page = browser_page('<div id="host"></div>', policy=MODULES)
     for (verdict, said, fields), hit, arguments in zip(
         page.evaluate(HOST, [live._esm if isinstance(live._esm, str) else str(live._esm), live.page, calls]), hits, wanted, strict=True
     ):  # fmt: skip
@@ -131,7 +135,7 @@ def test_any_view_is_a_widget(live, browser_page):  # noqa: F811
         nbcompile.explain(nbcompile.compile(scaled, backend="eager"))(torch.ones(3)),
         ["predict", "source", "graph", "what_if"],
     )
-    seen = browser_page('<div id="host"></div>').evaluate(SHOWN, [str(view._esm), view.page])
+    seen = browser_page('<div id="host"></div>', policy=MODULES).evaluate(SHOWN, [str(view._esm), view.page])
     assert seen == {"live": 1, "drawings": 1, "lit": 1, "answered": 1, "verdict": "Hit: 0/0 runs. Nothing is compiled."}
 
 
@@ -142,3 +146,14 @@ def test_the_module_fetches_nothing(widget):
     assert re.findall(r"export \w+", module) == ["export default"]
     for word in ("eval(", "http", "innerHTML", "import(", "fetch("):
         assert word not in module
+
+
+def test_marimo_is_handed_a_widget(monkeypatch):
+    """It asks `explain`'s result for something to display: a live view, or the plain page where there are no widgets."""
+    nbcompile.reset()
+    explained = nbcompile.explain(nbcompile.compile(scaled, backend="eager"))(torch.ones(3))
+    shown = explained._display_()
+    assert isinstance(shown, View)
+    assert "scaled" in shown.page
+    monkeypatch.setitem(sys.modules, "nbcompile.views.live", None)  # as if anywidget were missing
+    assert "scaled" in explained._display_()._repr_mimebundle_()["text/html"]

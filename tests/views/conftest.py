@@ -29,14 +29,14 @@ def browser_page(chromium):
     """Opens HTML as a page; at the end, nothing was fetched and no script complained."""
     opened, complaints = [], []
 
-    def open_page(body, width=1280, theme="light", **options):
+    def open_page(body, width=1280, theme="light", policy=POLICY, **options):
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
         context.route("**/*", lambda route: (complaints.append(f"fetched {route.request.url}"), route.abort()))
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"error {error}"))
         page.on("console", lambda message: complaints.append(f"console {message.text}"))
         # What violates the policy is told on the console, so it is a complaint.
-        head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><meta charset=utf-8><meta name=color-scheme content="light dark"><title>A page</title>'
+        head = f'<meta http-equiv="Content-Security-Policy" content="{policy}"><meta charset=utf-8><meta name=color-scheme content="light dark"><title>A page</title>'
         page.set_content(f"<!doctype html><html lang=en>{head}<main>{body}</main>")
         opened.append(context)
         return page
