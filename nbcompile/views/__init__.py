@@ -13,8 +13,10 @@ In torch: nothing. Read next: nbcompile/views/sections.py
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from nbcompile.record.model import Record
 from nbcompile.views import html, text
@@ -39,7 +41,7 @@ class Still:
 def for_marimo(record: Record) -> object:
     """What marimo shows: it runs no scripts of outputs, only those of widgets, which not everybody has installed."""
     try:
-        from nbcompile.views.live import View  # noqa: PLC0415 - needs anywidget
+        live: Any = importlib.import_module("nbcompile.views.live")
     except ImportError:
         return Still(record)
-    return View(record)
+    return live.View(record)

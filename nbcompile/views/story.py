@@ -76,8 +76,9 @@ def _work(record: Record) -> Iterator[Sentence]:
     ]
     work = " and ".join(count(number, noun) for number, noun, _ in parts if number)
     references = (f"{figures.GRAPHS}.{figures.OPERATORS}", *(each for number, _, each in parts if number))
-    runs = "runs" if operators == 1 else "run"
-    yield Sentence(f"{count(operators, 'operator')} {runs} as {work}.", " ".join(references))
+    learns = any(graph.stage == "backward" for each in compiled for graph in links.graphs(each))
+    them = count(operators, "operator") + (" and what autograd needs of them" if learns else "")
+    yield Sentence(f"{them} {'runs' if operators == 1 and not learns else 'run'} as {work}.", " ".join(references))
 
 
 def _breaks(record: Record) -> Iterator[Sentence]:

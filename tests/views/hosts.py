@@ -24,11 +24,12 @@ for (const old of [...host.querySelectorAll("script")]) {
   old.replaceWith(script);
 }
 """
-# What JupyterLab says of all tables, lists and code in outputs (rendermime/style, 4.5), as strongly as it says it.
+# What JupyterLab says of all tables, lists and code in outputs (rendermime/style, 4.5), as strongly as it says it;
+# and, of where words break, what nbconvert says.
 LAB_LOOKS = """<style>
 .jp-T .jp-R :is(pre, code) { border: 0; background-color: #fed; color: #123; font-size: 20px; line-height: 2; padding: 0; margin: 0 }
 .jp-T .jp-R :not(pre) > code { background-color: #eee; padding: 1px 5px }
-.jp-T .jp-R pre { color: #123; font-size: 20px; margin: 0; padding: 0 }
+.jp-T .jp-R pre { word-break: break-all; color: #123; font-size: 20px; margin: 0; padding: 0 }
 .jp-R table { border-collapse: collapse; border-spacing: 0; border: none; color: #123; font-size: 20px; table-layout: fixed; margin: 0 auto 1em }
 .jp-R :is(td, th, tr) { vertical-align: middle; padding: 0.5em; line-height: normal; white-space: normal; max-width: none; border: none }
 :not(.jp-M).jp-R :is(td, th, tr) { text-align: right }

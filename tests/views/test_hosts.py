@@ -162,7 +162,7 @@ LOOKS = """
 () => {
   document.querySelectorAll("details").forEach(each => each.open = true);
   const what = ["textAlign", "verticalAlign", "padding", "marginTop", "marginBottom", "backgroundColor", "color", "fontSize", "fontWeight",
-    "fontFamily", "lineHeight", "listStyleType", "tableLayout", "whiteSpace", "maxWidth", "borderBottomWidth", "float", "marginLeft", "width"];
+    "fontFamily", "lineHeight", "listStyleType", "tableLayout", "whiteSpace", "wordBreak", "maxWidth", "borderBottomWidth", "float", "marginLeft", "width"];
   return [...document.querySelectorAll(".nbc, .nbc *:not(option, style, script)")].map(each => {
     const style = getComputedStyle(each);
     return [each.localName, each.className.baseVal ?? each.className, ...what.map(name => `${name} ${style[name]}`)];

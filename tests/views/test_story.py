@@ -37,6 +37,16 @@ def test_a_recompilation_is_told_with_both_values():
     assert wanted in told(pen.record())
 
 
+def test_a_backward_pass_is_part_of_the_work():
+    """More kernels than operators are no riddle: autograd's are among them."""
+    frame = sample.simple().frames[0]
+    graphs = tuple(dataclasses.replace(each, stage="backward") for each in frame.compiled_graph.graphs)
+    learnt = dataclasses.replace(frame, compiled_graph=dataclasses.replace(frame.compiled_graph, graphs=graphs))
+    record = dataclasses.replace(sample.simple(), frames=(learnt,))
+    assert "5 operators and what autograd needs of them run as 1 generated kernel." in told(record)
+    assert "5 operators run as 1 generated kernel." in told(sample.simple())
+
+
 def test_what_happens_often_is_told_a_few_times():
     """A record with many recompilations has a short summary."""
     record = sample.recompiled()
