@@ -3,6 +3,7 @@
     a // k     k is promised not to be zero: a graph does not raise
     1 / k      ints are promised to be floats without rounding: Python rounds the quotient alone
     1 << k     k is promised to be a number of bits that an int of the graph has
+    a ** b     a float is promised to be positive: of others Python's power may be complex, or raises
 
 Where that does not hold, Python's operator is asked, and the numbers are constants.
 
@@ -63,8 +64,18 @@ def _is_exact(tracer: Tracer, operand: VariableTracker) -> bool:
     return not isinstance(value, int) or abs(value) <= EXACT
 
 
+def _number(operand: VariableTracker) -> object:
+    return operand.example if isinstance(operand, SymbolicVariable) else operand.constant()
+
+
+def _has_power(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    base, exponent = _number(left), _number(right)
+    of_ints = all(isinstance(each, (int, torch.SymInt)) for each in (base, exponent))
+    return bool(base > 0) or (of_ints and bool(exponent >= 0))  # type: ignore[operator]
+
+
 def _shifts(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    amount = right.example if isinstance(right, SymbolicVariable) else right.constant()
+    amount = _number(right)
     return not isinstance(amount, (int, torch.SymInt)) or bool(0 <= amount <= BITS)
 
 
@@ -72,6 +83,7 @@ _EXPECTED: Mapping[Callable[..., object], Callable[[Tracer, VariableTracker, Var
     operator.floordiv: _divides,
     operator.mod: _divides,
     operator.truediv: _divides_exactly,
+    operator.pow: _has_power,
     operator.lshift: _shifts,
     operator.rshift: _shifts,
 }

@@ -142,6 +142,8 @@ class OutputGraph:
         example: object = None,
     ) -> torch.fx.Node:
         """Add an operator and run it on the fake values (or take its result as known)."""
+        if target is operator.pow and str(arguments[0]).startswith("-"):
+            target = pow  # a graph writes operators as Python does: -2 ** x is another number
         if self.has_bodies:
             arguments, keywords = torch.fx.map_arg((tuple(arguments), dict(keywords)), self.body.lift)
         node = self.graph.create_node(op, target, tuple(arguments), dict(keywords))

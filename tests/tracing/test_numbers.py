@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import linecache
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,8 +31,24 @@ sources = st.recursive(
             lambda each: f"({each[0]} {each[1]} min({each[2]}, 70))"
         )
         | st.tuples(inner, st.sampled_from(["2", "3"])).map(lambda each: f"({each[0]} ** {each[1]})")
+        | st.tuples(st.sampled_from(["-2", "3", "j"]), inner).map(lambda each: f"(({each[0]}) ** (abs({each[1]}) % 5))")
+        | st.tuples(inner, st.sampled_from([0, 1, -1])).map(lambda each: f"round({each[0]}, {each[1]})")
     ),
     max_leaves=5,
+)
+floats = st.sampled_from((0.0, -0.0, 1.0, 1.5, -0.5, -3.25, 0.1, 4.0, 1e10, -1e300, 1e-300))
+of_floats = st.recursive(
+    st.sampled_from(["k", "j", "n", "2", "0.5", "-3.0"]),
+    lambda inner: (
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "//", "%", "**"]), inner).map(
+            lambda each: f"({' '.join(each)})"
+        )
+        | st.tuples(st.sampled_from(["-", "abs", "int", "round", "float", "math.floor"]), inner).map(
+            lambda each: f"{each[0]}({each[1]})"
+        )
+        | st.tuples(inner, inner).map(lambda each: f"max({each[0]}, {each[1]})")
+    ),
+    max_leaves=4,
 )
 USES = ("x + {} % 1009", "x + ({}) / 7", "x * (1 if {} > 1000 else 2)", "(x + 1, {})", "x * 0.5 + ({} & 255)")
 
@@ -46,7 +64,7 @@ def made(source: str) -> Callable[..., Any]:
     """A function of a tensor and two ints, with its source where tracebacks look for it."""
     text = f"def f(x, k, j):\n    n = x.shape[0]\n    return {source}\n"
     linecache.cache["<numbers>"] = (len(text), None, text.splitlines(keepends=True), "<numbers>")
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"math": math}
     exec(compile(text, "<numbers>", "exec"), names)
     function: Callable[..., Any] = names["f"]
     return function
@@ -56,7 +74,7 @@ def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """What a call gives: values as they print, tensors by their elements."""
     try:
         result = function(*arguments)
-    except (ArithmeticError, ValueError, MemoryError) as error:
+    except (ArithmeticError, ValueError, MemoryError, TypeError) as error:
         return type(error), str(error)
     if isinstance(result, tuple):
         return (result[0].tolist(), *result[1:])
@@ -77,6 +95,37 @@ def test_expressions_of_ints(backend: str, source: str, calls: list[tuple[int, i
     for k, j, size in calls:
         arguments = (torch.ones(size, dtype=torch.float64), k, j)
         assert outcome(compiled, arguments) == outcome(function, arguments), (source, k, j, size)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    source=st.tuples(st.sampled_from(("x + {}", "(x + 1, {})", "x * (1 if {} > 1 else 2)")), of_floats).map(
+        lambda each: each[0].format(each[1])
+    ),
+    calls=st.lists(st.tuples(floats, floats | ints, st.integers(2, 5)), min_size=2, max_size=5),
+)
+def test_expressions_of_floats(source: str, calls: list[tuple[float, float, int]]) -> None:
+    """The same of floats: no number that a graph cannot take makes another result, or an exception of the compiler."""
+    nbcompile.reset()
+    function = made(source)
+    compiled = nbcompile.compile(function, backend="eager")
+    for k, j, size in calls:
+        arguments = (torch.ones(size, dtype=torch.float64), k, j)
+        found, expected = (repr(outcome(each, arguments)) for each in (compiled, function))
+        assert found == expected, (source, k, j, size)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_power_of_a_negative_number(backend: str) -> None:
+    """A graph is written as Python, where ``-2 ** x`` is not ``(-2) ** x``."""
+
+    def powers(x, k):
+        return (-2) ** x, (-1.0) ** x, x * (-3) ** k
+
+    compiled = nbcompile.compile(powers, backend=backend)
+    for k in (2, 3, 4):
+        found, expected = (each(torch.arange(4.0), k) for each in (compiled, powers))
+        assert [each.tolist() for each in found] == [each.tolist() for each in expected]
 
 
 CALLS: dict[str, tuple[str, list[tuple[int, int]]]] = {
@@ -125,3 +174,36 @@ def test_sums_promise_nothing() -> None:
         each.condition for each in compiled(torch.ones(4), 5, 0).guards if "4611686018427387903" in each.condition
     ]
     assert len(guards) == 1, guards
+
+
+class Permission(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+    RUN = 4
+
+
+def test_combined_flags_are_numbers_of_the_graph() -> None:
+    """A combination of flags has no name that the graph's text could use: it is its number there."""
+
+    def marked(x, flags):
+        return x * flags, x + (flags | Permission.RUN), Permission.READ in flags, flags & Permission.WRITE
+
+    compiled = nbcompile.compile(marked, backend="eager", fullgraph=True)
+    x = torch.ones(2)
+    for flags in (Permission.READ, Permission.READ | Permission.WRITE, Permission(0)):
+        found, expected = compiled(x, flags), marked(x, flags)
+        assert [each.tolist() for each in found[:2]] == [each.tolist() for each in expected[:2]]
+        assert found[2:] == expected[2:]
+
+
+def test_results_keep_what_was_stored_on_them() -> None:
+    """Attributes of a tensor that a graph computes are there when it is returned, also two that name each other."""
+
+    def paired(x):
+        y, z = x * 2, x + 1
+        y.peer, z.peer = z, y
+        return y
+
+    y = nbcompile.compile(paired, backend="eager", fullgraph=True)(torch.ones(2))
+    assert y.peer.peer is y
+    assert y.peer.tolist() == [2, 2]

@@ -272,8 +272,10 @@ def _abs(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 @handles(round)
 def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value, *digits = (realise(tracer, each) for each in (*arguments, *keywords.values()))
-    if isinstance(value, SymbolicVariable):
+    if isinstance(value, SymbolicVariable) and not (value.python_type() is int and digits):
         return tracer.apply_method("__round__", (value, *digits))
+    if isinstance(value, SymbolicVariable):  # torch's symbols take an int for round already
+        value = ConstantVariable(value.specialise())
     return one(tracer, round, "__round__", [value, *digits])
 
 

@@ -69,6 +69,8 @@ class ConstantVariable(VariableTracker):
         return self.value
 
     def proxy(self) -> object:
+        if isinstance(self.value, enum.Enum) and isinstance(self.value, int):
+            return int(self.value)  # the graph's text cannot name a combination of flags
         return self.value
 
     def hash_key(self, tracer: Tracer) -> Hashable:

@@ -225,7 +225,13 @@ class TensorVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
-        return FromSource(self.path) if self.path is not None else reconstruction.graph_output(self.node)
+        if self.path is not None:
+            return FromSource(self.path)
+        if not reconstruction.tracer.side_effects.stored_attributes(self):
+            return reconstruction.graph_output(self.node)
+        return reconstruction.shared(
+            self, lambda: reconstruction.graph_output(self.node), lambda: reconstruction.attributes(self)
+        )
 
 
 def _computed(node: torch.fx.Node) -> str:

@@ -246,6 +246,17 @@ def tensor_attributes_of_the_users_own():
 
 
 @program()
+def attributes_of_results():
+    def f(x):
+        y, z = x * 2, x + 1
+        y.other = z
+        y.notes = [x]
+        return y, y.other is z, y.notes[0] is x
+
+    return f, [(arange(3.0),)]
+
+
+@program()
 def tensor_attribute_is_asked_for():
     def f(x):
         return x * 2 if hasattr(x, "note") else x + getattr(x, "shift", 5)
