@@ -461,6 +461,8 @@ class Timing:
 
 
 EACH_CALL = "each call"
+LOADED = "loaded from the store: an earlier process compiled it"
+"""The cause of a frame (:attr:`CompiledFrame.cause`) that nothing was compiled for in this process."""
 
 
 @dataclass(frozen=True, slots=True)

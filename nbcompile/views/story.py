@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from nbcompile.record import links
-from nbcompile.record.model import Record
+from nbcompile.record.model import LOADED, Record
 from nbcompile.views import facts, figures
 from nbcompile.views.facts import count
 
@@ -39,6 +39,7 @@ def of(record: Record) -> list[Sentence]:
     """The summary in words."""
     told = [Sentence(outcome(record), figures.of_sentence(record))]
     told += _work(record)
+    told += _loaded(record)
     told += islice(_breaks(record), FEW)
     told += islice(_recompilations(record), FEW)
     return told
@@ -81,6 +82,19 @@ def _work(record: Record) -> Iterator[Sentence]:
     yield Sentence(f"{them} {'runs' if operators == 1 and not learns else 'run'} as {work}.", " ".join(references))
 
 
+def _loaded(record: Record) -> Iterator[Sentence]:
+    """What was not compiled for this cell, but by a process before this one."""
+    loaded = [each for each in record.frames if each.cause == LOADED]
+    names = list(dict.fromkeys(f"`{each.function}`" for each in loaded))
+    if loaded and len(loaded) == len(record.frames):
+        yield Sentence(
+            "All of it was loaded from the store, where an earlier process left it: nothing was compiled now."
+        )
+    elif names:
+        named = ", ".join(names[:FEW]) + (" and others" if len(names) > FEW else "")
+        yield Sentence(f"Loaded from the store, where an earlier process left it: {named}.")
+
+
 def _breaks(record: Record) -> Iterator[Sentence]:
     """Where each distinct break is, in the function whose graph it ended first."""
     frames = {each.id: each for each in record.frames}
@@ -105,6 +119,5 @@ def _recompilations(record: Record) -> Iterator[Sentence]:
             no = facts.refusal(record, frame.failed_guards[0])
             values = f" (expected `{no.expected}`, came `{no.actual}`)" if no.expected and no.actual else ""
             where = f", dimension `{no.dimension}`" if no.dimension else ""
-            yield Sentence(
-                f"`{frame.function}` was compiled again, for `{no.entry}` refused a call{values}: {no.what}{where}."
-            )
+            again = "was loaded for other values" if frame.cause == LOADED else "was compiled again"
+            yield Sentence(f"`{frame.function}` {again}, for `{no.entry}` refused a call{values}: {no.what}{where}.")

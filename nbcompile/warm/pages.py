@@ -14,7 +14,6 @@ from typing import Any
 from nbcompile.record import codec, model
 from nbcompile.record.recorder import FrameDraft
 
-CAUSE = "loaded from the store: an earlier process compiled it"
 OF_ONE_PROCESS = ("failed_guards", "called_from", "resumes", "cause", "store")
 """What a page says of the call, not of what was compiled."""
 
@@ -22,7 +21,7 @@ OF_ONE_PROCESS = ("failed_guards", "called_from", "resumes", "cause", "store")
 def write(page: FrameDraft) -> dict[str, Any]:
     """A page as JSON."""
     plain = codec.frame_to_plain(page.frame())
-    return {name: value for name, value in plain.items() if name not in OF_ONE_PROCESS} | {"cause": CAUSE}
+    return {name: value for name, value in plain.items() if name not in OF_ONE_PROCESS} | {"cause": model.LOADED}
 
 
 def read(told: dict[str, Any]) -> model.CompiledFrame:

@@ -8,6 +8,7 @@ import torch
 
 import nbcompile
 from nbcompile import api
+from nbcompile.record import model
 from nbcompile.views import story, text
 from tests.views import sample_records as sample
 
@@ -45,6 +46,19 @@ def test_a_backward_pass_is_part_of_the_work():
     record = dataclasses.replace(sample.simple(), frames=(learnt,))
     assert "5 operators and what autograd needs of them run as 1 generated kernel." in told(record)
     assert "5 operators run as 1 generated kernel." in told(sample.simple())
+
+
+def test_what_was_loaded_is_no_compile():
+    """A page that an earlier process wrote says so, also where an older entry refused the call."""
+    record = sample.recompiled()
+    one, *more = record.frames
+    loaded = [dataclasses.replace(each, cause=model.LOADED) for each in (one, *more)]
+    assert any("nothing was compiled now" in each for each in told(dataclasses.replace(record, frames=loaded)))
+    assert any("was loaded for other values" in each for each in told(dataclasses.replace(record, frames=loaded)))
+    assert not any("compiled again" in each for each in told(dataclasses.replace(record, frames=loaded)))
+    partly = told(dataclasses.replace(record, frames=[one, *loaded[1:]]))
+    assert f"Loaded from the store, where an earlier process left it: `{more[0].function}`." in partly
+    assert not any("store" in each for each in told(record))
 
 
 def test_what_happens_often_is_told_a_few_times():
