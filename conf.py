@@ -1,6 +1,7 @@
 """Sphinx: the documentation is docs/ and notebooks/, executed while it is built."""
 
 import importlib.metadata
+import os
 
 project = "nbcompile"
 author = "the nbcompile developers"
@@ -14,6 +15,7 @@ include_patterns = ["docs/**", "notebooks/**", "tests/cases/*.md"]
 exclude_patterns = ["**/.ipynb_checkpoints", "**/jupyter_execute", "docs/_*", "build", ".venv*"]
 
 # Every page runs against the compiler as it is now: a cache would show pictures of an older one.
+os.environ["NBCOMPILE_WARM_START"] = "0"
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

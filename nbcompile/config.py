@@ -125,7 +125,7 @@ output_pool_megabytes: int = _number("NBCOMPILE_OUTPUT_POOL_MEGABYTES", 1024)
 """Memory of large results, kept to be used again (nbcompile/runtime/pool.py); 0: each result has fresh memory."""
 
 # -- between processes
-warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "0") != "0"
+warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "1") != "0"
 """What is compiled is kept on disk, and a later process neither traces nor compiles it again."""
 warm_start_megabytes: int = 512
 """How much is kept; what was not used for longest goes first."""

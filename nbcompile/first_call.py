@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from nbcompile import chain, config, later, light_dynamo, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
@@ -49,7 +51,8 @@ def _kept(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     failed = cache.failures(frame.code, frame.scope(), key)
     if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):
         return None
-    found = entry.load(frame, options, with_page=recorder.listening())
+    with torch._C.DisableTorchFunction():  # a look at a tensor of a user's class runs none of its code
+        found = entry.load(frame, options, with_page=recorder.listening())
     if found is None:
         return None
     compile_id = cache.next_compile_id(frame.code)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+# Tests of compiling want nothing that an earlier test left; tests/warm switches the store on. Processes inherit it.
+os.environ.setdefault("NBCOMPILE_WARM_START", "0")
 
 # The gate says the same of the same code, however busy the machine is; new examples are what `make sweep` is for.
 hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, print_blob=True)

@@ -11,7 +11,8 @@ In torch: torch/_dynamo/precompile_context.py. Read next: docs/design/warm_start
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -57,26 +58,33 @@ def keep(
     page: FrameDraft | None,
 ) -> None:
     """Write down what was compiled; the record says where that cannot be done, and why."""
-    try:
+    with _obstacles(frame, page):
         key = keys.key(frame.code, options)
         content = _written(frame, trace, guards, residual, graph)
+
+        def finish() -> None:
+            with _obstacles(frame, page):
+                whole = {**content, "graph": None if graph is None else graphs.write(made)}
+                kept = shelf.add(key, whole, None if page is None else pages.write(page))
+                _tell(page, "kept for later processes" if kept else "not kept for later processes: the disk refuses")
+
+        if made.ready is None:
+            finish()
+        else:
+            made.ready.append(finish)
+
+
+@contextmanager
+def _obstacles(frame: Frame, page: FrameDraft | None) -> Iterator[None]:
+    """What was compiled is good whether or not it can be kept."""
+    try:
+        yield
     except NotStorable as reason:
         _tell(page, f"not kept for later processes: {reason}")
-        return
-
-    def finish() -> None:
-        try:
-            whole = {**content, "graph": None if graph is None else graphs.write(made)}
-        except NotStorable as reason:
-            _tell(page, f"not kept for later processes: {reason}")
-            return
-        kept = shelf.add(key, whole, None if page is None else pages.write(page))
-        _tell(page, "kept for later processes" if kept else "not kept for later processes: the disk refuses")
-
-    if made.ready is None:
-        finish()
-    else:
-        made.ready.append(finish)
+    except Exception as error:  # noqa: BLE001
+        reason = f"{type(error).__name__}: {error}"
+        shelf.warn("unwritable", f"{frame.code.co_qualname} cannot be kept for later processes ({reason})")
+        _tell(page, f"not kept for later processes: {reason}")
 
 
 def _tell(page: FrameDraft | None, text: str) -> None:

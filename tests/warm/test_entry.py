@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nbcompile import config, errors
-from nbcompile.warm import shelf
+from nbcompile.warm import entry, shelf
 
 FUNCTION = """
 import torch
@@ -416,3 +416,40 @@ def test_operators_that_a_plan_calls_are_loaded(process):
     assert [each[0] for each in told] == [[False], [True]]
     for _, ours, eager in told:
         torch.testing.assert_close(ours, eager)
+
+
+COUNTED = """
+import torch
+
+class Counted(torch.Tensor):
+    calls = 0
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.calls += 1
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+def f(x):
+    return (x + 1) * 2
+"""
+
+
+def test_neither_keeping_nor_loading_runs_code_of_a_tensors_class(process):
+    """Two operators are two calls of __torch_function__ in every call, whichever way the code came."""
+    for _ in range(2):
+        later = process(COUNTED)
+        for calls in (2, 4, 6):
+            later.call("f", torch.ones(3).as_subclass(later.module.Counted))
+            assert later.module.Counted.calls == calls
+
+
+def test_what_cannot_be_written_down_runs_all_the_same(process, monkeypatch):
+    """An error of ours on the way to the store costs a warning, not the compiled code."""
+    monkeypatch.setattr(entry, "_written", lambda *words: 1 / 0)
+    monkeypatch.setattr(shelf, "_warned", set())
+    x = torch.randn(4, 8)
+    with pytest.warns(errors.StoreWarning, match="f cannot be kept for later processes .ZeroDivisionError"):
+        first = process(FUNCTION)
+        torch.testing.assert_close(first.call("f", x), first.module.f(x))
+    assert first.frames[0].status == "compiled"
+    assert "ZeroDivisionError" in first.frames[0].store
