@@ -114,8 +114,8 @@ def training(forward: Boxed, backward: Boxed, facts: Facts) -> Callable[..., Seq
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:
             results = forward(list(arguments))
-            ctx.save_for_backward(*map(_without_base, results[checked]))
-            ctx.unchecked = tuple(map(_without_base, results[unchecked]))
+            ctx.save_for_backward(*map(without_base, results[checked]))
+            ctx.unchecked = tuple(map(without_base, results[unchecked]))
             ctx.numbers = results[numbers]
             returned = list(results[: facts["returns"]])
             for at in facts["views"]:
@@ -164,8 +164,9 @@ def _something_to_derive(given: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     return (torch.empty(0, requires_grad=True),)
 
 
-def _without_base(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach() if tensor._is_view() else tensor
+def without_base(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """A tensor to be saved: a view would keep its base. None is a result that an operator leaves undefined."""
+    return tensor if tensor is None or not tensor._is_view() else tensor.detach()
 
 
 def _laid_out(gradient: Any, form: tuple[Any, ...]) -> Any:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.aot.joined import without_base
 
 SLICES = ("tensors_saved_for_backwards_with_vc_check_slice", "tensors_saved_for_backwards_no_vc_check_slice")
 """Which results of the forward graph are saved; before torch 2.12 they have other names."""
@@ -47,9 +48,9 @@ def step(metadata: Any, forward: Callable[..., Sequence[Any]]) -> Callable[..., 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
             results = forward(*inputs)
-            ctx.save_for_backward(*[each.detach() if each._is_view() else each for each in results[watched]])
+            ctx.save_for_backward(*map(without_base, results[watched]))
             if saves_unwatched:
-                ctx._tensors_no_vc_check = [each.detach() if each._is_view() else each for each in results[unwatched]]
+                ctx._tensors_no_vc_check = tuple(map(without_base, results[unwatched]))
             returned = tuple(results[:outputs])
             if fresh:
                 returned = _without_bases(returned, fresh)
