@@ -33,9 +33,9 @@ import torch
 import torch.fx
 
 from nbcompile import errors, narrate, torch_internals
-from nbcompile.aot import overlaps
+from nbcompile.aot import draws, overlaps
 from nbcompile.aot.attention import fuse_attention
-from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, compile_graph
+from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, RunsAsCaptured, compile_graph
 from nbcompile.aot.decompositions import default_table
 from nbcompile.aot.layouts import choose_layouts
 from nbcompile.codegen import cpp
@@ -237,10 +237,12 @@ def _through_aot(
     """Through AOTAutograd and the compilers, or as captured, with a reason, where AOTAutograd has no way."""
     if overlaps.share_parts(example_inputs):
         return as_captured(graph_module, overlaps.REASON)
+    if draws.are_unread(graph_module):
+        return as_captured(graph_module, draws.REASON)
     try:
         return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
-    except overlaps.Overlapping:
-        return as_captured(graph_module, overlaps.REASON)
+    except RunsAsCaptured as reason:
+        return as_captured(graph_module, str(reason))
     except Exception as error:
         asked_by_torch = torch_internals.guards_context().TracingContext.try_get() is not None
         if asked_by_torch or not torch_internals.is_limit_of_tracing(error):

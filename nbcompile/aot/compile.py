@@ -95,6 +95,20 @@ def compile_graph(
     return _through_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
 
 
+class RunsAsCaptured(Exception):
+    """AOTAutograd would make something else of a graph; the text says why."""
+
+
+LOOKS_AT_THE_GRAD_MODE = frozenset({torch.ops.aten.mkldnn_rnn_layer.default})
+"""Operators that prepare for backward only where gradients are enabled: they are not in the midst of a Function."""
+
+
+def _expect_function(joint: torch.fx.GraphModule) -> None:
+    for node in joint.graph.nodes:
+        if node.target in LOOKS_AT_THE_GRAD_MODE:
+            raise RunsAsCaptured(f"{node.target} prepares for backward only where gradients are enabled")
+
+
 def _expect_tuple(module: torch.fx.GraphModule) -> None:
     (output,) = module.graph.find_nodes(op="output")
     if not isinstance(output.args[0], (tuple, list)):
@@ -137,6 +151,7 @@ def _through_autograd(
         return compiled
 
     def partition(joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
+        _expect_function(joint)
         provenance.mark(joint.graph, module.graph)
         compilers.see_joint(joint)
         cut = torch_internals.partitioners()
@@ -175,7 +190,7 @@ def _through_autograd(
     written = [at for at, each in enumerate(metadata.input_info) if each.mutates_data] if metadata else []
     if written:
         if len(metadata.input_info) != count or overlaps.overlap(written, example_inputs):
-            raise overlaps.Overlapping
+            raise RunsAsCaptured(overlaps.REASON)
         if overlaps.may_overlap(written, example_inputs):
             parts.refuse("inputs that the graph writes to are watched: they might overlap with others")
             direct = inner and _needs_no_wrapper(metadata, module, example_inputs)

@@ -164,9 +164,9 @@ def _something_to_derive(given: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     return (torch.empty(0, requires_grad=True),)
 
 
-def without_base(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """A tensor to be saved: a view would keep its base. None is a result that an operator leaves undefined."""
-    return tensor if tensor is None or not tensor._is_view() else tensor.detach()
+def without_base(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor to be saved: a view would keep its base."""
+    return tensor.detach() if tensor._is_view() else tensor
 
 
 def _laid_out(gradient: Any, form: tuple[Any, ...]) -> Any:

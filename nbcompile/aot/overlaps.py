@@ -29,10 +29,6 @@ from nbcompile.aot.pure import is_plain
 REASON = "an input is inside of another one, or shares memory with one that is written; AOTAutograd cannot see that"
 
 
-class Overlapping(Exception):
-    """The inputs for which a graph is to be compiled overlap, and it writes to one of them."""
-
-
 def share_parts(inputs: Sequence[Any]) -> bool:
     """Whether two inputs have memory in common, one of them being a wrapper around tensors."""
     tensors = [each for each in inputs if isinstance(each, torch.Tensor)]

@@ -82,9 +82,9 @@ def _obstacles(frame: Frame, page: FrameDraft | None) -> Iterator[None]:
     except NotStorable as reason:
         _tell(page, f"not kept for later processes: {reason}")
     except Exception as error:  # noqa: BLE001
-        reason = f"{type(error).__name__}: {error}"
-        shelf.warn("unwritable", f"{frame.code.co_qualname} cannot be kept for later processes ({reason})")
-        _tell(page, f"not kept for later processes: {reason}")
+        what = f"{type(error).__name__}: {error}"
+        shelf.warn("unwritable", f"{frame.code.co_qualname} cannot be kept for later processes ({what})")
+        _tell(page, f"not kept for later processes: {what}")
 
 
 def _tell(page: FrameDraft | None, text: str) -> None:

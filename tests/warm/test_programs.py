@@ -20,14 +20,12 @@ from tests.peer.known import KNOWN_HERE
 from tests.peer.program import programs
 
 NO_INFERENCE_TENSORS = "results of an inference_mode region are no inference tensors through AOTAutograd, as in torch"
-UNREAD_DRAWS = "random numbers that nothing reads are not drawn: AOTAutograd leaves them out, as in torch"
 NO_VARIANCE = "equal rows have a variance of 0, or of a rounding error, by which a norm divides"
 KNOWN = {
     **dict.fromkeys(
         ("inference_mode_region", "inference_mode_in_every_shape", "inference_mode_inside", "grad_mode_decorators"),
         NO_INFERENCE_TENSORS,
     ),
-    **dict.fromkeys(("policy_sampling", "sampled_through_new_sizes"), UNREAD_DRAWS),
     **dict.fromkeys(("apply_and_buffers", "batch_norm_in_training_of_symbols"), NO_VARIANCE),
     "data_of_an_input_is_set": "AOTAutograd writes the new data into the input, which counts one version more",
     "detached_in_every_way": "outputs that are one another detached are one object after AOTAutograd",

@@ -1,0 +1,100 @@
+"""Random numbers that nothing reads: eager draws them all the same, and what is drawn next depends on it.
+
+    def f(x):
+        noise = torch.rand_like(x)        # a node that no result needs
+        return x + 1, noise.shape
+
+AOTAutograd leaves out what no result needs, and the generator would stay behind eager's. Such a graph runs operator
+by operator, as it was captured.
+
+In torch: nothing; torch.compile leaves such draws out. Read next: nbcompile/aot/compile.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.fx
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nbcompile import torch_internals
+
+REASON = "random numbers are drawn that nothing reads; AOTAutograd would not draw them"
+
+
+def are_unread(module: torch.fx.GraphModule) -> bool:
+    """Whether a captured graph draws random numbers that neither its results nor its inputs depend on."""
+    needed = _needed(module.graph)
+    return any(_draws(node) for node in module.graph.nodes if node not in needed and node.op.startswith("call_"))
+
+
+def _needed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The nodes whose values a result needs, or that are written into something that is seen outside."""
+    needed: set[torch.fx.Node] = set()
+    waiting = [node for node in graph.nodes if node.op in ("output", "placeholder", "get_attr")]
+    writes = [node for node in graph.nodes if _written(node) is not None]
+    while waiting:
+        while waiting:
+            node = waiting.pop()
+            if node not in needed:
+                needed.add(node)
+                waiting += node.all_input_nodes
+        waiting = [each for each in writes if each not in needed and not needed.isdisjoint(_views(each))]
+    return needed
+
+
+def _written(node: torch.fx.Node) -> torch.fx.Node | None:
+    """What a node writes into."""
+    if isinstance(out := node.kwargs.get("out"), torch.fx.Node):
+        return out
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    in_place = node.target is operator.setitem or (name.endswith("_") and not name.endswith("__"))
+    base = node.args[0] if in_place and node.args else None
+    return base if isinstance(base, torch.fx.Node) else None
+
+
+def _views(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    """What a node writes into, and what that may be a view of."""
+    base = _written(node)
+    while base is not None:
+        yield base
+        base = next(iter(base.all_input_nodes), None)
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    """Whether a node draws, found out by running it once more on tensors without data."""
+    values = torch.fx.map_arg((node.args, node.kwargs), lambda each: each.meta.get("example_value"))
+    fake_mode = torch_internals.guards_context().detect_fake_mode([node.meta.get("example_value"), values])
+    if fake_mode is None or node.op == "call_module":
+        return False
+    positional, keywords = values
+    watch = _Watch()
+    try:
+        with fake_mode, watch:
+            if node.op == "call_method":
+                getattr(positional[0], node.target)(*positional[1:], **keywords)  # type: ignore[arg-type]
+            else:
+                node.target(*positional, **keywords)  # type: ignore[operator]
+    except Exception:  # noqa: BLE001 - it ran when it was captured; what cannot run apart from the graph stays as it is
+        return watch.drawn
+    return watch.drawn
+
+
+class _Watch(TorchDispatchMode):
+    """Sees whether an operator draws random numbers."""
+
+    drawn = False
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run it."""
+        self.drawn |= torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **(kwargs or {}))
