@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
@@ -42,7 +43,8 @@ def _needed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
             if node not in needed:
                 needed.add(node)
                 waiting += node.all_input_nodes
-        waiting = [each for each in writes if each not in needed and not needed.isdisjoint(_views(each))]
+        seen = {memory for node in needed for memory in _memory(node)}
+        waiting = [each for each in writes if each not in needed and not seen.isdisjoint(_memory(_written(each)))]
     return needed
 
 
@@ -56,12 +58,14 @@ def _written(node: torch.fx.Node) -> torch.fx.Node | None:
     return base if isinstance(base, torch.fx.Node) else None
 
 
-def _views(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
-    """What a node writes into, and what that may be a view of."""
-    base = _written(node)
-    while base is not None:
-        yield base
-        base = next(iter(base.all_input_nodes), None)
+def _memory(node: torch.fx.Node | None) -> Iterator[int]:
+    """The memory of a node's value: a view has that of its base."""
+    values = [] if node is None else pytree.tree_leaves(node.meta.get("example_value"))
+    yield from (each.untyped_storage()._cdata for each in values if _has_storage(each))
+
+
+def _has_storage(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def _draws(node: torch.fx.Node) -> bool:

@@ -22,6 +22,10 @@ def into_a_view(x):
     return x + 1, noise.dim()
 
 
+def in_place_like_an_input(x):
+    return x + 1, x.new_empty(3).normal_().shape, torch.empty_like(x).uniform_().dim()
+
+
 def of_a_distribution(x):
     normal = torch.distributions.Normal(x.mean(), x.std() + 1)
     return x * 2, normal.rsample((2,)).shape, torch.distributions.Categorical(logits=x).sample((2,)).shape
@@ -56,7 +60,7 @@ def unread_without_drawing(x):
     return x + 1, x.exp().sum(-1).shape, torch.nn.functional.dropout(x, training=False).shape
 
 
-UNREAD = (of_a_shape, in_place, into_a_view, of_a_distribution, of_a_dropout, into_an_out)
+UNREAD = (of_a_shape, in_place, into_a_view, in_place_like_an_input, of_a_distribution, of_a_dropout, into_an_out)
 READ = (read, into_what_is_read, into_an_input, unread_without_drawing)
 
 
