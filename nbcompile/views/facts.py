@@ -279,11 +279,12 @@ def shortened(names: Iterable[str], most: int = 5) -> str:
 
 
 def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], ...]:
-    """The guards by the value they are about, in order of first mention."""
+    """The guards by what they are about, in order of first mention: a value's name, or words in parentheses."""
     groups: dict[str, list[Guard]] = {}
     for guard in frame.guards:
-        groups.setdefault(guard.source, []).append(guard)
-    return tuple((source, tuple(guards)) for source, guards in groups.items())
+        rest = "(sizes and numbers)" if guard.kind == "SHAPE_ENV" else "(state of the process)"
+        groups.setdefault(readable(guard.source) or rest, []).append(guard)
+    return tuple((about, tuple(guards)) for about, guards in groups.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +341,8 @@ def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
     rows = []
     for each in frame.symbols:
         asked = [f"{found.condition}{_at(found.stack)}" for found in each.refinements]
-        known = f"{each.hint} in {each.range}" if each.hint else f"known to the run, in {each.range}"
+        range_ = each.range.replace("int_oo", "∞")
+        known = f"{each.hint} in {range_}" if each.hint else f"known to the run, in {range_}"
         where = ", ".join(map(readable, each.sources)) or each.origin
         rows.append((each.name, where, known, "; ".join(asked)))
     return rows

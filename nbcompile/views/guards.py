@@ -17,9 +17,9 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     """What must hold for the compiled code to run again."""
     if not frame.guards:
         return None
-    shown, more = limits.cut([(source, each) for source, group in facts.guard_groups(frame) for each in group])
+    shown, more = limits.cut([(about, each) for about, group in facts.guard_groups(frame) for each in group])
     firsts = {group[0].id: len(group) for _, group in facts.guard_groups(frame)}
-    rows = [_row(source, each, each.id in firsts, found) for source, each in shown]
+    rows = [_row(about, each, each.id in firsts, found) for about, each in shown]
     head = ("value", "what must hold", "as it is checked", "line")
     about = f"{len(frame.guards)}, all checked before each call"
     tables = [table("Guards by the value they are about", head, rows)]
@@ -29,10 +29,10 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     return section("guards", "Guards", tables, more, about=about, figures="guards")
 
 
-def _row(source: str, guard: Guard, first: bool, found: links.FrameLinks) -> Markup:
+def _row(about: str, guard: Guard, first: bool, found: links.FrameLinks) -> Markup:
     line = links.own_line(found.frame, guard.stack)
     at = line or (facts.place(guard.stack[-1].file, guard.stack[-1].line) if guard.stack else "")
-    value = code(facts.readable(source)) if source else tag("em", "the process")
+    value = tag("em", about.strip("()")) if about.startswith("(") else code(about)
     # Rows below the first of a group repeat the value for readers without styles; theme.css quiets it.
     heading = tag("th", value, class_="" if first else "n-again")
     words = guard.words or facts.readable(guard.condition)

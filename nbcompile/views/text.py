@@ -166,8 +166,8 @@ def _nodes(graph: Graph) -> Iterator[str]:
 
 
 def _guards(_: Record, frame: CompiledFrame) -> Iterator[str]:
-    for source, guards in facts.guard_groups(frame):
-        yield facts.readable(source) if source else "(state of the process)"
+    for about, guards in facts.guard_groups(frame):
+        yield about
         for guard in guards:
             at = f"  ({facts.place(guard.stack[-1].file, guard.stack[-1].line)})" if guard.stack else ""
             yield from lines.wrapped(f"{guard.kind}: {guard.words or guard.condition}{at}", "  ", "    ")

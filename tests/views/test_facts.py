@@ -142,3 +142,15 @@ def test_numbers_that_should_be_zero_are_marked():
     assert tones["graph break"] == (1, "warn")
     assert tones["failed frame"] == (1, "bad")
     assert tones["recompile"] == (0, "")
+
+
+def test_guards_are_grouped_by_what_they_are_about():
+    """What holds between sizes is no state of the process; ranges without an end are written as people write them."""
+    nbcompile.reset()
+    record = nbcompile.explain(lambda x, y: x + y, backend="eager", dynamic=True)(torch.ones(3), torch.ones(3)).record
+    (frame,) = record.frames
+    groups = {about: {each.kind for each in guards} for about, guards in facts.guard_groups(frame)}
+    assert list(groups) == ["(state of the process)", "x", "y", "(sizes and numbers)"]
+    assert groups["(sizes and numbers)"] == {"SHAPE_ENV"}
+    assert "GLOBAL_STATE" in groups["(state of the process)"]
+    assert [known for _, _, known, _ in facts.symbol_rows(frame)] == ["3 in [2, ∞]"]
