@@ -1039,3 +1039,23 @@ def nb0046(x):
 
 def nb0046_fixed(x):
     return x * len(Layered.__mro__)
+
+
+class Unfinished(torch.nn.Module):
+    def __init__(self):
+        pass
+
+
+@given(x, Unfinished())
+def nb0122(x, module):
+    return x * 2 if callable(module) else x
+
+
+class Finished(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+
+
+@given(x, Finished())
+def nb0122_fixed(x, module):
+    return x * 2 if callable(module) else x

@@ -343,8 +343,8 @@ GENERATOR_RECIPE = _kind(
     "NB0101",
     "GB8335",
     "Generator reconstruction with mutations",
-    "The generator `{name}` would have to outlive the graph: what it still yields may depend on what happens until "
-    "then.",
+    "The generator `{name}`, which waits at a `yield`, would have to outlive the graph: what it still yields may "
+    "depend on what happens until then.",
     "Ask for all that it yields before the break: `items = list(...)`.",
     SUPPORTABLE,
 )
@@ -376,6 +376,9 @@ RNN = _kind(
     "RNN, GRU and LSTM modules are not traced.",
     "Set `config.allow_rnn = True` to trace them all the same.",
 )
+UNINITIALISED_MODULE = _kind(
+    "NB0122", "GB0119", "Uninitialized nn.Module", "`super().__init__()` of a {name} was not called yet.", USER_ERROR,
+)  # fmt: skip
 RECURSION = _kind(
     "NB0033",
     "",

@@ -574,6 +574,10 @@ KNOWN: dict[tuple[str, str], str] = {
     ("not_traceable_wrapper", "reasons"): "an operator of a wrapper that is not traced breaks in both, in other words",
     **_known("wrapper_own_property", "graphs details", "torch takes what a property computes for an input"),
     **_known("counter_in_class", "graphs details reasons", "torch breaks where a class is given an attribute"),
+    (
+        "modules_are_made_inside",
+        "reasons",
+    ): "torch skips the frame of a module's __init__ where super() is called; here it goes on after it",
     ("class_of_an_argument", "details"): "inputs come in the order in which they are looked at",
     ("lazy_linear", "details"): "inputs come in the order in which they are looked at",
     ("lazy_conv_and_norm", "details"): "inputs come in the order in which they are looked at",

@@ -58,6 +58,8 @@ def wrap_nn_module(tracer: Tracer, value: torch.nn.Module, source: Source | None
     """A module of torch's: it stays an object, with an address of its own."""
     if isinstance(value, (torch.nn.RNNBase,)) and not config.allow_rnn:
         raise breaks.unsupported(breaks.RNN, type(value).__name__)
+    if not vars(value):
+        raise breaks.unsupported(breaks.UNINITIALISED_MODULE, type(value).__name__, name=type(value).__name__)
     if source is None:
         source = tracer.keep(value, type(value).__name__)
     tracer.guard(source, GuardKind.TYPE_MATCH, type(value))

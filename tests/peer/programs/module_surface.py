@@ -304,3 +304,22 @@ def identity_container():
             return self.layers.fc(x) * self.config.hidden + self.layers(x)
 
     return Net(Config()), [(ones(1, 3),)]
+
+
+class Scaled(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.k = k
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return x * self.k + self.linear(x).sum() * 0
+
+
+@program()
+def modules_are_made_inside():
+    def f(x):
+        modules = [Scaled(k) for k in range(2)]
+        return modules[1](x)
+
+    return f, [(ones(2),)]
