@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -60,12 +61,10 @@ def _written(node: torch.fx.Node) -> torch.fx.Node | None:
 
 def _memory(node: torch.fx.Node | None) -> Iterator[int]:
     """The memory of a node's value: a view has that of its base."""
-    values = [] if node is None else pytree.tree_leaves(node.meta.get("example_value"))
-    yield from (each.untyped_storage()._cdata for each in values if _has_storage(each))
-
-
-def _has_storage(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.layout is torch.strided
+    for value in [] if node is None else pytree.tree_leaves(node.meta.get("example_value")):
+        if isinstance(value, torch.Tensor):
+            with suppress(NotImplementedError):  # a sparse tensor, or one under a transform of torch.func
+                yield value.untyped_storage()._cdata
 
 
 def _draws(node: torch.fx.Node) -> bool:

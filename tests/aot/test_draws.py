@@ -60,8 +60,12 @@ def unread_without_drawing(x):
     return x + 1, x.exp().sum(-1).shape, torch.nn.functional.dropout(x, training=False).shape
 
 
+def under_a_transform(x):
+    return torch.func.vmap(lambda row: row.clone().add_(1).sum())(x), torch.func.grad(lambda t: t.sin().sum())(x)
+
+
 UNREAD = (of_a_shape, in_place, into_a_view, in_place_like_an_input, of_a_distribution, of_a_dropout, into_an_out)
-READ = (read, into_what_is_read, into_an_input, unread_without_drawing)
+READ = (read, into_what_is_read, into_an_input, unread_without_drawing, under_a_transform)
 
 
 def arguments(function, **more):
