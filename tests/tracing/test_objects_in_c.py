@@ -125,3 +125,21 @@ def test_what_only_c_finds_is_no_attribute_error(read):
 
     x = torch.ones(2)
     assert torch.equal(nbcompile.compile(f, backend="eager")(x), f(x))
+
+
+def window(x, namespace):
+    namespace.k = namespace.k + 1
+    namespace.__dict__["z"] = 5
+    namespace.new = vars(namespace)["k"]
+    del namespace.old
+    return x * namespace.z + vars(namespace)["k"], sorted(vars(namespace)), {**vars(namespace)}, len(vars(namespace))
+
+
+def test_the_dict_of_a_namespace_shows_what_was_stored():
+    """``__dict__`` of a SimpleNamespace is a member of its class, and yet a window on its attributes."""
+    compiled = nbcompile.compile(window, backend="eager", fullgraph=True)
+    for k in (1, 2, 5):
+        found, expected = types.SimpleNamespace(k=k, old=0), types.SimpleNamespace(k=k, old=0)
+        result, wanted = compiled(torch.ones(1), found), window(torch.ones(1), expected)
+        assert (result[0].tolist(), *result[1:]) == (wanted[0].tolist(), *wanted[1:])
+        assert found == expected

@@ -191,11 +191,11 @@ class ObjectVariable(VariableTracker):
                 fget = tracer.wrap(found.fget, None if source is None else AttrSource(source, "fget"))
                 tracer.hand_over(self, fget)
                 return tracer.call(fget, [self])
+            case types.MemberDescriptorType() | types.GetSetDescriptorType() if name == "__dict__":
+                return self._dict(tracer)  # of a SimpleNamespace it is a member
             case types.MemberDescriptorType():  # a slot
                 return self._slot(tracer, name, found)
             case types.GetSetDescriptorType():
-                if name == "__dict__":
-                    return self._dict(tracer)
                 return super().get_attribute(tracer, name)
         getter = class_lookup(type(found), "__get__")
         if isinstance(getter, types.FunctionType):
