@@ -30,7 +30,7 @@ def render(record: Record, frame: CompiledFrame) -> Markup | None:
     rows = [
         row(
             tag("th", "\N{NO-BREAK SPACE}" * 3 * depth, each.stage),
-            _milliseconds(each.seconds),
+            _milliseconds(each.seconds).replace(" ", "\N{NO-BREAK SPACE}"),
             tag("meter", value=f"{each.seconds / longest:.3f}"),
         )
         for depth, each in own
