@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from nbcompile import chain, config, later, light_dynamo, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
@@ -51,7 +49,7 @@ def _kept(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     failed = cache.failures(frame.code, frame.scope(), key)
     if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):
         return None
-    with torch._C.DisableTorchFunction():  # a look at a tensor of a user's class runs none of its code
+    with torch_internals.looking_at_values():
         found = entry.load(frame, options, with_page=recorder.listening())
     if found is None:
         return None

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from nbcompile import torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.trace import Assumed, Trace
@@ -174,4 +175,5 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
 
 
 def _check(guards: tuple[Guard, ...], frame: Frame) -> guarding.FrameCheck:
-    return guarding.build_check(guards, frame, memo.maker() if len(guards) >= MANY_GUARDS else None)
+    with torch_internals.as_called():
+        return guarding.build_check(guards, frame, memo.maker() if len(guards) >= MANY_GUARDS else None)

@@ -92,7 +92,8 @@ def _expected(guard: Guard, written: Written) -> Any:
 def _state_of_process(kind: GuardKind) -> Any:
     match kind:
         case Kind.GLOBAL_STATE:
-            return torch_internals.guards.GlobalStateGuard().__getstate__()
+            with torch_internals.as_called():
+                return torch_internals.guards.GlobalStateGuard().__getstate__()
         case Kind.TORCH_FUNCTION_MODE_STACK:
             if torch_internals.function_modes():
                 raise NotStorable("a torch function mode is active")

@@ -36,6 +36,17 @@ def test_the_second_process_loads(process):
     torch.testing.assert_close(two, second.module.f(x))
 
 
+@pytest.mark.parametrize("learns", [False, True])
+def test_what_was_loaded_serves_later_calls(process, learns):
+    """It is loaded once: its guards hold for the process as calls find it, not as it is while something is loaded."""
+    x = torch.randn(4, 8, requires_grad=learns)
+    process(FUNCTION).call("f", x)
+    second = process(FUNCTION)
+    for _ in range(3):
+        second.call("f", x)
+    assert second.loaded == [True]
+
+
 CHANGES = {
     "its own body": ('y - LIMITS["low"]', 'y + LIMITS["low"]'),
     "a default": ("flag=True", "flag=False"),
