@@ -42,6 +42,7 @@ def of(record: Record) -> list[Sentence]:
     told += _loaded(record)
     told += islice(_breaks(record), FEW)
     told += islice(_recompilations(record), FEW)
+    told += islice(_left_alone(record), FEW)
     return told
 
 
@@ -121,3 +122,9 @@ def _recompilations(record: Record) -> Iterator[Sentence]:
             where = f", dimension `{no.dimension}`" if no.dimension else ""
             again = "was loaded for other values" if frame.cause == LOADED else "was compiled again"
             yield Sentence(f"`{frame.function}` {again}, for `{no.entry}` refused a call{values}: {no.what}{where}.")
+
+
+def _left_alone(record: Record) -> Iterator[Sentence]:
+    for frame in record.frames:
+        if frame.status != "compiled":
+            yield Sentence(f"`{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}.")

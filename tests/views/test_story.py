@@ -61,6 +61,11 @@ def test_what_was_loaded_is_no_compile():
     assert not any("store" in each for each in told(record))
 
 
+def test_what_was_not_compiled_is_told_with_its_reason():
+    """It ran, as plain Python, and the reader need not unfold anything to know why."""
+    assert any("ran eagerly as a whole: " in each for each in told(sample.skipped()))
+
+
 def test_what_happens_often_is_told_a_few_times():
     """A record with many recompilations has a short summary."""
     record = sample.recompiled()
