@@ -1058,6 +1058,17 @@ def class_of_a_wrapper_that_is_not_traced(compiled: Compiler) -> Iterator[object
 
 
 @scenario
+def methods_of_tensors_as_arguments(compiled: Compiler) -> Iterator[object]:
+    same, other = ones(3).add, zeros(3).add
+    g = compiled(lambda x, m, n: (m(x) + 1, m.__name__, m is n, m == n, m.__self__ + 1))
+    yield g(x, same, same)
+    yield g(x, same, other)
+    yield g(x, other, other)
+    yield g(x, zeros(3).mul, same)
+    yield g(x, same, same)
+
+
+@scenario
 def isinstance_hook(compiled: Compiler) -> Iterator[object]:
     k = 1
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from types import CodeType, FunctionType
+from types import BuiltinMethodType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +22,14 @@ from nbcompile.capture.recipe import Cell, CellOf, Constant, FromSource, Functio
 from nbcompile.capture.source import AttrSource, CellSource, ItemSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import (
+    Arguments,
+    Keywords,
+    LazyVariable,
+    UnknownVariable,
+    VariableTracker,
+    realise,
+)
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
@@ -570,3 +577,15 @@ class SkippedVariable(KnownCallable):
             if self.source is not None
             else Constant(self.value, getattr(self.value, "__name__", "function"))
         )
+
+
+class TensorsOwnMethodVariable(UnknownVariable):
+    """``x.add`` as a value from outside: Python calls it, and which tensor it is bound to is not promised."""
+
+    def __init__(self, value: BuiltinMethodType, source: Source | None) -> None:
+        super().__init__(value, source)
+        self.value: BuiltinMethodType = value
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        context, name = f"qualname: {self.value.__qualname__}", f"a method `{self.value.__name__}` bound to a tensor"
+        raise breaks.unsupported(breaks.BUILTIN_FUNCTION, context, name=name, types="of this call")

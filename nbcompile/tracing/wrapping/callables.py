@@ -37,6 +37,7 @@ from nbcompile.tracing.variables.functions import (
     OperatorVariable,
     PolyfillVariable,
     SkippedVariable,
+    TensorsOwnMethodVariable,
     UnboundMethodVariable,
 )
 from nbcompile.tracing.variables.partial import PartialVariable
@@ -150,6 +151,14 @@ def wrap_method_of_container(
         tracer.guard(AttrSource(source, "__name__"), GuardKind.EQUALS_MATCH, value.__name__)
     owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
     return BuiltinMethodVariable(owner, value.__name__)
+
+
+def wrap_method_of_tensor(tracer: Tracer, value: types.BuiltinMethodType, source: Source | None) -> VariableTracker:
+    """``x.add`` as a value: as above, another object at each look-up."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, types.BuiltinMethodType)
+        tracer.guard(AttrSource(source, "__self__"), GuardKind.TYPE_MATCH, type(value.__self__))
+    return TensorsOwnMethodVariable(value, source)
 
 
 def wrap_method(tracer: Tracer, value: types.MethodType, source: Source | None) -> VariableTracker:

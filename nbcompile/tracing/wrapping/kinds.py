@@ -66,6 +66,11 @@ def is_namedtuple(value: object) -> bool:
     )
 
 
+def is_method_of_tensor(value: object) -> bool:
+    """``x.add``, bound to its tensor."""
+    return isinstance(value, types.BuiltinMethodType) and isinstance(value.__self__, torch.Tensor)
+
+
 def is_method_of_container(value: object) -> bool:
     """``xs.append``, bound to its list."""
     containers = (list, dict, set, frozenset, tuple, collections.deque)

@@ -40,6 +40,7 @@ from nbcompile.tracing.wrapping.callables import (
     wrap_getter,
     wrap_method,
     wrap_method_of_container,
+    wrap_method_of_tensor,
     wrap_partial,
 )
 from nbcompile.tracing.wrapping.containers import (
@@ -65,6 +66,7 @@ from nbcompile.tracing.wrapping.kinds import (
     is_a,
     is_exactly,
     is_method_of_container,
+    is_method_of_tensor,
     is_namedtuple,
     is_user_object,
 )
@@ -121,6 +123,7 @@ ROWS: list[Row] = [
     (lambda value: contexts.from_object(value, None) is not None, wrap_context),
     (is_a(types.MethodType), wrap_method),
     (is_method_of_container, wrap_method_of_container),
+    (is_method_of_tensor, wrap_method_of_tensor),
     (is_exactly(functools.partial), wrap_partial),
     (is_exactly(weakref.ref), wrap_weak_reference),
     (_is_callable, wrap_callable),

@@ -1041,3 +1041,14 @@ def a_break_before_a_broken_call_in_a_context(x):
     except ValueError as error:
         return x + 1, str(error), torch.is_grad_enabled()
     return y
+
+
+@program()
+def a_method_of_a_tensor_waits_for_its_arguments():
+    def f(x, mask):
+        y = x + 1
+        y = y.masked_scatter(mask, torch.sin(y.masked_select(mask))) * 2
+        return y.masked_scatter(mask, torch.cos(y.masked_select(mask)))
+
+    mask = torch.tensor([True, False])
+    return f, [(ones(2), mask), (ones(2) + 1, mask), (ones(2) + 2, mask)]
