@@ -35,7 +35,7 @@ def inline_small(program: Program) -> Program:
         if not isinstance(original, Computed):
             buffers.append(original)
             continue
-        buffer = replace(original, body=_with(original.body, inlined), from_nodes=_nodes(original, inlined))
+        buffer = replace(original, body=with_inlined(original.body, inlined), from_nodes=_nodes(original, inlined))
         if isinstance(buffer, (Reduction, Scan)) or any(name in from_reduction for name in reads(buffer)):
             from_reduction.add(buffer.name)
         elif _is_small(buffer) and buffer.name not in needed and _always_spread(buffer, program):
@@ -66,17 +66,20 @@ def _always_spread(buffer: Computed, program: Program) -> bool:
     return True
 
 
-def _with(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
+def with_inlined(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
+    """A body with some of the values that it reads computed in it."""
     if not any(each.buffer in inlined for each in loads(body)):
         return body
     if isinstance(body, Load) and body.buffer in inlined:
         whole: Load = body
         if whole.gathers:
-            whole = replace(whole, gathers=tuple(replace(g, value=_with(g.value, inlined)) for g in whole.gathers))
+            whole = replace(
+                whole, gathers=tuple(replace(g, value=with_inlined(g.value, inlined)) for g in whole.gathers)
+            )
         source = inlined[whole.buffer]
         mapping: dict[Symbol, Index] = {loop_variable(at): place for at, place in enumerate(whole.index)}
         return substitute(source.body, mapping, whole.gathers, lambda index: simplify(index, {}))
-    return rebuild(body, lambda part: _with(part, inlined))
+    return rebuild(body, lambda part: with_inlined(part, inlined))
 
 
 def _nodes(buffer: Computed, inlined: dict[str, Pointwise]) -> tuple[str, ...]:

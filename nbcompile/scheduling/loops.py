@@ -176,12 +176,14 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
     along = across = 0
     for index, in_memory in indices(kernel):
         if in_memory and last_inner in index.free_symbols:
-            along += stride_along(index, last_inner) == 1
-            across += stride_along(index, last_outer) == 1
+            # What one of the loops does not move is small, and read once for all lanes or beside the others.
+            weight = 4 if last_outer in index.free_symbols else 1
+            along += weight * (stride_along(index, last_inner) == 1)
+            across += weight * (stride_along(index, last_outer) == 1)
     for load in _gathering_loads(kernel):
         # Rows found through an index that the inner loop reads: along it, each lane would be elsewhere.
         varies = any(last_inner in place.free_symbols for gather in load.gathers for place in _places(gather.value))
-        across += 2 * (varies and stride_along(load.index[0], last_outer) == 1)
+        across += 8 * (varies and stride_along(load.index[0], last_outer) == 1)
     return last_outer if across > along else last_inner
 
 

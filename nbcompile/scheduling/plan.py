@@ -1,6 +1,7 @@
 """From a program to a schedule: kernels in order, and their memory.
 
-    program -> dead code out -> small tensors inlined -> circles opened -> groups -> kernels -> memory
+    program -> dead code out -> small tensors inlined -> circles opened
+    -> groups -> cheap values computed again -> kernels -> memory
 
 In torch: torch/_inductor/scheduler.py (Scheduler.__init__). Read next:
 nbcompile/scheduling/dependencies.py
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 from nbcompile.ir.buffer import Extern, Program, Scatter, views_in
 from nbcompile.ir.kernel import Kernel, Schedule
+from nbcompile.scheduling.again import compute_again
 from nbcompile.scheduling.build import build_kernel
 from nbcompile.scheduling.circles import open_circles
 from nbcompile.scheduling.dependencies import reads, without_dead_code
@@ -31,6 +33,8 @@ def schedule(program: Program, after_each: Callable[[Program], None] = lambda _:
         program = rewrite(program)
         after_each(program)
     units, tried = fuse(program)
+    program = compute_again(program, units)
+    after_each(program)
     launches = _launches(program, units)
     return Schedule(program, plan_memory(program, launches), ledger(program, launches, tried))
 
