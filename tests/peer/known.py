@@ -631,6 +631,7 @@ _ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
     (3, 12): _SINCE_3_12,
     (3, 13): {
         **_SINCE_3_12,
+        ("equality_of_dates", "reasons"): "making a date breaks in both, in other words from 3.13 on",
         ("simple_namespaces", "reasons"): "an attribute of a SimpleNamespace is set here, and a later step breaks",
         (
             "threading_",
