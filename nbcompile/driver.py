@@ -141,7 +141,7 @@ def _assembled(
         if page is not None:
             _write_residual(page, trace, residual)
     if config.warm_start:
-        with recorder.stage("store"), torch_internals.looking_at_values():
+        with recorder.stage("store"):
             entry.keep(frame, options, trace, guards, residual, compiled_graph, made, page)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
 

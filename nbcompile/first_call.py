@@ -49,8 +49,7 @@ def _kept(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     failed = cache.failures(frame.code, frame.scope(), key)
     if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):
         return None
-    with torch_internals.looking_at_values():
-        found = entry.load(frame, options, with_page=recorder.listening())
+    found = entry.load(frame, options, with_page=recorder.listening())
     if found is None:
         return None
     compile_id = cache.next_compile_id(frame.code)

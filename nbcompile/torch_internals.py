@@ -17,7 +17,6 @@ import logging
 import math
 import os
 import re
-import threading
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -635,39 +634,6 @@ def without_function_modes() -> Iterator[None]:
     finally:
         for mode in modes:
             torch._C._push_on_torch_function_stack(mode)
-
-
-class _Called(threading.local):
-    """Whether functions of torch ask tensors' classes, where the call that is compiled stands."""
-
-    state: Any = None
-
-
-_called = _Called()
-_functions: Any = torch._C
-
-
-@contextmanager
-def looking_at_values() -> Iterator[None]:
-    """A look at a tensor of a user's class runs none of its code, and no mode's."""
-    before, _called.state = _called.state, _functions._get_torch_function_state()
-    try:
-        with torch._C.DisableTorchFunction():
-            yield
-    finally:
-        _called.state = before
-
-
-@contextmanager
-def as_called() -> Iterator[None]:
-    """Inside :func:`looking_at_values`: the process is as the call found it, for what is to hold at the next call."""
-    now = _functions._get_torch_function_state()
-    if _called.state is not None:
-        _functions._set_torch_function_state(_called.state)
-    try:
-        yield
-    finally:
-        _functions._set_torch_function_state(now)
 
 
 # torch.func's transforms are a stack of levels in C++; what steps of them were traced before a trace was given up

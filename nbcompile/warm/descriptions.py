@@ -242,6 +242,7 @@ def _member_of(owner: object, name: str) -> Any:
 
 
 def tensor_facts(value: torch.Tensor) -> list[Any]:
-    """What a guard on a tensor promises beside its sizes."""
+    """What a guard on a tensor promises beside its sizes; to look at it runs no code of its class, and no mode's."""
     keys = torch._C._dispatch_keys(value).raw_repr()
-    return [describe(type(value)), str(value.dtype), str(value.device), value.requires_grad, keys]
+    with torch._C.DisableTorchFunction():
+        return [describe(type(value)), str(value.dtype), str(value.device), value.requires_grad, keys]

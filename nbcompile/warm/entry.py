@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from nbcompile import torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.trace import Assumed, Trace
@@ -175,5 +174,4 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
 
 
 def _check(guards: tuple[Guard, ...], frame: Frame) -> guarding.FrameCheck:
-    with torch_internals.as_called():
-        return guarding.build_check(guards, frame, memo.maker() if len(guards) >= MANY_GUARDS else None)
+    return guarding.build_check(guards, frame, memo.maker() if len(guards) >= MANY_GUARDS else None)

@@ -92,8 +92,7 @@ def _expected(guard: Guard, written: Written) -> Any:
 def _state_of_process(kind: GuardKind) -> Any:
     match kind:
         case Kind.GLOBAL_STATE:
-            with torch_internals.as_called():
-                return torch_internals.guards.GlobalStateGuard().__getstate__()
+            return torch_internals.guards.GlobalStateGuard().__getstate__()
         case Kind.TORCH_FUNCTION_MODE_STACK:
             if torch_internals.function_modes():
                 raise NotStorable("a torch function mode is active")

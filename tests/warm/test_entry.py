@@ -442,6 +442,9 @@ class Counted(torch.Tensor):
 
 def f(x):
     return (x + 1) * 2
+
+def g(x):
+    return x * x.grad
 """
 
 
