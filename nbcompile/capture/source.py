@@ -349,7 +349,7 @@ def resolve(source: Source, scope: Scope) -> object:
         case FunctionModeSource(index):
             return function_mode_at(index)
         case AttrSource(base, attribute):
-            return getattr(resolve(base, scope), attribute)
+            return read_attribute(resolve(base, scope), attribute)
         case DrawSource() | ItemSource(DrawSource()) | ItemSource(ItemSource(DrawSource())):
             return None  # nothing is drawn before the run
         case ItemSource(base, key):
@@ -389,6 +389,14 @@ def read_property(tensor: Any, name: str, dim: int | None) -> object:
     """What a :class:`SizeSource` reads, asking neither the tensor's class nor a function mode."""
     with torch._C.DisableTorchFunction():
         return getattr(tensor, name)() if dim is None else getattr(tensor, name)(dim)
+
+
+def read_attribute(owner: object, name: str) -> object:
+    """What an :class:`AttrSource` reads; of a tensor, asking neither its class nor a function mode."""
+    if not isinstance(owner, torch.Tensor):
+        return getattr(owner, name)
+    with torch._C.DisableTorchFunction():
+        return getattr(owner, name)
 
 
 def keys_of(mapping: Any) -> list[object]:

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+import torch
+
 from nbcompile import torch_internals
 from nbcompile.capture.arrays import from_array
 from nbcompile.capture.frame import Frame
@@ -50,6 +52,7 @@ from nbcompile.capture.source import (
     expression,
     iterator_item,
     keys_of,
+    read_attribute,
     read_property,
     resolve,
     values_of,
@@ -150,6 +153,9 @@ class Addresses(Body):
                 mode_at = self.constant(torch_internals.function_mode_at, "function_mode_at")
                 return ast.Call(mode_at, [ast.Constant(index)], [])
             case AttrSource(base, attribute):
+                if self.asks_a_class(base):
+                    read = self.constant(read_attribute, "read_attribute")
+                    return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
                 return ast.Attribute(self.fetch(base), attribute, ast.Load())
             case ItemSource(base, key):
                 return ast.Subscript(self.fetch(base), self.literal(key, "key"), ast.Load())
@@ -187,10 +193,16 @@ class Addresses(Body):
     def property(self, tensor: Source, name: str, dim: int | None) -> ast.expr:
         """A size, a stride, ... of a tensor; neither its class nor a function mode is asked."""
         arguments: list[ast.expr] = [] if dim is None else [ast.Constant(dim)]
-        if torch_internals.function_modes() or torch_internals.is_overriding(resolve(tensor, self.frame.scope())):
+        if self.asks_a_class(tensor):
             arguments = [self.fetch(tensor), ast.Constant(name), ast.Constant(dim)]
             return ast.Call(self.constant(read_property, "read_property"), arguments, [])
         return ast.Call(ast.Attribute(self.fetch(tensor), name, ast.Load()), arguments, [])
+
+    def asks_a_class(self, owner: Source) -> bool:
+        """Whether to read from a value may run code of its class, or of a mode, for a function of torch."""
+        value = resolve(owner, self.frame.scope())
+        modes = isinstance(value, torch.Tensor) and bool(torch_internals.function_modes())
+        return modes or torch_internals.is_overriding(value)
 
     def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:
         """What a class holds under a name, unbound: ``cls.name`` where that binds nothing."""

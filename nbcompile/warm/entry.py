@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+import torch
+
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.trace import Assumed, Trace
@@ -169,7 +171,8 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
     check = _check(guards, frame)
     graph = None if content["graph"] is None else graphs.read(content["graph"])
     residual = programs.read(content["program"], frame, graph)
-    cache.note(frame, guards, [sources[each] for each in content["inputs"]])
+    with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+        cache.note(frame, guards, [sources[each] for each in content["inputs"]])
     return residual, check
 
 

@@ -444,17 +444,22 @@ def f(x):
     return (x + 1) * 2
 
 def g(x):
-    return x * x.grad
+    return x.grad
 """
 
 
-def test_neither_keeping_nor_loading_runs_code_of_a_tensors_class(process):
-    """Two operators are two calls of __torch_function__ in every call, whichever way the code came."""
-    for _ in range(2):
-        later = process(COUNTED)
-        for calls in (2, 4, 6):
-            later.call("f", torch.ones(3).as_subclass(later.module.Counted))
-            assert later.module.Counted.calls == calls
+@pytest.mark.parametrize(("name", "each_time"), [("f", 2), ("g", 1)])
+def test_neither_keeping_nor_loading_runs_code_of_a_tensors_class(process, name, each_time):
+    """A function of torch is one call of __torch_function__ in every call, whichever way the code came."""
+    for later in (False, True):
+        now = process(COUNTED)
+        for number in (1, 2, 3):
+            x = torch.ones(3).as_subclass(now.module.Counted)
+            with torch._C.DisableTorchFunctionSubclass():
+                x.grad = torch.ones(3).as_subclass(now.module.Counted)
+            now.call(name, x)
+            assert now.module.Counted.calls == number * each_time
+        assert now.loaded[0] is (later and name == "g"), "graphs on tensors of a user's class are not kept"
 
 
 def test_what_cannot_be_written_down_runs_all_the_same(process, monkeypatch):

@@ -1,0 +1,56 @@
+"""What a residual program reads again is read as it was when it was traced: nobody is asked a second time."""
+
+import pytest
+import torch
+
+import nbcompile
+
+
+class Counted(torch.Tensor):
+    """Counts what is asked of it."""
+
+    calls = 0
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.calls += 1
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def of_a_gradient(x):
+    return x.grad
+
+
+def beside_a_graph(x):
+    return x * x.grad
+
+
+def of_several(x):
+    return x.T, x.real, x.shape, x.dtype, x.is_leaf, x.requires_grad, x.grad_fn, x._version
+
+
+def after_a_store(x):
+    x.note = 1
+    return x.grad is None, x.note
+
+
+def of_an_attribute(x):
+    return x.grad.grad, x.data, x.device
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("function", [of_a_gradient, beside_a_graph, of_several, after_a_store, of_an_attribute])
+def test_a_tensors_class_is_asked_as_often_as_by_eager(function, backend):
+    """An attribute of a tensor whose class answers for functions of torch; it was asked without end where it broke."""
+    kinds, calls = [], []
+    for each in (function, nbcompile.compile(function, backend=backend)):
+        for _ in range(2):
+            x = torch.ones(3).as_subclass(Counted).requires_grad_()
+            with torch._C.DisableTorchFunctionSubclass():
+                x.grad = torch.ones(3).as_subclass(Counted)
+            Counted.calls = 0
+            results = each(x)
+            calls.append(Counted.calls)
+            kinds.append([type(item) for item in results] if isinstance(results, tuple) else type(results))
+    assert calls[:2] == calls[2:]
+    assert kinds[:2] == kinds[2:]
