@@ -1,0 +1,161 @@
+"""Fake tensors: what has a size, a type and a device, and no data.
+
+In torch: torch/_subclasses/fake_tensor.py, torch/_subclasses/meta_utils.py.
+Read next: nbcompile/torch_internals/symbols.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+# The frame hook (PEP 523) and the guard tree live in torch's C extension.
+from nbcompile.torch_internals.hooks import without_function_modes
+from nbcompile.torch_internals.modules import dispatch_modes, fake_tensor, guards_context, symbolic_shapes
+from nbcompile.torch_internals.symbols import NamedSource, symbolic_float, symbolic_int
+
+
+def _lower_version_count_by_1(tensor: torch.Tensor) -> torch.Tensor:
+    version = max(tensor._version - 1, 0)
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+    return tensor
+
+
+unsee_last_write = _lower_version_count_by_1
+"""What wrote to it last does not count for autograd, as ``x.data = y`` does not. In graphs it has torch's name."""
+
+
+def new_fake_mode(shape_env: Any) -> Any:
+    """The mode in which one frame's fake tensors live."""
+    return fake_tensor().FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=False)
+
+
+def with_unknown_sizes(values: Sequence[Any]) -> list[Any]:
+    """Example inputs as fake tensors whose mode makes symbols of sizes and numbers that only the run knows."""
+    fake_mode = guards_context().detect_fake_mode(values)
+    if fake_mode is None:
+        fake_mode = new_fake_mode(symbolic_shapes().ShapeEnv())
+        values = [static_fake(fake_mode, each) if isinstance(each, torch.Tensor) else each for each in values]
+    known = fake_mode.shape_env.settings
+    fake_mode.shape_env.settings = dataclasses.replace(
+        known, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
+    )
+    return list(values)
+
+
+def is_wrapper(value: object) -> bool:
+    """Whether a tensor (or a class of tensors) wraps others that it can be taken apart into."""
+    if isinstance(value, type):
+        return bool(dispatch_modes().is_traceable_wrapper_subclass_type(value))
+    return bool(dispatch_modes().is_traceable_wrapper_subclass(value))
+
+
+def dispatches(cls: type) -> bool:
+    """Whether operators on tensors of a class run code of the class."""
+    return getattr(cls, "__torch_dispatch__", None) is not torch.Tensor.__torch_dispatch__
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of a user's class as one of torch's own (the same memory); any other one as it is."""
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) or dispatches(type(tensor)):
+        return tensor
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.detach().as_subclass(torch.Tensor).requires_grad_(tensor.requires_grad)
+
+
+def is_overriding(value: object) -> bool:
+    """Whether a tensor's class may answer for functions of torch."""
+    own = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    return isinstance(value, torch.Tensor) and type(value) not in own and not dispatches(type(value))
+
+
+def without_overrides(compiled: Any) -> Any:
+    """A graph that runs on plain tensors and outside of function modes: ``__torch_function__`` was traced through."""
+
+    def run(*arguments: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass(), without_function_modes():
+            given = [each.as_subclass(torch.Tensor) if is_overriding(each) else each for each in arguments]
+            results = compiled(*given)
+        inputs = {id(plain_one): original for plain_one, original in zip(given, arguments, strict=True)}
+        return tuple(inputs.get(id(each), each) for each in results)
+
+    return run
+
+
+def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: Any) -> torch.Tensor:
+    """The fake twin of an input tensor; ``context`` None: all its sizes are static."""
+    tensor = plain(tensor)
+    if context is None:
+        return static_fake(mode, tensor, expression)
+    return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
+
+
+def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -> torch.Tensor:
+    """The fake twin of a tensor whose sizes are constants.
+
+    It is named, as torch imports a class (0.2 s) for what has no name; but a number with a name would get a symbol.
+    """
+    return mode.from_tensor(tensor, static_shapes=True, source=NamedSource(expression) if tensor.dim() else None)
+
+
+def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) -> torch.SymInt | torch.SymFloat | None:
+    """The symbol for the number that an input holds, which its fake gives as ``item()``; None for other tensors.
+
+    Only int64 and float64 mean the same in Python and in a tensor; what ``item()`` of others gives is unbacked.
+    """
+    if type(tensor) is not torch.Tensor or tensor.dim() or tensor.device.type != "cpu":
+        return None
+    if tensor.dtype not in (torch.int64, torch.float64) or tensor.layout is not torch.strided:
+        return None
+    if torch._is_functional_tensor(tensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return None
+    value = tensor.item()
+    if tensor.dtype is torch.int64:
+        fake.item_memo = symbolic_int(shape_env, int(value), expression)
+    elif math.isfinite(value):
+        fake.item_memo = symbolic_float(shape_env, value, expression)
+    return fake.item_memo
+
+
+def fake_twins(tensors: Sequence[Any]) -> list[Any]:
+    """Fake tensors, related as real ones are now (views, leaves, one tensor twice), whatever becomes of those."""
+    mode = fake_tensor().FakeTensorMode()
+    return [static_fake(mode, each) for each in tensors]
+
+
+def number_as_tensor(number: float) -> torch.Tensor:
+    """A number as a tensor of full precision: float64 or int64."""
+    return torch._as_tensor_fullprec(number)
+
+
+def fake_scalar(mode: Any, kind: type) -> torch.Tensor:
+    """A fake tensor with a number that nothing is known of."""
+    with mode:
+        return torch.empty((), dtype=torch.float64 if kind is float else torch.int64)
+
+
+def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
+    """A fake tensor whose ``item()`` is a given symbol."""
+    with mode:
+        fake = torch.empty((), dtype=torch.float64)
+    fake.item_memo = number  # type: ignore[attr-defined]
+    return fake
+
+
+@contextmanager
+def real_tensors_allowed() -> Iterator[None]:
+    """Inside, fake tensors may meet real ones, which are constants (tensors that a function closes over)."""
+    mode = guards_context().detect_fake_mode()
+    if mode is None:
+        yield
+        return
+    allowed, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+    try:
+        yield
+    finally:
+        mode.allow_non_fake_inputs = allowed

@@ -1,0 +1,161 @@
+"""The frame hook, and the state of a thread that decides what a call of torch means.
+
+In torch: torch/_dynamo/eval_frame.py, torch/overrides.py, torch/_functorch/pyfunctorch.py.
+Read next: nbcompile/torch_internals/leaves.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+import torch
+import torch.nn.attention
+import torch.overrides
+import torch.utils._device
+
+# The frame hook (PEP 523) and the guard tree live in torch's C extension.
+from torch._C._dynamo import eval_frame
+
+
+def register_hook() -> Any:
+    """The operator that hangs a hook, a graph, on the gradient of a value (torch 2.13)."""
+    return importlib.import_module("torch._higher_order_ops.register_hook").register_hook_op
+
+
+# Cache entries live in regions of a code object's list. In one of our own they are out of sight of a real
+# torch.compile, which otherwise reads every entry of the list as if it were its own when it recompiles.
+# Before torch 2.13 there are no regions: all entries stand in one list.
+OUR_REGION = 1 << 30
+
+
+set_region = getattr(eval_frame, "set_eval_frame_isolate_recompiles_id", lambda _region: -1)
+
+
+get_region = getattr(eval_frame, "get_eval_frame_isolate_recompiles_id", lambda: -1)
+
+
+def cache_entries(code: CodeType) -> list[Any]:
+    """The ``_CacheEntry`` objects of one code object, last used first: those of the region that is active, or ours."""
+    in_region = getattr(eval_frame, "_get_cache_entries_for_region", None)
+    if in_region is None:
+        return list(eval_frame._debug_get_cache_entry_list(code))
+    return list(in_region(code, max(get_region(), OUR_REGION)))
+
+
+def hide_from_hook(code: CodeType) -> None:
+    """Run frames of this code, and all that they call, without the frame hook: they are compiled already."""
+    skip = eval_frame._FrameAction.SKIP
+    eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(skip, skip))
+
+
+def waits_for_collectives(metadata: Any) -> bool:
+    """Whether some input of a graph is the result of a collective that is still on its way (from torch 2.12 on)."""
+    return bool(getattr(metadata, "act_input_indices", ()))
+
+
+def is_trained(output: Any) -> bool:
+    """Whether gradients come for an output of a graph; from torch 2.13 on a view made under no_grad has none."""
+    return bool(getattr(output, "requires_grad_for_backward", output.requires_grad))
+
+
+def function_modes() -> list[object]:
+    """The torch function modes that are active, outermost first (there is no public way to ask)."""
+    return list(torch.overrides._get_current_function_mode_stack())
+
+
+def device_constructors() -> set[object]:
+    """The functions that take the default device: ``torch.ones``, ``torch.tensor``, ..."""
+    made: set[object] = torch.utils._device._device_constructors()
+    return made
+
+
+def function_mode_at(index: int) -> object:
+    """The active mode at a place of the stack; None where there is none."""
+    modes = function_modes()
+    return modes[index] if index < len(modes) else None
+
+
+@contextmanager
+def without_function_modes() -> Iterator[None]:
+    """No function mode is active meanwhile: what is traced through, compiled or run as a graph has asked them."""
+    modes = function_modes()
+    for _ in modes:
+        torch._C._pop_torch_function_stack()
+    try:
+        yield
+    finally:
+        for mode in modes:
+            torch._C._push_on_torch_function_stack(mode)
+
+
+# torch.func's transforms are a stack of levels in C++; what steps of them were traced before a trace was given up
+# must not stay.
+def in_transform() -> bool:
+    """Whether the process is inside of vmap, grad or another transform of torch.func."""
+    return bool(torch._C._functorch.get_dynamic_layer_stack_depth())
+
+
+def transform_state() -> tuple[Any, ...]:
+    """How deep the process is inside of torch.func's transforms, and what they switched off."""
+    return (
+        torch._C._functorch.get_dynamic_layer_stack_depth(),
+        torch._C._functorch.get_inplace_requires_grad_allowed(),
+        torch._C._autograd._saved_tensors_hooks_get_disabled_error_message(),
+        torch._C._is_fwd_grad_enabled(),
+        torch.autograd.forward_ad._current_level,
+    )
+
+
+def restore_transforms(state: tuple[Any, ...]) -> None:
+    """Leave the transforms that were entered since."""
+    depth, in_place, hooks_error, forward_mode, level = state
+    if level < 0:
+        _leave_dual_level()
+    if state == transform_state():
+        return
+    _leave_layers(depth)
+    torch._C._functorch.set_inplace_requires_grad_allowed(in_place)
+    if hooks_error is None:
+        torch._C._autograd._saved_tensors_hooks_enable()
+    torch._C._set_fwd_grad_enabled(forward_mode)
+
+
+def _leave_layers(depth: int) -> None:
+    layers = torch._C._functorch
+    if not torch.__version__.startswith("2.11."):
+        layers.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        return
+    # There it pops each level twice.
+    kinds = layers.TransformType
+    leave = {
+        kinds.Grad: layers._grad_decrement_nesting,
+        kinds.Jvp: layers._jvp_decrement_nesting,
+        kinds.Functionalize: layers._func_decrement_nesting,
+        kinds.Vmap: layers._vmap_decrement_nesting,
+    }
+    while layers.get_dynamic_layer_stack_depth() > depth:
+        leave[layers.peek_interpreter_stack().key()]()
+
+
+def _leave_dual_level() -> None:
+    """There is at most one level of forward-mode AD; whether it is entered, only entering it tells."""
+    with contextlib.suppress(RuntimeError):
+        torch._C._enter_dual_level()
+    torch._C._exit_dual_level(level=0)
+
+
+def attention_backends() -> tuple[list[Any], list[int]]:
+    """Which implementations of attention are allowed, and which is preferred."""
+    return torch.nn.attention._cur_sdpa_kernel_backends(), torch._C._get_sdp_priority_order()
+
+
+def set_attention_backends(state: tuple[list[Any], list[int]]) -> None:
+    """Allow just these."""
+    if state != attention_backends():
+        torch.nn.attention._sdpa_kernel(state[0])
+        torch._C._set_sdp_priority_order(state[1])

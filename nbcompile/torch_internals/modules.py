@@ -1,0 +1,93 @@
+"""Modules of torch that cost up to a second to import: fetched at their first use.
+
+In torch: torch/_subclasses, torch/_functorch, torch/fx/experimental.
+Read next: nbcompile/torch_internals/fakes.py
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from types import ModuleType
+
+import torch
+import torch._guards
+import torch.fx
+
+# The frame hook (PEP 523) and the guard tree live in torch's C extension.
+
+
+def fake_tensor() -> ModuleType:
+    """FakeTensorMode: tensors without data. Its first use imports 0.9 s of torch."""
+    return importlib.import_module("torch._subclasses.fake_tensor")
+
+
+def has_effect(operator: torch._ops.OpOverload) -> bool:
+    """Whether an operator does something beside its results (it prints, it raises what it found): never left out."""
+    return bool(_effects().has_effects(operator))
+
+
+@functools.cache
+def _effects() -> ModuleType:
+    """The operators that AOTAutograd keeps in their order; before torch 2.13 one that only raises is not known."""
+    effects = importlib.import_module("torch._higher_order_ops.effects")
+    raising = torch.ops.aten._linalg_check_errors.default
+    if not effects.has_effects(raising):
+        effects._register_effectful_op(raising, effects._EffectType.ORDERED)
+    return effects
+
+
+def symbolic_shapes() -> ModuleType:
+    """ShapeEnv: symbolic sizes, their ranges and the guards on them."""
+    return importlib.import_module("torch.fx.experimental.symbolic_shapes")
+
+
+def aot_autograd() -> ModuleType:
+    """AOTAutograd: functionalisation, joint graph, partitioning. 1 s to import."""
+    _effects()
+    return importlib.import_module("torch._functorch.aot_autograd")
+
+
+def sympy_functions() -> ModuleType:
+    """FloorDiv, Mod, ...: the vocabulary in which ShapeEnv writes symbolic sizes. Imports SymPy (0.2 s)."""
+    return importlib.import_module("torch.utils._sympy.functions")
+
+
+def guards_context() -> ModuleType:
+    """TracingContext: what AOTAutograd learns about the graph is left there (its ``fw_metadata``)."""
+    return importlib.import_module("torch._guards")
+
+
+def partitioners() -> ModuleType:
+    """How a joint graph is cut into forward and backward (min-cut, or as eager would save)."""
+    return importlib.import_module("torch._functorch.partitioners")
+
+
+def functorch_config() -> ModuleType:
+    """AOTAutograd's settings: when the backward graph is compiled."""
+    return importlib.import_module("torch._functorch.config")
+
+
+def proxy_tensor() -> ModuleType:
+    """make_fx: record the ATen operators that a function runs."""
+    return importlib.import_module("torch.fx.experimental.proxy_tensor")
+
+
+def numpy_twins(namespace: str) -> ModuleType:
+    """NumPy's functions on tensors: ``torch._numpy``, or a part of it (``.linalg``). Imports NumPy."""
+    return importlib.import_module(f"torch._numpy{namespace}")
+
+
+def decompositions() -> ModuleType:
+    """Operators written in terms of simpler operators, as torch registers them."""
+    return importlib.import_module("torch._decomp")
+
+
+def lazy_graph_module() -> ModuleType:
+    """GraphModules whose Python code is compiled when it is first run: ours mostly never is."""
+    return importlib.import_module("torch.fx._lazy_graph_module")
+
+
+def dispatch_modes() -> ModuleType:
+    """_disable_current_modes: compilers are called inside a trace, where real tensors must stay real."""
+    return importlib.import_module("torch.utils._python_dispatch")

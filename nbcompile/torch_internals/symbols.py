@@ -1,0 +1,345 @@
+"""Symbolic sizes and numbers: where they live, what is known of them, what they ask of the data.
+
+In torch: torch/fx/experimental/symbolic_shapes.py.
+Read next: nbcompile/torch_internals/hooks.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib
+import re
+import traceback
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch._guards
+import torch._logging._internal
+import torch.fx
+
+# The frame hook (PEP 523) and the guard tree live in torch's C extension.
+from nbcompile.torch_internals.modules import fake_tensor, symbolic_shapes
+
+
+def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[[Any], None]) -> Any:
+    """Where symbolic sizes of one frame are made and their guards are collected.
+
+    Args:
+        scalar_outputs: numbers that only the run knows (``item()``) are symbols, too.
+        output_shapes: so are sizes that only the run knows (``nonzero()``).
+        on_guard: a method that is told each condition that is assumed, at the moment it is.
+    """
+    _begin_structured_trace()
+    # A RecursionError on the way out of a "with" of torch's can leave guards suppressed in the whole thread.
+    symbolic_shapes().TLS.suppress_guards = False
+    made = symbolic_shapes().ShapeEnv(allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes)
+    # ShapeEnv logs each guard here, with the user's line as torch.compile knows it; ours is known to the tracer.
+    # A graph keeps its ShapeEnv, which may not keep the tracer, and with it the call that was traced.
+    listener = weakref.WeakMethod(on_guard)
+
+    def tell(prefix: str, condition: Any, forcing_spec: bool) -> None:
+        alive = listener()
+        if alive is not None:
+            alive(condition)
+
+    made._log_guard = tell
+    # With each symbol torch keeps the frame that asked for it, for its logs; the files that it passes over on the way
+    # there include its own tracer's and its code generator's, which would be imported for their names.
+    if _is_told_without_a_frame():
+        made._get_user_frame = lambda: None
+    return made
+
+
+@functools.cache
+def _is_told_without_a_frame() -> bool:
+    """Whether torch can print where a guard comes from if it kept no frame (2.11 cannot)."""
+    try:
+        return bool(str(torch._guards.SLoc(None, None)))
+    except AttributeError:
+        return False
+
+
+def _begin_structured_trace() -> None:
+    # The first record finds out that nobody asked for a trace (TORCH_TRACE), and no later one is made, until somebody
+    # sets torch's logs. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
+    # be imported; or with a fake tensor of a subclass, which cannot be printed.
+    torch._logging._internal.trace_structured("artifact", lambda: {"name": "nbcompile"}, suppress_context=True)
+
+
+class NamedSource(torch._guards.Source):
+    """What ShapeEnv wants to know of an input: the expression it is named after.
+
+    Our own sources stay outside of torch; this one only carries their text.
+    """
+
+    def __init__(self, expression: str) -> None:
+        self.__dict__["name"] = expression
+
+    @property
+    def _name_template(self) -> str:
+        return str(self.__dict__["name"])
+
+    @property
+    def guard_source(self) -> Any:
+        return torch._guards.GuardSource.LOCAL
+
+    def __hash__(self) -> int:
+        return hash(self.__dict__["name"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedSource) and other.__dict__["name"] == self.__dict__["name"]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicDim:
+    """How one dim of a tensor input becomes a size and a stride."""
+
+    size: Literal["static", "dynamic", "duck", "unbacked"] = "static"
+    """``dynamic``: a symbol of its own; ``duck``: equal sizes share one; ``unbacked``: one without a known value."""
+    stride_varies: bool = False
+    """False: the stride follows from the sizes, or is a constant."""
+    promised: bool = False
+    """The user said that it is dynamic: specialising it is an error."""
+    least: int | None = None
+    most: int | None = None
+    """The bounds that the user gave."""
+    shape_id: str | None = None
+    """Unbacked dims with the same one are equal."""
+
+
+def symbolic_context(
+    dims: Sequence[SymbolicDim], expression: str, base: Any, inside: dict[str, Any] | None = None
+) -> Any:
+    """The same for a whole tensor; it remembers its symbols.
+
+    Args:
+        dims: of the tensor itself.
+        expression: where it comes from.
+        base: the context of the tensor that it is a view of.
+        inside: of a tensor that wraps others, their contexts.
+    """
+    shapes = symbolic_shapes()
+    of_unbacked: dict[str, Any] = {}
+    if "unbacked_bounds" in shapes.StatefulSymbolicContext.__dataclass_fields__:  # since torch 2.12
+        unbacked = [(dim, each) for dim, each in enumerate(dims) if each.size == "unbacked"]
+        of_unbacked["shape_ids"] = {dim: each.shape_id for dim, each in unbacked if each.shape_id} or None
+        of_unbacked["unbacked_bounds"] = {
+            dim: (each.least, each.most) for dim, each in unbacked if (each.least, each.most) != (None, None)
+        } or None
+    kinds = shapes.DimDynamic
+    sizes = {"static": kinds.STATIC, "dynamic": kinds.DYNAMIC, "duck": kinds.DUCK, "unbacked": kinds.UNBACKED}
+    made = shapes.StatefulSymbolicContext
+    if inside is not None:
+        made = functools.partial(shapes.SubclassSymbolicContext, inner_contexts=inside)
+    return made(
+        dynamic_sizes=[sizes[each.size] for each in dims],
+        dynamic_strides=[kinds.DYNAMIC if each.stride_varies else kinds.INFER_STRIDE for each in dims],
+        constraint_sizes=[_constraint(each) for each in dims],
+        constraint_strides=[None for _ in dims],
+        view_base_context=base,
+        tensor_source=NamedSource(expression),
+        **of_unbacked,
+    )
+
+
+def _constraint(dim: SymbolicDim) -> Any:
+    shapes = symbolic_shapes()
+    if not dim.promised:
+        return None
+    if dim.least is None and dim.most is None:
+        return shapes.RelaxedUnspecConstraint(warn_only=False)
+    ranges = importlib.import_module("torch.utils._sympy.value_ranges")  # the type that ShapeEnv keeps bounds in
+    infinity = importlib.import_module("torch.utils._sympy.numbers").int_oo
+    least, most = dim.least or 0, infinity if dim.most is None else dim.most
+    return shapes.StrictMinMaxConstraint(vr=ranges.ValueRanges(lower=least, upper=most), warn_only=False)
+
+
+def symbolic_int(shape_env: Any, value: int, expression: str) -> torch.SymInt:
+    """An int input as a symbol of its own (not specialised for 0 and 1)."""
+    kind = symbolic_shapes().DimDynamic.DYNAMIC
+    return shape_env.create_unspecified_symint_and_symbol(value, NamedSource(expression), kind)
+
+
+def symbolic_float(shape_env: Any, value: float, expression: str) -> torch.SymFloat:
+    """A float input as a symbol of its own."""
+    source = NamedSource(expression)
+    symbol = shape_env.create_unspecified_symbol(value, source, symbolic_shapes().DimDynamic.DYNAMIC)
+    return shape_env.create_symfloatnode(symbol, hint=value, source=source)
+
+
+def allow_scalar_outputs(shape_env: Any, allowed: bool = True) -> bool:
+    """Let ``item()`` of a fake tensor be a new symbol from here on; what held before."""
+    before: bool = shape_env.settings.allow_scalar_outputs
+    shape_env.settings = dataclasses.replace(shape_env.settings, allow_scalar_outputs=allowed)
+    return before
+
+
+@contextlib.contextmanager
+def scalar_outputs(shape_env: Any) -> Iterator[None]:
+    """The same for a while."""
+    before = allow_scalar_outputs(shape_env)
+    try:
+        yield
+    finally:
+        allow_scalar_outputs(shape_env, before)
+
+
+def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) -> bool:
+    """Write on a node which symbols its result is the first to have: sizes and numbers that only the run knows.
+
+    False: there are new symbols that the result does not show, so that nothing could say what they are.
+    """
+    if shape_env.pending_fresh_unbacked_symbols:
+        try:
+            bindings = symbolic_shapes().compute_unbacked_bindings(shape_env, example)
+        except symbolic_shapes().PendingUnbackedSymbolNotFound:
+            shape_env.pending_fresh_unbacked_symbols.clear()
+            return False
+        if bindings:
+            node.meta["unbacked_bindings"] = bindings
+    return True
+
+
+def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: str) -> None:
+    """Say each symbolic number once, in terms of the inputs; assert in the graph what only the run can check."""
+    with torch._C._EnableTorchFunction():  # functions such as torch.sym_sum are given nodes of the graph
+        importlib.import_module("torch.fx.passes.runtime_assert").insert_deferred_runtime_asserts(
+            module, shape_env, name
+        )
+
+
+def is_size_accessor(node: torch.fx.Node) -> bool:
+    """Whether a node only reads a size, a stride or an offset."""
+    return bool(symbolic_shapes().is_accessor_node(node))
+
+
+def free_symbols(value: object) -> set[Any]:
+    """The symbols that a tensor's sizes, or a symbolic number, mention."""
+    return set(symbolic_shapes().free_symbols(value))
+
+
+def symbols_in_order(value: object) -> list[Any]:
+    """The symbols of a tensor's sizes, strides and offset (or of a symbolic number), in the order of mention."""
+    if isinstance(value, torch.Tensor):
+        strided = (*value.stride(), value.storage_offset()) if value.layout is torch.strided else ()
+        numbers: tuple[object, ...] = (*value.shape, *strided)
+    else:
+        numbers = (value,)
+    found: dict[Any, None] = {}
+    for number in numbers:
+        if isinstance(number, torch.SymInt):
+            found.update(dict.fromkeys(sorted(number.node.expr.free_symbols, key=str)))
+    return list(found)
+
+
+def own_symbol(value: object) -> Any:
+    """The symbol that a symbolic input was made as, also where it turned out to equal something else."""
+    return value.node._expr if isinstance(value, (torch.SymInt, torch.SymFloat)) else None
+
+
+def is_limit_of_tracing(error: BaseException) -> bool:
+    """Whether fake tensors cannot answer what a graph asks of the data, or torch's own code fails on the way.
+
+    What an operator says about its arguments (RuntimeError, TypeError, ...) is no such limit: it is the user's.
+    """
+    fake = fake_tensor()
+    about_data = (
+        fake.DataDependentOutputException,
+        fake.DynamicOutputShapeException,
+        fake.UnsupportedFakeTensorException,
+    )
+    about_sizes = symbolic_shapes().GuardOnDataDependentSymNode
+    own = (AssertionError, AttributeError, KeyError, RecursionError)
+    return isinstance(error, (*about_data, about_sizes, *own))
+
+
+def floats_to_be_constant(error: BaseException) -> set[str] | None:
+    """The names of symbolic floats without which AOTAutograd asks to be called again, as they cannot become tensors.
+
+    Its pass does not ask twice for a name (a float out of ``x.item()`` is none that could be constant) until the set,
+    which is one for all functions, is cleared.
+    """
+    if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+        return None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        keeper = frame.f_globals.get("TensorifyState")
+        if keeper is not None:
+            return keeper.force_specializations
+    return set()
+
+
+_BOUNDS = re.compile(r"^(\S+) <= (.+) and \2 <= (\S+)$")
+
+
+def is_constraint_violation(error: BaseException) -> bool:
+    """Whether a dim that the user marked as dynamic had to be a constant."""
+    return isinstance(error, symbolic_shapes().ConstraintViolationError)
+
+
+def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
+    """Of every symbol of a frame: the expressions that it is read from, its value ("" if unbacked), its range."""
+    facts = {}
+    for symbol, bounds in shape_env.var_to_range.items():
+        sources = tuple(each.name for each in shape_env.var_to_sources.get(symbol, ()))
+        hint = shape_env.backed_var_to_val.get(symbol)
+        upper = str(bounds.upper)
+        facts[str(symbol)] = sources, "" if hint is None else str(hint), f"[{bounds.lower}, {upper}]"
+    return facts
+
+
+def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]]) -> list[tuple[str, str]]:
+    """The guards on symbolic sizes as Python texts over ``L['x'].size()[0]``; [] if nothing is symbolic.
+
+    Beside each stands torch's note why there is such a guard, where it is torch that wants it, else "".
+
+    Args:
+        shape_env: where they were collected.
+        inputs: value, expression and symbolic context of every input.
+
+    Raises:
+        ConstraintViolationError: torch's, for a marked dim.
+    """
+    helpers = shape_env.produce_guards_verbose(
+        [value for value, _, _ in inputs],
+        [NamedSource(expression) for _, expression, _ in inputs],
+        input_contexts=[context for _, _, context in inputs],
+        langs=("python", "verbose_python"),
+    )
+    texts, told = (each.exprs for each in helpers)
+    return [(_BOUNDS.sub(r"\1 <= \2 <= \3", text), _note(more)) for text, more in zip(texts, told, strict=True)]
+
+
+def _note(told: str) -> str:
+    comment = told.rpartition("  # ")[2]
+    return comment if comment.startswith("duck sizing") else ""
+
+
+def is_data_dependent_guard(error: BaseException) -> bool:
+    """Whether a size that only the run knows had to be compared."""
+    return isinstance(error, symbolic_shapes().GuardOnDataDependentSymNode)
+
+
+def needs_data(error: BaseException) -> bool:
+    """Whether an operator of C++ looked for the elements of a fake tensor, which has none."""
+    return isinstance(error, RuntimeError) and "its data is not allocated yet" in str(error)
+
+
+def promise(condition: Any) -> bool:
+    """Whether a condition on symbols holds: guarded where that is known, and for the run to assert where it is not."""
+    asked = condition if isinstance(condition, torch.SymBool) else condition != 0
+    return bool(symbolic_shapes().expect_true(asked))
+
+
+def statically_true(shape_env: Any, condition: Any) -> bool:
+    """Whether the guards made so far imply a condition on symbolic sizes (asks ShapeEnv, makes no guard)."""
+    return bool(shape_env._maybe_evaluate_static(condition) == True)  # noqa: E712 - a SymPy truth value
+
+
+def shape_guard_names() -> dict[str, Any]:
+    """What ShapeEnv's guard expressions may name beside ``L`` and ``G``."""
+    return dict(symbolic_shapes().SYMPY_INTERP)
