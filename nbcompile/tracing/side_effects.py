@@ -126,6 +126,11 @@ class SideEffects:
         change = self.changes_by_tracker.get(id(owner.identity()))
         return {} if change is None else change.attributes
 
+    def changed(self, owner: VariableTracker) -> VariableTracker | None:
+        """The tracker that stands for an object on which it stored something, whichever tracker it was stored on."""
+        change = self.changes_by_tracker.get(id(owner.identity()))
+        return None if change is None or not change.attributes else change.tracker
+
     def is_deleted(self, owner: VariableTracker, name: str) -> bool:
         """Whether it deleted the attribute."""
         stored = self.stored_attributes(owner)

@@ -4,17 +4,7 @@ import pytest
 import torch
 
 import nbcompile
-
-
-class Counted(torch.Tensor):
-    """Counts what is asked of it."""
-
-    calls = 0
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        cls.calls += 1
-        return super().__torch_function__(func, types, args, kwargs or {})
+from tests.peer.programs.gradients_and_hooks import Counted
 
 
 def of_a_gradient(x):

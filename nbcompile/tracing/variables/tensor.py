@@ -73,6 +73,13 @@ class TensorVariable(VariableTracker):
         self.path: Source | None = None
         """Of an attribute of an input, as ``x.T``: where the program reads it again."""
 
+    def identity(self) -> object:
+        """The fake tensor: ``y.add_(1)`` is another node, and the same tensor."""
+        return self.example
+
+    def is_made_here(self) -> bool:
+        return self.source is None
+
     @property
     def example(self) -> torch.Tensor:
         """The fake tensor: everything about the value but its data."""
@@ -227,10 +234,11 @@ class TensorVariable(VariableTracker):
             return FromSource(self.source)
         if self.path is not None:
             return FromSource(self.path)
-        if not reconstruction.tracer.side_effects.stored_attributes(self):
+        owner = reconstruction.tracer.side_effects.changed(self)
+        if owner is None:
             return reconstruction.graph_output(self.node)
         return reconstruction.shared(
-            self, lambda: reconstruction.graph_output(self.node), lambda: reconstruction.attributes(self)
+            owner, lambda: reconstruction.graph_output(self.node), lambda: reconstruction.attributes(owner)
         )
 
 

@@ -1,0 +1,55 @@
+"""What a program stores on a tensor is on the tensor, by whichever name it is reached: torch.compile loses some of it."""
+
+import pytest
+import torch
+
+import nbcompile
+
+
+def on_a_new_tensor(x):
+    y = x + 1
+    z = y.add_(1)
+    z.notes = ["a"]
+    torch.relu_(y).more = 2
+    y += 1
+    y.last = 3
+    return z is y, y.notes, z.more, z.last, hasattr(x, "notes"), y, z
+
+
+def on_an_input(x):
+    z = x.add_(1)
+    z.notes = "a"
+    x.other = 1
+    del z.other
+    z.mul_(2).third = 3
+    return hasattr(z, "other"), x.notes, x.third, x
+
+
+def on_what_was_written_into(x):
+    y = torch.empty(3)
+    torch.mul(x, 2, out=y).notes = 1
+    return y.notes, y
+
+
+def across_a_break(x):
+    y = x * 2
+    z = y.mul_(3)
+    nbcompile.graph_break()
+    z.notes = 1
+    nbcompile.graph_break()
+    return y.notes, y
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("function", [on_a_new_tensor, on_an_input, on_what_was_written_into, across_a_break])
+def test_attributes_are_where_eager_has_them(function, backend):
+    """The result of an in-place operation is another node of the graph, and the same object."""
+    mine, eagers = torch.ones(3), torch.ones(3)
+    got, wanted = nbcompile.compile(function, backend=backend)(mine), function(eagers)
+    assert vars(mine) == vars(eagers)
+    for one, other in zip(got, wanted, strict=True):
+        if isinstance(other, torch.Tensor):
+            assert vars(one) == vars(other)
+            torch.testing.assert_close(one, other)
+        else:
+            assert one == other
