@@ -597,6 +597,7 @@ _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {
     "assignment_expressions": ((3, 12), (3, 13)),
     "counting_and_grouping": ((3, 12), (3, 13)),
     "experts_in_a_module_dict": ((3, 12), (3, 13)),
+    "modules_are_made_inside": ((3, 12), (3, 13)),
     "simple_namespace": ((3, 13),),
     "simple_namespace_arg": ((3, 13),),
 }
@@ -623,6 +624,10 @@ _INLINED_COMPREHENSIONS: dict[tuple[str, str], str] = {
 }
 _SINCE_3_12 = {
     **_INLINED_COMPREHENSIONS,
+    (
+        "modules_are_made_inside",
+        "details",
+    ): "the list that waits at the break is on the stack here, in torch in a variable",
     ("coroutine_like_generators", "graphs"): "torch forgets what a generator changed after an exception",
     ("counting_and_grouping", "reasons"): "torch breaks at methods of Counter; here they are traced",
 }
