@@ -12,7 +12,6 @@ In torch: nothing; torch.compile leaves such draws out. Read next: nbcompile/aot
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -23,6 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
+from nbcompile.aot.pure import works_in_place
 
 REASON = "random numbers are drawn that nothing reads; AOTAutograd would not draw them"
 
@@ -53,9 +53,7 @@ def _written(node: torch.fx.Node) -> torch.fx.Node | None:
     """What a node writes into."""
     if isinstance(out := node.kwargs.get("out"), torch.fx.Node):
         return out
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    in_place = node.target is operator.setitem or (name.endswith("_") and not name.endswith("__"))
-    base = node.args[0] if in_place and node.args else None
+    base = node.args[0] if node.args and works_in_place(node) else None
     return base if isinstance(base, torch.fx.Node) else None
 
 
@@ -75,14 +73,12 @@ def _draws(node: torch.fx.Node) -> bool:
         return False
     positional, keywords = values
     watch = _Watch()
-    try:
-        with fake_mode, watch:
-            if node.op == "call_method":
-                getattr(positional[0], node.target)(*positional[1:], **keywords)  # type: ignore[arg-type]
-            else:
-                node.target(*positional, **keywords)  # type: ignore[operator]
-    except Exception:  # noqa: BLE001 - it ran when it was captured; what cannot run apart from the graph stays as it is
-        return watch.drawn
+    # It ran when it was captured; what cannot run apart from the graph stays as it is.
+    with suppress(Exception), fake_mode, watch:
+        if node.op == "call_method":
+            getattr(positional[0], node.target)(*positional[1:], **keywords)  # type: ignore[arg-type]
+        else:
+            node.target(*positional, **keywords)  # type: ignore[operator]
     return watch.drawn
 
 

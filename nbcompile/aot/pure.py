@@ -223,10 +223,20 @@ def _is_simple(node: torch.fx.Node) -> bool:
 
 def _changes_something(node: torch.fx.Node) -> bool:
     """Whether it works in place by its name, so that not even a trial is wise (``x.t_()`` changes the example)."""
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
-    if node.target in IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace"):
-        return True
-    return (name.endswith("_") and not name.endswith("__")) or "grad_enabled" in name or "autocast" in name
+    name = name_of_target(node)
+    return works_in_place(node) or "out" in node.kwargs or "grad_enabled" in name or "autocast" in name
+
+
+def works_in_place(node: torch.fx.Node) -> bool:
+    """Whether a captured call writes into its first argument: ``x += y``, ``x.t_()``, ``relu(x, inplace=True)``."""
+    name = name_of_target(node)
+    by_name = name.endswith("_") and not name.endswith("__")
+    return by_name or node.target in IN_PLACE_OPERATORS or bool(node.kwargs.get("inplace"))
+
+
+def name_of_target(node: torch.fx.Node) -> str:
+    """The name of the function or method that a node calls."""
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
 
 
 def _sizes(value: object) -> Iterable[object]:

@@ -20,7 +20,7 @@ from nbcompile.ir.expr import cost, loads, walk
 from nbcompile.ir.index import Index, constant, product, same
 from nbcompile.scheduling.dependencies import reads
 from nbcompile.scheduling.fuse import Unit
-from nbcompile.scheduling.inline import CHEAP_COST, with_inlined
+from nbcompile.scheduling.inline import CHEAP_COST, nodes_with_inlined, with_inlined
 
 LONGEST = 64
 """Nodes of a body: a longer one would be emitted too often."""
@@ -63,7 +63,9 @@ class _Again:
             return
         for reader in others:
             assert isinstance(reader, Computed)
-            self.buffers[reader.name] = replace(reader, body=with_inlined(reader.body, {name: value}))
+            within = {name: value}
+            nodes = nodes_with_inlined(reader, within)
+            self.buffers[reader.name] = replace(reader, body=with_inlined(reader.body, within), from_nodes=nodes)
             self.changed.add(reader.name)
             self.readers[name].discard(reader.name)
             for each in reads(value):

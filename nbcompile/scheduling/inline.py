@@ -35,7 +35,9 @@ def inline_small(program: Program) -> Program:
         if not isinstance(original, Computed):
             buffers.append(original)
             continue
-        buffer = replace(original, body=with_inlined(original.body, inlined), from_nodes=_nodes(original, inlined))
+        buffer = replace(
+            original, body=with_inlined(original.body, inlined), from_nodes=nodes_with_inlined(original, inlined)
+        )
         if isinstance(buffer, (Reduction, Scan)) or any(name in from_reduction for name in reads(buffer)):
             from_reduction.add(buffer.name)
         elif _is_small(buffer) and buffer.name not in needed and _always_spread(buffer, program):
@@ -82,6 +84,7 @@ def with_inlined(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
     return rebuild(body, lambda part: with_inlined(part, inlined))
 
 
-def _nodes(buffer: Computed, inlined: dict[str, Pointwise]) -> tuple[str, ...]:
+def nodes_with_inlined(buffer: Computed, inlined: dict[str, Pointwise]) -> tuple[str, ...]:
+    """The nodes that a buffer computes once some of the values that it reads are computed in it."""
     parts = [inlined[name].from_nodes for name in reads(buffer) if name in inlined]
     return tuple(dict.fromkeys([*(name for part in parts for name in part), *buffer.from_nodes]))

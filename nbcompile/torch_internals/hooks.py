@@ -17,8 +17,6 @@ import torch
 import torch.nn.attention
 import torch.overrides
 import torch.utils._device
-
-# The frame hook (PEP 523) and the guard tree live in torch's C extension.
 from torch._C._dynamo import eval_frame
 
 

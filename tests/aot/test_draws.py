@@ -56,6 +56,11 @@ def into_an_input(x, y):
     return x * 2
 
 
+def added_to_an_input(x, y):
+    y += torch.rand_like(y)
+    return x * 2
+
+
 def unread_without_drawing(x):
     return x + 1, x.exp().sum(-1).shape, torch.nn.functional.dropout(x, training=False).shape
 
@@ -65,12 +70,12 @@ def under_a_transform(x):
 
 
 UNREAD = (of_a_shape, in_place, into_a_view, in_place_like_an_input, of_a_distribution, of_a_dropout, into_an_out)
-READ = (read, into_what_is_read, into_an_input, unread_without_drawing, under_a_transform)
+READ = (read, into_what_is_read, into_an_input, added_to_an_input, unread_without_drawing, under_a_transform)
 
 
 def arguments(function, **more):
     x = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_(more.get("grad", False))
-    return (x, torch.ones(3, 4)) if function is into_an_input else (x,)
+    return (x, torch.ones(3, 4)) if function in (into_an_input, added_to_an_input) else (x,)
 
 
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager"])

@@ -34,10 +34,6 @@ KNOWN: dict[tuple[str, str], str] = {
         )
     },
     (
-        "nested_breaks_the_new_way",
-        "details",
-    ): "torch hands the values of all inlined frames over in one list, after which it names the input",
-    (
         "a_module_is_converted_inside",
         "reasons",
     ): "torch takes a parameter and its new value for different kinds of tensors, and replaces it; here as in eager",

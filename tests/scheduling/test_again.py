@@ -31,6 +31,14 @@ def test_a_common_part_is_not_stored():
     assert len(allocated) == 2
 
 
+def test_each_kernel_names_the_nodes_that_it_computes_again():
+    """What is selected in one layer lights up in every kernel that computes it."""
+    with torch.no_grad():
+        record = nbcompile.explain(both_ways)(torch.randn(96, 160), torch.randn(96, 160), torch.randn(160)).record
+    first, second = (set(each.from_nodes) for each in record.frames[0].compiled_graph.kernels)
+    assert len(first & second) == 4, "two products, a sum and a relu"
+
+
 STORED = {
     "dear": lambda x, y: ((c := torch.tanh(torch.exp(x) + torch.sin(y))).sum(0), torch.softmax(c, -1)),
     "returned": lambda x, y: (c := x * 2 + y, (c * x).sum(0), torch.softmax(c, -1)),
