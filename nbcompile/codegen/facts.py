@@ -28,8 +28,8 @@ LENGTHY_WORK = 200_000
 
 STREAMED_BYTES = 1 << 25
 """So large a result is in no cache when it is read: a usual size of the last-level cache, which is shared."""
-ROW_BYTES, FAR_BYTES = 1 << 15, 1 << 22
-"""Two rows should fit into a core's own cache; fewer bytes in all are near already."""
+ROWS_AHEAD, ROW_BYTES, FAR_BYTES = 2, 1 << 16, 1 << 22
+"""So many rows and this one should fit into a core's second cache; fewer bytes in all are near already."""
 
 
 def vector_is_outside(kernel: Kernel) -> bool:
@@ -90,30 +90,34 @@ def _is_small(size: Index) -> bool:
     return number is not None and number < STREAMED_BYTES
 
 
-def next_row(kernel: Kernel, nest: Nest) -> tuple[Load, ...]:
-    """What to ask for from memory while a nest runs: the lines that the kernel reads one outer iteration later.
+def coming_rows(kernel: Kernel, nest: Nest) -> tuple[Load, ...]:
+    """What to ask for from memory while a nest runs: lines that the kernel reads some outer iterations later.
 
     A kernel that goes over a row several times waits for memory in the first pass only, and computes in the
-    others. So the first pass of the next row is prepared in the second of this one.
+    others. So what the first pass will need is asked for in the others, each tensor's lines in one of them.
     """
-    nests = [statement for statement in kernel.body if isinstance(statement, Nest)]
-    if len(nests) < 2 or nest is not nests[1] or not kernel.loops or any(len(each.loops) != 1 for each in nests[:2]):
+    first, *later = [statement for statement in kernel.body if isinstance(statement, Nest)] or [nest]
+    later = [each for each in later if len(each.loops) == 1 and each.loops[0].size == first.loops[-1].size]
+    length, rows = indexing.constant(first.loops[-1].size), trip_count(kernel.loops)
+    at = next((at for at, each in enumerate(later) if each is nest), None)
+    if at is None or not kernel.loops or len(first.loops) != 1 or length is None or rows is None:
         return ()
-    (first,), (second,), outer = nests[0].loops, nest.loops, kernel.loops[-1].variable
-    if first.size != second.size:
-        return ()
-    found: dict[Load, None] = {}
-    for part in nests[0].body:
-        for each in walk(part.value):
-            if isinstance(each, Load) and not each.gathers and stride_along(each.index[0], first.variable) == ONE:
-                place = each.index[0].xreplace({outer: outer + 1, first.variable: second.variable})
-                if outer in each.index[0].free_symbols and each.buffer in kernel.reads:
-                    found[replace(each, index=(place,))] = None
-    length, rows = indexing.constant(first.size), trip_count(kernel.loops)
-    if length is None or rows is None:
-        return ()
+    found = _loads_of_a_row(kernel, first, nest.loops[0].variable)
     row = sum(length * each.dtype.itemsize for each in found)
-    return tuple(found) if row <= ROW_BYTES and row * rows >= FAR_BYTES else ()
+    return tuple(found[at :: len(later)]) if row <= ROW_BYTES and row * rows >= FAR_BYTES else ()
+
+
+def _loads_of_a_row(kernel: Kernel, nest: Nest, variable: Symbol) -> list[Load]:
+    """What a nest reads side by side, in rows of their own; as another nest's loop would read the coming ones."""
+    along, outer = nest.loops[0].variable, kernel.loops[-1].variable
+    found = dict.fromkeys(
+        replace(each, index=(each.index[0].xreplace({outer: outer + ROWS_AHEAD, along: variable}),))
+        for part in nest.body
+        for each in walk(part.value)
+        if isinstance(each, Load) and not each.gathers and stride_along(each.index[0], along) == ONE
+        and outer in each.index[0].free_symbols and each.buffer in kernel.reads
+    )  # fmt: skip
+    return list(found)
 
 
 def own_work(kernel: Kernel, program: Program) -> dict[str, tuple[str, ...]]:

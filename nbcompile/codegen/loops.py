@@ -12,7 +12,7 @@ nbcompile/codegen/columns.py
 from __future__ import annotations
 
 from nbcompile.codegen.emitter import KernelEmitter, close_loop, open_loop, outer_loops, scope_of
-from nbcompile.codegen.facts import next_row, stored, trip_count
+from nbcompile.codegen.facts import coming_rows, stored, trip_count
 from nbcompile.codegen.printers import c_index
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.totals import KINDS, carry, combine, finish, held_type, start, start_scan
@@ -117,7 +117,7 @@ def vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, parts:
                 carry(emitter, scope, part)
             else:
                 emit_statement(emitter, scope, part)
-        for each in next_row(emitter.kernel, nest):
+        for each in coming_rows(emitter.kernel, nest):
             writer.line(f"soon({emitter.names.pointers[each.buffer]} + {c_index(each.index[0])});")
     emitter.locals.clear()
     emitter.locals.update(before)

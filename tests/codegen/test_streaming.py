@@ -80,9 +80,24 @@ def test_an_argument_that_is_changed_in_place_is_not():
 
 @pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax], ids=lambda each: each.__name__)
 def test_rows_are_asked_for_ahead(function):
-    """The second pass over a row asks for the next one; where all rows are near, none does."""
+    """The second pass over a row asks for one further on; where all rows are near, none does."""
     for rows, ahead in ((8192, True), (64, False)):
         x = torch.randn(rows, 1024)
         result, text = compiled(lambda x: function(x, -1), x)
         assert ("soon(in0 + " in text) == ahead
         torch.testing.assert_close(result, function(x, -1))
+
+
+def test_two_tensors_are_asked_for_in_two_passes():
+    """All lines in one pass would wait for one another: of what the first pass reads, each later one asks for a part."""
+    x, y = torch.randn(8192, 1024), torch.randn(8192, 1024)
+
+    def function(x, y):
+        return torch.nn.functional.layer_norm(x + y, (1024,))
+
+    result, text = compiled(function, x, y)
+    first, second, third = text.split("const auto step = ")[1:]
+    assert "soon(" not in first
+    assert "soon(in0 + 1024*i0 + i1 + 2048)" in second and "soon(in1" not in second
+    assert "soon(in1 + 1024*i0 + i1 + 2048)" in third and "soon(in0" not in third
+    torch.testing.assert_close(result, function(x, y))
