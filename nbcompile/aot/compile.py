@@ -36,7 +36,8 @@ GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]
 CompiledFunction = Callable[..., Sequence[Any]]
 
 # Compile the backward graph now, not in the first backward(): errors and pictures come with the forward's.
-AUTOGRAD_SETTINGS = {"force_non_lazy_backward_lowering": True}
+# What is computed twice is found by our own pass: torch's imports Inductor.
+AUTOGRAD_SETTINGS = {"force_non_lazy_backward_lowering": True, "cse": False}
 
 
 def _ignore(_module: torch.fx.GraphModule) -> None:
@@ -157,6 +158,8 @@ def _through_autograd(
         cut = torch_internals.partitioners()
         if recompute:
             passes.drop_detach(joint)
+            joint.graph.eliminate_dead_code()
+            passes.share_equal(joint)
             forward, backward = cut.min_cut_rematerialization_partition(joint, *arguments, **keywords)
         else:
             forward, backward = cut.default_partition(joint, *arguments, **keywords)

@@ -3,14 +3,27 @@
     relu = aten.relu(x);  saved = aten.detach(relu)     ->     relu = aten.relu(x)
     backward reads  aten.detach(saved)                         backward reads  relu
 
-In torch: torch/_inductor/fx_passes/joint_graph.py. Read next:
-nbcompile/lowering/
+    t = aten.t(w), and in backward t_1 = aten.t(w)      ->     t, twice
+
+In torch: torch/_inductor/fx_passes/joint_graph.py, fx_graph_cse in torch/_functorch/compile_utils.py (which imports
+Inductor, 1.1 s). Read next: nbcompile/lowering/
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Hashable
+from typing import Any
+
 import torch
 import torch.fx
+
+from nbcompile import torch_internals
+
+NOT_TWICE_THE_SAME = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
+"""Operators whose results are not told by their arguments, although they draw no random numbers."""
+OF_NUMBERS = frozenset(getattr(operator, name) for name in operator.__all__ if not name.startswith("i"))
+"""Python's own operators, on sizes and on tuples of results."""
 
 
 def drop_detach(joint: torch.fx.GraphModule) -> None:
@@ -25,3 +38,71 @@ def drop_detach(joint: torch.fx.GraphModule) -> None:
         node.replace_all_uses_with(original)
         joint.graph.erase_node(node)
     joint.recompile()
+
+
+def share_equal(joint: torch.fx.GraphModule) -> None:
+    """What is computed twice from the same arguments is computed once: the derivative repeats parts of the forward pass.
+
+    Results of the graph stay apart, as the user may write to one of them.
+    """
+    returned = {storage for node in joint.graph.output_node().all_input_nodes if (storage := _storage(node))}
+    first: dict[Hashable, torch.fx.Node] = {}
+    writes = 0
+    for node in joint.graph.nodes:
+        if not _depends_on_arguments_alone(node):
+            writes += _writes(node)
+        elif _storage(node) not in returned and (key := _key(node, writes)) is not None:
+            same = first.setdefault(key, node)
+            if same is not node:
+                node.replace_all_uses_with(same)
+                joint.graph.erase_node(node)
+    joint.recompile()
+
+
+def _depends_on_arguments_alone(node: torch.fx.Node) -> bool:
+    target = node.target
+    if node.op != "call_function":
+        return False
+    if not isinstance(target, torch._ops.OpOverload):
+        return target in OF_NUMBERS
+    drawn = torch.Tag.nondeterministic_seeded in target.tags or target.overloadpacket in NOT_TWICE_THE_SAME
+    unbacked = bool(node.meta.get("unbacked_bindings"))
+    return not (drawn or unbacked or target._schema.is_mutable or torch_internals.has_effect(target))
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    """Whether what is read after it may differ from what was read before."""
+    return not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable
+
+
+def _storage(node: torch.fx.Node) -> int:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return 0
+    try:
+        return int(value.untyped_storage()._cdata)
+    except NotImplementedError:
+        return 0
+
+
+def _key(node: torch.fx.Node, writes: int) -> Hashable | None:
+    """Equal for nodes that compute the same; None where an argument cannot be compared."""
+    key = (node.target, writes, _frozen(node.args), _frozen(node.kwargs))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _frozen(argument: Any) -> Hashable:
+    """An argument that can be a key, with its type: 1 is not 1.0, nor True, and 0.0 is not -0.0."""
+    if isinstance(argument, (tuple, list)):
+        return "sequence", tuple(map(_frozen, argument))
+    if isinstance(argument, dict):
+        return "dict", tuple((name, _frozen(value)) for name, value in sorted(argument.items()))
+    if isinstance(argument, slice):
+        return "slice", tuple(map(_frozen, (argument.start, argument.stop, argument.step)))
+    if isinstance(argument, (float, complex)):
+        return type(argument), repr(argument)
+    return type(argument), argument
