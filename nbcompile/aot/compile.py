@@ -84,8 +84,7 @@ def compile_graph(
         provenance.mark(traced.graph, module.graph)
         compiled = compilers.inference(traced, example_inputs)
         parts.name("inference")
-        parts.join("direct")
-        return _call_directly(compiled)
+        return _join_pure(_call_directly(compiled), traced)
     try:
         return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     except torch_internals.fake_tensor().DynamicOutputShapeException:
@@ -94,6 +93,15 @@ def compile_graph(
     # The derivative of x[mask] = y has sizes that only the run knows: such symbols are allowed now.
     inputs = torch_internals.with_unknown_sizes(example_inputs)
     return _through_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
+
+
+def _join_pure(compiled: CompiledFunction, traced: torch.fx.GraphModule) -> CompiledFunction:
+    dynamic = joined.dynamic_dims(node.meta["val"] for node in traced.graph.output_node().args[0])
+    if not any(dynamic):
+        parts.join("direct")
+        return compiled
+    parts.join("inference", dynamic=dynamic, versions=[])
+    return joined.marking(compiled, dynamic)
 
 
 class RunsAsCaptured(Exception):

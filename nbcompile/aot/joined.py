@@ -12,11 +12,12 @@ In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
+from nbcompile import torch_internals
 from nbcompile.torch_internals import is_trained
 
 Facts = dict[str, Any]
@@ -90,6 +91,28 @@ def _layout(form: Any) -> tuple[Any, ...]:
     return form.size and tuple(form.size), form.stride and tuple(form.stride), form.memory_format
 
 
+def dynamic_dims(outputs: Iterable[object]) -> list[list[int] | None]:
+    """Per output, the dims whose sizes are symbols; None where it has none."""
+    return [
+        [dim for dim, size in enumerate(each.shape) if not torch_internals.symbolic_shapes().is_concrete_int(size)]
+        or None
+        if isinstance(each, torch.Tensor)
+        else None
+        for each in outputs
+    ]
+
+
+def marking(
+    compiled: Callable[..., Sequence[Any]], dynamic: Sequence[Sequence[int] | None]
+) -> Callable[..., Sequence[Any]]:
+    """A callable whose outputs say which of their sizes vary, and that is otherwise called as it is."""
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        return _marked(compiled(*arguments), dynamic)
+
+    return call
+
+
 def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
     """A callable without gradients."""
 
@@ -99,7 +122,7 @@ def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
             if changed:
                 torch.autograd.graph.increment_version(changed)
             results = program(list(arguments))
-        return _marked(results, facts)
+        return _marked(results, facts["dynamic"])
 
     return call
 
@@ -141,7 +164,7 @@ def training(forward: Boxed, backward: Boxed, facts: Facts) -> Callable[..., Seq
             given[at] = given[at].detach()
         with torch.enable_grad():
             results = Compiled.apply(*given)
-        return _marked(results, facts)
+        return _marked(results, facts["dynamic"])
 
     return call
 
@@ -192,9 +215,9 @@ def _expect_usual(facts: Facts) -> None:
         )
 
 
-def _marked(results: Sequence[Any], facts: Facts) -> Sequence[Any]:
+def _marked(results: Sequence[Any], dynamic: Sequence[Sequence[int] | None]) -> Sequence[Any]:
     """Outputs whose sizes vary say so: a graph that they are given to need not learn it anew."""
-    for result, dims in zip(results, facts["dynamic"], strict=False):
+    for result, dims in zip(results, dynamic, strict=False):
         if dims:
             known: set[int] = getattr(result, "_dynamo_propagated_dynamic_indices", set())
             result._dynamo_propagated_dynamic_indices = known | set(dims)

@@ -41,7 +41,7 @@ def drop_detach(joint: torch.fx.GraphModule) -> None:
 
 
 def share_equal(joint: torch.fx.GraphModule) -> None:
-    """What is computed twice from the same arguments is computed once: the derivative repeats parts of the forward pass.
+    """What is computed twice from the same arguments is computed once: derivatives repeat parts of the forward pass.
 
     Results of the graph stay apart, as the user may write to one of them.
     """

@@ -5,11 +5,12 @@
 
 AOTAutograd runs a graph twice, once to learn what it mutates and what aliases,
 once to trace it, because it must be right for every graph. A graph that does
-neither, and for which nobody wants a gradient, can be recorded in one go. When
-the recording meets anything else the answer is None, and AOTAutograd does it.
+neither, and for which nobody wants a gradient, can be recorded in one go; its
+sizes may be symbols, whose nodes sizes.py makes. When the recording meets
+anything else the answer is None, and AOTAutograd does it.
 
 In torch: torch/fx/experimental/proxy_tensor.py (make_fx). Read next:
-nbcompile/aot/decompositions.py
+nbcompile/aot/sizes.py
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import sympy
 import torch
 import torch.fx
 from torch.utils import _pytree as pytree
@@ -25,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
 from nbcompile.aot.decompositions import Table
+from nbcompile.aot.sizes import NotOfTheInputs, Sizes
 from nbcompile.capture.node_meta import ORIGIN, STACK
 
 # Not pure, although their schemas do not say so: the first two alias a constant that the graph keeps,
@@ -56,7 +59,7 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
     fake_mode = torch_internals.guards_context().detect_fake_mode(example_inputs)
     if fake_mode is None:
         fake_mode = torch_internals.fake_tensor().FakeTensorMode()
-    fakes = [_fake(each, fake_mode) for each in example_inputs]
+    fakes = [_fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
     recording = Recording(table, fakes)
     try:
         with fake_mode, recording:
@@ -73,10 +76,11 @@ class Impure(Exception):
 class Recording(TorchDispatchMode):
     """Sees every ATen operator that runs on fake tensors, and writes a graph of them."""
 
-    def __init__(self, table: Table, inputs: Sequence[torch.Tensor]) -> None:
+    def __init__(self, table: Table, inputs: Sequence[torch.Tensor | torch.SymInt]) -> None:
         super().__init__()
         self.table = table
         self.graph = torch.fx.Graph()
+        self.sizes = Sizes(self.graph)
         self.captured_node: torch.fx.Node | None = None
         """The node of the captured graph that runs right now."""
         self.nodes: dict[int, torch.fx.Node] = {}
@@ -84,10 +88,14 @@ class Recording(TorchDispatchMode):
         self.alive: list[torch.Tensor] = []
         """Every tensor in ``nodes``, so that no id is used twice."""
         for position, each in enumerate(inputs):
+            node = self.graph.placeholder(f"arg{position}_1")
+            if isinstance(each, torch.SymInt):
+                self.sizes.define(each, node)
+                continue
             if id(each) in self.nodes:
                 raise Impure
-            self._remember(each, self.graph.placeholder(f"arg{position}_1"))
-        self.owned = {_storage(each) for each in inputs}
+            self._remember(each, node)
+        self.owned = {_storage(each) for each in inputs if isinstance(each, torch.Tensor)}
 
     def __torch_dispatch__(
         self,
@@ -106,6 +114,8 @@ class Recording(TorchDispatchMode):
         if func._schema.is_mutable or func.overloadpacket in SECRETLY_IMPURE or torch_internals.has_effect(func):
             raise Impure
         result = func(*args, **keywords)
+        if isinstance(result, SYMBOLIC):
+            raise Impure  # only the run knows it
         if isinstance(result, torch.Tensor):
             self._remember(result, self._write(func, args, keywords))
         elif isinstance(result, (tuple, list)):
@@ -117,9 +127,12 @@ class Recording(TorchDispatchMode):
         return result  # neither: a question about a tensor (its device, say), answered for good
 
     def finish(self, outputs: Any) -> torch.fx.GraphModule:
-        """The graph, if every output has memory of its own."""
+        """The graph, if every output has memory of its own, or is a number."""
         returned = []
         for each in outputs:
+            if isinstance(each, torch.SymInt):
+                returned.append(self.node_of_size(each))
+                continue
             if not isinstance(each, torch.Tensor) or _storage(each) in self.owned or id(each) not in self.nodes:
                 raise Impure
             self.owned.add(_storage(each))
@@ -144,17 +157,32 @@ class Recording(TorchDispatchMode):
         node = self.graph.create_node(
             "call_function", target, self._as_nodes(args), self._as_nodes(keywords), name=name
         )
+        self._tell_origin(node)
+        return node
+
+    def _tell_origin(self, node: torch.fx.Node) -> None:
         if self.captured_node is not None:
             node.meta[ORIGIN] = (self.captured_node.name,)
             for key in (STACK, "stack_trace", "nn_module_stack"):
                 if key in self.captured_node.meta:
                     node.meta[key] = self.captured_node.meta[key]
-        return node
+
+    def node_of_size(self, value: torch.SymInt) -> torch.fx.Node | int:
+        """The node that computes a symbolic size."""
+        try:
+            return self.sizes.node_of(value, self._tell_origin)
+        except NotOfTheInputs as unknown:
+            raise Impure from unknown
 
     def _as_nodes(self, arguments: Any) -> Any:
-        if any(isinstance(each, SYMBOLIC) for each in pytree.tree_leaves(arguments)):
-            raise Impure  # a number that is no tensor's: only a trace with proxies knows where it comes from
-        return pytree.tree_map_only(torch.Tensor, self._node_of, arguments)
+        return pytree.tree_map_only((torch.Tensor, *SYMBOLIC), self._as_node, arguments)
+
+    def _as_node(self, value: Any) -> torch.fx.Node | int:
+        if isinstance(value, torch.Tensor):
+            return self._node_of(value)
+        if isinstance(value, torch.SymInt):
+            return self.node_of_size(value)
+        raise Impure  # only a trace with proxies knows where a float or a bool comes from
 
     def _node_of(self, tensor: torch.Tensor) -> torch.fx.Node:
         if id(tensor) not in self.nodes:
@@ -176,7 +204,10 @@ class _Replay(torch.fx.Interpreter):
 
     def run_node(self, n: torch.fx.Node) -> Any:
         self.recording.captured_node = n
-        return super().run_node(n)
+        result = super().run_node(n)
+        if isinstance(result, torch.SymInt) and n.op != "placeholder":
+            self.recording.node_of_size(result)  # now, for what is computed here comes from here
+        return result
 
 
 # --- what can be said before ------------------------------------------------------------------------------------------
@@ -200,16 +231,21 @@ def _may_be_pure(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) ->
     if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
         return False
     tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]
-    if not all(is_plain(each) and each.layout == torch.strided for each in tensors):
+    if not tensors or not all(is_plain(each) and each.layout == torch.strided for each in tensors):
         return False
-    if not tensors or len(tensors) < len(example_inputs):
-        return False  # a number among the inputs may be symbolic
-    if any(isinstance(each, torch.SymInt) for tensor in tensors for each in tensor.shape):
-        return False  # AOTAutograd marks symbolic sizes of outputs for whoever compiles next
-    return all(_is_simple(node) for node in module.graph.nodes)
+    symbols = _symbols(each for each in example_inputs if isinstance(each, torch.SymInt))
+    if symbols is None or not all(isinstance(each, (torch.Tensor, torch.SymInt)) for each in example_inputs):
+        return False
+    return all(_is_simple(node, symbols) for node in module.graph.nodes)
 
 
-def _is_simple(node: torch.fx.Node) -> bool:
+def _symbols(numbers: Iterable[torch.SymInt]) -> set[sympy.Symbol] | None:
+    """The symbols among the inputs; None if an input is anything else, as a number that is known by now."""
+    expressions = [each.node.expr for each in numbers]
+    return set(expressions) if all(each.is_Symbol for each in expressions) else None
+
+
+def _is_simple(node: torch.fx.Node, symbols: set[sympy.Symbol]) -> bool:
     """A call of an ordinary operator: no state of the process, no subgraph, no size that only the run knows."""
     if node.op in ("get_attr", "call_module") or isinstance(node.target, torch._ops.HigherOrderOperator):
         return False
@@ -218,7 +254,13 @@ def _is_simple(node: torch.fx.Node) -> bool:
     value = node.meta.get("example_value", node.meta.get("val"))
     if isinstance(value, torch.Tensor) and not is_plain(value):
         return False
-    return not any(isinstance(each, SYMBOLIC) for each in _sizes(value))
+    return all(_is_known(each, symbols) for each in _sizes(value))
+
+
+def _is_known(size: object, symbols: set[sympy.Symbol]) -> bool:
+    if isinstance(size, torch.SymInt):
+        return size.node.expr.free_symbols <= symbols
+    return not isinstance(size, SYMBOLIC)
 
 
 def _changes_something(node: torch.fx.Node) -> bool:
