@@ -96,7 +96,8 @@ def compile_graph(
 
 
 def _join_pure(compiled: CompiledFunction, traced: torch.fx.GraphModule) -> CompiledFunction:
-    dynamic = joined.dynamic_dims(node.meta["val"] for node in traced.graph.output_node().args[0])
+    outputs: Any = traced.graph.output_node().args[0]
+    dynamic = joined.dynamic_dims(node.meta["val"] for node in outputs)
     if not any(dynamic):
         parts.join("direct")
         return compiled

@@ -128,10 +128,13 @@ class Recording(TorchDispatchMode):
 
     def finish(self, outputs: Any) -> torch.fx.GraphModule:
         """The graph, if every output has memory of its own, or is a number."""
-        returned = []
+        returned: list[torch.fx.Node] = []
         for each in outputs:
             if isinstance(each, torch.SymInt):
-                returned.append(self.node_of_size(each))
+                node = self.node_of_size(each)
+                if isinstance(node, int):
+                    raise Impure  # it is known by now
+                returned.append(node)
                 continue
             if not isinstance(each, torch.Tensor) or _storage(each) in self.owned or id(each) not in self.nodes:
                 raise Impure
