@@ -2,6 +2,9 @@
 
     python -m benchmarks [--quick] [GROUP ...]      ->  a Markdown table, build/bench.json, build/bench.md
     python -m benchmarks --docs [GROUP ...]         ->  and docs/benchmarks.md
+    python -m benchmarks models --models bert,t5 --model-sizes larger --caches build/caches
+
+Results are written after each process: what is stopped keeps what it has.
 
 What counts as cold: a fresh process and empty caches of compiled code
 (``TORCHINDUCTOR_CACHE_DIR``, ``NBCOMPILE_CACHE_DIR``). Inductor's precompiled
@@ -27,8 +30,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +50,7 @@ COMPILERS = [EAGER, TORCH, OURS]
 GROUPS = (
     "start", "per_call", "guards", "nested", "training", "kernels", "sizes", "bandwidth", "passes", "capture", "models",
 )  # fmt: skip
+MODEL_SIZES = ("small", "larger")
 CAPTURED = (
     "bert", "gpt2", "llama", "mixtral", "t5", "vit", "swin", "resnet", "whisper", "clip", "deberta-v2", "mamba",
 )  # fmt: skip
@@ -58,7 +63,12 @@ class Bench:
     folder: Path
     quick: bool
     threads: int
+    out: Path | None = None
+    """Where results are kept, after each process."""
+    models: tuple[str, ...] = CAPTURED
+    model_sizes: tuple[str, ...] = MODEL_SIZES
     rows: list[dict[str, Any]] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
 
     @property
     def rounds(self) -> int:
@@ -70,12 +80,25 @@ class Bench:
         job = {"threads": self.threads, "rounds": self.rounds, **job}
         told, death = self._process(job, cache, environment or {})
         self.rows += told
-        if not death:
-            return
+        if death:
+            self._without_ours(job, cache, told, death)
+        self.keep()
+
+    def keep(self) -> str:
+        """Write what was found so far; the text of it."""
+        facts = _facts(self, time.perf_counter() - self.began)
+        text = report.markdown(self.rows, facts)
+        if self.out is not None:
+            self.out.mkdir(parents=True, exist_ok=True)
+            (self.out / "bench.md").write_text(text)
+            (self.out / "bench.json").write_text(json.dumps({"facts": facts, "rows": self.rows}, indent=1) + "\n")
+        return text
+
+    def _without_ours(self, job: dict[str, Any], cache: str, told: list[dict[str, Any]], death: str) -> None:
+        """A process died: that is a row, and without ours the others' numbers can still be had."""
         compilers = job.get("compilers", [job.get("label", "")])
         self.rows.append(self._failure(job, compilers[-1] if OURS not in compilers else OURS, death))
         if OURS in compilers and len(compilers) > 1:
-            # Without ours the others' numbers can still be had.
             self.rows = [row for row in self.rows if row not in told]
             self.rows += self._process({**job, "compilers": [each for each in compilers if each != OURS]}, cache, {})[0]
 
@@ -84,9 +107,16 @@ class Bench:
         rows = [row for row in self.rows if row["group"] == group]
         self.rows += [report.means(rows, group, label) for label in dict.fromkeys(row["compiler"] for row in rows)]
 
+    def compile_ahead(self, jobs: list[dict[str, Any]]) -> None:
+        """Fill the caches with what the jobs compile, on every core at once: only what is timed needs the machine."""
+        with ThreadPoolExecutor(os.cpu_count()) as workers:
+            for job in jobs:
+                workers.submit(self._process, {"threads": self.threads, "rounds": 0, **job}, "shared", {})
+
     def _process(self, job: dict[str, Any], cache: str, extra: dict[str, str]) -> tuple[list[dict[str, Any]], str]:
         environment = os.environ | self.environment(cache) | {"PYTHONDONTWRITEBYTECODE": ""} | extra
-        what = [job["task"], job.get("label"), job.get("phase"), *job.get("workloads", ())[:1]]
+        program = job.get("workloads", job.get("models", ()))[:1]
+        what = [job["task"], job.get("label"), job.get("phase"), *program, job.get("size")]
         print(" ", *filter(None, what), file=sys.stderr)
         command = [sys.executable, "-m", "benchmarks.tasks", json.dumps(job)]
         limit = 240 if self.quick else 900
@@ -234,9 +264,22 @@ def capture(bench: Bench) -> None:
 
 
 def models(bench: Bench) -> None:
-    """Real models against eager and torch.compile, each in a process of its own."""
-    for name in CAPTURED[:2] if bench.quick else CAPTURED:
-        bench.run({"task": "running", "compilers": COMPILERS, "models": [name]})
+    """Real models against eager and torch.compile, each in a process of its own, and as one mean."""
+    names = bench.models[:2] if bench.quick else bench.models
+    jobs = [
+        {"task": "running", "compilers": COMPILERS, "models": [name], "size": size}
+        for size in bench.model_sizes for name in names
+    ]  # fmt: skip
+    bench.compile_ahead(jobs)
+    for job in jobs:
+        bench.run(job)
+    for group in ("models: inference", "models: training step"):
+        bench.add_means(group)
+    _add_share(bench)
+
+
+def _add_share(bench: Bench) -> None:
+    """How much of all models is generated code."""
     counted, by_aten = (
         sum(row["value"] or 0 for row in bench.rows if row["group"] == group)
         for group in ("models: call nodes", "models: of these run by ATen")
@@ -250,7 +293,7 @@ GROUP_OF = {
     "kernel": "kernels", "sized": "kernels by size", "bandwidth": "bandwidth at 128 MiB, of STREAM triad",
     "passes": "own passes, CPU time without the C++ compiler", "per_call": "per call", "guards": "guards",
     "nested": "nested break", "training": "training step", "capture": "capture: to the graph",
-    "running": "models: one call",
+    "running": "models: inference",
 }  # fmt: skip
 RUNNERS = {
     "start": starts,
@@ -332,31 +375,38 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: under three minutes")
     parser.add_argument("--threads", type=int, default=1, help="threads of each process (1)")
     parser.add_argument("--out", type=Path, default=ROOT / "build", help="folder of bench.json and bench.md (build)")
+    parser.add_argument("--models", type=_some_of(CAPTURED), default=CAPTURED, help="names with commas (all)")
+    parser.add_argument("--model-sizes", type=_some_of(MODEL_SIZES), default=MODEL_SIZES, help="small,larger (both)")
+    parser.add_argument("--caches", type=Path, help="compiled code is kept in this folder (of no use to cold starts)")
     parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md as well")
     arguments = parser.parse_args()
     if unknown := set(arguments.groups) - set(GROUPS):
         parser.error(f"no group is called {', '.join(sorted(unknown))}; the groups are {', '.join(GROUPS)}")
-    began = time.perf_counter()
     text = ""
-    with _scratch() as folder:
-        bench = Bench(folder, arguments.quick, arguments.threads)
+    with _scratch() if arguments.caches is None else nullcontext(arguments.caches.resolve()) as folder:
+        bench = Bench(
+            folder, arguments.quick, arguments.threads, arguments.out, arguments.models, arguments.model_sizes
+        )
         for group in arguments.groups or GROUPS:
             print(group, file=sys.stderr)
             RUNNERS[group](bench)
-            text = _keep(bench, time.perf_counter() - began, arguments.out)  # what is stopped later is not lost
+            text = bench.keep()
     if arguments.docs:
         PAGE.write_text(report.page(text, sys.argv[1:]))
     print(text)
     return 0
 
 
-def _keep(bench: Bench, took: float, out: Path) -> str:
-    facts = _facts(bench, took)
-    text = report.markdown(bench.rows, facts)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "bench.md").write_text(text)
-    (out / "bench.json").write_text(json.dumps({"facts": facts, "rows": bench.rows}, indent=1) + "\n")
-    return text
+def _some_of(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """Reads names with commas between them."""
+
+    def names(text: str) -> tuple[str, ...]:
+        asked = tuple(text.split(","))
+        if unknown := set(asked) - set(known):
+            raise argparse.ArgumentTypeError(f"no {', '.join(sorted(unknown))} among {', '.join(known)}")
+        return asked
+
+    return names
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ Read next: benchmarks/models.py
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,8 @@ from nbcompile.record.model import CompiledGraph
 
 MEANT_FOR_ATEN = ("matrix product", "convolution", "attention")
 """How the reasons begin for which a node is not counted."""
+LIMIT = 1e-3
+"""How far a result may be from eager's: sums of many numbers, and what divides by them, are rounded differently."""
 NO_OPERATORS = ("operator.getitem", "<built-in function getitem>", "getitem")
 
 
@@ -68,16 +71,31 @@ def step(call: Callable[..., Any], module: torch.nn.Module, inputs: models.Input
     """What one call gives: the outputs, or the outputs and the gradients."""
     with torch.set_grad_enabled(learning):
         output = call(**inputs)
-        return (output, models.gradients(module, _weighted(output))) if learning else output
+        return (output, _gradients(module, output)) if learning else output
 
 
-def _weighted(output: Any) -> list[torch.Tensor]:
-    """Outputs, each element times another number: the plain sum of what a layer norm gives has no gradient."""
-    return [
-        each * torch.arange(each.numel(), dtype=each.dtype).sin().view(each.shape)
-        for each in models.tensors(output)
-        if each.requires_grad
-    ]
+def _gradients(module: torch.nn.Module, output: Any) -> list[torch.Tensor]:
+    """The gradients of the parameters: what each element of the outputs weighs is another number.
+
+    The plain sum of what a layer norm gives has no gradient.
+    """
+    outputs = [each for each in models.tensors(output) if each.requires_grad]
+    parameters = [each for each in module.parameters() if each.requires_grad]
+    weights = [_weights(each.shape, each.dtype) for each in outputs]
+    found = torch.autograd.grad(outputs, parameters, weights, allow_unused=True)
+    return [each for each in found if each is not None]
+
+
+@functools.cache
+def _weights(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
+    return torch.arange(shape.numel(), dtype=dtype).sin().view(shape)
+
+
+def check(found: Any, expected: Any) -> None:
+    """A wrong result has no time."""
+    wrong = error(found, expected)
+    if not wrong <= LIMIT:
+        raise ValueError(f"the relative error against eager is {wrong:.2g}")
 
 
 def error(found: Any, expected: Any) -> float:
@@ -90,7 +108,8 @@ def error(found: Any, expected: Any) -> float:
     scales = [float(each.detach().abs().max()) for _, each in pairs]
     floor = max(scales) / 1000
     differences = [float((one.detach().double() - other.detach().double()).abs().max()) for one, other in pairs]
-    return max(difference / max(scale, floor) for difference, scale in zip(differences, scales, strict=True))
+    ratios = [difference / max(scale, floor) for difference, scale in zip(differences, scales, strict=True)]
+    return float(torch.tensor(ratios).max())  # which NaN is not lost in
 
 
 def share(call: Callable[[], Any]) -> tuple[Share, Any]:

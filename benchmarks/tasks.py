@@ -302,32 +302,34 @@ def capture(job: dict[str, Any]) -> None:
 
 def running(job: dict[str, Any]) -> None:
     """Outputs and gradients of real models against eager, the share of generated code, the time of a call."""
-    models = importlib.import_module("benchmarks.models")
-    run = importlib.import_module("benchmarks.running")
+    sizes = importlib.import_module("benchmarks.larger").SIZES  # and with it transformers, which the others do without
     for name in job["models"]:
         for learning in (False, True):
-            label = f"{name}, forward and backward" if learning else name
-            module, inputs = run.prepared(models.MODELS[name], learning=learning)
-            expected = run.step(module, module, inputs, learning=learning)
+            _run_model(job, sizes[job["size"]][name], learning)
 
-            def prepare(
-                compiler: str, module: Any = module, inputs: Any = inputs, learning: bool = learning,
-                label: str = label, expected: Any = expected,
-            ) -> Callable[[], Any]:  # fmt: skip
-                call = compiled(compiler, module)
-                once = functools.partial(run.step, call, module, inputs, learning=learning)
-                found, result = run.share(once)
-                if compiler == OURS:
-                    by_aten = found.by_aten.total()
-                    tell("models: generated call nodes, in a hundred", label, OURS, found.percent(), "")
-                    tell("models: call nodes", label, OURS, found.nodes, "")
-                    tell("models: of these run by ATen", label, OURS, by_aten, "", operators=dict(found.by_aten))
-                if compiler != "eager":
-                    tell("models: greatest relative error", label, compiler, run.error(result, expected), "")
-                once()
-                return once
 
-            _race("models: one call", label, job, prepare)
+def _run_model(job: dict[str, Any], model: Any, learning: bool) -> None:
+    run = importlib.import_module("benchmarks.running")
+    group, label = f"models: {'training step' if learning else 'inference'}", f"{model.kind}, {job['size']}"
+    module, inputs = run.prepared(model, learning=learning)
+    step = functools.partial(run.step, module=module, inputs=inputs, learning=learning)
+    expected = step(module)
+
+    def prepare(compiler: str) -> Callable[[], Any]:
+        once = functools.partial(step, compiled(compiler, module))
+        found, result = run.share(once)
+        run.check(result, expected)
+        if compiler == OURS:
+            by_aten, name = found.by_aten.total(), f"{label}, {group}"
+            tell("models: generated call nodes, in a hundred", name, OURS, found.percent(), "")
+            tell("models: call nodes", name, OURS, found.nodes, "")
+            tell("models: of these run by ATen", name, OURS, by_aten, "", operators=dict(found.by_aten))
+        if compiler != "eager":
+            tell("models: greatest relative error", f"{label}, {group}", compiler, run.error(result, expected), "")
+        run.check(once(), expected)
+        return once
+
+    _race(group, label, job, prepare)
 
 
 def _race(group: str, name: str, job: dict[str, Any], prepare: Callable[[str], Callable[[], Any]]) -> None:

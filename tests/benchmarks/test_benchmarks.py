@@ -12,7 +12,19 @@ import pytest
 import torch
 
 import nbcompile
-from benchmarks import __main__ as bench, capture, models, report, running, stream, tasks, timing, ulp, workloads
+from benchmarks import (
+    __main__ as bench,
+    capture,
+    larger,
+    models,
+    report,
+    running,
+    stream,
+    tasks,
+    timing,
+    ulp,
+    workloads,
+)
 
 
 def row(compiler, value, failure=""):
@@ -54,6 +66,25 @@ def test_a_crash_costs_one_compiler_only(monkeypatch, tmp_path):
     assert jobs == [["eager", "nbcompile"], ["eager"]]
     assert [(each["compiler"], each["failure"]) for each in run.rows] == [
         ("nbcompile", "the process was ended by SIGSEGV"), ("eager", ""),
+    ]  # fmt: skip
+
+
+def test_a_run_that_is_cut_keeps_what_it_has(monkeypatch, tmp_path):
+    """Results are written after each process, not at the end."""
+    monkeypatch.setattr(bench.Bench, "_process", lambda self, job, cache, extra: ([row("nbcompile", 1.0)], ""))
+    run = bench.Bench(tmp_path, quick=True, threads=1, out=tmp_path / "out")
+    run.run({"task": "per_call", "compilers": ["nbcompile"]})
+    assert json.loads((tmp_path / "out" / "bench.json").read_text())["rows"] == [row("nbcompile", 1.0)]
+
+
+def test_models_and_sizes_may_be_chosen(monkeypatch, tmp_path):
+    """What is compiled ahead is what is timed then, and nothing else."""
+    jobs = []
+    monkeypatch.setattr(bench.Bench, "_process", lambda self, job, cache, extra: (jobs.append(job), ([], ""))[1])
+    run = bench.Bench(tmp_path, quick=False, threads=1, models=("bert", "t5"), model_sizes=("larger",))
+    bench.models(run)
+    assert sorted((job["models"][0], job["size"], job["rounds"]) for job in jobs) == [
+        ("bert", "larger", 0), ("bert", "larger", 15), ("t5", "larger", 0), ("t5", "larger", 15),
     ]  # fmt: skip
 
 
@@ -99,6 +130,23 @@ def test_a_running_model_is_counted_and_checked():
     assert share.percent() > 95
     rows = [{**row("nbcompile", 1), "operators": {"aten.sort": 2, "aten.topk": 1}}]
     assert "- w: aten.sort (2), aten.topk" in report.markdown(rows, {})
+
+
+def test_a_wrong_model_has_no_time():
+    """A result that is not eager's is an error, NaN too."""
+    right = torch.ones(3)
+    running.check([right, right], [right, right])
+    for wrong in (right + torch.tensor([0.0, 0.0, 0.01]), right * math.nan):
+        with pytest.raises(ValueError, match="relative error"):
+            running.check([right, wrong], [right, right])
+
+
+def test_the_larger_models_are_the_same_models():
+    """Both sizes have the twelve that are captured; a larger one has more parameters."""
+    assert all(tuple(each) == bench.CAPTURED for each in larger.SIZES.values())
+    assert tuple(larger.SIZES) == bench.MODEL_SIZES
+    small, large = (models.make(each["vit"])[0] for each in larger.SIZES.values())
+    assert sum(each.numel() for each in large.parameters()) > 10 * sum(each.numel() for each in small.parameters())
 
 
 def test_slower_code_is_measured_as_slower():
