@@ -217,6 +217,21 @@ template <int W> INLINE Vec<f16, W> narrow(Vec<f32, W> x, f16) {
   return __builtin_convertvector((Raw<u32, W>)(h | sign), Raw<u16, W>);
 }
 
+/* The processor's own conversions of float16, where it has them; the steps are the same. */
+#if defined(__F16C__) && !defined(__clang__)
+INLINE Vec<f32, 8> widen(Vec<f16, 8> x) { return __builtin_ia32_vcvtph2ps256((Raw<i16, 8>)x.v); }
+INLINE Vec<f16, 8> narrow(Vec<f32, 8> x, f16) { return (Raw<f16, 8>)__builtin_ia32_vcvtps2ph256(x.v, 0); }
+#ifdef __AVX512F__
+INLINE Vec<f32, 16> widen(Vec<f16, 16> x) { return __builtin_ia32_vcvtph2ps512_mask((Raw<i16, 16>)x.v, Raw<f32, 16>{}, (short)-1, 4); }
+INLINE Vec<f16, 16> narrow(Vec<f32, 16> x, f16) { return (Raw<f16, 16>)__builtin_ia32_vcvtps2ph512_mask(x.v, 0, Raw<i16, 16>{}, (short)-1); }
+#endif
+#endif
+
+/* Twice as many bits: GCC has instructions for each such step, but converts bytes to words of four lane by lane. */
+template <class T, int W> INLINE auto wider(Vec<T, W> x) {
+  typedef typename IntOf<2 * sizeof(T)>::type Wide;
+  return Vec<Wide, W>(__builtin_convertvector(x.v, Raw<Wide, W>));
+}
 template <class To, class From, int W> INLINE Vec<To, W> cast(Vec<From, W> x) {
   if constexpr (same_type<To, From>) return x;
   else if constexpr (same_type<To, bool>) return Vec<bool, W>((Bits<From, W>)(x.v != Raw<From, W>{}));
@@ -224,6 +239,7 @@ template <class To, class From, int W> INLINE Vec<To, W> cast(Vec<From, W> x) {
   else if constexpr (same_type<From, bf16> || same_type<From, f16>) return cast<To>(widen(x));
   else if constexpr (same_type<To, bf16> || same_type<To, f16>) return narrow(cast<f32>(x), To{});
   else if constexpr (is_float<From> && sizeof(To) < 4) return cast<To>(Vec<i32, W>(__builtin_convertvector(x.v, Raw<i32, W>)));
+  else if constexpr (2 * sizeof(From) < sizeof(To) || (sizeof(From) < 4 && is_float<To>)) return cast<To>(wider(x));
   else return __builtin_convertvector(x.v, Raw<To, W>);
 }
 template <class To, int W> INLINE Vec<To, W> cast(Vec<bf16, W> x) {
