@@ -385,21 +385,23 @@ WARMED_UP: Stance = ("skip_guard_eval_unsafe", None)
 
 
 class _Stances:
-    current: Stance = DEFAULT
-    torchs: Any = None
-    """What torch's was when it was last read; a stance of torch's never changes, it is replaced."""
-    as_ours: Stance = DEFAULT
+    def __init__(self) -> None:
+        self.current: Stance = DEFAULT
+        self.torchs: Any = None
+        """What torch's was when it was last read; a stance of torch's never changes, it is replaced."""
+        self.as_ours: Stance = DEFAULT
 
 
 _stances = _Stances()
 _modules = sys.modules
+_TORCHS = "torch._dynamo.eval_frame"
 
 
 def stance() -> Stance:
     """The stance: ours, or what ``torch.compiler.set_stance`` said. Asked at every call of a compiled function."""
     if _stances.current is not DEFAULT:
         return _stances.current
-    torchs: Any = _modules.get("torch._dynamo.eval_frame")
+    torchs: Any = _modules.get(_TORCHS)
     if torchs is None:
         return DEFAULT
     found = torchs._stance
@@ -407,6 +409,15 @@ def stance() -> Stance:
         _stances.as_ours = _stance(found.stance, found.skip_guard_eval_unsafe, found.backend)
         _stances.torchs = found
     return _stances.as_ours
+
+
+def still_default() -> list[tuple[dict[str, Any], str, object]]:
+    """Why the stance is the default one: dicts that say so, each with a key and what it leads to (None: nothing)."""
+    module = _modules.get(_TORCHS)
+    torchs: tuple[dict[str, Any], str, object] = (_modules, _TORCHS, None)
+    if module is not None:
+        torchs = (vars(module), "_stance", vars(module)["_stance"])
+    return [(vars(_stances), "current", DEFAULT), torchs]
 
 
 def _stance(name: str, warmed_up: bool, backend: object) -> Stance:

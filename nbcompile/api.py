@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, calls, config, errors, later, logs, stances
+from nbcompile import annotations as marks, calls, config, errors, later, logs, shortcuts, stances
 from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import links, recorder
@@ -132,16 +132,30 @@ def _expect_known(backend: str | Callable[..., Any]) -> None:
 
 def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Options) -> Callable[..., Any]:
     """A function that looks like ``original`` and calls ``entry`` with the hook on."""
-    call, stance, default = stances.compiling(options).call, marks.stance, marks.DEFAULT
+    callback = stances.compiling(options)
+    call, stance, default = callback.call, marks.stance, marks.DEFAULT
     watching = recorder.watching
 
-    @functools.wraps(original)
-    def compiled(*arguments: Any, **keywords: Any) -> Any:
+    def long_way(arguments: Any, keywords: Any) -> Any:
         if stance() is not default:
             return _under_stance(original, entry, options, arguments, keywords)
         if watching:
             return calls.noted(call, entry, arguments, keywords)
+        if seeker is not None:
+            seeker.note(arguments, keywords)
         return call(entry, arguments, keywords)
+
+    way: Callable[[Any, Any], Any] = long_way
+
+    def take(shorter: Callable[[Any, Any], Any]) -> None:
+        nonlocal way
+        way = shorter
+
+    seeker = shortcuts.seeker(entry, callback, long_way, take)
+
+    @functools.wraps(original)
+    def compiled(*arguments: Any, **keywords: Any) -> Any:
+        return way(arguments, keywords)
 
     setattr(compiled, ORIGINAL, original)
     setattr(compiled, OPTIONS, options)

@@ -18,8 +18,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MethodType
-from typing import Any
-from weakref import ReferenceType, ref
+from typing import Any, Protocol
+from weakref import ReferenceType, WeakSet, ref
 
 import torch
 
@@ -66,6 +66,22 @@ class Holder:
             if entry is not None and state is not None:
                 state.invalidate(entry, _Tombstone(self.compile_id, self.gone))  # type: ignore[attr-defined]
             self.compiled = None
+            forget_copies()
+
+
+class _Copy(Protocol):
+    def forget(self) -> object:
+        """Use no entry any longer."""
+
+
+copies: WeakSet[_Copy] = WeakSet()
+"""What holds entries beside the code objects (shortcuts.py)."""
+
+
+def forget_copies() -> None:
+    """Some entry is gone: nothing may run it any more."""
+    for each in list(copies):
+        each.forget()
 
 
 class _Tombstone:
@@ -133,6 +149,11 @@ def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: 
         every = holder.compiled.check.failures(scope, holder.compile_id)
         return replace(failed, others=tuple(each.reason for each in every if each.guard != failed.guard))
     return failed
+
+
+def made_with(code: CodeType, key: object) -> list[CompiledFrame]:
+    """The living entries of one backend, last used first."""
+    return [each.compiled for each, backend in _holders(code) if backend is key and each.compiled is not None]
 
 
 def _holders(code: CodeType) -> Iterator[tuple[Holder | _Tombstone, object]]:
@@ -418,6 +439,7 @@ def known_codes() -> tuple[CodeType, ...]:
 
 def forget(code: CodeType) -> None:
     """Forget the accounting of one code object (its number stays: ids are never used twice)."""
+    forget_copies()
     known = _states.get(id(code))
     if known is not None and known.code() is code:
         known.skip_reason = ""
@@ -425,6 +447,7 @@ def forget(code: CodeType) -> None:
 
 def reset() -> None:
     """Forget everything; numbering starts again at 0."""
+    forget_copies()
     _states.clear()
     _memory.clear()
     _numbers[0] = itertools.count()

@@ -55,6 +55,8 @@ class Ambient:
     install: Callable[[GuardTree], None]
     reason: Callable[[Scope], str]
     """Why it does not hold, where that says more than its text."""
+    asked: object = None
+    """Of the state: torch's object that remembers it; of the device: the device; of sizes: what is asked of locals."""
     parts: tuple[tuple[str, tuple[StackLine, ...], str], ...] = ()
     """Of a conjunction: each part with the user's code that needed it, or why the framework did."""
 
@@ -88,6 +90,7 @@ def _global_state(guard: Guard, scope: Scope) -> Ambient:
         lambda scope: bool(state.check()),
         lambda tree: tree.root.add_global_state_guard(state, [text], None),
         lambda scope: f"GLOBAL_STATE changed: {state.reason()}",
+        asked=state,
     )
 
 
@@ -119,6 +122,7 @@ def _default_device(guard: Guard, scope: Scope) -> Ambient:
         lambda scope: device == torch.utils._device.CURRENT_DEVICE,
         lambda tree: tree.root.add_default_device_guard([text], None),
         lambda scope: text,
+        asked=device,
     )
 
 
@@ -147,6 +151,7 @@ def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
         same,
         lambda tree: tree.root.add_epilogue_lambda_guard(same, [text], None),
         lambda scope: text,
+        asked=expected,
     )
 
 
@@ -228,7 +233,7 @@ def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Amb
 
     shapes = guard.expected
     told = tuple(zip(parts, shapes.stacks, shapes.notes, strict=True)) if shapes.stacks else ()
-    return Ambient(guard, text, holds, install, reason, told)
+    return Ambient(guard, text, holds, install, reason, fast, told)
 
 
 def readable_conditions(shapes: ShapeGuards, scope: Scope) -> tuple[list[str], dict[str, Any]]:

@@ -42,6 +42,7 @@ from nbcompile.guarding.leaves import Kept, Leaf, leaf, meaning
 from nbcompile.guarding.regions import Region, Remember, regions
 from nbcompile.guarding.stand_ins import NotEnough, stand_ins
 from nbcompile.record.model import FailedGuard
+from nbcompile.torch_internals import thread_keys
 
 
 class FrameCheck:
@@ -52,7 +53,11 @@ class FrameCheck:
         """Guards that the tree asks through a memo."""
         self.prepared = prepared
         """In the order of checking."""
+        self.remembered: frozenset[int] = frozenset()
+        """The places of those that only a memo asks."""
         self.root: object = tree.root
+        self.thread_keys = thread_keys()
+        """The dispatch keys that the state of the thread added and took away: the tree compares tensors under these."""
         self._expired: list[Callable[[FailedGuard], None]] = []
         self._watch_expected()
 
@@ -137,9 +142,10 @@ def _built(
                 each.install(trees[id(guard)].manager(guard.source))
     for region in found:
         assert remember is not None
-        memo = remember(region.watched, region.root.check)
-        tree.manager(region.source).add_lambda_guard(memo, [region.text], None)
+        region.memo = remember(region.watched, region.root.check)
+        tree.manager(region.source).add_lambda_guard(region.memo, [region.text], None)
     check = FrameCheck(tuple(each.installed() for each in prepared), tree, found)
+    check.remembered = frozenset(place for place, guard in enumerate(ordered) if trees[id(guard)] is not tree)
     if not check.holds(known.scope):
         raise GuardsDoNotHold(next(check.failing(known.scope), None), check.failure(known.scope, ""))
     return check

@@ -63,6 +63,18 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """What a tensor has to be, whatever its sizes."""
+
+    cls: Kept
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+    keys: int
+    """The dispatch keys, as one number."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leaf:
     """One guard, ready: its text, its meaning and its installer (all three built from the same guard)."""
 
@@ -73,6 +85,8 @@ class Leaf:
     """Given the value at the guard's source."""
     install: Installer
     """Given the manager of the guard's source."""
+    like: Like | None = None
+    """What a TENSOR_MATCH asks beside sizes and strides."""
 
     def installed(self) -> Leaf:
         """The same without its installer, which still holds the value that was traced."""
@@ -441,7 +455,7 @@ def _tensor_match(guard: Guard, name: str, value: object) -> Leaf:
     def install(manager: Any) -> None:
         manager.add_tensor_match_guard(value, sizes, strides, name, [text], None, type(value), keys)
 
-    return Leaf(guard, text, holds, install)
+    return Leaf(guard, text, holds, install, Like(cls, value.dtype, value.device, value.requires_grad, keys.raw_repr()))
 
 
 def _agree(wanted: list[int | None], found: tuple[int, ...]) -> bool:

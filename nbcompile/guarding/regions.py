@@ -51,6 +51,8 @@ class Region:
     """To each thing that is watched, owners first: steps from the module through dicts."""
     root: Any = None
     """The guard tree of the region, asked about the module."""
+    memo: Held | None = None
+    """What remembers the answer."""
 
     def watched(self, module: object) -> list[object]:
         """What there is now to watch. Raises where the module is built in another way."""

@@ -16,7 +16,10 @@ import contextlib
 import functools
 import threading
 
-from nbcompile.runtime import extension, launcher, toolchain
+from nbcompile.runtime import extension, launcher, shortcut, toolchain
+
+SOURCES = (launcher.SOURCE, shortcut.SOURCE)
+"""The first call needs the first, the calls after it the others."""
 
 
 @functools.cache
@@ -31,4 +34,5 @@ def _build() -> None:
     with contextlib.suppress(toolchain.BuildError, OSError):
         compiler = toolchain.find()
         if isinstance(compiler, toolchain.Compiler):
-            extension.file(launcher.SOURCE, compiler)
+            for source in SOURCES:
+                extension.file(source, compiler)

@@ -47,9 +47,20 @@ def file(source: Path, compiler: Compiler) -> Path:
         BuildError: as above.
     """
     text = _whole(source)
-    libraries = Path(torch.__file__).parent / "lib"
-    key = store.key_of(text, compiler.identity, sys.version, torch.__version__, str(libraries))
-    return store.obtain(key, ".so", lambda draft: _compile(compiler, text, draft, libraries))
+    return store.obtain(_key(text, compiler), ".so", lambda draft: _compile(compiler, text, draft, _libraries()))
+
+
+def is_built(source: Path, compiler: Compiler) -> bool:
+    """Whether :func:`file` finds it in the store."""
+    return store.fetch(_key(_whole(source), compiler), ".so") is not None
+
+
+def _key(text: str, compiler: Compiler) -> str:
+    return store.key_of(text, compiler.identity, sys.version, torch.__version__, str(_libraries()))
+
+
+def _libraries() -> Path:
+    return Path(torch.__file__).parent / "lib"
 
 
 def _whole(source: Path) -> str:

@@ -44,7 +44,7 @@ def maker() -> Remember | None:
         module = extension.built("nbcompile_memo", SOURCE, compiler)
     except (BuildError, OSError, ImportError):
         return None
-    offset, end = launcher.tensor_offset(), _end_of_facts()
+    offset, end = launcher.tensor_offset(), end_of_facts()
     if offset is None or end is None:
         return None
     try:
@@ -55,7 +55,7 @@ def maker() -> Remember | None:
     return made if self_test(made) else None
 
 
-def _end_of_facts() -> int | None:
+def end_of_facts() -> int | None:
     """Where a TensorImpl ends: its last member is the set of its dispatch keys."""
     ends = set()
     for sample in (torch.ones(3), torch.nn.Parameter(torch.ones(4, 5, dtype=torch.float64)), torch.ones(2) > 0):

@@ -56,6 +56,12 @@ def waits_for_collectives(metadata: Any) -> bool:
     return bool(getattr(metadata, "act_input_indices", ()))
 
 
+def thread_keys() -> tuple[int, int]:
+    """The dispatch keys that the state of this thread adds to those of every tensor, and those that it takes away."""
+    added, taken = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    return added.raw_repr(), taken.raw_repr()
+
+
 def is_trained(output: Any) -> bool:
     """Whether gradients come for an output of a graph; from torch 2.13 on a view made under no_grad has none."""
     return bool(getattr(output, "requires_grad_for_backward", output.requires_grad))

@@ -37,6 +37,7 @@ from nbcompile.capture.source import (
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
 from nbcompile.guarding.explain import describe
 from nbcompile.guarding.leaves import marks_of
+from tests.guarding import in_c
 
 K = GuardKind
 V = LocalSource("v")
@@ -55,6 +56,7 @@ def agree(check: FrameCheck, scope: Scope) -> bool:
     """The verdict, after having asserted that C++, Python and the explanation agree on it."""
     fast, slow, failure = check.holds(scope), check.holds_slowly(scope), check.failure(scope, "0/0")
     assert fast == slow == (failure is None), (fast, slow, failure)
+    assert in_c.agrees(check, scope, fast), "the instructions for shortcut.c say another thing"
     return fast
 
 

@@ -19,7 +19,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Address, resolve
 from nbcompile.guarding.ambient import shape_names
 from nbcompile.guarding.explain import shortened
-from tests.guarding import mutating
+from tests.guarding import in_c, mutating
 from tests.guarding.mutating import Cannot
 from tests.peer.program import programs
 
@@ -34,10 +34,14 @@ class Mutations:
         self.not_tried = collections.Counter()
         self.wrong = []
         self.unbroken = []
+        self.in_c, self.said_in_c, self.checks = None, 0, 0
 
     def __call__(self, guards, frame, *makers):
         check = self.build(guards, frame, *makers)
         scope = frame.scope()
+        self.in_c = in_c.written(check, scope)
+        self.said_in_c += self.in_c is not None
+        self.checks += 1
         for number, each in enumerate(check.prepared):
             try:
                 self.violate(check, scope, number, each)
@@ -121,6 +125,8 @@ class Mutations:
         if check.holds(now):
             self.wrong.append(f"{text} is violated, and the look-up hits")
             return
+        if self.in_c is not None and in_c.hits(self.in_c, now):
+            self.wrong.append(f"{text} is violated, and the shortcut is taken")
         failed = check.failure(now, "0/0")
         others = [one for one in check.failing(now) if one is not each]
         failing = [f"0/0.g{check.prepared.index(one)}" for one in check.failing(now)]
