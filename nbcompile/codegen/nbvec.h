@@ -193,11 +193,9 @@ template <int W> INLINE Vec<f32, W> widen(Vec<bf16, W> x) {
   return bit_cast<f32>(Vec<u32, W>(__builtin_convertvector(x.v, Raw<u32, W>) << 16));
 }
 template <int W> INLINE Vec<bf16, W> narrow(Vec<f32, W> x, bf16) {
-  Raw<u32, W> u = (Raw<u32, W>)x.v;
-  Raw<u32, W> rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16; /* half to even */
-  Raw<i32, W> nan = (Raw<i32, W>)(x.v != x.v);
-  rounded = (Raw<u32, W>)((nan & 0x7fc0) | (~nan & (Raw<i32, W>)rounded));
-  return __builtin_convertvector(rounded, Raw<u16, W>);
+  Raw<u32, W> u = (Raw<u32, W>)x.v, nan = u - u + 0x7fc00000;
+  Raw<u32, W> rounded = x.v == x.v ? u + 0x7fff + ((u >> 16) & 1) : nan; /* half to even */
+  return __builtin_convertvector(rounded >> 16, Raw<u16, W>);
 }
 template <int W> INLINE Vec<f32, W> widen(Vec<f16, W> x) {
   Raw<u32, W> h = __builtin_convertvector(x.v, Raw<u32, W>);

@@ -239,14 +239,28 @@ def apply(op: str, *args: object) -> Expr:
 
 
 def cast(value: Expr, dtype: torch.dtype) -> Expr:
-    """``value`` as another dtype; nothing where it has it already."""
+    """``value`` as another dtype; nothing where it has it already, or had it before it was widened."""
     if value.dtype == dtype:
         return value
+    if isinstance(value, Apply) and value.op == "cast" and value.args[0].dtype == dtype and _holds(value.dtype, dtype):
+        return value.args[0]
     if isinstance(value, Constant):
         return constant(value.value, dtype)
     if isinstance(value, IndexOf):
         return replace(value, dtype=dtype) if not dtype.is_floating_point else Apply("cast", (value,), dtype)
     return Apply("cast", (value,), dtype)
+
+
+def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
+    """Whether every number of one type is one of the other."""
+    if narrow == torch.bool or wide == torch.bool or wide.is_complex or narrow.is_complex:
+        return narrow == torch.bool
+    if narrow.is_floating_point:
+        return wide.is_floating_point and wide.itemsize > narrow.itemsize
+    numbers = torch.iinfo(narrow)
+    if wide.is_floating_point:
+        return 2 / torch.finfo(wide).eps >= numbers.max
+    return torch.iinfo(wide).min <= numbers.min and numbers.max <= torch.iinfo(wide).max
 
 
 def constant(value: bool | float, dtype: torch.dtype) -> Constant:

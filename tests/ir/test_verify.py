@@ -62,6 +62,21 @@ def test_text():
     assert "total" in print_program(schedule.program) and "kernel_total" in print_schedule(schedule)
 
 
+@pytest.mark.parametrize("wide", [torch.float32, torch.float64, torch.int32, torch.int64, torch.float16, torch.bool])
+@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16, torch.int8, torch.uint8, torch.int32, torch.bool])
+def test_a_cast_there_and_back_is_nothing_where_all_numbers_survive(wide, narrow):
+    """bfloat16 is in float32, int32 is not: as the type's limits tell, and a few of its numbers."""
+    x = replace(X, dtype=narrow)
+    folded = cast(cast(x, wide), narrow) == x
+    if narrow.is_floating_point:
+        numbers = torch.tensor([1 + torch.finfo(narrow).eps, torch.finfo(narrow).max], dtype=narrow)
+    else:
+        numbers = torch.tensor([0, 1] if narrow == torch.bool else [torch.iinfo(narrow).min, torch.iinfo(narrow).max - 1])
+        numbers = numbers.to(narrow)
+    assert folded == bool((numbers.to(wide).to(narrow) == numbers).all())
+
+
+
 def test_small_algebra_of_bodies():
     """A cast to the own type is nothing; substitution moves every index; cost counts operations."""
     assert cast(X, torch.float32) is X
