@@ -26,6 +26,8 @@ from nbcompile.ir.kernel import Kernel, Loop, Nest, Schedule, Scratch
 
 SERIAL_WORK = 32768
 """Below so many additions a second thread costs more than it gives (a barrier takes some microseconds)."""
+ALIGNED_SIZE = 16
+"""The most lanes there are: a multiple of it has no remainder on any machine."""
 STACK_BYTES = 1 << 17
 """Scratch rows up to this size live on the stack."""
 
@@ -122,7 +124,7 @@ def scratch_rows(emitter: KernelEmitter) -> None:
     """Small rows of one outer iteration, on the stack."""
     for scratch in filter(_on_stack, emitter.kernel.scratch):
         name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
-        length = max(indexing.constant(scratch.size) or 0, 1)
+        length = -(-max(indexing.constant(scratch.size) or 0, 1) // ALIGNED_SIZE) * ALIGNED_SIZE
         origin = emitter.origins.get(scratch.name, ())
         emitter.writer.line(f"alignas(64) {element} {name}[{length}];  // {scratch.name}", origin)
 

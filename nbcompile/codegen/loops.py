@@ -11,7 +11,7 @@ nbcompile/codegen/columns.py
 
 from __future__ import annotations
 
-from nbcompile.codegen.emitter import KernelEmitter, close_loop, open_loop, outer_loops, scope_of
+from nbcompile.codegen.emitter import ALIGNED_SIZE, KernelEmitter, close_loop, open_loop, outer_loops, scope_of
 from nbcompile.codegen.facts import coming_rows, stored, trip_count
 from nbcompile.codegen.printers import c_index
 from nbcompile.codegen.statements import emit_statement
@@ -23,8 +23,6 @@ from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Nest
 
 BLOCK = 4096
 """How many iterations of a vectorised outer loop one thread takes at a time."""
-ALIGNED_SIZE = 16
-"""The most lanes there are: a multiple of it has no remainder on any machine."""
 CHUNKS = 32
 """Into how many parts a long reduction to few values is cut."""
 LONG_REDUCTION = 1 << 16

@@ -345,7 +345,7 @@ template <class T, int W, class L, class F> INLINE Vec<T, W> gather(const T *p, 
   else return v;
 }
 
-/* The same where the places of neighbours are one apart or the same: mostly all, or all but few, follow one another. */
+/* The same where a place is at most one further than its neighbour's: mostly all, or all but few, follow one another. */
 template <class T, int W, class L, class F> INLINE Vec<T, W> near(const T *p, L lanes, F place) {
   const i64 first = place(0), last = place(W - 1);
   if (last - first == W - 1) return load<T, W>(p + first, lanes);
@@ -395,9 +395,33 @@ template <class T, int W, int times, class L, class F> INLINE Vec<T, W> repeated
   return gather<T, W>(p, lanes, place);
 }
 
-/* W values, each a step further: by the processor's own gather where it has one. */
+/* W values, each a step further. A few steps of a lane: whole vectors are loaded, and of each is taken what it holds. */
+template <class T, int W, int step> INLINE Vec<T, W> every_nth(const T *p) {
+  Raw<T, W> result = load<T, W>(p, All{}).v;
+#pragma GCC unroll 4
+  for (int part = 1; part < step; part++) { /* the last part ends with the last value: nothing beyond is touched */
+    Bits<T, W> from;
+    EACH(j) from[j] = j * step / (W - 1) >= part ? W + j * step - part * (W - 1) : part > 1 ? j : j * step;
+    result = __builtin_shuffle(result, load<T, W>(p + part * (W - 1), All{}).v, from);
+  }
+  return result;
+}
+template <class T, int W> INLINE Vec<T, W> backwards(const T *p) {
+  Bits<T, W> from;
+  EACH(j) from[j] = W - 1 - j;
+  return __builtin_shuffle(load<T, W>(p - (W - 1), All{}).v, from);
+}
 template <class T, int W, class L> INLINE Vec<T, W> strided(const T *p, i64 step, L lanes) {
+#ifdef NB_X86
+  if constexpr (same_type<L, All> && !same_type<T, bool> && sizeof(T) > 1) {
+    if (__builtin_constant_p(step == 2) && step == 2) return every_nth<T, W, 2>(p);
+    if (__builtin_constant_p(step == 3) && step == 3) return every_nth<T, W, 3>(p);
+    if (__builtin_constant_p(step == 4) && step == 4) return every_nth<T, W, 4>(p);
+    if (__builtin_constant_p(step == -1) && step == -1) return backwards<T, W>(p);
+  }
+#endif
 #if defined(NB_X86) && defined(__AVX512F__)
+  /* By the processor's own gather. */
   if constexpr (W == 16 && sizeof(T) == 4) {
     Raw<i32, W> places;
     EACH(j) places[j] = j * (i32)step;
@@ -1143,9 +1167,15 @@ template <int W> INLINE Vec<bool, 1> lane(Vec<bool, W> x, int j) { return Vec<bo
 template <class T, int W> INLINE Best<T, 1> lane(Best<T, W> x, int j) { return {lane(x.value, j), lane(x.place, j)}; }
 /* The upper half of the first 2 * half lanes, moved to the front. */
 template <int half, class T, int W> INLINE Vec<T, W> upper(Vec<T, W> x) {
+#ifdef __clang__
   Vec<T, W> moved = x;
   for (int j = 0; j < half; j++) moved.v[j] = x.v[j + half];
   return moved;
+#else
+  Bits<T, W> from;
+  EACH(j) from[j] = j ^ half;
+  return __builtin_shuffle(x.v, from);
+#endif
 }
 template <int half, class T, int W> INLINE Best<T, W> upper(Best<T, W> x) { return {upper<half>(x.value), upper<half>(x.place)}; }
 /* All lanes into one, by halves: the same tree every time. */

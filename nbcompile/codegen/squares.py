@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of
+from nbcompile.codegen.emitter import ALIGNED_SIZE, KernelEmitter, outer_loops, scope_of
 from nbcompile.codegen.facts import STREAMED_BYTES, stored
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
@@ -28,8 +28,6 @@ FEW = 8
 """With fewer iterations of a loop most of a square would be empty."""
 SIDE = 4
 """How many squares a block is long, and wide."""
-ALIGNED_SIZE = 16
-"""The most lanes there are: a multiple of it has no remainder on any machine."""
 
 
 @dataclass(frozen=True, slots=True)

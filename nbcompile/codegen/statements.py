@@ -14,7 +14,7 @@ from dataclasses import replace
 from nbcompile.codegen.emitter import KernelEmitter
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.totals import KINDS
-from nbcompile.codegen.values import Scope, Value, as_many, emit_place, emit_value, joined
+from nbcompile.codegen.values import Scope, Value, as_many, emit_place, emit_value, is_whole_row, joined
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Expr, walk
 from nbcompile.ir.kernel import Let, Store, Update, access
@@ -67,7 +67,9 @@ def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> 
         return
     way = access(store.offset, (), scope.vector)
     if way == "contiguous":
-        arguments = f"{pointer} + {offset}, lanes, {text}"
+        # What is stored under a mask cannot be loaded again before it is in the cache.
+        lanes = "All{}" if is_whole_row(scope, store.buffer, store.offset) else "lanes"
+        arguments = f"{pointer} + {offset}, {lanes}, {text}"
         match emitter.streamed.get(store.buffer):
             case None:
                 call = f"store({arguments})"

@@ -299,7 +299,8 @@ def _load(scope: Scope, load: Load) -> Value:
     assert scope.vector is not None
     if not any(each.many for each in gathered) and access(offset, (), scope.vector) == "contiguous":
         address = f"{pointer} + {_place(c_index(offset, names))}"
-        return Value(_guarded(goods, element, "W", address, scope.lanes.many), True, load.dtype)
+        whole = is_whole_row(scope, load.buffer, offset) and scope.lanes == Lanes()
+        return Value(_guarded(goods, element, "W", address, "All{}" if whole else scope.lanes.many), True, load.dtype)
     mask = scope.lanes.many
     for each in gathered:
         mask = each.good if each.many and mask == "lanes" else f"mask_of<W>({mask}) & BOOL({each.good})"
@@ -324,6 +325,11 @@ def _load(scope: Scope, load: Load) -> Value:
     table = _table_of_places(scope.names, offset - shared, scope.vector) if close else ""
     places = f"{table}.at + {scope.vector.name}" if table else f"[&](i64 j) {{ return {place}; }}"
     return Value(f"{'near' if close else 'gather'}<{element}, W>({address}, {mask}, {places})", True, load.dtype)
+
+
+def is_whole_row(scope: Scope, buffer: str, offset: Index) -> bool:
+    """Whether a scratch row is gone over from its start: it has room for all lanes of the last vector."""
+    return scope.names.pointers[buffer].startswith("row") and offset == scope.vector
 
 
 PLACES_LIMIT = 4096

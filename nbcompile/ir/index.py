@@ -312,9 +312,9 @@ def stride_along(offset: Index, variable: Symbol) -> Index | None:
 
 @functools.lru_cache(maxsize=4096)
 def steepness(offset: Index, variable: Symbol) -> int | None:
-    """How far the offset moves at most, either way, when a variable grows by one; None where that is not known.
+    """How far the offset rises at most when a variable grows by one; None where that is not known.
 
-    ``8*i0 + i1 // 2`` along ``i1`` is 1, and so is ``max(i1 - 1, 0)``.
+    ``8*i0 + i1 // 2`` along ``i1`` is 1, and so are ``max(i1 - 1, 0)`` and ``(i1 + 3) % 8``, which also falls.
     """
     if variable not in offset.free_symbols:
         return 0
@@ -330,9 +330,14 @@ def steepness(offset: Index, variable: Symbol) -> int | None:
         case "Max" | "Min":
             return max(known)
         case "Mul" if len(known) == 2 and isinstance(offset.args[0], sympy.Integer):
-            return abs(int(offset.args[0])) * known[1]
+            factor = int(offset.args[0])
+            return abs(factor) * known[1] if factor > 0 or not offset.has(Mod) else None
         case "FloorDiv" if isinstance(offset.args[1], sympy.Integer):
-            return -(-known[0] // abs(int(offset.args[1])))
+            divisor = int(offset.args[1])
+            return -(-known[0] // abs(divisor)) if divisor > 0 or not offset.has(Mod) else None
+        case "Mod" if offset.args[1].is_positive:
+            step = stride_along(offset.args[0], variable)
+            return known[0] if step is not None and step.is_nonnegative else None
     return None
 
 
