@@ -1172,7 +1172,7 @@ template <int half, class T, int W> INLINE Vec<T, W> upper(Vec<T, W> x) {
   for (int j = 0; j < half; j++) moved.v[j] = x.v[j + half];
   return moved;
 #else
-  Bits<T, W> from;
+  Raw<typename IntOf<sizeof(x.v[0])>::type, W> from;
   EACH(j) from[j] = j ^ half;
   return __builtin_shuffle(x.v, from);
 #endif
