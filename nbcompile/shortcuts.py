@@ -31,6 +31,7 @@ from nbcompile.runtime import shortcut
 
 Way = Callable[[Any, Any], Any]
 """How a call is made: (arguments, keywords) -> what it returns."""
+Methods = tuple[str, ...]
 SELDOM = 64
 """Calls that went the long way, after which one of so many looks for a shortcut."""
 
@@ -46,10 +47,20 @@ def seeker(
         long_way: for calls that no shortcut accepts.
         take: told of the shortcut, once there is one.
     """
-    function = entry.__func__ if isinstance(entry, MethodType) else entry
+    function, bound, way_in = _first_frame(entry)
     if not isinstance(function, FunctionType) or callback.region != torch_internals.OUR_REGION:
         return None
-    return Seeker(function, getattr(entry, "__self__", None), callback, long_way, take)
+    return Seeker(function, bound, way_in, callback, long_way, take)
+
+
+def _first_frame(entry: Any) -> tuple[object, object, Methods]:
+    """The function whose frame the hook meets, what it is bound to, and the methods on the way to it."""
+    if isinstance(entry, torch.nn.Module):
+        return getattr(type(entry), "forward", None), entry, ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
+    bound, function = getattr(entry, "__self__", None), getattr(entry, "__func__", entry)
+    if isinstance(bound, torch.nn.Module) and function is torch.nn.Module._call_impl:
+        return getattr(type(bound), "forward", None), bound, ("_call_impl", "forward")
+    return function, bound if isinstance(entry, MethodType) else None, ()
 
 
 class Seeker:
@@ -59,12 +70,14 @@ class Seeker:
         self,
         function: FunctionType,
         bound: object,
+        way_in: Methods,
         callback: hook.FrameCallback,
         long_way: Way,
         take: Callable[[Way], None],
     ) -> None:
         self.function = function
         self.bound = bound
+        self.way_in = way_in
         self.callback = callback
         self.calls = 0
         self._long_way = long_way
@@ -119,9 +132,8 @@ class Seeker:
     ) -> None:
         try:
             with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class
-                made = tools.check(
-                    *instructions.instructions(check, scope, tools, marks.still_default(), recorder.watching)
-                )
+                beside = instructions.Beside(marks.still_default(), recorder.watching, self.way_in)
+                made = tools.check(*instructions.instructions(check, scope, tools, beside))
         except (instructions.Unknown, ValueError):
             return
         if made.holds(values):

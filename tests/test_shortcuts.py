@@ -3,9 +3,12 @@
 In torch: nothing; every call goes through the hook.
 """
 
+import contextlib
 import gc
+import sys
 import threading
 import weakref
+from unittest import mock
 
 import pytest
 import torch
@@ -276,3 +279,107 @@ def test_an_error_names_the_line_of_the_user():
     with pytest.raises(IndexError) as caught:
         compiled(torch.ones(4), torch.tensor([1, 9]))
     assert any(each.frame.code.raw is not None and each.name == "f" for each in caught.traceback)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+        self.inner = torch.nn.Linear(3, 3)
+        self.scale = 2
+
+    def forward(self, x, more=1):
+        return self.inner(x * self.weight * self.scale) + more
+
+
+@contextlib.contextmanager
+def hooked(register, hook):
+    handle = register(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+CHANGES = {
+    "a forward hook": lambda net: hooked(net.register_forward_hook, lambda net, given, made: made * 2),
+    "a forward pre-hook": lambda net: hooked(net.register_forward_pre_hook, lambda net, given: (given[0] * 3,)),
+    "a hook of all modules": lambda net: hooked(
+        torch.nn.modules.module.register_module_forward_hook, lambda net, given, made: made * 2
+    ),
+    "a hook below": lambda net: hooked(net.inner.register_forward_hook, lambda net, given, made: made * 5),
+    "another forward of the object": lambda net: mock.patch.object(net, "forward", lambda x: x * 7, create=True),
+    "another forward of the class": lambda net: mock.patch.object(Net, "forward", lambda self, x: x * 8),
+    "another call of the class": lambda net: mock.patch.object(Net, "__call__", lambda self, x: x * 9),
+    "another attribute": lambda net: mock.patch.object(net, "scale", 11),
+    "another parameter": lambda net: mock.patch.object(net, "weight", torch.nn.Parameter(torch.ones(3) * 4)),
+    "another module below": lambda net: mock.patch.object(net, "inner", torch.nn.Linear(3, 3, bias=False)),
+    "a profiler": lambda net: torch.profiler.profile(),
+    "a tracer of Python": lambda net: traced(),
+}
+
+
+@contextlib.contextmanager
+def traced():
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_module_is_called_past_the_hook_while_its_call_leads_to_forward_alone(long_ways, change, in_place):
+    """Hooks, a forward of the object's own, other classes' methods, attributes: seen at once, and when they go."""
+    net, twin = Net(), Net()
+    twin.load_state_dict(net.state_dict())
+    compiled = net if in_place else nbcompile.compile(net)
+    if in_place:
+        nbcompile.compile_module_(net)
+    x = torch.randn(3)
+    torch.manual_seed(0)
+    for _ in range(5):
+        torch.testing.assert_close(compiled(x), twin(x))
+    assert len(long_ways) == 2
+    torch.manual_seed(0)
+    with CHANGES[change](net):
+        torch.manual_seed(0)
+        with CHANGES[change](twin) if change != "another module below" else contextlib.nullcontext():
+            if change == "another module below":
+                twin_inner, twin.inner = twin.inner, net.inner
+            torch.testing.assert_close(compiled(x), twin(x))
+            torch.testing.assert_close(compiled(x), twin(x))
+    if change == "another module below":
+        twin.inner = twin_inner
+    torch.testing.assert_close(compiled(x), twin(x))
+    torch.testing.assert_close(compiled(x, more=2), twin(x, more=2))
+
+
+def test_a_module_learns_on_the_short_way():
+    """Gradients come through, and steps of an optimizer are seen: parameters are the same objects with other numbers."""
+    net, twin = Net(), Net()
+    twin.load_state_dict(net.state_dict())
+    compiled, x = nbcompile.compile(net), torch.randn(5, 3)
+    both_nets = (compiled, net), (twin, twin)
+    steps = [torch.optim.SGD(each.parameters(), 0.001) for _, each in both_nets]
+    for _ in range(6):
+        for (call, _), step in zip(both_nets, steps, strict=True):
+            step.zero_grad()
+            call(x).square().sum().backward()
+            step.step()
+    for mine, theirs in zip(net.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_a_forward_that_takes_its_module_among_the_rest():
+    """``def forward(*args)``: there is no first argument to be bound to; the long way knows how."""
+
+    class Odd(torch.nn.Module):
+        def forward(*args):  # noqa: N805 - what is tested
+            return args[1] * 2
+
+    compiled = nbcompile.compile(Odd())
+    for _ in range(4):
+        assert torch.equal(compiled(torch.ones(2)), torch.ones(2) * 2)

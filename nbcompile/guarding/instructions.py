@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -36,6 +37,7 @@ from nbcompile.capture.source import (
     Scope,
     Source,
     TypeSource,
+    class_attribute,
 )
 from nbcompile.guarding.accessors import Known, module_table
 from nbcompile.guarding.ambient import Ambient
@@ -47,6 +49,7 @@ Instruction = tuple[str, int, int, int, object]
 Fact = tuple[dict[str, Any], str, object]
 """A dict, a key, and the very object it leads to; None: the key is not there."""
 NOTHING = -1
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -64,8 +67,22 @@ class Unknown(Exception):
     """The machine has no word for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What must be so beside the guards, for the hook to be passed by."""
+
+    facts: Sequence[Fact] = ()
+    empty: Sequence[Any] = ()
+    """A list that must be empty."""
+    methods: Sequence[str] = ()
+    """Of a module that is called: the methods on the way to the frame that was compiled."""
+
+
+_NO_MORE = Beside()
+
+
 def instructions(
-    check: FrameCheck, scope: Scope, tools: Tools, facts: Sequence[Fact] = (), empty: list[Any] | None = None
+    check: FrameCheck, scope: Scope, tools: Tools, beside: Beside = _NO_MORE
 ) -> tuple[list[str], list[Instruction]]:
     """The names of the locals, and what is asked of them, for a call that the guards accept.
 
@@ -73,17 +90,18 @@ def instructions(
         check: the guards.
         scope: the call.
         tools: what knows torch's numbers.
-        facts: what must be so beside the guards.
-        empty: a list that must be empty.
+        beside: what must be so beside the guards.
 
     Raises:
         Unknown: some guard cannot be said so.
     """
     writer = _Writer(scope, tools)
-    if empty is not None:
-        writer.emit("EMPTY", key=empty)
-    for fact in facts:
+    if isinstance(beside.empty, list):
+        writer.emit("EMPTY", key=beside.empty)
+    for fact in beside.facts:
         writer.fact(*fact)
+    if beside.methods:
+        writer.module_call(beside.methods)
     writer.emit("KEYS_OF_THREAD", key=tools.kept_keys(check.thread_keys))
     own = [each for place, each in enumerate(check.prepared) if place not in check.remembered]
     for each in own:
@@ -125,6 +143,23 @@ class _Writer:
             self.emit("ABSENT", key=(table, name))
         else:
             self._is(self.into("LOOK_UP", key=(table, name)), value)
+
+    def module_call(self, methods: Sequence[str]) -> None:
+        """The first argument is a module whose call only leads to its ``forward``: torch's own call, and no hooks."""
+        module = self._scope.locals[self.names[0]]
+        cls, table = self.into("CLASS", 0), self.into("VARS", 0)
+        for name in methods:
+            method = class_attribute(type(module), name)
+            if name != "forward" and method is not class_attribute(torch.nn.Module, name):
+                raise Unknown(name)
+            self._is(self.into("MEMBER", cls, key=name), method)
+            self.emit("LACKS", table, key=name)
+        if "__call__" in methods:
+            self._is(self.into("MEMBER", cls, key="_compiled_call_impl"), None)
+            self.emit("LACKS", table, key="_compiled_call_impl")
+        for name in _HOOKS:
+            self.emit("LENGTH", self.into("ITEM", table, key=name), 0)
+            self.emit("EMPTY", key=getattr(torch.nn.modules.module, f"_global{name}"))
 
     # -- values --------------------------------------------------------------------------------------------------------
 

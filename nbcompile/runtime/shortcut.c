@@ -216,7 +216,7 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
       const uintptr_t *stack = saved_tensors_hooks();
       return stack[2] == stack[6];
     }
-    case EMPTY: return PyList_GET_SIZE(key) == 0;
+    case EMPTY: return PyList_CheckExact(key) ? PyList_GET_SIZE(key) == 0 : PyDict_GET_SIZE(key) == 0;
     case ASK: return says_yes(key, value);
     case ASK_ALL: return says_yes_of_all(key, check, found);
   }
@@ -288,7 +288,7 @@ static int read_instruction(PyObject *text, Instruction *into, Py_ssize_t made) 
   into->key = key;
   int of_dict = into->operation == LOOK_UP || into->operation == ABSENT;
   if (of_dict && !(PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 2 && PyDict_Check(PyTuple_GET_ITEM(key, 0)))) goto wrong;
-  if (into->operation == EMPTY && !PyList_Check(key)) goto wrong;
+  if (into->operation == EMPTY && !PyList_CheckExact(key) && !PyDict_Check(key)) goto wrong;
   if ((into->operation == KEYS || into->operation == UNMARKED) && !PyTuple_Check(key)) goto wrong;
   if (into->operation < 0 || into->operation >= OPERATIONS || into->slot >= made || into->slot < -1) goto wrong;
   if (into->operation == SAME && (into->number < 0 || into->number >= made)) goto wrong;
@@ -387,6 +387,7 @@ static int bind(const Shortcut *shortcut, PyObject *arguments, PyObject *keyword
   Py_ssize_t named = count + code->co_kwonlyargcount, next = named, defaults = 0;
   if (function->func_code != shortcut->code || function->func_defaults != shortcut->defaults ||
       function->func_kwdefaults != shortcut->keyword_defaults || (given > count && !(code->co_flags & CO_VARARGS))) return 0;
+  if (own && !count) return 0;
   if (own) locals[0] = Py_NewRef(shortcut->self);
   for (Py_ssize_t i = own; i < given && i < count; i++) locals[i] = Py_NewRef(PyTuple_GET_ITEM(arguments, i - own));
   if (keywords && PyDict_GET_SIZE(keywords)) {
