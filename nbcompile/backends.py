@@ -33,9 +33,9 @@ import torch
 import torch.fx
 
 from nbcompile import errors, narrate, torch_internals
-from nbcompile.aot import draws, overlaps
+from nbcompile.aot import draws, joined, overlaps
 from nbcompile.aot.attention import fuse_attention
-from nbcompile.aot.compile import CALL_DIRECTLY, BoxedFunction, Compilers, RunsAsCaptured, compile_graph
+from nbcompile.aot.compile import BoxedFunction, Compilers, RunsAsCaptured, compile_graph
 from nbcompile.aot.decompositions import default_table
 from nbcompile.aot.layouts import choose_layouts
 from nbcompile.codegen import cpp
@@ -111,7 +111,7 @@ def hidden(compiled: Callable[..., Any]) -> Callable[..., Any]:
     owner = getattr(compiled, "__self__", None)
     if isinstance(compiled, BuiltinFunctionType) or isinstance(owner, Wrapped):
         return compiled  # C, or Python that is hidden already
-    if getattr(compiled, "__code__", None) is CALL_DIRECTLY:
+    if getattr(compiled, "__code__", None) in joined.HIDDEN:
         return compiled
 
     def call(*arguments: Any) -> Any:

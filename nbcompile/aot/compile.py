@@ -6,11 +6,12 @@
     backward   expand, le, where, mm    -> compiled by ``compilers.backward``
     callable   an autograd.Function over the two; ``loss.backward()`` works outside
 
-AOTAutograd does the work: it makes in-place operators functional, finds which
-inputs are mutated and which outputs alias, derives and cuts the graph. What it
-wraps around the compiled graph at run time costs 2.9 us a call, 8 us with
-gradients; a graph that needs none of it is called directly (0.3 us), and traced
-once instead of twice (pure.py), or through a shorter way (training.py).
+Where a graph mutates or aliases, AOTAutograd does the work: it makes in-place operators functional, finds which
+inputs are mutated and which outputs alias, derives and cuts the graph. A graph
+that needs none of it is recorded once instead of traced twice (pure.py, for
+training joint.py and cut.py). What AOTAutograd wraps around the compiled graph at
+run time costs 2.9 us a call, 8 us with gradients; most graphs are called directly
+(0.3 us), or through what they need of it (joined.py).
 
 In torch: torch/_functorch/aot_autograd.py. Read next: nbcompile/aot/pure.py
 """
@@ -26,7 +27,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot import joined, overlaps, passes, provenance, pure, training
+from nbcompile.aot import cut, joined, joint, overlaps, passes, provenance, pure
 from nbcompile.aot.decompositions import Table
 from nbcompile.ir import parts
 
@@ -84,7 +85,12 @@ def compile_graph(
         provenance.mark(traced.graph, module.graph)
         compiled = compilers.inference(traced, example_inputs)
         parts.name("inference")
-        return _join_pure(_call_directly(compiled), traced)
+        return _join_pure(joined.positional(compiled), traced)
+    learns = joint.trace(module, example_inputs, table)
+    if learns is not None:
+        step = _cut_and_compile(learns, module, example_inputs, compilers, recompute)
+        if step is not None:
+            return step
     try:
         return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     except torch_internals.fake_tensor().DynamicOutputShapeException:
@@ -103,6 +109,40 @@ def _join_pure(compiled: CompiledFunction, traced: torch.fx.GraphModule) -> Comp
         return compiled
     parts.join("inference", dynamic=dynamic, versions=[])
     return joined.marking(compiled, dynamic)
+
+
+def _cut_and_compile(
+    traced: joint.Joint,
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compilers: Compilers,
+    recompute: bool,
+) -> CompiledFunction | None:
+    """Two programs of a joint graph; None if it has to be cut by AOTAutograd."""
+    _expect_function(traced.graph)
+    provenance.mark(traced.graph.graph, module.graph)
+    compilers.see_joint(traced.graph)
+    lasting: frozenset[int] | None = None
+    if recompute:
+        passes.drop_detach(traced.graph)
+        passes.share_equal(traced.graph)
+        lasting = frozenset(at for at, each in enumerate(example_inputs) if isinstance(each, torch.nn.Parameter))
+    halves = cut.cut(traced.graph.graph, len(traced.outputs), lasting)
+    if halves is None:
+        return None
+    forward, backward, kept = halves
+    programs: dict[str, BoxedFunction] = {}
+    for role, graph, compile_one in (
+        ("forward", forward, compilers.forward),
+        ("backward", backward, compilers.backward),
+    ):
+        half = torch_internals.lazy_graph_module()._make_graph_module({}, graph)
+        examples = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
+        programs[role] = compile_one(half, examples)
+        parts.name(role)
+    facts = traced.facts(kept, example_inputs)
+    parts.join("training", **facts)
+    return joined.training(programs["forward"], programs["backward"], facts)
 
 
 class RunsAsCaptured(Exception):
@@ -135,7 +175,7 @@ def _through_autograd(
 ) -> CompiledFunction:
     internals = torch_internals.guards_context()
     inner: list[BoxedFunction] = []
-    forwards: list[BoxedFunction] = []
+    halves: dict[str, BoxedFunction] = {}
     without_gradient: list[int] = []
     count = len(example_inputs)  # the compilers do not hold the inputs: torch 2.11 leaves them in a circle
 
@@ -154,25 +194,26 @@ def _through_autograd(
             inner.append(compiled)
         return compiled
 
-    def forward(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
-        compiled = compilers.forward(graph, examples)
-        if len(examples) == count:
-            forwards.append(compiled)
-        return compiled
+    def half(role: str, compile_one: GraphCompiler) -> GraphCompiler:
+        def compile_and_keep(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+            halves[role] = compile_one(graph, examples)
+            return halves[role]
 
-    def partition(joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
-        _expect_function(joint)
-        provenance.mark(joint.graph, module.graph)
-        compilers.see_joint(joint)
-        cut = torch_internals.partitioners()
+        return compiler(role, compile_and_keep)
+
+    def partition(whole: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
+        _expect_function(whole)
+        provenance.mark(whole.graph, module.graph)
+        compilers.see_joint(whole)
+        partitioners = torch_internals.partitioners()
         if recompute:
-            passes.drop_detach(joint)
-            joint.graph.eliminate_dead_code()
-            passes.share_equal(joint)
-            forward, backward = cut.min_cut_rematerialization_partition(joint, *arguments, **keywords)
+            passes.drop_detach(whole)
+            whole.graph.eliminate_dead_code()
+            passes.share_equal(whole)
+            forward, backward = partitioners.min_cut_rematerialization_partition(whole, *arguments, **keywords)
         else:
-            forward, backward = cut.default_partition(joint, *arguments, **keywords)
-        provenance.hand_on(joint.graph, backward.graph)
+            forward, backward = partitioners.default_partition(whole, *arguments, **keywords)
+        provenance.hand_on(whole.graph, backward.graph)
         (output,) = backward.graph.find_nodes(op="output")
         without_gradient.extend(at for at, each in enumerate(output.args[0]) if each is None)
         return forward, backward
@@ -188,8 +229,8 @@ def _through_autograd(
         wrapped: CompiledFunction = torch_internals.aot_autograd().aot_module_simplified(
             module,
             list(example_inputs),
-            fw_compiler=compiler("forward", forward),
-            bw_compiler=compiler("backward", compilers.backward),
+            fw_compiler=half("forward", compilers.forward),
+            bw_compiler=half("backward", compilers.backward),
             inference_compiler=compiler("inference", inference),
             partition_fn=partition,
             decompositions=dict(table),
@@ -206,26 +247,22 @@ def _through_autograd(
         if overlaps.may_overlap(written, example_inputs):
             parts.refuse("inputs that the graph writes to are watched: they might overlap with others")
             direct = inner and _needs_no_wrapper(metadata, module, example_inputs)
-            compiled = _call_directly(inner[0]) if direct else wrapped
+            compiled = joined.positional(inner[0]) if direct else wrapped
             return overlaps.watched(compiled, module.forward, written, example_inputs)
     if inner and _needs_no_wrapper(metadata, module, example_inputs):
         parts.join("direct")
-        return _call_directly(inner[0])
-    if any(is_subclass(each) for each in (*example_inputs, *_results(module))):
+        return joined.positional(inner[0])
+    if metadata is None or any(is_subclass(each) for each in (*example_inputs, *_results(module))):
         parts.refuse("tensors of a user's class are taken apart, and made again")
-    else:
-        _tell_how_joined(metadata, None if inner else without_gradient, count)
-    if forwards and _needs_no_wrapper(metadata, module, example_inputs):
-        return training.step(metadata, _call_directly(forwards[0])) or wrapped
-    return wrapped
-
-
-def _tell_how_joined(metadata: Any, without_gradient: Sequence[int] | None, inputs: int) -> None:
-    facts = joined.facts_of(metadata, without_gradient, inputs) if parts.collected() else ""
+        return wrapped
+    facts = joined.facts_of(metadata, None if inner else without_gradient, count)
     if isinstance(facts, str):
         parts.refuse(facts)
-    else:
-        parts.join("inference" if without_gradient is None else "training", **facts)
+        return wrapped
+    parts.join("inference" if inner else "training", **facts)
+    if inner:
+        return joined.inference(inner[0], facts)
+    return joined.training(halves["forward"], halves["backward"], facts) if len(halves) == 2 else wrapped
 
 
 def _needs_no_wrapper(metadata: Any, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
@@ -254,20 +291,3 @@ def _results(module: torch.fx.GraphModule) -> Iterator[object]:
 def is_subclass(value: object) -> bool:
     """A tensor that AOTAutograd would take apart into plain ones."""
     return isinstance(value, torch.Tensor) and not pure.is_plain(value)
-
-
-def _call_directly(compiled: BoxedFunction) -> CompiledFunction:
-    """Arguments in, results out, nothing around."""
-    positional: CompiledFunction | None = getattr(compiled, "positional", None)
-    if positional is not None:
-        return positional  # generated code takes its arguments without a list, too
-
-    def call(*arguments: Any) -> Sequence[Any]:
-        return compiled(list(arguments))
-
-    return call
-
-
-CALL_DIRECTLY = _call_directly(tuple).__code__
-"""The code of a directly called graph; the frame hook has no business there."""
-torch_internals.hide_from_hook(CALL_DIRECTLY)

@@ -13,6 +13,7 @@ In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ from nbcompile.torch_internals import is_trained
 
 Facts = dict[str, Any]
 Boxed = Callable[[list[Any]], Sequence[Any]]
+HIDDEN: set[CodeType] = set()
+"""The code of the callables that are made here: the frame hook passes it by."""
 PLAIN_OUTPUTS = ("non_alias", "unsafe_view_alias")
 """Kinds of outputs that have memory of their own; the second is the one view of it that anybody sees."""
 
@@ -110,7 +113,7 @@ def marking(
     def call(*arguments: Any) -> Sequence[Any]:
         return _marked(compiled(*arguments), dynamic)
 
-    return call
+    return _hidden(call)
 
 
 def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
@@ -124,48 +127,82 @@ def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
             results = program(list(arguments))
         return _marked(results, facts["dynamic"])
 
-    return call
+    return _hidden(call)
 
 
 def training(forward: Boxed, backward: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
-    """A callable with gradients."""
+    """A callable with gradients: what no call needs is left out of it here, as most graphs need next to nothing."""
+    apply = _function(positional(forward), backward, facts)
+    detached, dynamic = facts["detached"], facts["dynamic"]
+    if not detached and not any(dynamic):
+        return apply
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        given = list(arguments)
+        for at in detached:
+            given[at] = given[at].detach()
+        return _marked(apply(*given), dynamic)
+
+    return _hidden(call)
+
+
+def _function(forward: Callable[..., Sequence[Any]], backward: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
     checked, unchecked, numbers = (slice(*facts[name]) for name in ("checked", "unchecked", "numbers"))
+    count, views, fixed = facts["returns"], facts["views"], facts["fixed"]
+    forms = list(zip(facts["gradients"], facts["layouts"], strict=True))
+    has_more = unchecked.start != unchecked.stop or numbers.start != numbers.stop
 
     class Compiled(torch.autograd.Function):
         """The forward graph, and the backward graph for what it saved."""
 
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:
-            results = forward(list(arguments))
+            results = forward(*arguments)
             ctx.save_for_backward(*map(without_base, results[checked]))
-            ctx.unchecked = tuple(map(without_base, results[unchecked]))
-            ctx.numbers = results[numbers]
-            returned = list(results[: facts["returns"]])
-            for at in facts["views"]:
+            if has_more:
+                ctx.unchecked = tuple(map(without_base, results[unchecked]))
+                ctx.numbers = results[numbers]
+            returned = list(results[:count])
+            for at in views:
                 returned[at] = torch.ops.aten._unsafe_view(returned[at], returned[at].shape)
-            fixed = (returned[at] for at in facts["fixed"])
-            ctx.mark_non_differentiable(*(each for each in fixed if isinstance(each, torch.Tensor)))
-            ctx._materialize_non_diff_grads = False
+            if fixed:
+                ctx.mark_non_differentiable(*(returned[at] for at in fixed if isinstance(returned[at], torch.Tensor)))
+                ctx._materialize_non_diff_grads = False
             return tuple(returned)
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
             _expect_usual(facts)
-            forms = zip(facts["gradients"], facts["layouts"], strict=True)
+            more, numbers = (ctx.unchecked, ctx.numbers) if has_more else ((), ())
             wanted = [_laid_out(gradients[at], form) for at, form in forms]
-            given = [*ctx.numbers, *ctx.saved_tensors, *ctx.unchecked, *wanted]
+            given = [*numbers, *ctx.saved_tensors, *more, *wanted]
             if torch.is_grad_enabled():
                 return _Twice.apply(backward, len(given), *given, *_something_to_derive(given))
             return tuple(backward(given))
 
-    def call(*arguments: Any) -> Sequence[Any]:
-        given = list(arguments)
-        for at in facts["detached"]:
-            given[at] = given[at].detach()
-        with torch.enable_grad():
-            results = Compiled.apply(*given)
-        return _marked(results, facts["dynamic"])
+    for method in (Compiled.forward, Compiled.backward):
+        torch_internals.hide_from_hook(method.__code__)
+    # ``Function.apply`` itself first looks for transforms of torch.func, under which no such graph runs.
+    apply: Callable[..., Sequence[Any]] = super(torch.autograd.Function, Compiled).apply
+    return apply
 
+
+def positional(program: Boxed) -> Callable[..., Sequence[Any]]:
+    """A program that takes its arguments without a list."""
+    known: Callable[..., Sequence[Any]] | None = getattr(program, "positional", None)
+    if known is not None:
+        return known  # generated code does by itself
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        return program(list(arguments))
+
+    return _hidden(call)
+
+
+def _hidden(call: Any) -> Any:
+    """The frame hook has no business in what surrounds a program."""
+    HIDDEN.add(call.__code__)
+    torch_internals.hide_from_hook(call.__code__)
     return call
 
 

@@ -54,17 +54,17 @@ IN_PLACE_OPERATORS = frozenset({operator.setitem, operator.delitem}) | {
 
 def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Table) -> torch.fx.GraphModule | None:
     """The graph in ATen operators, if it is pure; None if it is not (or if that cannot be told)."""
-    if not _may_be_pure(module, example_inputs):
+    if torch.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
         return None
-    fake_mode = torch_internals.guards_context().detect_fake_mode(example_inputs)
-    if fake_mode is None:
-        fake_mode = torch_internals.fake_tensor().FakeTensorMode()
-    fakes = [_fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
-    recording = Recording(table, fakes)
+    if not may_be_recorded(module, example_inputs):
+        return None
+    fake_mode = fake_mode_of(example_inputs)
+    fakes = [fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
     try:
+        recording = Recording(table, fakes, "arg{}_1", first=0)
         with fake_mode, recording:
-            outputs = _Replay(module, recording).run(*fakes)
-        return recording.finish(outputs)
+            outputs = Replay(module, recording).run(*fakes)
+        return recording.module(recording.returned(outputs))
     except (Impure, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
         return None
 
@@ -76,7 +76,7 @@ class Impure(Exception):
 class Recording(TorchDispatchMode):
     """Sees every ATen operator that runs on fake tensors, and writes a graph of them."""
 
-    def __init__(self, table: Table, inputs: Sequence[torch.Tensor | torch.SymInt]) -> None:
+    def __init__(self, table: Table, inputs: Sequence[torch.Tensor | torch.SymInt], names: str, first: int = 1) -> None:
         super().__init__()
         self.table = table
         self.graph = torch.fx.Graph()
@@ -87,15 +87,20 @@ class Recording(TorchDispatchMode):
         """The node of each tensor, by the tensor's id."""
         self.alive: list[torch.Tensor] = []
         """Every tensor in ``nodes``, so that no id is used twice."""
-        for position, each in enumerate(inputs):
-            node = self.graph.placeholder(f"arg{position}_1")
+        self.owned: set[int] = set()
+        """Memory that belongs to an input, or to a result already."""
+        for number, each in enumerate(inputs, start=first):
             if isinstance(each, torch.SymInt):
-                self.sizes.define(each, node)
-                continue
-            if id(each) in self.nodes:
-                raise Impure
-            self._remember(each, node)
-        self.owned = {_storage(each) for each in inputs if isinstance(each, torch.Tensor)}
+                self.sizes.define(each, self.graph.placeholder(names.format(number)))
+            else:
+                self.define(each, names.format(number))
+
+    def define(self, value: torch.Tensor, name: str) -> None:
+        """A tensor that comes in from outside."""
+        if id(value) in self.nodes:
+            raise Impure
+        self._remember(value, self.graph.placeholder(name))
+        self.owned.add(_storage(value))
 
     def __torch_dispatch__(
         self,
@@ -126,21 +131,24 @@ class Recording(TorchDispatchMode):
                     self._remember(each, self._write(operator.getitem, (whole, position), {}))
         return result  # neither: a question about a tensor (its device, say), answered for good
 
-    def finish(self, outputs: Any) -> torch.fx.GraphModule:
-        """The graph, if every output has memory of its own, or is a number."""
-        returned: list[torch.fx.Node] = []
-        for each in outputs:
-            if isinstance(each, torch.SymInt):
-                node = self.node_of_size(each)
-                if isinstance(node, int):
-                    raise Impure  # it is known by now
-                returned.append(node)
-                continue
-            if not isinstance(each, torch.Tensor) or _storage(each) in self.owned or id(each) not in self.nodes:
-                raise Impure
-            self.owned.add(_storage(each))
-            returned.append(self.nodes[id(each)])
-        self.graph.output(tuple(returned))
+    def returned(self, outputs: Sequence[Any]) -> list[torch.fx.Node]:
+        """The nodes of the outputs, if each has memory of its own, or is a number."""
+        return [self._returned(each) for each in outputs]
+
+    def _returned(self, output: Any) -> torch.fx.Node:
+        if isinstance(output, torch.SymInt):
+            node = self.node_of_size(output)
+            if isinstance(node, int):
+                raise Impure  # it is known by now
+            return node
+        if not isinstance(output, torch.Tensor) or _storage(output) in self.owned:
+            raise Impure
+        self.owned.add(_storage(output))
+        return self.node_of(output)
+
+    def module(self, outputs: Sequence[torch.fx.Node | None]) -> torch.fx.GraphModule:
+        """What was recorded, as far as the outputs need it."""
+        self.graph.output(tuple(outputs))
         self.graph.eliminate_dead_code()
         module: torch.fx.GraphModule = torch_internals.lazy_graph_module()._make_graph_module({}, self.graph)
         return module
@@ -182,12 +190,13 @@ class Recording(TorchDispatchMode):
 
     def _as_node(self, value: Any) -> torch.fx.Node | int:
         if isinstance(value, torch.Tensor):
-            return self._node_of(value)
+            return self.node_of(value)
         if isinstance(value, torch.SymInt):
             return self.node_of_size(value)
         raise Impure  # only a trace with proxies knows where a float or a bool comes from
 
-    def _node_of(self, tensor: torch.Tensor) -> torch.fx.Node:
+    def node_of(self, tensor: torch.Tensor) -> torch.fx.Node:
+        """The node that a tensor is the value of."""
         if id(tensor) not in self.nodes:
             raise Impure  # a constant that the graph keeps
         return self.nodes[id(tensor)]
@@ -198,7 +207,7 @@ class Recording(TorchDispatchMode):
         self.alive.append(tensor)
 
 
-class _Replay(torch.fx.Interpreter):
+class Replay(torch.fx.Interpreter):
     """Runs the captured graph, and says which node it is at."""
 
     def __init__(self, module: torch.fx.GraphModule, recording: Recording) -> None:
@@ -227,10 +236,8 @@ def is_plain(value: torch.Tensor) -> bool:
     return type(value) in (torch.Tensor, torch.nn.Parameter, fake)
 
 
-def _may_be_pure(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
-    """In doubt, no."""
-    if torch.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
-        return False
+def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
+    """Whether it is worth trying; in doubt, no."""
     if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
         return False
     tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]
@@ -288,7 +295,14 @@ def _sizes(value: object) -> Iterable[object]:
     return value.shape if isinstance(value, torch.Tensor) else (value,)
 
 
-def _fake(value: torch.Tensor, fake_mode: Any) -> Any:
+def fake_mode_of(example_inputs: Sequence[Any]) -> Any:
+    """The mode of the fakes among the inputs, or a new one."""
+    mode = torch_internals.guards_context().detect_fake_mode(example_inputs)
+    return mode if mode is not None else torch_internals.fake_tensor().FakeTensorMode()
+
+
+def fake(value: torch.Tensor, fake_mode: Any) -> Any:
+    """A tensor without data in the place of another, or itself if it is one."""
     if isinstance(value, torch_internals.fake_tensor().FakeTensor):
         return value
     return torch_internals.static_fake(fake_mode, value)

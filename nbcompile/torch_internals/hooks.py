@@ -104,6 +104,21 @@ def in_transform() -> bool:
     return bool(torch._C._functorch.get_dynamic_layer_stack_depth())
 
 
+def saved_tensors_are_hooked() -> bool:
+    """Whether somebody wants to see what autograd keeps (``torch.autograd.graph.saved_tensors_hooks``)."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+
+
+def next_autograd_number() -> int:
+    """The number that the next node of autograd's graph gets, in this thread."""
+    return int(torch._C._autograd._get_sequence_nr())
+
+
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether two elements of a tensor certainly share memory, as those of an expanded one do."""
+    return torch._debug_has_internal_overlap(tensor) == 1
+
+
 def transform_state() -> tuple[Any, ...]:
     """How deep the process is inside of torch.func's transforms, and what they switched off."""
     return (

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from nbcompile import torch_internals
 from nbcompile.aot import joined
 from nbcompile.ir.emitted import (
     Adopted,
@@ -167,11 +166,9 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
         case "direct":
             return loaded[0].positional
         case "inference":
-            joint = joined.inference(loaded[0], facts)
+            return joined.inference(loaded[0], facts)
         case _:
-            joint = joined.training(loaded[0], loaded[1], facts)
-    torch_internals.hide_from_hook(joint.__code__)
-    return joint
+            return joined.training(loaded[0], loaded[1], facts)
 
 
 def _read(data: dict[str, Any]) -> StoredProgram:

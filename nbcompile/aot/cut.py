@@ -1,0 +1,349 @@
+"""Cut a joint graph in two: what the forward graph keeps, and what the backward graph computes again.
+
+    joint      relu = relu(x @ w), sum | gt = relu > 0, where, mm        | is where the derivative begins
+    keep gt    a byte per element is written, and read again
+    keep relu  it is written anyway, because a product reads it: the backward graph computes ``gt`` again
+
+What is cheap may be computed again, from what is kept. Which values are kept is a minimum cut between the inputs and
+the derivative: each value costs the bytes that it takes to write and read it, and the cheapest set that the derivative
+can be computed from is the answer. ``networkx`` finds it.
+
+    source -> inputs, products, random numbers     (never computed again)
+    value.in -> value.out                          (costs its bytes)
+    values of the derivative -> sink
+
+In torch: torch/_functorch/partitioners.py (whose import brings in Inductor and torch's tracer, 1.5 s).
+Read next: nbcompile/aot/joint.py
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+import torch.fx
+
+from nbcompile import later
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    nx = later.module("networkx")  # 0.1 s, for graphs with gradients alone
+
+aten = torch.ops.aten
+
+# Beside pointwise operators and views. A reduction is computed again only if it reads little (SMALLER).
+CHEAP = frozenset(
+    {
+        aten.sum, aten.mean, aten.amax, aten.amin, aten.var, aten.var_mean, aten.std, aten.any, aten.argmax,
+        aten.clone, aten._to_copy, aten.lift_fresh_copy, aten.copy, aten.triu, aten.tril, aten.index, aten.gather,
+        aten.full, aten.full_like, aten.zeros, aten.zeros_like, aten.ones, aten.ones_like, aten.new_zeros,
+        aten.new_full, aten.new_ones, aten.empty, aten.empty_like, aten.arange, aten.scalar_tensor,
+        aten.constant_pad_nd, aten.flip, aten.repeat,
+    }
+)  # fmt: skip
+JOINS = frozenset({aten.cat, aten.stack})
+"""What is read where it is made, although the operator itself is not computed again."""
+SMALLER = 4
+"""A result that is this many times smaller than what it was made of is kept."""
+NEARER = 1.1
+"""Of values of one size the one nearer to the derivative is kept: a step further away costs this factor more."""
+FAR = 100
+"""Operators. No chain that is computed again is longer."""
+
+Split = tuple[torch.fx.Graph, torch.fx.Graph, int]
+"""Forward graph, backward graph, and how many results of the first are for the second."""
+
+
+def cut(joint: torch.fx.Graph, outputs: int, lasting: Collection[int] | None) -> Split | None:
+    """The forward and the backward graph.
+
+    Args:
+        joint: its inputs are named ``primals_...`` and ``tangents_...``; its output lists the results of the forward
+            pass, then the gradients (None where there is none).
+        outputs: how many results the forward pass has.
+        lasting: the inputs that their owner keeps, so that keeping them costs nothing. None: do not choose by a
+            minimum cut; everything that is not derived from a tangent is computed in the forward pass, as in eager.
+
+    Returns:
+        ``forward(primals) -> (results, kept)`` and ``backward(kept, tangents) -> gradients``; None if a value that
+        the derivative needs can neither be kept nor computed again.
+    """
+    sides = Sides(joint, outputs)
+    kept = sides.crossing() if lasting is None else _cheapest(sides, {sides.inputs[at] for at in lasting})
+    if kept is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in kept):
+        return None
+    forward = _extract(sides.inputs, [*sides.results, *kept], sides.nodes)
+    derived = [node for node in sides.nodes if node in sides.backward]
+    backward = _extract([*kept, *sides.tangents], sides.gradients, derived)
+    return forward, backward, len(kept)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Which nodes of a joint graph are forward, and which can only be computed once the tangents are there."""
+
+    joint: torch.fx.Graph
+    outputs: int
+
+    @cached_property
+    def _returned(self) -> Sequence[torch.fx.Node | None]:
+        (returned,) = self.joint.output_node().args
+        return tuple(returned)  # type: ignore[arg-type]
+
+    @property
+    def results(self) -> Sequence[torch.fx.Node]:
+        """Of the forward pass."""
+        return self._returned[: self.outputs]  # type: ignore[return-value]
+
+    @property
+    def gradients(self) -> Sequence[torch.fx.Node | None]:
+        """One per primal; None where there is none."""
+        return self._returned[self.outputs :]
+
+    @cached_property
+    def nodes(self) -> Sequence[torch.fx.Node]:
+        """All but the output, in order."""
+        return [node for node in self.joint.nodes if node.op != "output"]
+
+    @cached_property
+    def order(self) -> dict[torch.fx.Node, int]:
+        """The position of each."""
+        return {node: at for at, node in enumerate(self.nodes)}
+
+    @cached_property
+    def inputs(self) -> Sequence[torch.fx.Node]:
+        """The primals."""
+        return [node for node in self.nodes if node.op == "placeholder" and not node.name.startswith("tangents_")]
+
+    @cached_property
+    def tangents(self) -> Sequence[torch.fx.Node]:
+        """What comes from the derivative of whatever follows."""
+        return [node for node in self.nodes if node.op == "placeholder" and node.name.startswith("tangents_")]
+
+    @cached_property
+    def backward(self) -> frozenset[torch.fx.Node]:
+        """What is computed from a tangent."""
+        found = set(self.tangents)
+        for node in self.nodes:
+            if not found.isdisjoint(node.all_input_nodes):
+                found.add(node)
+        return frozenset(found)
+
+    @cached_property
+    def forward(self) -> frozenset[torch.fx.Node]:
+        """What the results are computed from."""
+        found = set(self.results)
+        for node in reversed(self.nodes):
+            if node in found:
+                found.update(node.all_input_nodes)
+        return frozenset(found)
+
+    @cached_property
+    def wanted(self) -> frozenset[torch.fx.Node]:
+        """What the gradients are, or are computed from, without a tangent: as it is, on the way to the derivative."""
+        return frozenset(node for node in self.gradients if node is not None and node not in self.backward)
+
+    @cached_property
+    def distance(self) -> dict[torch.fx.Node, int]:
+        """How many operators lie between each and the derivative."""
+        steps: dict[torch.fx.Node, int] = {}
+        for node in reversed(self.nodes):
+            after = (steps[user] + 1 for user in node.users if user in steps)
+            steps[node] = 0 if node not in self.forward else min(after, default=FAR)
+        return steps
+
+    def crossing(self) -> list[torch.fx.Node]:
+        """What the derivative reads, if nothing is computed again."""
+        return [
+            node
+            for node in self.nodes
+            if node not in self.backward and (node in self.wanted or any(user in self.backward for user in node.users))
+        ]
+
+
+def _cheapest(sides: Sides, free: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
+    network = nx.DiGraph()
+    network.add_nodes_from(("source", "sink"))
+    for node in sides.nodes:
+        if node in sides.backward:
+            network.add_edge((node, "in"), "sink", capacity=math.inf)
+            continue
+        network.add_edge((node, "in"), (node, "out"), capacity=0 if node in free else _cost(node, sides))
+        network.add_edges_from((((node, "out"), (user, "in")) for user in _users(node)), capacity=math.inf)
+        if node in sides.wanted:
+            network.add_edge((node, "out"), "sink", capacity=math.inf)
+    for node in _never_again(sides):
+        network.add_edge("source", (node, "in"), capacity=math.inf)
+    try:
+        _, (before, _) = nx.minimum_cut(network, "source", "sink")
+    except nx.NetworkXUnbounded:
+        return None
+    return [node for node in sides.nodes if (node, "in") in before and (node, "out") not in before]
+
+
+def _users(node: torch.fx.Node) -> Iterable[torch.fx.Node]:
+    return (user for user in node.users if user.op != "output")
+
+
+# --- what it costs to keep a value ------------------------------------------------------------------------------------
+
+
+def _cost(node: torch.fx.Node, sides: Sides) -> float:
+    """Bytes, of which those are dearer that are further from the derivative, or not in memory anyway."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return math.inf
+    size = _bytes(value) * NEARER ** max(1, min(sides.distance[node], FAR))
+    in_memory = node.op == "placeholder" or not all(_fuses(node, user) for user in node.users)
+    return size if in_memory else 2 * size
+
+
+def _bytes(value: object) -> int:
+    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
+
+
+# --- what is never computed again -------------------------------------------------------------------------------------
+
+
+def _never_again(sides: Sides) -> set[torch.fx.Node]:
+    dear = {
+        node
+        for node in sides.nodes
+        if node.op == "placeholder"
+        or (node in sides.forward and not _is_view(node) and (_is_dear(node) or _is_read_whole(node, sides)))
+    }
+    dear -= set(sides.tangents)
+    return dear | _reach_over(sides, dear) | _long_chains(sides, dear)
+
+
+def _is_dear(node: torch.fx.Node) -> bool:
+    if node.target is operator.getitem:
+        return False
+    read = sum(_bytes(each.meta.get("val")) for each in node.all_input_nodes)
+    return not _is_cheap(node) or SMALLER * _bytes(node.meta.get("val")) < read
+
+
+def _is_cheap(node: torch.fx.Node) -> bool:
+    if node.target is operator.getitem or _is_view(node):
+        return True
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
+        return False
+    return torch.Tag.pointwise in target.tags or target.overloadpacket in CHEAP
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    return target.is_view or target.overloadpacket is aten._unsafe_view
+
+
+def _fuses(producer: torch.fx.Node, user: torch.fx.Node) -> bool:
+    """Whether the user reads the value where it is made, and not from memory."""
+    if user.op == "output":
+        return False
+    joins = isinstance(user.target, torch._ops.OpOverload) and user.target.overloadpacket in JOINS
+    return joins or (_may_fuse(producer) and _may_fuse(user))
+
+
+def _may_fuse(node: torch.fx.Node) -> bool:
+    drawn = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return node.op == "call_function" and (drawn or _is_cheap(node))
+
+
+def _is_read_whole(node: torch.fx.Node, sides: Sides) -> bool:
+    """Whether the derivative reads it from memory, perhaps through views: then it is cheaper to have it there."""
+    todo = [node]
+    while todo:
+        value = todo.pop()
+        for user in _users(value):
+            if user not in sides.forward and not _fuses(value, user):
+                return True
+            if _is_view(user):
+                todo.append(user)
+    return False
+
+
+def _reach_over(sides: Sides, dear: set[torch.fx.Node]) -> set[torch.fx.Node]:
+    """What joins an early value with a late one: ``x + f(x)``, with a product in ``f``.
+
+    Computed again, it would drag on the early value, and so on back to the first of a row of such sums.
+    """
+    first_whole: dict[torch.fx.Node, float] = {}
+    """Where the first operator is that reads a value from memory, or what was made of it on the way."""
+    for node in reversed(sides.nodes):
+        later = [user for user in _users(node) if user in sides.forward]
+        first_whole[node] = min(
+            (first_whole[user] if _fuses(node, user) else sides.order[user] for user in later), default=math.inf
+        )
+    return {
+        user
+        for node in sides.nodes
+        if node in sides.forward
+        for user in _users(node)
+        if user in sides.forward and user not in dear and not _is_view(user)
+        if _fuses(node, user) and sides.order[user] > first_whole[node]
+    }
+
+
+def _long_chains(sides: Sides, dear: set[torch.fx.Node]) -> set[torch.fx.Node]:
+    """Every so often, a value of a chain of cheap operators."""
+    length: dict[torch.fx.Node, int] = {}
+    ends = set()
+    for node in sides.nodes:
+        before = (length[each] + 1 for each in node.all_input_nodes if each not in dear and _fuses(each, node))
+        length[node] = max(before, default=0)
+        if length[node] > FAR and node in sides.forward and not _is_view(node):
+            ends.add(node)
+            length[node] = 0
+    return ends
+
+
+# --- the two graphs ---------------------------------------------------------------------------------------------------
+
+
+def _extract(
+    inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None], ordered: Sequence[torch.fx.Node]
+) -> torch.fx.Graph:
+    """A graph from some values to others: the ``ordered`` in this order, others just before they are read."""
+    graph = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in inputs:
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    results = [node for node in outputs if node is not None]
+    needed = _sources(results, copies.keys())
+    for node in (*(each for each in ordered if each in needed), *results):
+        _copy(node, graph, copies)
+    graph.output(tuple(node and copies[node] for node in outputs))
+    return graph
+
+
+def _sources(results: Iterable[torch.fx.Node], inputs: Collection[torch.fx.Node]) -> set[torch.fx.Node]:
+    found: set[torch.fx.Node] = set()
+    todo = list(results)
+    while todo:
+        node = todo.pop()
+        if node not in found and node not in inputs:
+            found.add(node)
+            todo.extend(node.all_input_nodes)
+    return found
+
+
+def _copy(wanted: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
+    todo = [wanted]
+    while todo:
+        node = todo[-1]
+        missing = [each for each in node.all_input_nodes if each not in copies]
+        todo.extend(missing)
+        if not missing:
+            todo.pop()
+            if node not in copies:
+                copies[node] = graph.node_copy(node, copies.__getitem__)
