@@ -15,6 +15,7 @@ nbcompile/aot/sizes.py
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from nbcompile import torch_internals
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.sizes import NotOfTheInputs, Sizes
 from nbcompile.capture.node_meta import ORIGIN, STACK
+from nbcompile.ir.index import index, indices
 
 # Not pure, although their schemas do not say so: the first two alias a constant that the graph keeps,
 # the others update running statistics or noise in place.
@@ -87,6 +89,8 @@ class Recording(TorchDispatchMode):
         """The node of each tensor, by the tensor's id."""
         self.alive: list[torch.Tensor] = []
         """Every tensor in ``nodes``, so that no id is used twice."""
+        self.holders: dict[int, list[torch.Tensor]] = {}
+        """The tensors that share a memory."""
         self.owned: set[int] = set()
         """Memory that belongs to an input, or to a result already."""
         for number, each in enumerate(inputs, start=first):
@@ -116,8 +120,10 @@ class Recording(TorchDispatchMode):
         simpler = self._decomposed(func, args, keywords)
         if simpler is not NotImplemented:
             return simpler
-        if func._schema.is_mutable or func.overloadpacket in SECRETLY_IMPURE or torch_internals.has_effect(func):
+        if func.overloadpacket in SECRETLY_IMPURE or torch_internals.has_effect(func):
             raise Impure
+        if func._schema.is_mutable:
+            return self._in_place(func, args, keywords)
         result = func(*args, **keywords)
         if isinstance(result, SYMBOLIC):
             raise Impure  # only the run knows it
@@ -130,6 +136,24 @@ class Recording(TorchDispatchMode):
                 if isinstance(each, torch.Tensor):
                     self._remember(each, self._write(operator.getitem, (whole, position), {}))
         return result  # neither: a question about a tensor (its device, say), answered for good
+
+    def _in_place(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.Tensor:
+        """``y.add_(1)``, where nobody holds a view of y, is another value for y."""
+        functional = functional_twin(func)
+        changed = args[0] if args else None
+        if functional is None or not isinstance(changed, torch.Tensor) or _storage(changed) in self.owned:
+            raise Impure
+        holders = self.holders[_storage(changed)]
+        if any(_view(each) != _view(changed) for each in holders):
+            raise Impure  # a view would have to be computed again
+        args = (*args, *_defaults(func, functional, len(args)))
+        result = functional(*args, **keywords)
+        if _form(result) != _form(changed):
+            raise Impure  # the operator in place rounds, or keeps a layout
+        node = self._write(functional, args, keywords)
+        for each in holders:
+            self._remember(each, node)
+        return changed
 
     def returned(self, outputs: Sequence[Any]) -> list[torch.fx.Node]:
         """The nodes of the outputs, if each has memory of its own, or is a number."""
@@ -203,8 +227,50 @@ class Recording(TorchDispatchMode):
 
     def _remember(self, tensor: torch.Tensor, node: torch.fx.Node) -> None:
         node.meta["val"] = tensor
+        if id(tensor) not in self.nodes:
+            self.alive.append(tensor)
+            self.holders.setdefault(_storage(tensor), []).append(tensor)
         self.nodes[id(tensor)] = node
-        self.alive.append(tensor)
+
+
+@functools.cache
+def functional_twin(operator: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """``aten.add.Tensor`` for ``aten.add_.Tensor``: the overload with the same arguments that writes nowhere."""
+    schema = operator._schema
+    writes = [each.alias_info is not None and each.alias_info.is_write for each in schema.arguments]
+    name = schema.name.partition("::")[2]
+    packet = getattr(getattr(torch.ops, operator.namespace), name.removesuffix("_"), None)
+    if not name.endswith("_") or writes != [True, *[False] * (len(writes) - 1)] or packet is None:
+        return None
+    overloads = (getattr(packet, each) for each in packet.overloads())
+    return next(
+        (each for each in overloads if _arguments(each) == _arguments(operator) and _gives_memory_of_its_own(each)),
+        None,
+    )
+
+
+def _arguments(operator: torch._ops.OpOverload) -> list[tuple[str, str, bool]]:
+    return [(each.name, str(each.type), each.kwarg_only) for each in operator._schema.arguments]
+
+
+def _defaults(operator: torch._ops.OpOverload, twin: torch._ops.OpOverload, given: int) -> tuple[Any, ...]:
+    """What the twin has to be told, because it has no default of its own (``bernoulli_()`` is ``bernoulli(0.5)``)."""
+    pairs = zip(operator._schema.arguments[given:], twin._schema.arguments[given:], strict=True)
+    return tuple(ours.default_value for ours, its in pairs if ours.has_default_value() and not its.has_default_value())
+
+
+def _gives_memory_of_its_own(operator: torch._ops.OpOverload) -> bool:
+    schema = operator._schema
+    return len(schema.returns) == 1 and all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
+
+
+def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.device, indices(tensor.shape), indices(tensor.stride())
+
+
+def _view(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """How a tensor looks at its memory."""
+    return *_form(tensor), index(tensor.storage_offset())
 
 
 class Replay(torch.fx.Interpreter):
@@ -274,9 +340,10 @@ def _is_known(size: object, symbols: set[sympy.Symbol]) -> bool:
 
 
 def _changes_something(node: torch.fx.Node) -> bool:
-    """Whether it works in place by its name, so that not even a trial is wise (``x.t_()`` changes the example)."""
+    """Whether it changes an example, or the state of the process, so that not even a trial is wise."""
     name = name_of_target(node)
-    return works_in_place(node) or "out" in node.kwargs or "grad_enabled" in name or "autocast" in name
+    on_input = works_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
+    return on_input or "out" in node.kwargs or "grad" in name or "autocast" in name
 
 
 def works_in_place(node: torch.fx.Node) -> bool:

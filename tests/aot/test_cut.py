@@ -1,0 +1,282 @@
+"""Joint graphs recorded and cut: what is kept, what is computed again, and that AOTAutograd is not needed for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings, strategies as st
+from torch import nn
+
+import nbcompile
+from nbcompile.aot import compile, cut, joint, passes
+from nbcompile.aot.decompositions import default_table
+from tests.aot.capturing import capture, fake_examples
+
+aten = torch.ops.aten
+
+
+def traced(function, *inputs):
+    captured = capture(function, inputs)
+    found = joint.trace(captured.module, fake_examples(captured.inputs), default_table())
+    assert found is not None
+    return found, captured
+
+
+def halves(function, *inputs, recompute=True):
+    """(forward, backward, names of what is kept)."""
+    found, captured = traced(function, *inputs)
+    lasting = None
+    if recompute:
+        passes.drop_detach(found.graph)
+        passes.share_equal(found.graph)
+        lasting = {at for at, each in enumerate(captured.inputs) if isinstance(each, nn.Parameter)}
+    forward, backward, kept = cut.cut(found.graph.graph, len(found.outputs), lasting)
+    return forward, backward, [node.name for node in forward.output_node().args[0][len(found.outputs) :]][:kept]
+
+
+def targets(graph):
+    return [node.target.overloadpacket for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+
+
+def learning(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def test_what_is_cheap_is_computed_again():
+    """A chain of pointwise operators keeps its input alone; the derivative computes the chain again."""
+    _, backward, kept = halves(lambda x: torch.sin(torch.exp(x).cos()), learning(100))
+    assert kept == ["primals_1"]
+    assert {aten.exp, aten.cos} <= set(targets(backward))
+
+
+def test_as_eager_keeps_what_eager_keeps():
+    """Without recomputation the derivative has its own operators alone."""
+    _, backward, kept = halves(lambda x: torch.sin(torch.exp(x).cos()), learning(100), recompute=False)
+    assert kept != ["primals_1"]
+    assert aten.exp not in targets(backward)
+
+
+def test_products_are_not_computed_again():
+    """A product is made once; what the derivative needs of it is kept."""
+    x, w = learning(16, 32), learning(32, 64)
+    forward, backward, _ = halves(lambda x, w: torch.tanh(x @ w).exp(), x, w)
+    assert targets(forward).count(aten.mm) == 1
+    assert targets(backward).count(aten.mm) == 2  # the derivative's own
+
+
+def test_random_numbers_are_drawn_once():
+    """A mask that was drawn is kept: drawn again it would be another."""
+    forward, backward, kept = halves(lambda x: F.dropout(x, 0.5) * 2, learning(64))
+    drawn = {node.name for node in forward.nodes if node.op == "call_function"} & set(kept)
+    assert drawn
+    assert not {aten.bernoulli, aten.native_dropout, aten.rand, aten.rand_like} & set(targets(backward))
+
+
+def test_small_results_of_reductions_are_kept():
+    """A norm's statistics are a number per row: they are not summed again."""
+    x = learning(64, 256)
+    _, backward, _ = halves(lambda x: F.layer_norm(x, (256,)).exp(), x)
+    assert aten.var_mean not in targets(backward)
+
+
+def test_parameters_cost_nothing():
+    """The owner of a parameter keeps it anyway: it is kept rather than anything made of it."""
+    layer = nn.Linear(32, 32)
+    _, _, kept = halves(layer, learning(8, 32))
+    assert not any(name.startswith(("t", "permute")) for name in kept)
+
+
+class Residual(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.weights = nn.ParameterList(torch.randn(32, 32) for _ in range(layers))
+
+    def forward(self, x):
+        for weight in self.weights:
+            x = x + torch.sin(x) @ weight
+        return x
+
+
+def test_a_row_of_sums_is_not_computed_again_from_its_first():
+    """``x + f(x)`` many times: each derivative reads a sum or two, not all the products since the first."""
+    _, backward, kept = halves(Residual(8), learning(16, 32))
+    assert targets(backward).count(aten.add) <= 16
+    assert sum(name.startswith("mm") for name in kept) <= 2
+
+
+def test_a_long_chain_is_kept_now_and_then():
+    """Of three hundred cheap operators not all are computed again from the first."""
+
+    def chain(x):
+        for _ in range(300):
+            x = torch.sin(x)
+        return x
+
+    _, _, kept = halves(chain, learning(10))
+    assert len(kept) >= 3
+
+
+def test_backward_nodes_know_where_they_come_from():
+    """An operator of the derivative is told by the captured node whose autograd node ran it."""
+    found, captured = traced(lambda x, w: torch.relu(x @ w).sum(), learning(4, 5), learning(5, 6))
+    names = {node.name for node in captured.module.graph.nodes}
+    calls = [node for node in found.graph.graph.nodes if node.op == "call_function"]
+    assert all(node.meta["nbc_from"][0] in names for node in calls)
+    assert {node.meta["nbc_from"] for node in calls if node.target.overloadpacket is aten.mm} == {("matmul",)}
+
+
+OPERATIONS = (
+    torch.sin, torch.cos, torch.tanh, torch.relu, F.gelu, F.silu,
+    lambda x: x @ torch.full((6, 6), 0.1),
+    lambda x: F.layer_norm(x, (6,)),
+    lambda x: torch.softmax(x, -1),
+    lambda x: x.t().contiguous() if x.shape[0] == x.shape[1] else x * 2,
+    lambda x: x - x.mean(0, keepdim=True),
+    lambda x: torch.cat([x[:, 3:], x[:, :3]], 1),
+    lambda x: torch.where(x > 0, x, -0.1 * x),
+    lambda x: x.clamp(-1, 1) + x.detach(),
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 3)), min_size=1, max_size=8),
+    outputs=st.integers(1, 2),
+)
+def test_random_programs_have_eagers_gradients(steps, outputs):
+    """Whatever is kept or computed again: results and gradients are eager's."""
+
+    def program(x, w):
+        values = [x, x * w]
+        for operation, back in steps:
+            values.append(operation(values[-1 - back % len(values)]) + 0.5 * values[-1])
+        return tuple(values[-outputs:]) if outputs == 1 else (values[-1], values[-2] * 1.5)
+
+    torch.compiler.reset()
+    nbcompile.reset()
+    compiled = nbcompile.compile(program, backend="aot_eager_decomp_partition")
+    x, w = torch.randn(6, 6, requires_grad=True), torch.randn(6, requires_grad=True)
+    found = []
+    for function in (program, compiled):
+        results = function(x, w)
+        found.append([*results, *torch.autograd.grad(sum((each * each).sum() for each in results), (x, w))])
+    torch.testing.assert_close(*found)
+
+
+IMPORTS = """
+import sys, torch, nbcompile
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Dropout(0.1), nn.Linear(16, 4))
+step = nbcompile.compile(lambda x, y: nn.functional.cross_entropy(model(x), y))
+step(torch.randn(5, 8), torch.randint(4, (5,))).backward()
+assert all(each.grad is not None for each in model.parameters())
+print([name for name in ("torch._functorch.aot_autograd", "torch._functorch.partitioners") if name in sys.modules])
+"""
+
+
+def test_a_training_step_does_not_import_autograds_tracer():
+    """A pure training step is recorded and cut here."""
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def writes_to_a_row(x):
+    y = x * 2
+    y[0] = 1
+    return y
+
+
+def writes_to_its_input(x):
+    z = x.detach()
+    z.mul_(2)
+    return x * z
+
+
+def two_views(x):
+    y = x * 2
+    return y[0], y[1]
+
+
+@pytest.mark.parametrize("function", [writes_to_a_row, writes_to_its_input, two_views], ids=lambda each: each.__name__)
+def test_what_is_not_pure_goes_through_autograds_tracer(function, monkeypatch):
+    """Mutation and aliasing are AOTAutograd's; results and gradients are eager's."""
+    asked = []
+    through_autograd = compile._through_autograd
+    monkeypatch.setattr(compile, "_through_autograd", lambda *all: asked.append(1) or through_autograd(*all))
+    x = learning(3, 4)
+    twin = x.detach().clone().requires_grad_()
+    torch.testing.assert_close(nbcompile.compile(function)(x), function(twin))
+    torch.testing.assert_close(x, twin)
+    assert asked
+
+
+def adds_to_a_product(x):
+    y = x @ x.t()
+    y += 1
+    return F.relu(y, inplace=True) * 3
+
+
+def fills_zeros(x):
+    y = torch.zeros(3, 4)
+    y.add_(x).clamp_(-1, 1)
+    return y * x
+
+
+def draws_in_place(x):
+    return F.dropout(x, 0.5) + torch.empty(3, 4).uniform_() * x
+
+
+def is_seen_through_a_twin(x):
+    y = x * 2
+    twin = y.detach()
+    y.mul_(3)
+    return y + twin
+
+
+@pytest.mark.parametrize(
+    "function", [adds_to_a_product, fills_zeros, draws_in_place, is_seen_through_a_twin], ids=lambda each: each.__name__
+)
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_value_of_its_own_may_be_changed_in_place(function, learns, monkeypatch):
+    """What is written to memory that the graph made itself is another value from then on: no need of AOTAutograd."""
+    monkeypatch.setattr(compile, "_through_autograd", pytest.fail)
+    x = torch.randn(3, 4, requires_grad=learns)
+    found = []
+    for call in (function, nbcompile.compile(function)):
+        torch.manual_seed(3)
+        result = call(x)
+        found.append([result.detach(), *(torch.autograd.grad(result.sum(), x) if learns else ())])
+    torch.testing.assert_close(*found)
+
+
+def test_what_autograd_refuses_is_refused():
+    """A value that the derivative needs is changed in place: eager's error, not another derivative."""
+
+    def function(x):
+        y = x.exp()
+        y.add_(1)
+        return y
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        nbcompile.compile(function)(learning(3)).sum().backward()
+
+
+def test_hooks_on_saved_tensors_see_what_is_kept():
+    """Under a user's ``saved_tensors_hooks`` a compiled step hands out what it keeps, with eager's gradients."""
+    seen = []
+
+    def pack(tensor):
+        seen.append(type(tensor).__name__)
+        return tensor
+
+    x = learning(5)
+    compiled = nbcompile.compile(lambda x: torch.sin(x.exp()))
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
+        result = compiled(x)
+    result.sum().backward()
+    torch.testing.assert_close(x.grad, torch.autograd.grad(torch.sin(x.exp()).sum(), x)[0])
+    assert "Tensor" in seen
