@@ -68,7 +68,7 @@ def cut(joint: torch.fx.Graph, outputs: int, lasting: Collection[int] | None) ->
             pass, then the gradients (None where there is none).
         outputs: how many results the forward pass has.
         lasting: the inputs that their owner keeps, so that keeping them costs nothing. None: do not choose by a
-            minimum cut; everything that is not derived from a tangent is computed in the forward pass, as in eager.
+            minimum cut; what the results do not need is left to the derivative, as in eager.
 
     Returns:
         ``forward(primals) -> (results, kept)`` and ``backward(kept, tangents) -> gradients``; None if a value that
@@ -137,11 +137,12 @@ class Sides:
 
     @cached_property
     def forward(self) -> frozenset[torch.fx.Node]:
-        """What the results are computed from."""
-        found = set(self.results)
+        """The inputs, what the results are computed from, and whatever else is made by the way."""
+        found = {*self.results, *self.inputs}
         for node in reversed(self.nodes):
             if node in found:
                 found.update(node.all_input_nodes)
+        found.update(each for each in self.nodes if each.target is operator.getitem and each.args[0] in found)
         return frozenset(found)
 
     @cached_property
@@ -159,11 +160,11 @@ class Sides:
         return steps
 
     def crossing(self) -> list[torch.fx.Node]:
-        """What the derivative reads, if nothing is computed again."""
+        """What is read after the forward pass, if nothing of it is computed again."""
         return [
             node
             for node in self.nodes
-            if node not in self.backward and (node in self.wanted or any(user in self.backward for user in node.users))
+            if node in self.forward and (node in self.wanted or any(user not in self.forward for user in _users(node)))
         ]
 
 
