@@ -8,9 +8,9 @@
  * where <immintrin.h> alone would cost 160.
  *
  * User arithmetic is rounded operation by operation as in eager (-ffp-contract=off); inside the functions below
- * a fused multiply-add is asked for by name. float32 exp, expm1, exp2, log, log1p, tanh, erf, sin and cos err by at
- * most 2 units in the last place (tests/codegen/test_nbvec.py); their polynomials were fitted by
- * tests/codegen/fit_polynomials.py. What is rare goes to the C library, lane by lane.
+ * a fused multiply-add is asked for by name. The functions of float32 and float64 err by at most 2 units in the last
+ * place, a few by 3.5 (tests/codegen/test_nbvec.py); their polynomials were fitted by tests/codegen/fit_polynomials.py.
+ * What is rare goes to the C library, lane by lane.
  */
 #ifndef NBVEC_H
 #define NBVEC_H
@@ -727,13 +727,21 @@ template <class T, int W> INLINE Vec<T, W> reciprocal(Vec<T, W> x) { return Vec<
 template <class T, int W> INLINE Vec<T, W> rsqrt(Vec<T, W> x) { return Vec<T, W>((T)1) / sqrt(x); }
 
 NB_LANEWISE2(libm_fmod, __builtin_fmodf, __builtin_fmod)
+/* Exact where the quotient is an exact integer: it is then at most one too large, and what is left is a float. */
+template <class T, int W> INLINE Vec<T, W> float_fmod(Vec<T, W> a, Vec<T, W> b) {
+  Vec<T, W> count = trunc(a / b), left = fma(-count, b, a), zero((T)0);
+  Vec<bool, W> fits = (abs(count) < Vec<T, W>((T)(1 / (sizeof(T) == 4 ? 0x1p-22 : 0x1p-51)))) & !isnan(left);
+  if (__builtin_expect(!every(fits), 0)) return libm_fmod(a, b);
+  Vec<bool, W> over = (left != zero) & ((left < zero) != (a < zero));
+  return copysign(where(over, left + copysign(b, a), left), a);
+}
 template <class T, int W> INLINE Vec<T, W> fmod(Vec<T, W> a, Vec<T, W> b) {
-  if constexpr (is_float<T>) return libm_fmod(a, b);
+  if constexpr (is_float<T>) return float_fmod(a, b);
   else { EACH(j) a.v[j] = trunc_mod(a.v[j], b.v[j]); return a; }
 }
 template <class T, int W> INLINE Vec<T, W> remainder(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) {
-    Vec<T, W> zero((T)0), left = libm_fmod(a, b);
+    Vec<T, W> zero((T)0), left = float_fmod(a, b);
     return where((left != zero) & ((b < zero) != (left < zero)), left + b, left);
   } else { EACH(j) a.v[j] = mod(a.v[j], b.v[j]); return a; }
 }
@@ -744,7 +752,7 @@ template <class T, int W> INLINE Vec<T, W> trunc_div(Vec<T, W> a, Vec<T, W> b) {
 /* As Python's // and torch's: through the remainder, so that it agrees with it. */
 template <class T, int W> INLINE Vec<T, W> floor_div(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) {
-    Vec<T, W> zero((T)0), left = libm_fmod(a, b), quotient = (a - left) / b;
+    Vec<T, W> zero((T)0), left = float_fmod(a, b), quotient = (a - left) / b;
     quotient = where((left != zero) & ((b < zero) != (left < zero)), quotient - Vec<T, W>((T)1), quotient);
     Vec<T, W> down = floor(quotient);
     down = where(quotient - down > Vec<T, W>((T)0.5), down + Vec<T, W>((T)1), down);
@@ -935,21 +943,21 @@ template <int W> INLINE Vec<f32, W> cos_near(Vec<f32, W> r) {
   Vec<f32, W> s = r * r, p = polynomial(s, Vec<f32, W>(-2.89776466e-07f), 2.48229862e-05f, -0.00138889824f, 0.0416666679f);
   return fma(s * s, p, fma(s, -0.5f, Vec<f32, W>(1.f)));
 }
-template <int W> INLINE Vec<f32, W> turn(Vec<f32, W> r, Raw<i32, W> n) { /* sin(r + n * pi/2) */
-  Vec<f32, W> y = where(Vec<bool, W>((Raw<i32, W>)((n & 1) == 0)), sin_near(r), cos_near(r));
-  return (Raw<f32, W>)((Raw<i32, W>)y.v ^ ((n & 2) << 30));
+template <class T, int W> INLINE Vec<T, W> turn(Vec<T, W> r, Bits<T, W> n) { /* sin(r + n * pi/2) */
+  Vec<T, W> y = where(Vec<bool, W>((Bits<T, W>)((n & 1) == 0)), sin_near(r), cos_near(r));
+  return (Raw<T, W>)((Bits<T, W>)y.v ^ ((n & 2) << (8 * sizeof(T) - 2)));
 }
-template <int W> INLINE bool far_away(Vec<f32, W> x) { return !every(abs(x) < Vec<f32, W>(1e4f)); }
-template <int W> INLINE Vec<f32, W> sin(Vec<f32, W> x) {
-  Raw<i32, W> n;
-  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = __builtin_sinf(x.v[j]); return x; }
-  Vec<f32, W> r = split_quarters(x, &n);
-  return where(x == Vec<f32, W>(0.f), x, turn(r, n));
+template <class T, int W> INLINE bool far_away(Vec<T, W> x) { return !every(abs(x) < Vec<T, W>((T)1e4)); }
+template <class T, int W> INLINE Vec<T, W> sin(Vec<T, W> x) {
+  Bits<T, W> n;
+  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = sizeof(T) == 4 ? __builtin_sinf(x.v[j]) : __builtin_sin(x.v[j]); return x; }
+  Vec<T, W> r = split_quarters(x, &n);
+  return where(x == Vec<T, W>((T)0), x, turn(r, n));
 }
-template <int W> INLINE Vec<f32, W> cos(Vec<f32, W> x) {
-  Raw<i32, W> n;
-  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = __builtin_cosf(x.v[j]); return x; }
-  Vec<f32, W> r = split_quarters(x, &n);
+template <class T, int W> INLINE Vec<T, W> cos(Vec<T, W> x) {
+  Bits<T, W> n;
+  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = sizeof(T) == 4 ? __builtin_cosf(x.v[j]) : __builtin_cos(x.v[j]); return x; }
+  Vec<T, W> r = split_quarters(x, &n);
   return turn(r, n + 1);
 }
 
@@ -982,46 +990,204 @@ template <int W> INLINE Vec<f64, W> tanh(Vec<f64, W> x) {
   return where(a < Vec<f64, W>(0.625), small, where(isnan(x), x, copysign(one - Vec<f64, W>(2.) / (e + one), x)));
 }
 
+template <int W> INLINE Vec<f64, W> exp2(Vec<f64, W> x0) {
+  Vec<f64, W> low(-1080.), high(1026.), x = where(x0 < low, low, where(x0 > high, high, x0));
+  Vec<f64, W> shifted = x + Vec<f64, W>(6755399441055744.), r = (x - (shifted - Vec<f64, W>(6755399441055744.))) * Vec<f64, W>(0.6931471805599453);
+  Raw<i64, W> n = ((Raw<i64, W>)shifted.v << 48) >> 48, half = n >> 1;
+  return (fma(r * r, exp_tail(r), r) + Vec<f64, W>(1.)) * power_of_two<W>(half) * power_of_two<W>(n - half);
+}
+template <int W> INLINE Vec<f64, W> expm1(Vec<f64, W> x0) {
+  Vec<f64, W> low(-40.), high(710.), x = where(x0 < low, low, where(x0 > high, high, x0));
+  Raw<i64, W> n;
+  Vec<f64, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r), scale = power_of_two<W>(n - 1);
+  y = fma(scale, y, scale - Vec<f64, W>(0.5)); /* half of the result: 2^n may overflow */
+  return where(abs(x0) < Vec<f64, W>(1e-17), x0, y + y);
+}
+template <int W> INLINE Vec<f64, W> split_exponent(Vec<f64, W> x, Vec<f64, W> *e) {
+  Vec<bool, W> tiny = x < Vec<f64, W>(0x1p-1022);
+  Raw<i64, W> bits = (Raw<i64, W>)where(tiny, x * Vec<f64, W>(0x1p54), x).v - 0x3fe6a09e667f3bcd;
+  *e = cast<f64>(Vec<i64, W>(bits >> 52)) - where(tiny, Vec<f64, W>(54.), Vec<f64, W>(0.));
+  return Vec<f64, W>((Raw<f64, W>)((bits & 0xfffffffffffff) + 0x3fe6a09e667f3bcd)) - Vec<f64, W>(1.);
+}
+template <int W> INLINE Vec<f64, W> log_tail(Vec<f64, W> f) { /* through s, where 1 + f = (1 + s) / (1 - s) */
+  Vec<f64, W> s = f / (f + Vec<f64, W>(2.)), z = s * s, half = f * f * Vec<f64, W>(0.5);
+  Vec<f64, W> p = polynomial(z, Vec<f64, W>(0.14797653147308978), 0.15313886251832268, 0.1818357052726732, 0.22222198457721812,
+                             0.285714287434815, 0.3999999999940986, 0.6666666666666735);
+  return fma(s, fma(z, p, half), -half);
+}
+template <int W> INLINE Vec<f64, W> log(Vec<f64, W> x) {
+  Vec<f64, W> e, f = split_exponent(x, &e);
+  return log_limits(x, fma(e, 0.6931471803691238, f + fma(e, 1.9082149292705877e-10, log_tail(f))));
+}
+template <int W> INLINE Vec<f64, W> log1p(Vec<f64, W> x) {
+  Vec<f64, W> one(1.), u = one + x, lost = x - (u - one), e, f = split_exponent(u, &e);
+  lost = where(x > Vec<f64, W>(1e17), Vec<f64, W>(0.), lost / u);
+  Vec<f64, W> y = fma(e, 0.6931471803691238, f + (lost + fma(e, 1.9082149292705877e-10, log_tail(f))));
+  return where(abs(x) < Vec<f64, W>(1e-16), x, log_limits(u, y));
+}
+template <int W> INLINE Vec<f64, W> split_quarters(Vec<f64, W> x, Raw<i64, W> *n) {
+  Vec<f64, W> magic(6755399441055744.), shifted = fma(x, 0.6366197723675814, magic), count = shifted - magic;
+  *n = (Raw<i64, W>)shifted.v;
+  return fma(count, -6.123233995736766e-17, fma(count, -1.5707963267948966, x));
+}
+template <int W> INLINE Vec<f64, W> sin_near(Vec<f64, W> r) {
+  Vec<f64, W> s = r * r, p = polynomial(s, Vec<f64, W>(-7.379619800664796e-13), 1.6054126542133615e-10, -2.5052069607735413e-08,
+                                        2.7557319069631193e-06, -0.00019841269840955916, 0.008333333333333038, -0.16666666666666666);
+  return fma(p * s, r, r);
+}
+template <int W> INLINE Vec<f64, W> cos_near(Vec<f64, W> r) {
+  Vec<f64, W> s = r * r, p = polynomial(s, Vec<f64, W>(-1.1359939388067108e-11), 2.087572937817166e-09, -2.7557314401700487e-07,
+                                        2.480158728967354e-05, -0.0013888888888874476, 0.0416666666666666);
+  return fma(s * s, p, fma(s, -0.5, Vec<f64, W>(1.)));
+}
+
+/* ------------------------------------------------------- functions of both types */
+
+template <class T> constexpr T half_pi_low = sizeof(T) == 4 ? -4.37113883e-08 : 6.123233995736766e-17;
+template <class T, int W> INLINE Vec<T, W> half_pi_less(Vec<T, W> x) { /* pi/2 - x */
+  return (Vec<T, W>((T)1.5707963267948966) - x) + Vec<T, W>(half_pi_low<T>);
+}
+template <class T, int W> INLINE Vec<T, W> tan(Vec<T, W> x) {
+  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = sizeof(T) == 4 ? __builtin_tanf(x.v[j]) : __builtin_tan(x.v[j]); return x; }
+  Bits<T, W> n;
+  Vec<T, W> r = split_quarters(x, &n), s = sin_near(r), c = cos_near(r);
+  Vec<bool, W> even = Vec<bool, W>((Bits<T, W>)((n & 1) == 0));
+  return where(x == Vec<T, W>((T)0), x, where(even, s, -c) / where(even, c, s));
+}
+template <int W> INLINE Vec<f32, W> atan_polynomial(Vec<f32, W> s) { /* (atan(x) / x - 1) / x^2 of s = x^2 <= 1 */
+  return polynomial(s, Vec<f32, W>(0.00291834446f), -0.0163588505f, 0.0431977436f, -0.0755108893f, 0.10665521f, -0.142109483f,
+                    0.199937627f, -0.333331525f);
+}
+template <int W> INLINE Vec<f64, W> atan_polynomial(Vec<f64, W> s) { /* the same, x <= tan(pi/8) */
+  return polynomial(s, Vec<f64, W>(-0.017919332661730892), 0.03807550693633169, -0.05039729065694281, 0.05847981566483975,
+                    -0.0666311637312908, 0.0769206125671185, -0.09090897813093607, 0.11111110785236766, -0.14285714280228168,
+                    0.19999999999953852, -0.333333333333332);
+}
+template <int W> INLINE Vec<f32, W> atan_near(Vec<f32, W> t) { return fma(atan_polynomial(t * t) * (t * t), t, t); }
+template <int W> INLINE Vec<f64, W> atan_near(Vec<f64, W> t) { /* 0 <= t <= 1 */
+  Vec<f64, W> one(1.);
+  Vec<bool, W> steep = t > Vec<f64, W>(0.41421356237309503);
+  Vec<f64, W> u = where(steep, (t - one) / (t + one), t), p = fma(atan_polynomial(u * u) * (u * u), u, u);
+  return where(steep, Vec<f64, W>(0.7853981633974483) + (p + Vec<f64, W>(3.061616997868383e-17)), p);
+}
+template <class T, int W> INLINE Vec<T, W> atan(Vec<T, W> x) {
+  Vec<T, W> a = abs(x), one((T)1);
+  Vec<bool, W> far = a > one;
+  Vec<T, W> p = atan_near(where(far, one / a, a));
+  return copysign(where(far, half_pi_less(p), p), x);
+}
+template <class T, int W> INLINE Vec<T, W> atan2(Vec<T, W> y, Vec<T, W> x) {
+  Vec<T, W> a = abs(y), b = abs(x), zero((T)0), one((T)1), most = larger(a, b), least = smaller(a, b);
+  Vec<T, W> p = atan_near(where(most == zero, zero, where(isinf(least), one, least / most)));
+  p = where(a > b, half_pi_less(p), p);
+  p = where(signbit(x), (Vec<T, W>((T)3.141592653589793) - p) + Vec<T, W>(2 * half_pi_low<T>), p);
+  return where(isnan(x) | isnan(y), x + y, copysign(p, y));
+}
+template <int W> INLINE Vec<f32, W> asin_near(Vec<f32, W> t, Vec<f32, W> s) { /* s = t^2 <= 1/4 */
+  Vec<f32, W> p = polynomial(s, Vec<f32, W>(0.0422093011f), 0.0241533238f, 0.0454758592f, 0.0749525279f, 0.166667536f);
+  return fma(p * s, t, t);
+}
+template <int W> INLINE Vec<f64, W> asin_near(Vec<f64, W> t, Vec<f64, W> s) {
+  Vec<f64, W> p = polynomial(s, Vec<f64, W>(0.03268397762740283), -0.02108918261066137, 0.021772345160195748, 0.003679199799944035,
+                             0.010787608161368607, 0.01139757099184296, 0.013980988205720763, 0.017351597706041357, 0.022372215801927425,
+                             0.03038194267830506, 0.04464285717523566, 0.0749999999997014, 0.16666666666666763);
+  return fma(p * s, t, t);
+}
+template <class T, int W> INLINE Vec<T, W> asin(Vec<T, W> x) {
+  Vec<T, W> a = abs(x), half((T)0.5);
+  Vec<bool, W> far = a > half; /* pi/2 less twice the arc whose sine is the root of (1 - a) / 2 */
+  Vec<T, W> s = where(far, fma(-a, half, half), a * a), p = asin_near(where(far, sqrt(s), a), s);
+  return copysign(where(far, half_pi_less(p + p), p), x);
+}
+template <class T, int W> INLINE Vec<T, W> acos(Vec<T, W> x) {
+  Vec<T, W> a = abs(x), half((T)0.5);
+  Vec<bool, W> far = a > half;
+  Vec<T, W> s = where(far, fma(-a, half, half), a * a), p = asin_near(where(far, sqrt(s), a), s), twice = p + p;
+  Vec<T, W> turned = (Vec<T, W>((T)3.141592653589793) - twice) + Vec<T, W>(2 * half_pi_low<T>);
+  return where(far, where(signbit(x), turned, twice), half_pi_less(copysign(p, x)));
+}
+/* exp(a) / 2, in two factors where exp(a) itself overflows. */
+template <class T, int W> INLINE Vec<T, W> half_exp(Vec<T, W> a) {
+  Vec<T, W> half((T)0.5), w = exp(a * half);
+  return half * w * w;
+}
+template <class T, int W> INLINE Vec<T, W> sinh(Vec<T, W> x) {
+  Vec<T, W> a = abs(x), e = expm1(a), near = (e + e / (e + Vec<T, W>((T)1))) * Vec<T, W>((T)0.5);
+  return copysign(where(a > Vec<T, W>((T)(sizeof(T) == 4 ? 88 : 709)), half_exp(a), near), x);
+}
+template <class T, int W> INLINE Vec<T, W> cosh(Vec<T, W> x) {
+  Vec<T, W> a = abs(x), half((T)0.5), e = exp(a);
+  return where(a > Vec<T, W>((T)(sizeof(T) == 4 ? 88 : 709)), half_exp(a), fma(half, e, half / e));
+}
+template <class T, int W> INLINE Vec<T, W> asinh(Vec<T, W> x) {
+  Vec<T, W> a = abs(x), one((T)1), near = log1p(a + a * a / (one + sqrt(fma(a, a, one))));
+  return copysign(where(a > Vec<T, W>((T)1e9), log(a) + Vec<T, W>((T)0.6931471805599453), near), x);
+}
+template <class T, int W> INLINE Vec<T, W> acosh(Vec<T, W> x) {
+  Vec<T, W> one((T)1), t = x - one, near = log1p(t + sqrt(fma(t, t, t + t)));
+  near = where(x < one, Vec<T, W>((T)__builtin_nan("")), near);
+  return where(x > Vec<T, W>((T)1e9), log(x) + Vec<T, W>((T)0.6931471805599453), near);
+}
+template <class T, int W> INLINE Vec<T, W> atanh(Vec<T, W> x) {
+  Vec<T, W> a = abs(x), y = log1p((a + a) / (Vec<T, W>((T)1) - a));
+  return copysign(y * Vec<T, W>((T)0.5), x);
+}
+template <class T, int W> INLINE Vec<T, W> log2(Vec<T, W> x) {
+  constexpr T high = sizeof(T) == 4 ? 1.44269502 : 1.4426950408889634, low = sizeof(T) == 4 ? 1.92596303e-08 : 2.0355273740931033e-17;
+  Vec<T, W> e, f = split_exponent(x, &e), l = f + log_tail(f);
+  return log_limits(x, fma(l, high, fma(l, low, e)));
+}
+template <class T, int W> INLINE Vec<T, W> log10(Vec<T, W> x) {
+  constexpr T high = sizeof(T) == 4 ? 0.434294492 : 0.4342944819032518, low = sizeof(T) == 4 ? -1.010305e-08 : 1.098319650216765e-17;
+  constexpr T two = sizeof(T) == 4 ? 0.301025390625 : 0.30102999566395283, rest = sizeof(T) == 4 ? 4.605038981195214e-06 : 2.8363394551044964e-14;
+  Vec<T, W> e, f = split_exponent(x, &e), l = f + log_tail(f);
+  return log_limits(x, fma(e, two, fma(l, high, fma(l, low, e * Vec<T, W>(rest)))));
+}
+template <class T, int W> INLINE Vec<T, W> hypot(Vec<T, W> x, Vec<T, W> y) {
+  Vec<T, W> a = abs(x), b = abs(y), most = larger(a, b), share = smaller(a, b) / most, one((T)1);
+  Vec<T, W> length = where(most == Vec<T, W>((T)0), most, most * sqrt(fma(share, share, one)));
+  length = where(isnan(a) | isnan(b), a + b, length);
+  return where(isinf(a) | isinf(b), Vec<T, W>((T)__builtin_inf()), length);
+}
+
+/* |x|^y by float64's functions, half of the lanes at a time: a logarithm that is multiplied needs more digits. */
+template <int W> INLINE Vec<f32, W> power_of_size(Vec<f32, W> x, Vec<f32, W> y) {
+  constexpr int H = W < LANES64 ? W : LANES64;
+  alignas(64) f32 base[W], exponent[W];
+  store(base, All{}, abs(x));
+  store(exponent, All{}, y);
+  for (int at = 0; at < W; at += H) {
+    Vec<f64, H> l = log(cast<f64>(load<f32, H>(base + at, All{})));
+    store(base + at, All{}, cast<f32>(exp(l * cast<f64>(load<f32, H>(exponent + at, All{})))));
+  }
+  return load<f32, W>(base, All{});
+}
+template <int W> INLINE Vec<f32, W> float_pow(Vec<f32, W> x, Vec<f32, W> y) {
+  Vec<f32, W> zero(0.f), one(1.f), nan(__builtin_nanf("")), a = abs(x), size = power_of_size(x, y);
+  Vec<bool, W> whole = trunc(y) == y, odd = whole & (trunc(y * Vec<f32, W>(0.5f)) * Vec<f32, W>(2.f) != y);
+  size = where(odd & signbit(x), -size, size);
+  size = where((x < zero) & !whole & !isinf(x), nan, size);
+  size = where((a == one) & isinf(y), one, size);
+  size = where(isnan(x) | isnan(y), nan, size);
+  return where((x == one) | (y == zero), one, size);
+}
+
 /* ------------------------------------------------ the C library, lane by lane */
 
-NB_LANEWISE(libm_exp2, __builtin_exp2f, __builtin_exp2)
-NB_LANEWISE(libm_expm1, __builtin_expm1f, __builtin_expm1)
-NB_LANEWISE(libm_log, __builtin_logf, __builtin_log)
-NB_LANEWISE(libm_log1p, __builtin_log1pf, __builtin_log1p)
 NB_LANEWISE(libm_erf, __builtin_erff, __builtin_erf)
 NB_LANEWISE(libm_erfc, __builtin_erfcf, __builtin_erfc)
-NB_LANEWISE(libm_sin, __builtin_sinf, __builtin_sin)
-NB_LANEWISE(libm_cos, __builtin_cosf, __builtin_cos)
-template <int W> INLINE Vec<f64, W> exp2(Vec<f64, W> x) { return libm_exp2(x); }
-template <int W> INLINE Vec<f64, W> expm1(Vec<f64, W> x) { return libm_expm1(x); }
-template <int W> INLINE Vec<f64, W> log(Vec<f64, W> x) { return libm_log(x); }
-template <int W> INLINE Vec<f64, W> log1p(Vec<f64, W> x) { return libm_log1p(x); }
 template <int W> INLINE Vec<f64, W> erf(Vec<f64, W> x) { return libm_erf(x); }
 template <int W> INLINE Vec<f64, W> ndtr(Vec<f64, W> x) {
   return Vec<f64, W>(0.5) * libm_erfc(x * Vec<f64, W>(-0.70710678118654752));
 }
 template <int W> INLINE Vec<f64, W> gelu(Vec<f64, W> x) { return x * ndtr(x); }
-template <int W> INLINE Vec<f64, W> sin(Vec<f64, W> x) { return libm_sin(x); }
-template <int W> INLINE Vec<f64, W> cos(Vec<f64, W> x) { return libm_cos(x); }
-NB_LANEWISE(log2, __builtin_log2f, __builtin_log2)
-NB_LANEWISE(log10, __builtin_log10f, __builtin_log10)
-NB_LANEWISE(tan, __builtin_tanf, __builtin_tan)
-NB_LANEWISE(asin, __builtin_asinf, __builtin_asin)
-NB_LANEWISE(acos, __builtin_acosf, __builtin_acos)
-NB_LANEWISE(atan, __builtin_atanf, __builtin_atan)
-NB_LANEWISE(sinh, __builtin_sinhf, __builtin_sinh)
-NB_LANEWISE(cosh, __builtin_coshf, __builtin_cosh)
-NB_LANEWISE(asinh, __builtin_asinhf, __builtin_asinh)
-NB_LANEWISE(acosh, __builtin_acoshf, __builtin_acosh)
-NB_LANEWISE(atanh, __builtin_atanhf, __builtin_atanh)
 NB_LANEWISE(erfc, __builtin_erfcf, __builtin_erfc)
 NB_LANEWISE(lgamma, __builtin_lgammaf, __builtin_lgamma)
-NB_LANEWISE2(atan2, __builtin_atan2f, __builtin_atan2)
-NB_LANEWISE2(hypot, __builtin_hypotf, __builtin_hypot)
 NB_LANEWISE2(nextafter, __builtin_nextafterf, __builtin_nextafter)
 NB_LANEWISE2(libm_pow, __builtin_powf, __builtin_pow)
 template <class T, int W> INLINE Vec<T, W> pow(Vec<T, W> a, Vec<T, W> b) {
-  if constexpr (is_float<T>) return libm_pow(a, b);
+  if constexpr (same_type<T, f32>) return float_pow(a, b);
+  else if constexpr (is_float<T>) return libm_pow(a, b);
   else { EACH(j) a.v[j] = int_pow(a.v[j], b.v[j]); return a; }
 }
 

@@ -253,7 +253,7 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
 
 def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
     """Whether every number of one type is one of the other."""
-    if narrow == torch.bool or wide == torch.bool or wide.is_complex or narrow.is_complex:
+    if torch.bool in (narrow, wide) or wide.is_complex or narrow.is_complex:
         return narrow == torch.bool
     if narrow.is_floating_point:
         return wide.is_floating_point and wide.itemsize > narrow.itemsize

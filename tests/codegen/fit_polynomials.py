@@ -130,3 +130,23 @@ if __name__ == "__main__":
         lambda z: z,
         single=False,
     )
+
+    # f(x) = x + x^3 * P(x^2): atan to 1 and to tan(pi/8), asin to 1/2, sin and cos to pi/4
+    def odd(function):
+        return lambda s: (function(mp.sqrt(s)) / mp.sqrt(s) - 1) / s
+
+    small = mp.mpf("1e-9")
+    fit("atan", odd(mp.atan), small, mp.mpf(1), range(8), lambda s: s / (mp.atan(mp.sqrt(s)) / mp.sqrt(s)))
+    fit("asin", odd(mp.asin), small, mp.mpf("0.25"), range(5), lambda s: s)
+    fit("asin, float64", odd(mp.asin), small, mp.mpf("0.25"), range(13), lambda s: s, single=False)
+    fit("atan, float64", odd(mp.atan), small, mp.tan(mp.pi / 8) ** 2, range(11), lambda s: s, single=False)
+    fit("sin, float64", odd(mp.sin), small, quarter, range(7), lambda s: s, single=False)
+    fit(
+        "cos, float64",
+        lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2,
+        small,
+        quarter,
+        range(6),
+        lambda s: s * s,
+        single=False,
+    )

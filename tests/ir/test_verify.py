@@ -71,10 +71,11 @@ def test_a_cast_there_and_back_is_nothing_where_all_numbers_survive(wide, narrow
     if narrow.is_floating_point:
         numbers = torch.tensor([1 + torch.finfo(narrow).eps, torch.finfo(narrow).max], dtype=narrow)
     else:
-        numbers = torch.tensor([0, 1] if narrow == torch.bool else [torch.iinfo(narrow).min, torch.iinfo(narrow).max - 1])
+        numbers = torch.tensor(
+            [0, 1] if narrow == torch.bool else [torch.iinfo(narrow).min, torch.iinfo(narrow).max - 1]
+        )
         numbers = numbers.to(narrow)
     assert folded == bool((numbers.to(wide).to(narrow) == numbers).all())
-
 
 
 def test_small_algebra_of_bodies():
