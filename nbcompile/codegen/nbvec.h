@@ -1150,17 +1150,48 @@ template <class T, int W> INLINE Vec<T, W> hypot(Vec<T, W> x, Vec<T, W> y) {
   return where(isinf(a) | isinf(b), Vec<T, W>((T)__builtin_inf()), length);
 }
 
-/* |x|^y by float64's functions, half of the lanes at a time: a logarithm that is multiplied needs more digits. */
-template <int W> INLINE Vec<f32, W> power_of_size(Vec<f32, W> x, Vec<f32, W> y) {
-  constexpr int H = W < LANES64 ? W : LANES64;
-  alignas(64) f32 base[W], exponent[W];
-  store(base, All{}, abs(x));
-  store(exponent, All{}, y);
-  for (int at = 0; at < W; at += H) {
-    Vec<f64, H> l = log(cast<f64>(load<f32, H>(base + at, All{})));
-    store(base + at, All{}, cast<f32>(exp(l * cast<f64>(load<f32, H>(exponent + at, All{})))));
+/* One half of the lanes, and both together again. */
+template <int W> INLINE Vec<f32, W / 2> half_of(Vec<f32, W> x, int which) {
+  Vec<f32, W / 2> half;
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (W == 16) {
+    const Raw<f64, 8> both = (Raw<f64, 8>)x.v;
+    if (which) return (Raw<f32, 8>)__builtin_ia32_extractf64x4_mask(both, 1, Raw<f64, 4>{}, (char)-1);
+    return (Raw<f32, 8>)__builtin_ia32_extractf64x4_mask(both, 0, Raw<f64, 4>{}, (char)-1);
   }
-  return load<f32, W>(base, All{});
+#endif
+  __builtin_memcpy(&half, (char *)&x + which * sizeof(half), sizeof(half));
+  return half;
+}
+template <int H> INLINE Vec<f32, 2 * H> both_halves(Vec<f32, H> low, Vec<f32, H> high) {
+  Vec<f32, 2 * H> both;
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (H == 8) {
+    const Raw<f64, 8> first = __builtin_ia32_insertf64x4_mask(Raw<f64, 8>{}, (Raw<f64, 4>)low.v, 0, Raw<f64, 8>{}, (char)-1);
+    return (Raw<f32, 16>)__builtin_ia32_insertf64x4_mask(first, (Raw<f64, 4>)high.v, 1, first, (char)-1);
+  }
+#endif
+  __builtin_memcpy(&both, &low, sizeof(low));
+  __builtin_memcpy((char *)&both + sizeof(low), &high, sizeof(low));
+  return both;
+}
+/* |x|^y through float64, as a logarithm that is multiplied needs more digits than float32 has; and no more than 37. */
+template <int W> INLINE Vec<f32, W> power_of_size(Vec<f32, W> x, Vec<f32, W> y) {
+  if constexpr (W > LANES64) {
+    const auto low = power_of_size(half_of(x, 0), half_of(y, 0)), high = power_of_size(half_of(x, 1), half_of(y, 1));
+    return both_halves(low, high);
+  } else {
+    Vec<f64, W> base = cast<f64>(abs(x)), e, two(2.), f = split_exponent(base, &e), s = f / (f + two), z = s * s;
+    Vec<f64, W> p = polynomial(z, Vec<f64, W>(0.23583711718848097), 0.2853722873338007, 0.400003364186237, 0.6666666564008027, 2.);
+    Vec<f64, W> l = log_limits(base, fma(e, 0.6931471805599453, s * p)), low(-160.), high(100.);
+    Vec<f64, W> power = smaller(larger(l * cast<f64>(y), low), high);
+    Raw<i64, W> n;
+    Vec<f64, W> r = reduce_ln2(power, &n);
+    p = polynomial(r, Vec<f64, W>(0.00019914278262642487), 0.0013946149264989027, 0.008333272033407956, 0.041666268496311595,
+                   0.16666666826503598, 0.5000000078551019);
+    Vec<f64, W> result = fma(r * r, p, r) + Vec<f64, W>(1.);
+    return cast<f32>(Vec<f64, W>((Raw<f64, W>)((Raw<i64, W>)result.v + (n << 52))));
+  }
 }
 template <int W> INLINE Vec<f32, W> float_pow(Vec<f32, W> x, Vec<f32, W> y) {
   Vec<f32, W> zero(0.f), one(1.f), nan(__builtin_nanf("")), a = abs(x), size = power_of_size(x, y);

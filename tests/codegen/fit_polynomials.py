@@ -138,6 +138,17 @@ if __name__ == "__main__":
     small = mp.mpf("1e-9")
     fit("atan", odd(mp.atan), small, mp.mpf(1), range(8), lambda s: s / (mp.atan(mp.sqrt(s)) / mp.sqrt(s)))
     fit("asin", odd(mp.asin), small, mp.mpf("0.25"), range(5), lambda s: s)
+    # pow of float32, through float64: 37 and 34 bits
+    fit("pow, exp", lambda r: (mp.exp(r) - 1 - r) / r**2, -LN2 / 2, LN2 / 2, range(6), lambda r: r**2, single=False)
+    fit(
+        "pow, log",
+        lambda z: (mp.log((1 + mp.sqrt(z)) / (1 - mp.sqrt(z))) / mp.sqrt(z) - 2) / z,
+        small,
+        (3 - 2 * mp.sqrt(2)) ** 2 * mp.mpf("1.001"),
+        range(4),
+        lambda z: z,
+        single=False,
+    )
     fit("asin, float64", odd(mp.asin), small, mp.mpf("0.25"), range(13), lambda s: s, single=False)
     fit("atan, float64", odd(mp.atan), small, mp.tan(mp.pi / 8) ** 2, range(11), lambda s: s, single=False)
     fit("sin, float64", odd(mp.sin), small, quarter, range(7), lambda s: s, single=False)
