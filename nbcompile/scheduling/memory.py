@@ -6,16 +6,27 @@ A buffer lives from its first write to its last read. Its memory goes to the
 next buffer of the same size and device; what the graph returns has memory of
 its own, and what an operator of ATen may have made a view of is left alone.
 
+Memory that waits for its next buffer is memory in use. There is room for it
+while fewer buffers live than at the worst moment of the graph; where there is
+none, it is given back and made anew later. So a graph never needs more than what
+lives in it at that moment.
+
 In torch: torch/_inductor/memory.py, codegen/wrapper.py (AllocateLine,
 ReuseLine). Read next: nbcompile/scheduling/plan.py
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+
 from nbcompile.ir.buffer import Computed, Extern, ExternOutput, Program, Scatter, Tensor, views_in
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Step
 from nbcompile.ir.layout import contiguous, same_places
 from nbcompile.scheduling.dependencies import reads
+
+SOME_SIZE = 64
+"""What a symbolic size is taken for (the next one for the number after it) where buffers are compared."""
 
 
 def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step, ...]:
@@ -28,19 +39,69 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
     kept = {each.buffer for each in views_in(program.outputs)} | _aliased(program, outputs_of)
     taken_over = {each.into for each in tensors.values() if isinstance(each, Scatter)}
     last_use = _last_uses(launches, outputs_of)
+    sizes = _sizes(program)
+    room = _room(launches, outputs_of, _ends(last_use, kept, tensors, len(launches)), sizes, tensors)
+    ended: dict[int, list[str]] = {}
+    for name, last in last_use.items():
+        if name not in kept and name not in taken_over and _is_ours(tensors[name]):
+            ended.setdefault(last, []).append(name)
     steps: list[Step] = []
     idle: list[str] = []
+    given_back: list[str] = []
     for at, launch in enumerate(launches):
         if isinstance(launch, Kernel):
             ours = [name for name in launch.writes if isinstance(tensors[name], Computed)]
             steps += [_memory_for(name, idle, tensors, reusable=name not in kept) for name in ours]
             changed = [tensors[name] for name in launch.writes]
             steps += [Reuse(each.name, each.into) for each in changed if isinstance(each, Scatter)]
+        while sum(sizes[name] for name in idle) > room[at]:
+            given_back.append(idle.pop(0))
         steps.append(launch)
-        ended = [name for name, last in last_use.items() if last == at and name not in kept]
-        idle += [name for name in ended if _is_ours(tensors[name]) and name not in taken_over]
+        idle += ended.get(at, ())
     # What nobody took over is given back where it was used last.
-    return _with_frees(steps, idle, last_use, launches)
+    return _with_frees(steps, given_back + idle, last_use, launches)
+
+
+def _room(
+    launches: list[Kernel | Extern],
+    outputs_of: dict[str, list[str]],
+    ends: dict[str, int],
+    sizes: dict[str, int],
+    tensors: Mapping[str, Tensor],
+) -> list[int]:
+    """How many bytes less live during each launch than during the one where most do."""
+    change = [0] * (len(launches) + 1)
+    seen: set[str] = set()
+    for at, launch in enumerate(launches):
+        written = launch.writes if isinstance(launch, Kernel) else outputs_of.get(launch.name, ())
+        for name in written:
+            if name in sizes and name not in seen and not isinstance(tensors[name], Scatter):
+                seen.add(name)
+                change[at] += sizes[name]
+                change[ends[name]] -= sizes[name]
+    alive = list(itertools.accumulate(change[:-1]))
+    return [max(alive) - each for each in alive]
+
+
+def _ends(last_use: dict[str, int], kept: set[str], tensors: Mapping[str, Tensor], launches: int) -> dict[str, int]:
+    """The first launch at which the memory of a buffer is not read any more."""
+    ends = {name: launches if name in kept else last + 1 for name, last in last_use.items()}
+    for each in reversed(list(tensors.values())):
+        if isinstance(each, Scatter):  # it lives in the memory of the buffer that it changes
+            ends[each.into] = ends[each.name]
+    return ends
+
+
+def _sizes(program: Program) -> dict[str, int]:
+    """How many bytes each buffer takes that is made here; of a symbolic size, with numbers in the place of symbols."""
+    values = {each.symbol: SOME_SIZE + at for at, each in enumerate(program.symbols)}
+    sizes = {}
+    for name, tensor in program.tensors().items():
+        if isinstance(tensor, Computed | ExternOutput | Scatter):
+            span = tensor.layout.span
+            known = span.subs({symbol: values.get(symbol, SOME_SIZE) for symbol in span.free_symbols})
+            sizes[name] = int(known) * tensor.dtype.itemsize
+    return sizes
 
 
 def _aliased(program: Program, outputs_of: dict[str, list[str]]) -> set[str]:
