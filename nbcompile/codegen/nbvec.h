@@ -395,14 +395,20 @@ template <class T, int W, int times, class L, class F> INLINE Vec<T, W> repeated
   return gather<T, W>(p, lanes, place);
 }
 
+/* Which of W values take part, that begin somewhere in the memory over which lanes are spread. */
+INLINE All spread(All, i64, i64) { return {}; }
+INLINE First spread(First lanes, i64 step, i64 begin) {
+  const i64 left = (lanes.count - 1) * step + 1 - begin;
+  return {left < 0 ? 0 : left};
+}
 /* W values, each a step further. A few steps of a lane: whole vectors are loaded, and of each is taken what it holds. */
-template <class T, int W, int step> INLINE Vec<T, W> every_nth(const T *p) {
-  Raw<T, W> result = load<T, W>(p, All{}).v;
+template <class T, int W, int step, class L> INLINE Vec<T, W> every_nth(const T *p, L lanes) {
+  Raw<T, W> result = load<T, W>(p, spread(lanes, step, 0)).v;
 #pragma GCC unroll 4
   for (int part = 1; part < step; part++) { /* the last part ends with the last value: nothing beyond is touched */
     Bits<T, W> from;
     EACH(j) from[j] = j * step / (W - 1) >= part ? W + j * step - part * (W - 1) : part > 1 ? j : j * step;
-    result = __builtin_shuffle(result, load<T, W>(p + part * (W - 1), All{}).v, from);
+    result = __builtin_shuffle(result, load<T, W>(p + part * (W - 1), spread(lanes, step, part * (W - 1))).v, from);
   }
   return result;
 }
@@ -413,11 +419,11 @@ template <class T, int W> INLINE Vec<T, W> backwards(const T *p) {
 }
 template <class T, int W, class L> INLINE Vec<T, W> strided(const T *p, i64 step, L lanes) {
 #ifdef NB_X86
-  if constexpr (same_type<L, All> && !same_type<T, bool> && sizeof(T) > 1) {
-    if (__builtin_constant_p(step == 2) && step == 2) return every_nth<T, W, 2>(p);
-    if (__builtin_constant_p(step == 3) && step == 3) return every_nth<T, W, 3>(p);
-    if (__builtin_constant_p(step == 4) && step == 4) return every_nth<T, W, 4>(p);
-    if (__builtin_constant_p(step == -1) && step == -1) return backwards<T, W>(p);
+  if constexpr ((same_type<L, All> && !same_type<T, bool> && sizeof(T) > 1) || (same_type<L, First> && has_masks<T, W>)) {
+    if (__builtin_constant_p(step == 2) && step == 2) return every_nth<T, W, 2>(p, lanes);
+    if (__builtin_constant_p(step == 3) && step == 3) return every_nth<T, W, 3>(p, lanes);
+    if (__builtin_constant_p(step == 4) && step == 4) return every_nth<T, W, 4>(p, lanes);
+    if constexpr (same_type<L, All>) if (__builtin_constant_p(step == -1) && step == -1) return backwards<T, W>(p);
   }
 #endif
 #if defined(NB_X86) && defined(__AVX512F__)
@@ -854,12 +860,26 @@ template <int W> INLINE Vec<f32, W> erf(Vec<f32, W> x) {
   return where(a < Vec<f32, W>(0.9f), fma(p, x, x), copysign(one - e, x));
 }
 
+/* 1 / x, to 22 bits or more, of an ordinary number: for what is put right later. */
+template <int W> INLINE Vec<f32, W> about_one_over(Vec<f32, W> x) {
+  Vec<f32, W> guess;
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (W == 16) guess = (Raw<f32, W>)__builtin_ia32_rcp14ps512_mask(x.v, x.v, (short)-1);
+  else
+#endif
+#if defined(NB_X86) && defined(__AVX__)
+  if constexpr (W == 8) guess = (Raw<f32, W>)__builtin_ia32_rcpps256(x.v);
+  else
+#endif
+  return Vec<f32, W>(1.f) / x;
+  return fma(fma(-x, guess, Vec<f32, W>(1.f)), guess, guess);
+}
 /* The share of a normal distribution that lies beyond a > 0, without a factor 2^n. It is exp(-a^2 / 2) * P(t) / (a + 4),
  * where t = (a - 4) / (a + 4): no difference of near numbers is taken, so small shares are as exact as large ones.
  * What rounding loses of a + 4, a - 4, t and the quotient is carried along: each would count more than once. */
 template <int W> INLINE Vec<f32, W> normal_tail(Vec<f32, W> a, Raw<i32, W> *n, Vec<f32, W> *low) {
   Vec<f32, W> four(4.f), minus_half(-0.5f), last(0.755285144f);
-  Vec<f32, W> below = a + four, lost = a - (below - four), over = Vec<f32, W>(1.f) / below;
+  Vec<f32, W> below = a + four, lost = a - (below - four), over = about_one_over(below);
   Vec<f32, W> above = a - four, missed = a - (above + four), t = above * over, off = fma(-t, below, above) + fma(-t, lost, missed);
   Vec<f32, W> q = polynomial(t, Vec<f32, W>(-0.000114709437f), 0.000210856757f, 0.00157161499f, -0.00353363436f, -0.00753013603f,
                              0.0604088865f, -0.186522469f, 0.38713643f, -0.607896626f);
