@@ -130,7 +130,7 @@ def _cut_and_compile(
     halves = cut.cut(traced.graph.graph, len(traced.outputs), lasting)
     if halves is None:
         return None
-    forward, backward, kept = halves
+    forward, backward, kept, numbers = halves
     programs: dict[str, BoxedFunction] = {}
     for role, graph, compile_one in (
         ("forward", forward, compilers.forward),
@@ -140,7 +140,7 @@ def _cut_and_compile(
         examples = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
         programs[role] = compile_one(half, examples)
         parts.name(role)
-    facts = traced.facts(kept, example_inputs)
+    facts = traced.facts(kept, numbers, example_inputs)
     parts.join("training", **facts)
     return joined.training(programs["forward"], programs["backward"], facts)
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.fx
 
-from nbcompile import later
+from nbcompile import later, torch_internals
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -56,8 +56,8 @@ NEARER = 1.1
 FAR = 100
 """Operators. No chain that is computed again is longer."""
 
-Split = tuple[torch.fx.Graph, torch.fx.Graph, int]
-"""Forward graph, backward graph, and how many results of the first are for the second."""
+Split = tuple[torch.fx.Graph, torch.fx.Graph, int, int]
+"""Forward graph, backward graph, and how many results of the first are for the second: tensors, and sizes."""
 
 
 def cut(joint: torch.fx.Graph, outputs: int, lasting: Collection[int] | None) -> Split | None:
@@ -71,17 +71,24 @@ def cut(joint: torch.fx.Graph, outputs: int, lasting: Collection[int] | None) ->
             minimum cut; what the results do not need is left to the derivative, as in eager.
 
     Returns:
-        ``forward(primals) -> (results, kept)`` and ``backward(kept, tangents) -> gradients``; None if a value that
-        the derivative needs can neither be kept nor computed again.
+        ``forward(primals) -> (results, kept, sizes)`` and ``backward(sizes, kept, tangents) -> gradients``, where the
+        sizes are the symbols among the primals; None if a value that the derivative needs can neither be kept nor
+        computed again.
     """
     sides = Sides(joint, outputs)
     kept = sides.crossing() if lasting is None else _cheapest(sides, {sides.inputs[at] for at in lasting})
     if kept is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in kept):
         return None
-    forward = _extract(sides.inputs, [*sides.results, *kept], sides.nodes)
+    sizes = [node for node in sides.inputs if is_number(node)]
+    forward = _extract(sides.inputs, [*sides.results, *kept, *sizes], sides.nodes)
     derived = [node for node in sides.nodes if node in sides.backward]
-    backward = _extract([*kept, *sides.tangents], sides.gradients, derived)
-    return forward, backward, len(kept)
+    backward = _extract([*sizes, *kept, *sides.tangents], sides.gradients, derived)
+    return forward, backward, len(kept), len(sizes)
+
+
+def is_number(node: torch.fx.Node) -> bool:
+    """Whether it is a size: those are computed wherever they are needed, from the symbols."""
+    return isinstance(node.meta.get("val"), torch.SymInt)
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,11 @@ class Sides:
     def nodes(self) -> Sequence[torch.fx.Node]:
         """All but the output, in order."""
         return [node for node in self.joint.nodes if node.op != "output"]
+
+    @cached_property
+    def tensors(self) -> Sequence[torch.fx.Node]:
+        """Without the sizes."""
+        return [node for node in self.nodes if not is_number(node)]
 
     @cached_property
     def order(self) -> dict[torch.fx.Node, int]:
@@ -164,14 +176,15 @@ class Sides:
         return [
             node
             for node in self.nodes
-            if node in self.forward and (node in self.wanted or any(user not in self.forward for user in _users(node)))
+            if node in self.forward and not is_number(node)
+            if node in self.wanted or any(user not in self.forward for user in _users(node))
         ]
 
 
 def _cheapest(sides: Sides, free: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
-    for node in sides.nodes:
+    for node in sides.tensors:
         if node in sides.backward:
             network.add_edge((node, "in"), "sink", capacity=math.inf)
             continue
@@ -185,7 +198,7 @@ def _cheapest(sides: Sides, free: Collection[torch.fx.Node]) -> list[torch.fx.No
         _, (before, _) = nx.minimum_cut(network, "source", "sink")
     except nx.NetworkXUnbounded:
         return None
-    return [node for node in sides.nodes if (node, "in") in before and (node, "out") not in before]
+    return [node for node in sides.tensors if (node, "in") in before and (node, "out") not in before]
 
 
 def _users(node: torch.fx.Node) -> Iterable[torch.fx.Node]:
@@ -206,7 +219,9 @@ def _cost(node: torch.fx.Node, sides: Sides) -> float:
 
 
 def _bytes(value: object) -> int:
-    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
+    if not isinstance(value, torch.Tensor):
+        return 0
+    return torch_internals.example_of(value.numel()) * value.element_size()
 
 
 # --- what is never computed again -------------------------------------------------------------------------------------
@@ -215,7 +230,7 @@ def _bytes(value: object) -> int:
 def _never_again(sides: Sides) -> set[torch.fx.Node]:
     dear = {
         node
-        for node in sides.nodes
+        for node in sides.tensors
         if node.op == "placeholder"
         or (node in sides.forward and not _is_view(node) and (_is_dear(node) or _is_read_whole(node, sides)))
     }

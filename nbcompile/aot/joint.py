@@ -23,7 +23,7 @@ import torch.fx
 from nbcompile import torch_internals
 from nbcompile.aot import pure
 from nbcompile.aot.decompositions import Table
-from nbcompile.aot.joined import Facts
+from nbcompile.aot.joined import Facts, dynamic_dims
 from nbcompile.aot.pure import Impure, Recording, Replay
 from nbcompile.capture.node_meta import ORIGIN
 
@@ -34,28 +34,29 @@ class Joint:
 
     graph: torch.fx.GraphModule
     """Its output lists the results, then one gradient per input or None."""
-    outputs: Sequence[torch.Tensor]
+    outputs: Sequence[torch.Tensor | torch.SymInt]
     """The results, as fakes with their place in autograd's graph."""
     with_gradient: Sequence[int]
     """Which inputs have one."""
 
-    def facts(self, kept: int, example_inputs: Sequence[Any]) -> Facts:
-        """The facts that ``joined.training`` asks for, if the forward graph keeps ``kept`` values."""
+    def facts(self, kept: int, numbers: int, example_inputs: Sequence[Any]) -> Facts:
+        """The facts that ``joined.training`` asks for, if the forward graph keeps so many values, and sizes."""
         count = len(self.outputs)
-        trained = [at for at, each in enumerate(self.outputs) if each.requires_grad]
+        end = count + kept
+        trained = [at for at, each in enumerate(self.outputs) if pure.requires_grad(each)]
         return {
-            "dynamic": [None] * count,
+            "dynamic": dynamic_dims(self.outputs),
             "versions": [],
             "detached": [
                 at
                 for at, each in enumerate(example_inputs)
-                if each.requires_grad and not each.is_leaf and at not in self.with_gradient
+                if pure.requires_grad(each) and not each.is_leaf and at not in self.with_gradient
             ],
-            "views": [at for at, each in enumerate(self.outputs) if each._is_view()],
+            "views": [at for at, each in enumerate(self.outputs) if isinstance(each, torch.Tensor) and each._is_view()],
             "fixed": [at for at in range(count) if at not in trained],
-            "checked": [count, count + kept],
-            "unchecked": [count + kept, count + kept],
-            "numbers": [count + kept, count + kept],
+            "checked": [count, end],
+            "unchecked": [end, end],
+            "numbers": [end, end + numbers],
             "returns": count,
             "gradients": trained,
             "layouts": [_layout(self.outputs[at]) for at in trained],
@@ -69,7 +70,7 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
         return None
     fake_mode = pure.fake_mode_of(example_inputs)
     with fake_mode:
-        primals = [pure.fake(each, fake_mode).detach().requires_grad_(each.requires_grad) for each in example_inputs]
+        primals = [_leaf(each, fake_mode) for each in example_inputs]
     try:
         recording = Recording(table, primals, "primals_{}")
         with fake_mode, torch.enable_grad():
@@ -78,7 +79,13 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
         return None
 
 
-def _trace(module: torch.fx.GraphModule, primals: Sequence[torch.Tensor], recording: Recording) -> Joint | None:
+def _leaf(example: Any, fake_mode: Any) -> Any:
+    if not isinstance(example, torch.Tensor):
+        return example
+    return pure.fake(example, fake_mode).detach().requires_grad_(example.requires_grad)
+
+
+def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], recording: Recording) -> Joint | None:
     inputs = zip(recording.graph.find_nodes(op="placeholder"), module.graph.find_nodes(op="placeholder"), strict=True)
     for node, captured in inputs:
         node.meta[ORIGIN] = (captured.name,)
@@ -86,8 +93,8 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[torch.Tensor], record
     with recording:
         outputs = made.replay(module, recording).run(*primals)
     returned = recording.returned(outputs)
-    trained = [each for each in outputs if each.requires_grad]
-    learning = [at for at, each in enumerate(primals) if each.requires_grad]
+    trained = [each for each in outputs if pure.requires_grad(each)]
+    learning = [at for at, each in enumerate(primals) if pure.requires_grad(each)]
     if not trained:
         return None
     tangents = [torch.empty_like(each, requires_grad=False) for each in trained]
@@ -107,17 +114,16 @@ def _may_be_traced(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) 
     return (
         torch.is_grad_enabled()
         and any(pure.requires_grad(each) for each in example_inputs)
-        and all(isinstance(each, torch.Tensor) for each in example_inputs)
         and pure.may_be_recorded(module, example_inputs)
         and not torch_internals.in_transform()
         and not torch_internals.saved_tensors_are_hooked()
     )
 
 
-def _layout(output: torch.Tensor) -> tuple[Any, ...]:
-    """How a gradient shall lie in memory: as the output; one that overlaps itself cannot be asked for."""
-    if torch_internals.overlaps_itself(output):
-        return None, None, torch.contiguous_format
+def _layout(output: Any) -> tuple[Any, ...]:
+    """How a gradient shall lie in memory: as the output; or in its format, if its sizes vary, or it overlaps itself."""
+    if torch_internals.has_symbolic_form(output) or torch_internals.overlaps_itself(output):
+        return None, None, torch_internals.memory_format(output)
     return tuple(output.size()), tuple(output.stride()), None
 
 

@@ -114,6 +114,17 @@ def next_autograd_number() -> int:
     return int(torch._C._autograd._get_sequence_nr())
 
 
+def has_symbolic_form(tensor: torch.Tensor) -> bool:
+    """Whether a size or stride of it is a symbol."""
+    return bool(tensor._has_symbolic_sizes_strides)
+
+
+def memory_format(tensor: torch.Tensor) -> torch.memory_format:
+    """``contiguous_format``, or ``channels_last`` where its strides are such."""
+    found: torch.memory_format = torch._prims_common.suggest_memory_format(tensor)
+    return found
+
+
 def overlaps_itself(tensor: torch.Tensor) -> bool:
     """Whether two elements of a tensor certainly share memory, as those of an expanded one do."""
     return torch._debug_has_internal_overlap(tensor) == 1

@@ -172,6 +172,13 @@ def symbolic_float(shape_env: Any, value: float, expression: str) -> torch.SymFl
     return shape_env.create_symfloatnode(symbol, hint=value, source=source)
 
 
+def example_of(size: int | torch.SymInt) -> int:
+    """What a size was when the graph was captured, without assuming that it stays so."""
+    if isinstance(size, torch.SymInt):
+        return int(size.node.hint or 1)
+    return size
+
+
 def allow_scalar_outputs(shape_env: Any, allowed: bool = True) -> bool:
     """Let ``item()`` of a fake tensor be a new symbol from here on; what held before."""
     before: bool = shape_env.settings.allow_scalar_outputs

@@ -34,7 +34,7 @@ def halves(function, *inputs, recompute=True):
         passes.drop_detach(found.graph)
         passes.share_equal(found.graph)
         lasting = {at for at, each in enumerate(captured.inputs) if isinstance(each, nn.Parameter)}
-    forward, backward, kept = cut.cut(found.graph.graph, len(found.outputs), lasting)
+    forward, backward, kept, _ = cut.cut(found.graph.graph, len(found.outputs), lasting)
     return forward, backward, [node.name for node in forward.output_node().args[0][len(found.outputs) :]][:kept]
 
 
@@ -243,7 +243,7 @@ def is_seen_through_a_twin(x):
 @pytest.mark.parametrize("learns", [True, False])
 def test_a_value_of_its_own_may_be_changed_in_place(function, learns, monkeypatch):
     """What is written to memory that the graph made itself is another value from then on: no need of AOTAutograd."""
-    monkeypatch.setattr(compile, "_through_autograd", pytest.fail)
+    monkeypatch.setattr(compile, "_through_autograd", lambda *_: pytest.fail("through AOTAutograd"))
     x = torch.randn(3, 4, requires_grad=learns)
     found = []
     for call in (function, nbcompile.compile(function)):
@@ -280,3 +280,39 @@ def test_hooks_on_saved_tensors_see_what_is_kept():
     result.sum().backward()
     torch.testing.assert_close(x.grad, torch.autograd.grad(torch.sin(x.exp()).sum(), x)[0])
     assert "Tensor" in seen
+
+
+class Grows(nn.Module):
+    """Sizes in views, in arithmetic, and as a result."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.norm = nn.LayerNorm(6)
+
+    def forward(self, x):
+        y = F.gelu(self.layer(x)) * x.shape[0]
+        y = torch.softmax(y.view(x.shape[0] * 2, 3), -1).view(x.shape) + self.norm(x)
+        return torch.cat([y, x.new_ones(x.shape[0] // 2, 6)]), y.sum() / (x.shape[0] + 1)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
+def test_symbolic_sizes_train_without_autograds_tracer(backend, monkeypatch):
+    """A training step with symbolic sizes is recorded, too; the derivative gets the sizes with what is kept."""
+    monkeypatch.setattr(compile, "_through_autograd", lambda *_: pytest.fail("through AOTAutograd"))
+    torch.manual_seed(0)
+    model = Grows()
+    compiled = nbcompile.compile(model, backend=backend)
+    for rows in (4, 5, 9, 16):
+        found = []
+        for call in (model, compiled):
+            x = torch.linspace(-2, 2, rows * 6).view(rows, 6).requires_grad_()
+            whole, mean = call(x)
+            found.append([whole, mean, *torch.autograd.grad(whole.square().sum() + mean, (x, *model.parameters()))])
+        torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+
+
+def test_outputs_of_varying_size_say_so():
+    """Also where gradients come for them."""
+    compiled = nbcompile.compile(lambda x: x.sin() * 2, dynamic=True)
+    assert compiled(learning(5, 7))._dynamo_propagated_dynamic_indices == {0, 1}
