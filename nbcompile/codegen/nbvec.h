@@ -345,6 +345,17 @@ template <class T, int W, class L, class F> INLINE Vec<T, W> gather(const T *p, 
   else return v;
 }
 
+/* The same where the places are a vector. */
+template <class T, int W, class L> INLINE Vec<T, W> gather_at(const T *p, L lanes, Vec<i64, W> places) {
+#if defined(NB_X86) && defined(__AVX512F__)
+  if constexpr (W == 8 && sizeof(T) == 4)
+    return (Raw<T, W>)__builtin_ia32_gatherdiv16si(Raw<i32, 8>{}, p, (Raw<long long, 8>)places.v, (u8)mask_bits<W>(mask_of<W>(lanes)), 4);
+  if constexpr (W == 8 && sizeof(T) == 8)
+    return (Raw<T, W>)__builtin_ia32_gatherdiv8di(Raw<long long, 8>{}, p, (Raw<long long, 8>)places.v, (u8)mask_bits<W>(mask_of<W>(lanes)), 8);
+#endif
+  return gather<T, W>(p, lanes, [&](i64 j) { return places[j]; });
+}
+
 /* The same where a place is at most one further than its neighbour's: mostly all, or all but few, follow one another. */
 template <class T, int W, class L, class F> INLINE Vec<T, W> near(const T *p, L lanes, F place) {
   const i64 first = place(0), last = place(W - 1);
@@ -1423,10 +1434,15 @@ template <class Kind, int W, int by = 1, class V> INLINE V prefix(V x, V neutral
 }
 template <class T, int W> INLINE Vec<T, W> last_lane(Vec<T, W> x) { return Vec<T, W>(lane(x, W - 1)); }
 template <class T, int W> INLINE Best<T, W> last_lane(Best<T, W> x) { return {last_lane(x.value), last_lane(x.place)}; }
+template <class T, int W> INLINE bool all_same(Vec<T, W> a, Vec<T, W> b) { return every(a == b); }
+template <class T, int W> INLINE bool all_same(Best<T, W> a, Best<T, W> b) { return every(a.place == b.place); }
+/* Kinds that choose one of two: what no lane of a vector takes over from what came before goes on. */
+template <class Kind> constexpr bool chooses = same_type<Kind, Max> || same_type<Kind, Min> || same_type<Kind, Latest<true>> || same_type<Kind, Latest<false>>;
 /* A scan along lanes; what came before is carried on. A sum of float carries double, as eager does. */
 template <class Kind, class T, int W, class V> struct Running {
   V neutral = Kind::template start<T, W>(), before = neutral;
   METHOD V next(V x) {
+    if constexpr (chooses<Kind>) if (all_same(Kind::join(before, x), before)) return before;
     x = Kind::join(before, prefix<Kind, W>(x, neutral));
     before = last_lane(x);
     return x;

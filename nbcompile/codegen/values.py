@@ -26,6 +26,7 @@ from nbcompile.codegen.printers import C_TYPES, c_index, c_literal, cpp_operatio
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
 from nbcompile.ir.index import (
+    ONE,
     ZERO,
     Index,
     Symbol,
@@ -311,6 +312,10 @@ def _load(scope: Scope, load: Load) -> Value:
         return Value(f"strided<{element}, W>({address}, {c_index(step)}, {mask})", True, load.dtype)
     inside = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
     if any(each.many for each in gathered):
+        rest, places = _places_of_lanes(scope.vector, load, offset, gathered)
+        if places:
+            address = pointer if rest == ZERO else f"{pointer} + {_place(c_index(rest, names))}"
+            return Value(f"gather_at<{element}, W>({address}, {mask}, {places})", True, load.dtype)
         place = c_index(offset, inside)
         return Value(f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {place}; }})", True, load.dtype)
     # What all lanes share stands outside: loads that differ in it alone work out the rest once.
@@ -330,6 +335,21 @@ def _load(scope: Scope, load: Load) -> Value:
 def is_whole_row(scope: Scope, buffer: str, offset: Index) -> bool:
     """Whether a scratch row is gone over from its start: it has room for all lanes of the last vector."""
     return scope.names.pointers[buffer].startswith("row") and offset == scope.vector
+
+
+def _places_of_lanes(vector: Symbol, load: Load, offset: Index, gathered: list[Gathered]) -> tuple[Index, str]:
+    """An offset as what all lanes share, and a vector of the rest; no vector where the places lie on no straight line."""
+    found = {gather.symbol: each for gather, each in zip(_bound(load, offset), gathered, strict=True) if each.many}
+    moving = {**{symbol: each.index for symbol, each in found.items()}, vector: "sequence<i64, W>(0, 1)"}
+    steps = {symbol: stride_along(offset, symbol) for symbol in moving}
+    terms = []
+    for symbol, text in moving.items():
+        step = steps[symbol]
+        if step is None or step.free_symbols & moving.keys():
+            return ZERO, ""
+        if step != ZERO:
+            terms.append(text if step == ONE else f"{text} * Vec<i64, W>({c_index(step)})")
+    return offset.xreplace(dict.fromkeys(found, ZERO)), " + ".join(terms)
 
 
 PLACES_LIMIT = 4096

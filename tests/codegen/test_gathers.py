@@ -1,0 +1,52 @@
+"""Elements that lie where indices say, and scans that keep the best so far: all lanes at once, as eager does one by one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+
+DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.bfloat16, torch.uint8, torch.bool]
+PROGRAMS = {
+    "columns": lambda x, i, j: x[:, i],
+    "rows of a transpose": lambda x, i, j: x.t()[i],
+    "along rows": lambda x, i, j: x.gather(1, j),
+    "along columns": lambda x, i, j: x.t().gather(0, j.t()),
+    "rows and columns": lambda x, i, j: x[i.abs() % 37, i],
+    "in a slice": lambda x, i, j: x[:, None, :].expand(37, 4, 53).gather(2, j[:, None].expand(37, 4, 19)),
+}
+
+
+def check(function, *inputs, **options):
+    found = nbcompile.compile(function, fullgraph=True, **options)(*inputs)
+    torch.testing.assert_close(found, function(*inputs), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_what_indices_choose(dtype, dynamic):
+    """Negative indices, several indices of one element, rows that end within a vector; sizes known and unknown."""
+    torch.manual_seed(0)
+    x = torch.randn(37, 53).mul(3).to(dtype)
+    i, j = torch.randint(-53, 53, (29,)), torch.randint(0, 53, (37, 19))
+    for function in PROGRAMS.values():
+        check(function, x, i, j, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:4], ids=str)
+@pytest.mark.parametrize("scan", [torch.cummax, torch.cummin], ids=lambda each: each.__name__)
+def test_the_best_so_far(scan, dtype):
+    """Vectors in which nothing is better, in which all is, and in which equals follow: of those the last place counts."""
+    torch.manual_seed(0)
+    x = torch.randn(9, 140).mul(3).to(dtype)
+    for each in (x, x.sort(1)[0], x.sort(1, descending=True)[0], torch.zeros_like(x)):
+        check(lambda x: scan(x, 1), each)
+
+
+@pytest.mark.parametrize("scan", [torch.cummax, torch.cummin], ids=lambda each: each.__name__)
+def test_the_best_so_far_of_what_is_no_number(scan):
+    """A nan is better than any number, and a later nan than an earlier one."""
+    x = torch.randn(5, 140)
+    x[0, 5], x[1, 33:40], x[2, 2], x[3, :], x[4, 139] = (float(each) for each in ("nan", "nan", "inf", "-inf", "nan"))
+    check(lambda x: scan(x, 1), x)
