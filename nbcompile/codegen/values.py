@@ -338,7 +338,7 @@ def is_whole_row(scope: Scope, buffer: str, offset: Index) -> bool:
 
 
 def _places_of_lanes(vector: Symbol, load: Load, offset: Index, gathered: list[Gathered]) -> tuple[Index, str]:
-    """An offset as what all lanes share, and a vector of the rest; no vector where the places lie on no straight line."""
+    """An offset as what all lanes share, and a vector of the rest; no vector where places are on no straight line."""
     found = {gather.symbol: each for gather, each in zip(_bound(load, offset), gathered, strict=True) if each.many}
     moving = {**{symbol: each.index for symbol, each in found.items()}, vector: "sequence<i64, W>(0, 1)"}
     steps = {symbol: stride_along(offset, symbol) for symbol in moving}
