@@ -39,6 +39,7 @@ from nbcompile.lowering import (
     normalisation,
     pointwise,
     pooling,
+    products,
     randomness,
     reductions,
     resizing,
@@ -269,6 +270,8 @@ class _Lowering:
             return None
         if node.target is aten.copy_.default:
             return self._copy_into(node, *args)
+        if products.may_be_apart(node) and not _is_handed_over(node):
+            return self._settled(node, products.apart(self.build, args, predicted), predicted)
         reason = ""
         if node.target in LOWERINGS:
             try:

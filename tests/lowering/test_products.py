@@ -1,0 +1,67 @@
+"""The bias of a matrix product is added by the loop that reads the product, where there is one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.lowering.programs import check, externs
+
+MM, ADDMM = "aten.mm.default", "aten.addmm.default"
+
+
+def read_by_a_loop(x, w, b):
+    return F.gelu(torch.addmm(b, x, w))
+
+
+def read_through_a_view(x, w, b):
+    return torch.addmm(b, x, w).view(2, 3, 4).sum(-1)
+
+
+def read_twice(x, w, b):
+    product = torch.addmm(b, x, w)
+    return product.sin(), F.layer_norm(product + 1, (4,))
+
+
+def bias_of_rows(x, w, b):
+    return torch.addmm(b.sum().expand(6, 1), x, w).relu()
+
+
+def returned(x, w, b):
+    product = torch.addmm(b, x, w)
+    return product, product.exp()
+
+
+def returned_as_a_view(x, w, b):
+    product = torch.addmm(b, x, w)
+    return product.t(), product.exp()
+
+
+def multiplied_again(x, w, b):
+    return torch.addmm(b, x, w) @ w.t()
+
+
+def scaled(x, w, b):
+    return torch.addmm(b, x, w, beta=2).sin()
+
+
+@pytest.mark.parametrize("function", [read_by_a_loop, read_through_a_view, read_twice, bias_of_rows])
+def test_the_bias_is_the_readers(function):
+    """The library multiplies, and the loop adds."""
+    program, _ = check(function, torch.randn(6, 5), torch.randn(5, 4), torch.randn(4), allow_extern=True)
+    assert externs(program) == [MM]
+
+
+@pytest.mark.parametrize("function", [returned, returned_as_a_view, multiplied_again, scaled])
+def test_the_bias_is_the_products(function):
+    """What needs memory with the bias in it is ATen's sum, as is one with factors."""
+    program, _ = check(function, torch.randn(6, 5), torch.randn(5, 4), torch.randn(4), allow_extern=True)
+    assert ADDMM in externs(program)
+
+
+def test_narrow_types_are_rounded_once():
+    """A sum in bfloat16 is rounded after the bias, as eager's is."""
+    tensors = (each.bfloat16() for each in (torch.randn(6, 5), torch.randn(5, 4), torch.randn(4)))
+    program, _ = check(read_by_a_loop, *tensors, allow_extern=True)
+    assert externs(program) == [ADDMM]
