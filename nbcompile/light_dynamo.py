@@ -42,6 +42,14 @@ LIGHT = frozenset(
 """What the fake tensors need, and what that imports: nothing here may import anything else of the package."""
 NEEDED = "torch.fx.experimental.validator"
 """The module of torch that imports them."""
+
+
+def _attribute_source(owner: Any, name: str) -> Any:
+    """The address of an attribute (the base of a view); one that is of no class of torch's makes it itself."""
+    of_attribute = getattr(owner, "of_attribute", None)
+    return _real(f"{PACKAGE}.source").AttrSource(owner, name) if of_attribute is None else of_attribute(name)
+
+
 FEW: dict[str, dict[str, Any]] = {
     "exc": {"TorchDynamoException": type("TorchDynamoException", (RuntimeError,), {})},
     "utils": {"dynamo_timed": lambda *words, **more: _real(f"{PACKAGE}.utils").dynamo_timed(*words, **more)},
@@ -49,8 +57,9 @@ FEW: dict[str, dict[str, Any]] = {
 }
 """What every program asks for: a base of exceptions, a stop-watch, a class of which nobody makes an object before the
 package is itself. The modules they stand in take 0.2 s; they are imported when anything else of them is wanted."""
-LASTING = "source"
-"""The module that is asked at every call of a fake tensor's maker; the others are asked once, by NEEDED."""
+LASTING, MAKER = "source", "torch._subclasses.meta_utils"
+"""The module that is asked at every call of a fake tensor's maker, and where that is; the others are asked once, by
+NEEDED."""
 
 
 def install() -> None:
@@ -94,6 +103,8 @@ class _Few(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if name == "AttrSource" and sys._getframe(1).f_globals.get("__name__") == MAKER:
+            return _attribute_source
         return getattr(_real(self.__name__), name)
 
 
@@ -120,9 +131,12 @@ class _Light(ModuleType):
         self.__file__ = specification.origin
 
     def __getattr__(self, name: str) -> Any:
+        asking = sys._getframe(1).f_globals.get("__name__")
         if name in LIGHT:
-            return _real(f"{PACKAGE}.{name}")
-        if name == "disable" and sys._getframe(1).f_globals.get("__name__") == "torch._compile":
+            stands_in = name == LASTING and asking == MAKER
+            found = sys.modules.get(f"{PACKAGE}.{name}") if stands_in else None
+            return _real(f"{PACKAGE}.{name}") if found is None else found
+        if name == "disable" and asking == "torch._compile":
             return _kept_from_our_hook
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")

@@ -91,6 +91,24 @@ assert "torch._dynamo.utils" not in sys.modules
 """)
 
 
+def test_an_input_that_is_a_view_needs_no_more():
+    """A view's fake twin is made of its base's: no address of torch's classes, no DTensor, no triton is imported."""
+    program = """
+before = set(sys.modules)
+x, y = torch.randn(2, 8, 4).unbind()
+compiled = nbcompile.compile(lambda x, y: (x + y) * 2)
+assert torch.equal(compiled(x, y), (x + y) * 2)
+heavy = ("torch._dynamo", "torch.distributed", "triton")
+more = {name for name in set(sys.modules) - before if name.startswith(heavy)}
+assert not more, more
+assert light_dynamo.is_light()
+from torch._dynamo.source import AttrSource, LocalSource
+assert isinstance(AttrSource(LocalSource("x"), "y"), AttrSource)
+"""
+    done = subprocess.run([sys.executable, "-c", BEGIN + program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_a_trace_that_nobody_asked_for_is_off():
     """Also after torch's logs were set: AOTAutograd would print fake tensors to it, some of which cannot be printed."""
     run("""

@@ -6,6 +6,7 @@ Read next: nbcompile/torch_internals/symbols.py
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
@@ -92,7 +93,8 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
     tensor = plain(tensor)
     if context is None:
         return static_fake(mode, tensor, expression)
-    return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
+    with _asked_first(mode, tensor):
+        return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
 
 
 def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -> torch.Tensor:
@@ -100,7 +102,17 @@ def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -
 
     It is named, as torch imports a class (0.2 s) for what has no name; but a number with a name would get a symbol.
     """
-    return mode.from_tensor(tensor, static_shapes=True, source=NamedSource(expression) if tensor.dim() else None)
+    source = NamedSource(expression) if tensor.dim() else None
+    with _asked_first(mode, tensor):
+        return mode.from_tensor(tensor, static_shapes=True, source=source)
+
+
+def _asked_first(mode: Any, tensor: torch.Tensor) -> Any:
+    """The mode under which the twin of a view is made of its base's.
+
+    Where a class is asked, and no mode, torch imports DTensor (0.4 s) to know that it is none.
+    """
+    return mode if tensor._is_view() else contextlib.nullcontext()
 
 
 def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) -> torch.SymInt | torch.SymFloat | None:

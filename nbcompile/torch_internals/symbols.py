@@ -80,6 +80,10 @@ class NamedSource(torch._guards.Source):
     def __init__(self, expression: str) -> None:
         self.__dict__["name"] = expression
 
+    def of_attribute(self, name: str) -> NamedSource:
+        """The address of an attribute of the input."""
+        return NamedSource(f"{self.__dict__['name']}.{name}")
+
     @property
     def _name_template(self) -> str:
         return str(self.__dict__["name"])
