@@ -18,7 +18,7 @@ import sympy
 
 from nbcompile.codegen.facts import amount_of_work, trip_count
 from nbcompile.codegen.printers import C_TYPES, c_index
-from nbcompile.codegen.values import Names, Scope, Value
+from nbcompile.codegen.values import ALIGNED_SIZE, Names, Scope, Value
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.index import Index, Symbol
@@ -26,8 +26,6 @@ from nbcompile.ir.kernel import Kernel, Loop, Nest, Schedule, Scratch
 
 SERIAL_WORK = 32768
 """Below so many additions a second thread costs more than it gives (a barrier takes some microseconds)."""
-ALIGNED_SIZE = 16
-"""The most lanes there are: a multiple of it has no remainder on any machine."""
 STACK_BYTES = 1 << 17
 """Scratch rows up to this size live on the stack."""
 

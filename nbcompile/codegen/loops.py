@@ -11,11 +11,12 @@ nbcompile/codegen/columns.py
 
 from __future__ import annotations
 
-from nbcompile.codegen.emitter import ALIGNED_SIZE, KernelEmitter, close_loop, open_loop, outer_loops, scope_of
+from nbcompile.codegen.emitter import KernelEmitter, close_loop, open_loop, outer_loops, scope_of
 from nbcompile.codegen.facts import coming_rows, stored, trip_count
 from nbcompile.codegen.printers import c_index
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.totals import KINDS, carry, combine, finish, held_type, start, start_scan
+from nbcompile.codegen.values import ALIGNED_SIZE
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import cost
@@ -169,8 +170,8 @@ def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
         for part in totals:
             start(emitter, part, parts)
         writer.line(
-            f"const i64 length = ({size} + {chunks} - 1) / {chunks}, begin = min_of(chunk * length, {size}),"
-            f" end = min_of(begin + length, {size});"
+            f"const i64 length = whole_vectors(({size} + {chunks} - 1) / {chunks}),"
+            f" begin = min_of(chunk * length, {size}), end = min_of(begin + length, {size});"
         )
         if rest:
             writer.line(

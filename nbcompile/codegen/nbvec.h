@@ -107,6 +107,9 @@ template <int W> struct Vec<bool, W> {
   template <class T> METHOD Bits<T, W> bits() const { return __builtin_convertvector(v, Bits<T, W>); }
 };
 
+/* So many values and some more, that all vectors of what follows begin where vectors begin. */
+INLINE i64 whole_vectors(i64 count) { return (count + 15) / 16 * 16; }
+
 /* Which lanes take part: all of them, the first few (the end of a row), or those of a mask. */
 struct All {};
 struct First { i64 count; };

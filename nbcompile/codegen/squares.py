@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nbcompile.codegen.emitter import ALIGNED_SIZE, KernelEmitter, outer_loops, scope_of
+from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of
 from nbcompile.codegen.facts import STREAMED_BYTES, stored
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
+from nbcompile.codegen.values import ALIGNED_SIZE
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Expr, Load, Masked, children
 from nbcompile.ir.index import ONE, ZERO, Index, Symbol, stride_along

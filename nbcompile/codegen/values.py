@@ -34,10 +34,13 @@ from nbcompile.ir.index import (
     gather_variable,
     repetition,
     steepness,
+    straight_blocks,
     stride_along,
 )
 from nbcompile.ir.kernel import access
 
+ALIGNED_SIZE = 16
+"""The most lanes there are: a multiple of it has no remainder on any machine. All vectors begin at multiples of W."""
 INLINE_LENGTH = 64
 """Longer expressions get a name and a line of their own."""
 
@@ -318,6 +321,10 @@ def _load(scope: Scope, load: Load) -> Value:
             return Value(f"gather_at<{element}, W>({address}, {mask}, {places})", True, load.dtype)
         place = c_index(offset, inside)
         return Value(f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {place}; }})", True, load.dtype)
+    straight = straight_blocks(offset, scope.vector)
+    if straight is not None and straight[0] == 1 and straight[1] % ALIGNED_SIZE == 0:
+        address = f"{pointer} + {_place(c_index(offset, names))}"
+        return Value(f"load<{element}, W>({address}, {mask})", True, load.dtype)
     # What all lanes share stands outside: loads that differ in it alone work out the rest once.
     shared = sum((term for term in sympy.Add.make_args(offset) if scope.vector not in term.free_symbols), ZERO)
     address = pointer if shared == ZERO else f"{pointer} + {_place(c_index(shared, names))}"

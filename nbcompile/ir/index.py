@@ -18,6 +18,7 @@ In torch: torch/_inductor/sizevars.py. Read next: nbcompile/ir/expr.py
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -338,6 +339,35 @@ def steepness(offset: Index, variable: Symbol) -> int | None:
         case "Mod" if offset.args[1].is_positive:
             step = stride_along(offset.args[0], variable)
             return known[0] if step is not None and step.is_nonnegative else None
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
+def straight_blocks(offset: Index, variable: Symbol) -> tuple[int, int] | None:
+    """How an offset moves in blocks of a variable's values: by how much for each, and how long the blocks are.
+
+    ``64*(i1 // 16) + i1 % 16`` along ``i1`` is (1, 16): from 16 to 31 it rises by one. A length of 0: always so.
+    """
+    if variable not in offset.free_symbols:
+        return 0, 0
+    if offset == variable:
+        return 1, 0
+    match type(offset).__name__:
+        case "Add":
+            parts = [straight_blocks(each, variable) for each in offset.args]
+            if all(part is not None for part in parts):
+                known = [part for part in parts if part is not None]
+                return sum(step for step, _ in known), math.gcd(*(length for _, length in known))
+        case "Mul" if len(offset.args) == 2 and isinstance(offset.args[0], sympy.Integer):
+            part = straight_blocks(offset.args[1], variable)
+            return None if part is None else (int(offset.args[0]) * part[0], part[1])
+        case "FloorDiv" | "Mod" if isinstance(offset.args[1], sympy.Integer) and offset.args[1] > 0:
+            whole, divisor = offset.args
+            part, rest = straight_blocks(whole, variable), constant(whole - variable)
+            if part is not None and part[0] == 0:
+                return part
+            if rest is not None:
+                return int(isinstance(offset, Mod)), math.gcd(int(divisor), rest)
     return None
 
 

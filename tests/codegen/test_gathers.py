@@ -34,6 +34,23 @@ def test_what_indices_choose(dtype, dynamic):
         check(function, x, i, j, dynamic=dynamic)
 
 
+@pytest.mark.parametrize("side", [4, 8, 16, 32])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.uint8], ids=str)
+def test_an_image_in_patches(side, dtype):
+    """Rows of patches are whole loads where they are whole vectors; in a sum of all, which is cut in chunks, too."""
+    x, count = torch.randn(2, 3, 64, 64).mul(9).to(dtype), 64 // side
+
+    def patches(x):
+        cut = x.reshape(2, 3, count, side, count, side).permute(0, 2, 4, 1, 3, 5)
+        return cut.reshape(2, count * count, 3 * side * side) + 1
+
+    def total(x):
+        return torch.roll(patches(x).flatten().repeat(3), 16).to(torch.int64).sum()
+
+    check(patches, x)
+    check(total, x)
+
+
 @pytest.mark.parametrize("dtype", DTYPES[:4], ids=str)
 @pytest.mark.parametrize("scan", [torch.cummax, torch.cummin], ids=lambda each: each.__name__)
 def test_the_best_so_far(scan, dtype):

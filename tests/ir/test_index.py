@@ -17,6 +17,7 @@ from nbcompile.ir.index import (
     same,
     simplify,
     steepness,
+    straight_blocks,
     stride_along,
     unflatten,
     upper_bound,
@@ -124,6 +125,26 @@ def test_steepness_bounds_every_step(expression, extents, sign):
     if bound is not None:
         values = [value_of(sign * expression, {I0: extents[0], I1: at, I2: extents[2]}) for at in range(12)]
         assert all(after - before <= bound for before, after in itertools.pairwise(values))
+
+
+@given(trees, sizes)
+def test_straight_blocks_are_straight(expression, extents):
+    """Within a block that begins at a multiple of its length an index moves by the same step."""
+    found = straight_blocks(expression, I1)
+    if found is not None:
+        step, length = found
+        values = [value_of(expression, {I0: extents[0], I1: at, I2: extents[2]}) for at in range(24)]
+        for at, (before, after) in enumerate(itertools.pairwise(values)):
+            assert after - before == step or (length and (at + 1) % length == 0)
+
+
+def test_a_row_of_blocks_is_straight_in_each():
+    """The rows of an image that is cut into patches; of rows that are no whole blocks, nothing is said."""
+    patches = 224 * Mod(FloorDiv(I1, 16), 16) + 50176 * FloorDiv(I1, 256) + Mod(I1, 16)
+    assert straight_blocks(patches, I1) == (1, 16)
+    assert straight_blocks(Mod(I1 + 6, 16), I1) == (1, 2)
+    assert straight_blocks(8 * I0 + 3 * I1, I1) == (3, 0)
+    assert straight_blocks(Mod(2 * I1, 16), I1) is None
 
 
 def test_repetition():
