@@ -41,13 +41,13 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
     last_use = _last_uses(launches, outputs_of)
     sizes = _sizes(program)
     room = _room(launches, outputs_of, _ends(last_use, kept, tensors, len(launches)), sizes, tensors)
-    ended: dict[int, list[str]] = {}
-    for name, last in last_use.items():
-        if name not in kept and name not in taken_over and _is_ours(tensors[name]):
-            ended.setdefault(last, []).append(name)
     steps: list[Step] = []
     idle: list[str] = []
-    given_back: list[str] = []
+    over = [name for name in last_use if name not in kept and name not in taken_over]
+    given_back = [name for name in over if isinstance(tensors[name], ExternOutput) and not _is_ours(tensors[name])]
+    ended: dict[int, list[str]] = {}
+    for name in filter(lambda name: _is_ours(tensors[name]), over):
+        ended.setdefault(last_use[name], []).append(name)
     for at, launch in enumerate(launches):
         if isinstance(launch, Kernel):
             ours = [name for name in launch.writes if isinstance(tensors[name], Computed)]

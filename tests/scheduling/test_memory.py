@@ -87,7 +87,15 @@ def scattered(x, y):
     return torch.mm(torch.zeros(64, 16).index_add(0, rows, torch.mm(x, x).sin()), x).exp() + 1
 
 
-@pytest.mark.parametrize("function", [in_between, chain, growing, scattered])
+def in_another_order(x, y):
+    """Attention's result lies as batch, length, heads, width."""
+    heads = x.view(2, 8, 2, 8).transpose(1, 2)
+    for _ in range(3):
+        heads = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads).sin()
+    return heads + 1
+
+
+@pytest.mark.parametrize("function", [in_between, chain, growing, scattered, in_another_order])
 def test_no_more_is_held_than_lives(function):
     """Memory that waits for its next buffer does not add to the worst moment."""
     x, y = torch.randn(16, 16) / 8, torch.randn(64, 16) / 8
