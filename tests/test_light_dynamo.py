@@ -27,7 +27,7 @@ USES = [
     "torch._dynamo.config.cache_size_limit = 3; torch._dynamo.reset(); assert torch._dynamo.config.cache_size_limit == 3",
     "assert torch.compiler.disable(x.sin).__name__; torch.compiler.reset()",
     "assert 'optimize' in dir(torch._dynamo)",
-    "y = nbcompile.compile(lambda x: (x * x).sum())(x.requires_grad_()); y.backward()",
+    "y = nbcompile.compile(lambda x, b: (b.add_(1), (x * b).sum())[1])(x.requires_grad_(), x.detach() + 1); y.backward()",
 ]
 
 

@@ -28,7 +28,7 @@ POINTWISE = {
     "contiguous": lambda x: x.contiguous(), "sigmoid": lambda x: x.float().sigmoid(),
     "zeros": lambda x: torch.zeros_like(x), "sum": lambda x: number(x).sum(), "running": lambda x: number(x).cumsum(-1),
     "stacked": lambda x: torch.stack([x, x]), "joined": lambda x: torch.cat([x.flatten(), x.flatten()]),
-    "largest": lambda x: x.amax() if x.numel() else x.sum(), "added out": lambda x: torch.add(number(x), 2, out=torch.empty_like(number(x))),
+    "largest": lambda x: x.amax() if x.numel() else x.sum(), "added out": lambda x: torch.add(number(x), 2, out=number(x).new_empty(x.shape)),
     "where": lambda x: torch.where(x > 0, x, torch.ones_like(x)), "mean": lambda x: x.float().mean(-1, keepdim=True),
 }  # fmt: skip
 VIEWS = {
