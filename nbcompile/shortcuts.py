@@ -50,7 +50,7 @@ def seeker(
     function, bound, way_in = _first_frame(entry)
     if not isinstance(function, FunctionType) or callback.region != torch_internals.OUR_REGION:
         return None
-    return Seeker(function, bound, way_in, callback, long_way, take)
+    return Seeker(entry, function, bound, way_in, callback, long_way, take)
 
 
 def _first_frame(entry: Any) -> tuple[object, object, Methods]:
@@ -68,6 +68,7 @@ class Seeker:
 
     def __init__(
         self,
+        entry: Callable[..., Any],
         function: FunctionType,
         bound: object,
         way_in: Methods,
@@ -75,6 +76,7 @@ class Seeker:
         long_way: Way,
         take: Callable[[Way], None],
     ) -> None:
+        self.entry = entry
         self.function = function
         self.bound = bound
         self.way_in = way_in
@@ -93,6 +95,8 @@ class Seeker:
     def _look(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         code = self.function.__code__
         entries = cache.made_with(code, self.callback.key)
+        if _first_frame(self.entry)[0] is not self.function:
+            return  # the class has another forward by now
         if not entries or torch_internals.function_modes() or not shortcut.is_built():
             return
         tools = shortcut.tools()

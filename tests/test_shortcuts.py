@@ -349,8 +349,8 @@ def test_a_module_is_called_past_the_hook_while_its_call_leads_to_forward_alone(
         with CHANGES[change](twin) if change != "another module below" else contextlib.nullcontext():
             if change == "another module below":
                 twin_inner, twin.inner = twin.inner, net.inner
-            torch.testing.assert_close(compiled(x), twin(x))
-            torch.testing.assert_close(compiled(x), twin(x))
+            for _ in range(8):  # long enough for another shortcut
+                torch.testing.assert_close(compiled(x), twin(x))
     if change == "another module below":
         twin.inner = twin_inner
     torch.testing.assert_close(compiled(x), twin(x))

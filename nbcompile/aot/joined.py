@@ -152,7 +152,7 @@ def _function(forward: Callable[..., Sequence[Any]], backward: Boxed, facts: Fac
     forms = list(zip(facts["gradients"], facts["layouts"], strict=True))
     has_more = unchecked.start != unchecked.stop or numbers.start != numbers.stop
 
-    class Compiled(torch.autograd.Function):
+    class CompiledFunction(torch.autograd.Function):
         """The forward graph, and the backward graph for what it saved."""
 
         @staticmethod
@@ -180,10 +180,10 @@ def _function(forward: Callable[..., Sequence[Any]], backward: Boxed, facts: Fac
                 return _Twice.apply(backward, len(given), *given, *_something_to_derive(given))
             return tuple(backward(given))
 
-    for method in (Compiled.forward, Compiled.backward):
+    for method in (CompiledFunction.forward, CompiledFunction.backward):
         torch_internals.hide_from_hook(method.__code__)
     # ``Function.apply`` itself first looks for transforms of torch.func, under which no such graph runs.
-    apply: Callable[..., Sequence[Any]] = super(torch.autograd.Function, Compiled).apply
+    apply: Callable[..., Sequence[Any]] = super(torch.autograd.Function, CompiledFunction).apply
     return apply
 
 
