@@ -123,14 +123,21 @@ def common_device(tensors: list[Value]) -> torch.device:
     return devices.pop()
 
 
-def pointwise(*targets: Any, operands: int = 1, kind: str = "default") -> Callable[[Callable[..., Expr]], Any]:
-    """Lower operators to a function of bodies; arguments after the operands are passed on as they are."""
+def pointwise(
+    *targets: Any, operands: int = 1, kind: str = "default", bools: bool = True
+) -> Callable[[Callable[..., Expr]], Any]:
+    """Lower operators to a function of bodies; arguments after the operands are passed on as they are.
+
+    Without ``bools`` True and False are no numbers: ATen is asked, which refuses ``x - True``.
+    """
 
     def register(compute: Callable[..., Expr]) -> Callable[..., Expr]:
         @lowering(*targets)
         @functools.wraps(compute)
         def lower(build: Builder, *args: Any, **kwargs: Any) -> Value:
             rest = args[operands:]
+            if not bools and any(isinstance(each, bool) for each in args[:operands]):
+                raise NoLowering("True and False are no numbers here")
             return elementwise(build, lambda *bodies: compute(*bodies, *rest, **kwargs), args[:operands], kind)
 
         return compute

@@ -158,13 +158,13 @@ def add(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     return arithmetic("add", a, _scaled(b, alpha))
 
 
-@pointwise(aten.sub.Tensor, aten.sub.Scalar, operands=2)
+@pointwise(aten.sub.Tensor, aten.sub.Scalar, operands=2, bools=False)
 def sub(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     """``a - alpha * b``."""
     return a - _scaled(b, alpha)
 
 
-@pointwise(aten.rsub.Tensor, aten.rsub.Scalar, operands=2)
+@pointwise(aten.rsub.Tensor, aten.rsub.Scalar, operands=2, bools=False)
 def rsub(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     """``b - alpha * a``."""
     return b - _scaled(a, alpha)

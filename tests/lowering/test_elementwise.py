@@ -49,3 +49,15 @@ def test_a_function_compiled_before_is_compiled_in_inference_mode():
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("error", GeneratedCodeWarning)
         assert torch.equal(compiled(x), x * 2 + 1)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x - True, lambda x: torch.sub(x, False), lambda x: torch.rsub(x, True), lambda x: True - x]
+)
+def test_true_is_not_subtracted(function):
+    """What torch refuses is refused, with its own words."""
+    x = torch.ones(3)
+    with pytest.raises(RuntimeError, match="Subtraction"):
+        function(x)
+    with pytest.raises(RuntimeError, match="Subtraction"):
+        nbcompile.compile(function)(x)
