@@ -38,6 +38,7 @@ from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.compile import BoxedFunction, Compilers, RunsAsCaptured, compile_graph
 from nbcompile.aot.decompositions import default_table
 from nbcompile.aot.layouts import choose_layouts
+from nbcompile.aot.pure import requires_grad
 from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import NoText
 from nbcompile.codegen.wrapper import opaque_values
@@ -245,7 +246,11 @@ def _through_aot(
         return as_captured(graph_module, str(reason))
     except Exception as error:
         asked_by_torch = torch_internals.guards_context().TracingContext.try_get() is not None
-        if asked_by_torch or not torch_internals.is_limit_of_tracing(error):
+        # Eager asks for derivatives one by one, and only for those that are wanted; here the whole one failed.
+        of_derivative = (
+            isinstance(error, RuntimeError) and torch.is_grad_enabled() and any(map(requires_grad, example_inputs))
+        )
+        if asked_by_torch or not (of_derivative or torch_internals.is_limit_of_tracing(error)):
             raise
         text = f"AOTAutograd cannot trace the graph ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
         warnings.warn(errors.GeneratedCodeWarning(f"{text}: it runs as it was captured"), stacklevel=2)

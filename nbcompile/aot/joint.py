@@ -73,7 +73,8 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
         primals = [_leaf(each, fake_mode) for each in example_inputs]
     try:
         recording = Recording(table, primals, "primals_{}")
-        with fake_mode, torch.enable_grad():
+        symbolic = any(isinstance(each, torch.SymInt) for each in primals)
+        with fake_mode, torch.enable_grad(), torch_internals.rules_in_python(symbolic):
             return _trace(module, primals, recording)
     except (Impure, RuntimeError):  # AOTAutograd raises the second again, with its own words
         return None

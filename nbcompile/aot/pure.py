@@ -64,7 +64,7 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
     fakes = [fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
     try:
         recording = Recording(table, fakes, "arg{}_1", first=0)
-        with fake_mode, recording:
+        with fake_mode, recording, torch_internals.rules_in_python(any(isinstance(each, SYMBOLIC) for each in fakes)):
             outputs = Replay(module, recording).run(*fakes)
         return recording.module(recording.returned(outputs))
     except (Impure, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.attention
@@ -112,6 +112,14 @@ def saved_tensors_are_hooked() -> bool:
 def next_autograd_number() -> int:
     """The number that the next node of autograd's graph gets, in this thread."""
     return int(torch._C._autograd._get_sequence_nr())
+
+
+def rules_in_python(wanted: bool) -> contextlib.AbstractContextManager[object]:
+    """Where sizes are symbols, operators made of others in C++ may ask for a number: those in Python do not."""
+    if not wanted:
+        return contextlib.nullcontext()
+    dispatcher = importlib.import_module("torch._dispatch.python")
+    return cast("contextlib.AbstractContextManager[object]", dispatcher.enable_python_dispatcher())
 
 
 def has_symbolic_form(tensor: torch.Tensor) -> bool:

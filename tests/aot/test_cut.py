@@ -14,6 +14,7 @@ from torch import nn
 import nbcompile
 from nbcompile.aot import compile, cut, joint, passes
 from nbcompile.aot.decompositions import default_table
+from nbcompile.errors import GeneratedCodeWarning
 from tests.aot.capturing import capture, fake_examples
 
 aten = torch.ops.aten
@@ -253,16 +254,31 @@ def test_a_value_of_its_own_may_be_changed_in_place(function, learns, monkeypatc
     torch.testing.assert_close(*found)
 
 
-def test_what_autograd_refuses_is_refused():
-    """A value that the derivative needs is changed in place: eager's error, not another derivative."""
+def spoils_one_of_two(x):
+    y = x.exp()
+    spoiled = y.sin()
+    y.add_(1)
+    return x * 2, spoiled, y
 
-    def function(x):
-        y = x.exp()
-        y.add_(1)
-        return y
 
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        nbcompile.compile(function)(learning(3)).sum().backward()
+def scatters_too_little(x):
+    return x * 2, x.scatter_add(0, torch.zeros(1, 4, dtype=torch.int64), x)
+
+
+@pytest.mark.parametrize("function", [spoils_one_of_two, scatters_too_little], ids=lambda each: each.__name__)
+def test_a_derivative_that_does_not_exist_is_refused_when_it_is_asked_for(function):
+    """As eager does: another result's derivative is there, and the one that is not is told by autograd's own error."""
+    x = learning(3, 4)
+    with pytest.warns(GeneratedCodeWarning, match="cannot trace the graph"):
+        results = nbcompile.compile(function)(x)
+    torch.testing.assert_close(results, function(x))
+    (gradient,) = torch.autograd.grad(results[0].sum(), x, retain_graph=True)
+    torch.testing.assert_close(gradient, torch.full((3, 4), 2.0))
+    with pytest.raises(RuntimeError) as told:
+        results[1].sum().backward()
+    with pytest.raises(RuntimeError) as eager:
+        function(x)[1].sum().backward()
+    assert str(told.value).partition(":")[0] == str(eager.value).partition(":")[0]
 
 
 def test_hooks_on_saved_tensors_see_what_is_kept():
@@ -292,12 +308,12 @@ class Grows(nn.Module):
 
     def forward(self, x):
         y = F.gelu(self.layer(x)) * x.shape[0]
-        y = torch.softmax(y.view(x.shape[0] * 2, 3), -1).view(x.shape) + self.norm(x)
+        y = torch.softmax(y.view(x.shape[0] * 2, 3), -1).view(x.shape) + self.norm(F.pad(x, (1, 0))[:, :-1])
         return torch.cat([y, x.new_ones(x.shape[0] // 2, 6)]), y.sum() / (x.shape[0] + 1)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
-def test_symbolic_sizes_train_without_autograds_tracer(backend, monkeypatch):
+def test_symbolic_sizes_train_without_autograds_tracer(backend, monkeypatch, caplog):
     """A training step with symbolic sizes is recorded, too; the derivative gets the sizes with what is kept."""
     monkeypatch.setattr(compile, "_through_autograd", lambda *_: pytest.fail("through AOTAutograd"))
     torch.manual_seed(0)
@@ -310,6 +326,7 @@ def test_symbolic_sizes_train_without_autograds_tracer(backend, monkeypatch):
             whole, mean = call(x)
             found.append([whole, mean, *torch.autograd.grad(whole.square().sum() + mean, (x, *model.parameters()))])
         torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 def test_outputs_of_varying_size_say_so():
