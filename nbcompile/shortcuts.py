@@ -159,8 +159,7 @@ class Seeker:
 
 def builtins_of(function: FunctionType) -> dict[str, object]:
     """What names mean that are neither local nor global."""
-    found: dict[str, object] = function.__builtins__  # type: ignore[attr-defined]
-    return found
+    return function.__builtins__
 
 
 _OF_MODULES = frozenset(("_parameters", "_buffers", "_modules"))
