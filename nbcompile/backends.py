@@ -33,7 +33,7 @@ import torch
 import torch.fx
 
 from nbcompile import errors, narrate, torch_internals
-from nbcompile.aot import draws, joined, overlaps
+from nbcompile.aot import draws, joined, overlaps, writes
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.compile import BoxedFunction, Compilers, RunsAsCaptured, compile_graph
 from nbcompile.aot.decompositions import default_table
@@ -240,6 +240,8 @@ def _through_aot(
         return as_captured(graph_module, overlaps.REASON)
     if draws.are_unread(graph_module):
         return as_captured(graph_module, draws.REASON)
+    if writes.meet_themselves(graph_module):
+        return as_captured(graph_module, writes.REASON)
     try:
         return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
     except RunsAsCaptured as reason:

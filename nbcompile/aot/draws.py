@@ -12,17 +12,15 @@ In torch: nothing; torch.compile leaves such draws out. Read next: nbcompile/aot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import torch
 import torch.fx
-from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
-from nbcompile.aot.pure import works_in_place
+from nbcompile.aot.writes import memory, written
 
 REASON = "random numbers are drawn that nothing reads; AOTAutograd would not draw them"
 
@@ -37,32 +35,16 @@ def _needed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """The nodes whose values a result needs, or that are written into something that is seen outside."""
     needed: set[torch.fx.Node] = set()
     waiting = [node for node in graph.nodes if node.op in ("output", "placeholder", "get_attr")]
-    writes = [node for node in graph.nodes if _written(node) is not None]
+    writes = [node for node in graph.nodes if written(node) is not None]
     while waiting:
         while waiting:
             node = waiting.pop()
             if node not in needed:
                 needed.add(node)
                 waiting += node.all_input_nodes
-        seen = {memory for node in needed for memory in _memory(node)}
-        waiting = [each for each in writes if each not in needed and not seen.isdisjoint(_memory(_written(each)))]
+        seen = {each for node in needed for each in memory(node)}
+        waiting = [each for each in writes if each not in needed and not seen.isdisjoint(memory(written(each)))]
     return needed
-
-
-def _written(node: torch.fx.Node) -> torch.fx.Node | None:
-    """What a node writes into."""
-    if isinstance(out := node.kwargs.get("out"), torch.fx.Node):
-        return out
-    base = node.args[0] if node.args and works_in_place(node) else None
-    return base if isinstance(base, torch.fx.Node) else None
-
-
-def _memory(node: torch.fx.Node | None) -> Iterator[int]:
-    """The memory of a node's value: a view has that of its base."""
-    for value in [] if node is None else pytree.tree_leaves(node.meta.get("example_value")):
-        if isinstance(value, torch.Tensor):
-            with suppress(NotImplementedError):  # a sparse tensor, or one under a transform of torch.func
-                yield value.untyped_storage()._cdata
 
 
 def _draws(node: torch.fx.Node) -> bool:

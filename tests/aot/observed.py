@@ -41,6 +41,26 @@ def agrees_with_eager(program: Program, **options: Any) -> None:
             torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+def is_as_near_as_eager(program: Program, exact: Program, unit: float) -> None:
+    """Of a program that rounds on its way, both ways, and the same in float64: what is compiled errs no more than eager.
+
+    Intermediate results of 16 bits stay wider in generated code, as in torch's, so the two differ from each other by
+    about what each differs from the truth. ``unit`` is the relative distance of neighbouring numbers that are rounded to.
+    """
+    expected = _observed(program, lambda function, **_: function)
+    nbcompile.reset()
+    found = _observed(program, nbcompile.compile)
+    truth = _observed(exact, lambda function, **_: function)
+    assert not isinstance(expected, Exception), expected
+    assert not isinstance(found, Exception), found
+    assert not isinstance(truth, Exception), truth
+    assert [facts for facts, _ in found] == [facts for facts, _ in expected]
+    for (_, got), (_, wanted), (_, right) in zip(found, expected, truth, strict=True):
+        for one, other, real in zip(got, wanted, right, strict=True):
+            ours, theirs = ((each.double() - real).abs().max().item() for each in (one, other))
+            assert ours <= 4 * theirs + 2 * unit * real.abs().max().item(), (ours, theirs, real)
+
+
 def _observed(program: Program, compiled: Callable[..., Any]) -> list[tuple[object, list[torch.Tensor]]] | Exception:
     """Of each value what is compared exactly, and tensors that are compared up to rounding."""
     torch.manual_seed(0)

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.aot.observed import agrees_with_eager
+import nbcompile
+from tests.aot.observed import agrees_with_eager, is_as_near_as_eager
 
 IMAGE, ROWS, WORDS = (2, 4, 8, 8), (5, 8), (3, 6)
 NETWORKS = {
@@ -162,9 +163,11 @@ LOSSES = {
     "poisson": lambda x, t: F.poisson_nll_loss(x, t.abs()), "cosine": lambda x, t: F.cosine_embedding_loss(x, t, torch.ones(5).to(x)),
     "hinge": lambda x, t: F.hinge_embedding_loss(x, t.sign()), "margin": lambda x, t: F.multi_margin_loss(x, t.argmax(1)),
     "triplet": lambda x, t: F.triplet_margin_loss(x, t, t.flip(0)), "ranking": lambda x, t: F.margin_ranking_loss(x, t, t.sign()),
-    "soft": lambda x, t: F.soft_margin_loss(x, t.sign()), "many labels": lambda x, t: F.multilabel_soft_margin_loss(x, (t > 0).to(x)),
+    "soft": lambda x, t: F.soft_margin_loss(x, t.detach().sign()), "many labels": lambda x, t: F.multilabel_soft_margin_loss(x, (t > 0).to(x)),
     "distance": lambda x, t: torch.cdist(x, t).mean() + F.pairwise_distance(x, t).sum(),
 }  # fmt: skip
+ONLY_IN_PARTS = {("margin", torch.bfloat16)}
+"""Eager has no kernel for these; they are compiled, as by torch.compile, from operators that have one."""
 WAYS = ["float32", "float64", "autocast"]
 
 
@@ -194,7 +197,14 @@ def step(compiled, network, inputs, way):
 def test_networks(name, way):
     """Losses, gradients and running statistics of two steps."""
     make, shape = NETWORKS[name]
-    agrees_with_eager(lambda compiled: step(compiled, make(), torch.randn(shape), way))
+
+    def program(compiled, way=way):
+        return step(compiled, make(), torch.randn(shape), way)
+
+    if way == "autocast":
+        is_as_near_as_eager(program, lambda same: program(same, "float64"), torch.finfo(torch.bfloat16).eps)
+    else:
+        agrees_with_eager(program)
 
 
 @pytest.mark.slow
@@ -204,9 +214,20 @@ def test_networks(name, way):
 def test_losses(name, dtype):
     """The loss, and the gradients of both arguments."""
 
-    def program(compiled):
-        x, t = (torch.randn(5, 8).to(dtype).requires_grad_() for _ in range(2))
-        compiled(LOSSES[name])(x, t).backward()
-        return x, t
+    def program(compiled, computed=dtype):
+        x, t = (torch.randn(5, 8).to(dtype).to(computed).requires_grad_() for _ in range(2))
+        loss = compiled(LOSSES[name])(x, t)
+        loss.backward()
+        return loss.detach(), x, t
 
-    agrees_with_eager(program)
+    if (name, dtype) not in ONLY_IN_PARTS:
+        return agrees_with_eager(program)
+    with pytest.raises(NotImplementedError):
+        program(lambda function: function)
+    torch.manual_seed(0)
+    found = program(nbcompile.compile)
+    torch.manual_seed(0)
+    expected = program(lambda function: function, torch.float32)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.float(), other, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(found[1].grad.float(), expected[1].grad, rtol=1e-2, atol=1e-2)

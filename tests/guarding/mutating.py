@@ -157,7 +157,7 @@ def _attribute(base, name, value, scope):
     if isinstance(owner, torch.Tensor) and name == "grad":  # it has to be like its tensor, but for this
         value = quietly(lambda: before.detach().clone().requires_grad_(not before.requires_grad))
     try:
-        quietly(setattr, owner, name, value)
+        quietly(_in_c(owner, "__setattr__"), owner, name, value)
     except (AttributeError, TypeError, RuntimeError):
         refused = True
     else:
@@ -167,7 +167,13 @@ def _attribute(base, name, value, scope):
     try:
         yield scope
     finally:
-        quietly(setattr, owner, name, before)
+        quietly(_in_c(owner, "__setattr__"), owner, name, before)
+
+
+def _in_c(owner, name):
+    """How an attribute is put or taken away, past what a class of the user's does instead."""
+    found = (vars(each).get(name) for each in type(owner).__mro__)
+    return next(each for each in found if isinstance(each, types.WrapperDescriptorType) and each.__name__ == name)
 
 
 def _in_class(cls, name, after, value, scope):
@@ -404,10 +410,11 @@ def in_place(leaf, value):
         case GuardKind.HASATTR:
             name, present = expected
             owner = _holder(value, name) if present else value
-            method = type if isinstance(owner, type) else object
+            put, take = _in_c(owner, "__setattr__"), _in_c(owner, "__delattr__")
+            look = inspect.getattr_static if isinstance(owner, type) else getattr
             try:
-                before = inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name, None)
-                method.__delattr__(owner, name) if present else method.__setattr__(owner, name, Other())
+                before = look(owner, name, None)
+                take(owner, name) if present else put(owner, name, Other())
             except (AttributeError, TypeError, RuntimeError):
                 refused = True
             else:
@@ -417,7 +424,7 @@ def in_place(leaf, value):
             try:
                 yield
             finally:
-                method.__setattr__(owner, name, before) if present else method.__delattr__(owner, name)
+                put(owner, name, before) if present else take(owner, name)
         case GuardKind.TENSOR_SUBCLASS_METADATA_MATCH:
             for name, held in list(vars(value).items()):
                 if type(held) in (bool, int, float, str):

@@ -1,0 +1,93 @@
+"""Writing through a view that has a number more than once leaves what eager leaves, whatever AOTAutograd makes of it.
+
+Read next: tests/aot/test_overlaps.py
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.aot import writes
+
+
+def whole(x: torch.Tensor) -> object:
+    row = x.sum()[None].expand(3)
+    row.fill_(1)
+    return row
+
+
+def part(x: torch.Tensor) -> object:
+    base = x.sum()[None]
+    base.expand(3)[1].zero_()
+    return base, x
+
+
+def below_another_view(x: torch.Tensor) -> object:
+    base = x.clone()
+    base.expand(4, 3).t()[1:, 2].mul_(2)
+    return base
+
+
+def windows(x: torch.Tensor) -> object:
+    base = x.clone()
+    base.unfold(0, 2, 1).fill_(5)
+    base.as_strided((2, 2), (1, 1))[0].mul_(2)
+    return base
+
+
+def of_an_input(x: torch.Tensor) -> object:
+    x.expand(4, 3).zero_()
+    return x + 1
+
+
+def input_itself(x: torch.Tensor) -> object:
+    x.fill_(1)
+    return x * 2
+
+
+OVERLAPPING = [whole, part, below_another_view, windows, of_an_input]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("function", OVERLAPPING)
+def test_a_view_with_an_element_twice(function, backend, dynamic):
+    """torch.compile adds up what the elements get: ``expand(3).fill_(1)`` makes 3 - 2x of x."""
+    ours, theirs = torch.arange(3.0), torch.arange(3.0)
+    compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic, fullgraph=True)
+    torch.testing.assert_close(compiled(ours), function(theirs))
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("make", [lambda: torch.zeros(1).expand(3), lambda: torch.arange(4.0).unfold(0, 2, 1)])
+def test_an_input_with_an_element_twice(make):
+    """torch.compile raises an error: the new value cannot be copied back."""
+    ours, theirs = make(), make()
+    torch.testing.assert_close(nbcompile.compile(input_itself, fullgraph=True)(ours), input_itself(theirs))
+    torch.testing.assert_close(ours, theirs)
+
+
+def base_after_the_view(x: torch.Tensor) -> torch.Tensor:
+    base = x.clone()
+    row = base.expand(4, 3)
+    base.add_(1)
+    turned = base.t().unsqueeze(0)
+    turned.mul_(2)
+    return row + turned
+
+
+@pytest.mark.parametrize(
+    ("function", "meets_itself"), [(base_after_the_view, False), *((f, True) for f in OVERLAPPING)]
+)
+def test_what_has_each_number_once_is_compiled(function, meets_itself):
+    """That somebody else looks at the memory several times is no reason."""
+    answers = []
+
+    def backend(graph, _inputs):
+        answers.append(writes.meet_themselves(graph))
+        return graph.forward
+
+    nbcompile.compile(function, backend=backend, fullgraph=True)(torch.arange(3.0))
+    assert answers == [meets_itself]
