@@ -26,6 +26,7 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -50,13 +51,38 @@ def _attribute_source(owner: Any, name: str) -> Any:
     return _real(f"{PACKAGE}.source").AttrSource(owner, name) if of_attribute is None else of_attribute(name)
 
 
+@dataclass(frozen=True)
+class _Function:
+    """A function of a module that has run nothing, which runs when this is called."""
+
+    part: str
+    name: str
+
+    def __call__(self, *words: Any, **more: Any) -> Any:
+        return self.real()(*words, **more)
+
+    def real(self) -> Callable[..., Any]:
+        """What it stands for."""
+        found: Callable[..., Any] = getattr(_real(f"{PACKAGE}.{self.part}"), self.name)
+        return found
+
+
 FEW: dict[str, dict[str, Any]] = {
     "exc": {"TorchDynamoException": type("TorchDynamoException", (RuntimeError,), {})},
-    "utils": {"dynamo_timed": lambda *words, **more: _real(f"{PACKAGE}.utils").dynamo_timed(*words, **more)},
+    "utils": {"dynamo_timed": _Function("utils", "dynamo_timed")},
     "source": {"RandomValueSource": type("RandomValueSource", (), {})},
 }
 """What every program asks for: a base of exceptions, a stop-watch, a class of which nobody makes an object before the
 package is itself. The modules they stand in take 0.2 s; they are imported when anything else of them is wanted."""
+TAKES: dict[str, dict[str, Any]] = {
+    "utils": {},
+    "bytecode_transformation": {
+        name: _Function("bytecode_transformation", name)
+        for name in ("create_binary_subscr", "create_build_tuple", "create_call_function")
+    },
+}
+"""What the addresses of sizes (``source``, which symbolic ones need) take from modules that cost ten times what they
+cost themselves: functions that write bytecode, which only torch's tracer calls."""
 LASTING, MAKER = "source", "torch._subclasses.meta_utils"
 """The module that is asked at every call of a fake tensor's maker, and where that is; the others are asked once, by
 NEEDED."""
@@ -111,7 +137,34 @@ class _Few(ModuleType):
 def _real(name: str) -> ModuleType:
     """A module of the package, with all that is in it."""
     _forget_stand_in(name)
-    return importlib.import_module(name)
+    takes = TAKES if name == f"{PACKAGE}.{LASTING}" and name not in sys.modules and is_light() else {}
+    with _standing_in(takes):
+        return importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def _standing_in(few: dict[str, dict[str, Any]]) -> Iterator[None]:
+    """Inside, modules that are imported take what they need of others from stand-ins, if those were not imported."""
+    package = vars(sys.modules[PACKAGE])
+    made = {part: _Few(name, has) for part, has in few.items() if (name := f"{PACKAGE}.{part}") not in sys.modules}
+    sys.modules.update((each.__name__, each) for each in made.values())
+    package.update(made)
+    try:
+        yield
+    finally:
+        for part, each in made.items():
+            _forget_stand_in(each.__name__)
+            if package.get(part) is each:
+                del package[part]
+
+
+def _take_real(taker: ModuleType) -> None:
+    """In the place of each stand-in that a module took, what it stands for."""
+    for name, taken in list(vars(taker).items()):
+        if isinstance(taken, _Function):
+            setattr(taker, name, taken.real())
+        elif isinstance(taken, _Few):
+            setattr(taker, name, _real(taken.__name__))
 
 
 def _forget_stand_in(name: str) -> None:
@@ -161,7 +214,7 @@ def become_itself(package: ModuleType) -> None:
             return
         package.__class__ = ModuleType  # type: ignore[assignment]
         for part in FEW:
-            _real(f"{PACKAGE}.{part}")
+            _take_real(_real(f"{PACKAGE}.{part}"))
         importlib.reload(sys.modules[NEEDED])  # it holds the few names: its exceptions get their base
         _forget_finders()
         while _disabled:

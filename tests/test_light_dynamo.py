@@ -9,6 +9,9 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+import torch
+
 BEGIN = """
 import sys, torch, nbcompile
 from nbcompile import light_dynamo
@@ -109,6 +112,60 @@ assert isinstance(AttrSource(LocalSource("x"), "y"), AttrSource)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+SYMBOLIC = """
+g = nbcompile.compile(lambda x, k: (x * k).sum() + x.size(0), backend=lambda graph, inputs: backend(graph))
+def backend(graph):
+    {inside}
+    return graph.forward
+for size in (4, 6, 8):
+    x = torch.arange(float(size))
+    assert torch.equal(g(x, size), (x * size).sum() + size)
+"""
+
+
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="earlier ones ask for the user's frame, and it for the tracer")
+def test_symbolic_sizes_need_no_more():
+    """ShapeEnv names its symbols by torch's classes, whose module takes nothing yet of those that cost more than it."""
+    program = (
+        SYMBOLIC.replace("{inside}", "pass")
+        + """
+heavy = [name for name in sys.modules if name.startswith(("torch._dynamo.", "torch.distributed.tensor", "triton"))]
+assert set(heavy) == {"torch._dynamo.source", "torch._dynamo.config"} and light_dynamo.is_light(), heavy
+"""
+    )
+    done = subprocess.run([sys.executable, "-c", BEGIN + program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_names_of_symbols_stay_what_they_are():
+    """The classes outlive the package's becoming itself, also inside a compilation, and torch goes on with them."""
+    before = """
+from torch._dynamo.source import TensorProperty, TensorPropertySource
+from nbcompile.torch_internals.symbols import NamedSource
+named = TensorPropertySource(NamedSource("L['x']"), TensorProperty.SIZE, 0)
+{use}
+import torch._dynamo.source as source
+from torch._dynamo import bytecode_transformation, utils
+assert not light_dynamo.is_light()
+assert source.TensorPropertySource is TensorPropertySource and source.TensorProperty is TensorProperty
+again = source.TensorPropertySource(NamedSource("L['x']"), source.TensorProperty.SIZE, 0)
+assert named == again and hash(named) == hash(again) and named.name == "L['x'].size()[0]"
+assert source.utils is utils and source.create_call_function is bytecode_transformation.create_call_function
+dynamic = torch.compile(lambda x: x * x.size(0), backend="eager", dynamic=True)
+assert torch.equal(dynamic(x), x * x.size(0)) and torch.equal(dynamic(x[1:]), x[1:] * (x.size(0) - 1))
+
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        return x.sin() * x.size(0)
+
+program = torch.export.export(Twice(), (torch.ones(4),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},))
+assert torch.equal(program.module()(torch.ones(6)), torch.ones(6).sin() * 6)
+"""
+    inside = SYMBOLIC.replace("{inside}", "torch._dynamo.optimize")
+    after = SYMBOLIC.replace("{inside}", "pass") + "torch._dynamo.optimize"
+    run(*(before.replace("{use}", use) for use in (inside, after)))
+
+
 def test_a_trace_that_nobody_asked_for_is_off():
     """Also after torch's logs were set: AOTAutograd would print fake tensors to it, some of which cannot be printed."""
     run("""
@@ -156,7 +213,7 @@ def test_what_stands_in_becomes_what_it_stands_for():
     run(
         """
 from torch._dynamo.source import RandomValueSource, LocalSource
-assert light_dynamo.is_light()
+assert light_dynamo.is_light() and "torch._dynamo.utils" not in sys.modules
 import torch._dynamo.source as source
 assert source is sys.modules["torch._dynamo.source"] is torch._dynamo.source
 assert LocalSource is source.LocalSource
