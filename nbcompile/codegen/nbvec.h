@@ -770,14 +770,22 @@ template <class T, int W> INLINE Vec<T, W> trunc_div(Vec<T, W> a, Vec<T, W> b) {
   else { EACH(j) a.v[j] = trunc_div((i64)a.v[j], (i64)b.v[j]); return a; }
 }
 /* As Python's // and torch's: through the remainder, so that it agrees with it. */
+template <class T, int W> RARE Raw<T, W> floor_div_far(Raw<T, W> first, Raw<T, W> second) {
+  Vec<T, W> a(first), b(second), zero((T)0), left = float_fmod(a, b), quotient = (a - left) / b;
+  quotient = where((left != zero) & ((b < zero) != (left < zero)), quotient - Vec<T, W>((T)1), quotient);
+  Vec<T, W> down = floor(quotient);
+  down = where(quotient - down > Vec<T, W>((T)0.5), down + Vec<T, W>((T)1), down);
+  down = where(quotient == zero, copysign(zero, a / b), down);
+  return where(b == zero, a / b, down).v;
+}
+/* Of a quotient that is an exact integer, one is too large only where rounding brought it up there: what is left tells. */
 template <class T, int W> INLINE Vec<T, W> floor_div(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) {
-    Vec<T, W> zero((T)0), left = float_fmod(a, b), quotient = (a - left) / b;
-    quotient = where((left != zero) & ((b < zero) != (left < zero)), quotient - Vec<T, W>((T)1), quotient);
-    Vec<T, W> down = floor(quotient);
-    down = where(quotient - down > Vec<T, W>((T)0.5), down + Vec<T, W>((T)1), down);
-    down = where(quotient == zero, copysign(zero, a / b), down);
-    return where(b == zero, a / b, down);
+    Vec<T, W> zero((T)0), down = floor(a / b), left = fma(-down, b, a);
+    Vec<bool, W> over = left * copysign(Vec<T, W>((T)1), b) < zero;
+    Vec<bool, W> fits = (abs(down) < Vec<T, W>((T)(sizeof(T) == 4 ? 0x1p22 : 0x1p51))) & !isnan(left);
+    if (__builtin_expect(every(fits), 1)) return where(over, down - Vec<T, W>((T)1), down);
+    return floor_div_far<T, W>(a.v, b.v);
   } else { EACH(j) a.v[j] = floor_div((i64)a.v[j], (i64)b.v[j]); return a; }
 }
 template <class T, int W> INLINE Vec<T, W> shift_left(Vec<T, W> a, Vec<T, W> b) {

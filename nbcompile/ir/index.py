@@ -240,6 +240,23 @@ def _largest_term(term: Index, ranges: Ranges) -> Index | None:
     return most
 
 
+def without_rounding(expression: Index) -> Index:
+    """At least as large, and free of divisions that round down, where those are taken as often as they divide.
+
+    ``2*(s0 // 2) - s0 -> 0``
+    """
+    total: Index = ZERO
+    for term in sympy.Add.make_args(sympy.expand(expression)):
+        factor, rest = term.as_coeff_Mul()
+        if isinstance(rest, FloorDiv) and factor > 0:
+            top, bottom = rest.args
+            exact = _divided(factor, bottom)
+            total = total + (term if exact is None else exact * top)
+        else:
+            total = total + term
+    return sympy.expand(total)
+
+
 def simplify(expression: Index, ranges: Ranges) -> Index:
     """Redo every division and remainder with what is known of the variables' ranges, and join their pieces.
 

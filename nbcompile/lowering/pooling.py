@@ -28,9 +28,11 @@ from nbcompile.ir.index import (
     divide,
     index,
     is_one,
+    known_positive,
     loop_variable,
     product,
     remainder,
+    without_rounding,
 )
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.conversion import convert
@@ -60,8 +62,8 @@ class Window:
 
     def reaches_out(self) -> bool:
         """Whether some window may have elements outside."""
-        last = known_number((self.out - 1) * self.stride + (self.size - 1) * self.dilation - self.padding - self.extent)
-        return self.padding > 0 or last is None or last >= 0
+        last = (self.out - 1) * self.stride + (self.size - 1) * self.dilation - self.padding
+        return self.padding > 0 or not known_positive(self.extent - without_rounding(last))
 
 
 def _listed(value: Sequence[int] | int, count: int) -> list[int]:
@@ -211,8 +213,8 @@ def _divisor(
 
 def _is_cut(window: Window, border: int) -> bool:
     """Whether some window has fewer elements than others that count."""
-    past = known_number((window.out - 1) * window.stride - window.padding + window.size - window.extent - border)
-    return window.padding > border or past is None or past > 0
+    last = (window.out - 1) * window.stride - window.padding + window.size - 1
+    return window.padding > border or not known_positive(window.extent + border - without_rounding(last))
 
 
 @lowering(aten.avg_pool2d.default)

@@ -22,6 +22,8 @@ DOUBLE = (
 )  # fmt: skip
 """Of float64."""
 PAIRS = ("pow", "atan2", "hypot", "fmod")
+WHOLE = ("floor_div",)
+"""Equal to eager's, bit for bit."""
 
 EXACT = {
     "ndtr": lambda x: torch.erfc(x * -(0.5**0.5)) / 2,
@@ -52,7 +54,9 @@ def library():
             f"EXPORT void {name}_double(const f64 *a, f64 *o, i64 n) {{ constexpr int W = LANES64;"
             f" for (i64 i = 0; i < n; i += W) store(o + i, All{{}}, {name}(load<f64, W>(a + i, All{{}}))); }}\n"
         )
-    for name, (kind, width) in itertools.product(PAIRS, (("f32", "LANES32"), ("f32", "1"), ("f64", "LANES64"))):
+    for name, (kind, width) in itertools.product(
+        (*PAIRS, *WHOLE), (("f32", "LANES32"), ("f32", "1"), ("f64", "LANES64"))
+    ):
         text += (
             f"EXPORT void {name}_{kind}_{width}(const {kind} *a, const {kind} *b, {kind} *o, i64 n) {{"
             f" constexpr int W = {width}; for (i64 i = 0; i < n; i += W)"
@@ -128,17 +132,36 @@ def test_functions_of_float64_err_by_few_units(name):
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 def test_functions_of_two_numbers_err_by_few_units(name, kind):
     """All pairs of special values, and random ones of every size; what a division leaves is exact."""
+    x, y, ours = of_pairs(name, kind)
+    wide = x.dtype if name == "fmod" else np.longdouble
+    of_few_units(name, ours, getattr(np, NUMPY.get(name, name))(x.astype(wide), y.astype(wide)))
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("kind", ["f32_LANES32", "f32_1", "f64_LANES64"])
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+def test_whole_quotients_are_those_of_eager(name, kind):
+    """Rounding of ``a / b`` may bring it up to the next integer; that, zeros' signs and infinities are as in eager."""
+    x, y, ours = (torch.from_numpy(each) for each in of_pairs(name, kind))
+    eager = torch.floor_divide(x, y)
+    torch.testing.assert_close(ours, eager, rtol=0, atol=0, equal_nan=True)
+    zero = eager == 0
+    assert torch.equal(torch.signbit(ours[zero]), torch.signbit(eager[zero]))
+
+
+def of_pairs(name, kind):
+    """Pairs of numbers, and what a function makes of them: random bits, random numbers, quotients near integers."""
     random, dtype = np.random.default_rng(0), np.float32 if kind.startswith("f32") else np.float64
     integer = np.int32 if dtype == np.float32 else np.int64
     limits = np.iinfo(integer)
     pairs = [random.integers(limits.min, limits.max, (2, 16384), integer).view(dtype), random.normal(size=(2, 16384))]
     pairs += [random.uniform(0, 20, (2, 16384)), np.stack([np.repeat(SPECIAL, 16), np.tile(SPECIAL, 16)])]
+    pairs += [np.stack([random.integers(-9999, 9999, 16384) / 10, random.integers(-50, 50, 16384) / 10])]
     x, y = np.ascontiguousarray(np.concatenate(pairs, 1).astype(dtype))
     ours = np.empty_like(x)
     function = getattr(library(), f"{name}_{kind}")
     function(*(ctypes.c_void_p(each.ctypes.data) for each in (x, y, ours)), ctypes.c_int64(len(x)))
-    wide = dtype if name == "fmod" else np.longdouble
-    of_few_units(name, ours, getattr(np, NUMPY.get(name, name))(x.astype(wide), y.astype(wide)))
+    return x, y, ours
 
 
 def test_sixteen_bit_floats_round_as_torch_rounds():

@@ -22,6 +22,7 @@ from nbcompile.ir.index import (
     unflatten,
     upper_bound,
     value_of,
+    without_rounding,
 )
 
 I0, I1, I2 = loop_variables(3)
@@ -153,3 +154,19 @@ def test_repetition():
     assert repetition(8 * FloorDiv(I1, 2), I1) is None
     assert repetition(FloorDiv(I1 + 1, 2), I1) is None
     assert repetition(8 * I0, I1) is None
+
+
+@given(trees, sizes)
+def test_without_rounding_nothing_is_smaller(expression, extents):
+    """What is left of an expression is never below it."""
+    for point in places(extents):
+        for each in (expression, 4 * FloorDiv(expression, 4) - 3 * I0, -FloorDiv(expression, 3)):
+            assert value_of(each, point) <= without_rounding(each).xreplace(point)
+
+
+def test_as_often_as_it_is_divided():
+    """Rounding down takes nothing away that the next size could bring back."""
+    assert without_rounding(2 * FloorDiv(I0, 2) - I0) == 0
+    assert without_rounding(2 * FloorDiv(I0 + 1, 2) - I0) == 1
+    assert without_rounding(3 * FloorDiv(I0, 2)) == 3 * FloorDiv(I0, 2)
+    assert without_rounding(-2 * FloorDiv(I0, 2)) == -2 * FloorDiv(I0, 2)

@@ -106,3 +106,17 @@ def test_sizes_that_are_symbols():
         lambda x: F.pad(x, (1, 1, 2, 0), "replicate"),
     ):
         check(function, image, dynamic=True, other_inputs=other)
+
+
+def test_windows_of_symbolic_images_are_read_without_a_mask_where_all_lie_inside():
+    """As many windows as fit reach nowhere out, whatever the size; rounded up, the last may."""
+    for function, masked in (
+        (lambda x: F.max_pool2d(x, 2), False),
+        (lambda x: F.max_pool2d(x, 3, 2), False),
+        (lambda x: F.avg_pool2d(x, 2), False),
+        (lambda x: F.max_pool2d(x, 2, ceil_mode=True), True),
+        (lambda x: F.max_pool2d(x, 3, 2, 1), True),
+    ):
+        for other in ((torch.randn(3, 3, 9, 14),), (torch.randn(1, 3, 4, 3),)):
+            program, _ = check(function, image, dynamic=True, other_inputs=other)
+            assert any("Masked(" in str(each) for each in program.buffers) == masked
