@@ -2,7 +2,8 @@
 
     built("nbcompile_launcher", Path("launcher.c"), compiler)      a module; BuildError where it cannot be built
 
-It is linked with the torch that runs, because our C files call what torch exports.
+It is linked with the torch that runs, because our C files call what torch exports. What has to be C++ lies in a
+file of the same name (launcher.c, launcher.cpp).
 
 In torch: torch/utils/cpp_extension.py. Read next: nbcompile/runtime/launcher.py
 """
@@ -46,17 +47,22 @@ def file(source: Path, compiler: Compiler) -> Path:
     Raises:
         BuildError: as above.
     """
-    text = _whole(source)
-    return store.obtain(_key(text, compiler), ".so", lambda draft: _compile(compiler, text, draft, _libraries()))
+    text, more = _whole(source), _in_cpp(source)
+    return store.obtain(_key(source, compiler), ".so", lambda draft: _compile(compiler, text, more, draft, _libraries()))
 
 
 def is_built(source: Path, compiler: Compiler) -> bool:
     """Whether :func:`file` finds it in the store."""
-    return store.fetch(_key(_whole(source), compiler), ".so") is not None
+    return store.fetch(_key(source, compiler), ".so") is not None
 
 
-def _key(text: str, compiler: Compiler) -> str:
-    return store.key_of(text, compiler.identity, sys.version, torch.__version__, str(_libraries()))
+def _key(source: Path, compiler: Compiler) -> str:
+    texts = (_whole(source), *(each.read_text() for each in _in_cpp(source)))
+    return store.key_of(*texts, compiler.identity, sys.version, torch.__version__, str(_libraries()))
+
+
+def _in_cpp(source: Path) -> tuple[Path, ...]:
+    return tuple(each for each in (source.with_suffix(".cpp"),) if each.exists())
 
 
 def _libraries() -> Path:
@@ -68,11 +74,11 @@ def _whole(source: Path) -> str:
     return INCLUDE.sub(lambda found: (source.parent / found[1]).read_text(), source.read_text())
 
 
-def _compile(compiler: Compiler, source: str, target: Path, libraries: Path) -> None:
+def _compile(compiler: Compiler, source: str, more: tuple[Path, ...], target: Path, libraries: Path) -> None:
     """One library of torch's brings the others along; the linker need not read their hundred thousand names (0.3 s)."""
     command = (
-        *compiler.command, "-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-pipe",
-        f"-I{sysconfig.get_path('include')}", "-", "-o", str(target),
+        *compiler.command, "-O2", "-fPIC", "-shared", "-w", "-pipe", f"-I{sysconfig.get_path('include')}",
+        "-x", "c", "-", *(word for each in more for word in ("-x", "c++", str(each))), "-x", "none", "-o", str(target),
         f"-L{libraries}", "-Wl,--no-as-needed", "-ltorch_python", f"-Wl,-rpath,{libraries}",
     )  # fmt: skip
     if sys.platform == "darwin":

@@ -745,6 +745,7 @@ static PyObject *setup(PyObject *module, PyObject *arguments) {
   Py_ssize_t offset;
   if (!PyArg_ParseTuple(arguments, "nO!O", &offset, &PyDict_Type, &numbers, &otherwise)) return NULL;
   tensor_offset = offset;
+  onednn_is_faster = has_onednn_products();
   Py_XSETREF(dtype_numbers, Py_NewRef(numbers));
   Py_XSETREF(torch_empty_strided, Py_NewRef(otherwise));
   Py_RETURN_NONE;

@@ -1,7 +1,7 @@
 /* Steps of a Program that call operators of torch; part of launcher.c.
  *
  *   CALL       any operator, as Python would call it; its arguments are forms that say where tensors go
- *   PRODUCT    a matrix product into memory that a step before has made, by torch's C function
+ *   PRODUCT    a matrix product into memory that a step before has made, by torch's C function or by oneDNN
  *   CONVOLVE   a convolution, by torch's C function
  *
  * The C functions go to the CPU's kernels without asking the dispatcher. A mode or a profiler would miss them, so
@@ -14,6 +14,10 @@ extern int aoti_torch_cpu_mm_out(Handle, Handle, Handle);
 extern int aoti_torch_cpu_bmm_out(Handle, Handle, Handle);
 extern int aoti_torch_cpu_addmm_out(Handle, Handle, Handle, Handle, double, double);
 extern int aoti_torch_cpu_baddbmm_out(Handle, Handle, Handle, Handle, double, double);
+extern int32_t aoti_torch_dtype_float32(void);
+extern int aoti_torch_copy_(Handle, Handle, int32_t);
+extern int has_onednn_products(void);                             /* launcher.cpp */
+extern int multiply_by_onednn(Handle, Handle, Handle, double beta); /* launcher.cpp */
 extern int aoti_torch_cpu_convolution(Handle, Handle, Handle *, const i64 *, i64, const i64 *, i64, const i64 *, i64, int32_t,
                                       const i64 *, i64, i64, Handle *);
 
@@ -89,26 +93,59 @@ static int call_operator(const Step *step, const Slots *slots) {
 }
 
 enum { MM, BMM, ADDMM, BADDBMM };
+static int onednn_is_faster = 0; /* set by setup() */
+
+/* A float32 matrix, or a batch of them, that oneDNN reads as it lies: rows or columns without gaps. */
+static int lies_plainly(Handle matrix, i64 dim) {
+  i64 *size, *stride, rank;
+  int32_t dtype;
+  if (aoti_torch_get_dim(matrix, &rank) || rank != dim || aoti_torch_get_dtype(matrix, &dtype) || dtype != aoti_torch_dtype_float32()) return 0;
+  if (aoti_torch_get_sizes(matrix, &size) || aoti_torch_get_strides(matrix, &stride)) return 0;
+  i64 rows = size[dim - 2], columns = size[dim - 1], down = stride[dim - 2], across = stride[dim - 1];
+  if (!((across == 1 && down >= columns) || (down == 1 && across >= rows))) return 0;
+  return dim == 2 || size[0] == 1 || stride[0] >= rows * columns;
+}
+
+/* Whether a product is one that oneDNN is faster at than MKL, which knows Intel's processors best: so large that preparing
+ * it does not count, and not only a few columns wide. docs/design/kernels.md has the figures. */
+static int is_for_onednn(const Step *step, Handle result, Handle left, Handle right) {
+  i64 *size, *inner, dim;
+  if (!onednn_is_faster || aoti_torch_get_dim(result, &dim) || aoti_torch_get_sizes(result, &size) || aoti_torch_get_sizes(left, &inner))
+    return 0;
+  i64 columns = size[dim - 1], work = inner[dim - 1];
+  for (i64 i = 0; i < dim; i++) work *= size[i];
+  return work >= 1 << 25 && (columns >= 64 || columns % 16 == 0) && step->alpha == 1 && step->beta == 1 &&
+         lies_plainly(result, dim) && lies_plainly(left, dim) && lies_plainly(right, dim);
+}
+
+/* result = left @ right, or + bias; 0 where that was done. */
+static int by_onednn(const Step *step, Handle *with) {
+  int with_bias = step->product == ADDMM || step->product == BADDBMM;
+  Handle result = with[0], left = with[1 + with_bias], right = with[2 + with_bias];
+  if (!is_for_onednn(step, result, left, right)) return 1;
+  if (with_bias && aoti_torch_copy_(result, with[1], 0)) return 1;
+  return multiply_by_onednn(left, right, result, with_bias);
+}
+
+static int by_aten(const Step *step, Handle *with) {
+  switch (step->product) {
+    case MM:
+      return aoti_torch_cpu_mm_out(with[0], with[1], with[2]);
+    case BMM:
+      return aoti_torch_cpu_bmm_out(with[0], with[1], with[2]);
+    case ADDMM:
+      return aoti_torch_cpu_addmm_out(with[0], with[1], with[2], with[3], step->beta, step->alpha);
+    default:
+      return aoti_torch_cpu_baddbmm_out(with[0], with[1], with[2], with[3], step->beta, step->alpha);
+  }
+}
 
 static int multiply(const Step *step, const Slots *slots) {
   Handle with[4];
-  int status = 0;
   for (Py_ssize_t i = 0; i < step->count; i++) with[i] = handle_at(slots, step->slots[i]);
+  int status;
   Py_BEGIN_ALLOW_THREADS;
-  switch (step->product) {
-    case MM:
-      status = aoti_torch_cpu_mm_out(with[0], with[1], with[2]);
-      break;
-    case BMM:
-      status = aoti_torch_cpu_bmm_out(with[0], with[1], with[2]);
-      break;
-    case ADDMM:
-      status = aoti_torch_cpu_addmm_out(with[0], with[1], with[2], with[3], step->beta, step->alpha);
-      break;
-    case BADDBMM:
-      status = aoti_torch_cpu_baddbmm_out(with[0], with[1], with[2], with[3], step->beta, step->alpha);
-      break;
-  }
+  status = by_onednn(step, with) && by_aten(step, with);
   Py_END_ALLOW_THREADS;
   if (status) PyErr_SetString(PyExc_RuntimeError, "a matrix product of a compiled graph failed; torch said why on the standard error");
   return status ? -1 : 0;
