@@ -48,7 +48,9 @@ def file(source: Path, compiler: Compiler) -> Path:
         BuildError: as above.
     """
     text, more = _whole(source), _in_cpp(source)
-    return store.obtain(_key(source, compiler), ".so", lambda draft: _compile(compiler, text, more, draft, _libraries()))
+    return store.obtain(
+        _key(source, compiler), ".so", lambda draft: _compile(compiler, text, more, draft, _libraries())
+    )
 
 
 def is_built(source: Path, compiler: Compiler) -> bool:

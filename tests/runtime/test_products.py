@@ -1,0 +1,151 @@
+"""Which library a matrix product of a program goes to, and that each gives eager's result."""
+
+import functools
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import nbcompile
+
+Product = Callable[..., torch.Tensor]
+CPU = Path("/proc/cpuinfo")
+NOT_INTEL = platform.machine() == "x86_64" and CPU.exists() and "GenuineIntel" not in CPU.read_text()
+SIDE = 384
+"""A product of two such squares is large."""
+
+
+@functools.cache
+def numbers(*size: int) -> torch.Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(sum(size)))
+
+
+def mm() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return torch.mm, (numbers(SIDE, SIDE), numbers(SIDE, 448))
+
+
+def transposed() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return lambda a, b: a.t() @ b.t(), (numbers(SIDE, 448), numbers(448, SIDE))
+
+
+def batches() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return torch.bmm, (numbers(9, 160, SIDE), numbers(9, SIDE, 64))
+
+
+def turned_batches() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return lambda q, k: q @ k.transpose(1, 2), (numbers(9, 160, SIDE), numbers(9, 64, SIDE))
+
+
+def linear() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return torch.nn.functional.linear, (numbers(SIDE, SIDE), numbers(448, SIDE), numbers(448))
+
+
+def batches_with_a_sum() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return torch.baddbmm, (numbers(9, 1, 64), numbers(9, 160, SIDE), numbers(9, SIDE, 64))
+
+
+def between_others() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    """Factors that are columns of something wider."""
+    return lambda a, b: a[:, 8:-8] @ b[:, :SIDE], (numbers(SIDE, SIDE + 16), numbers(SIDE, SIDE + 64))
+
+
+LARGE = (mm, transposed, batches, turned_batches, linear, batches_with_a_sum, between_others)
+
+
+def small() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return torch.mm, (numbers(64, 64), numbers(64, 64))
+
+
+def few_columns() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return torch.mm, (numbers(1024, 1024), numbers(1024, 33))
+
+
+def every_other() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return lambda a, b: a[:, ::2] @ b, (numbers(SIDE, 2 * SIDE), numbers(SIDE, 448))
+
+
+def one_for_all() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return lambda a, b: torch.bmm(a.expand(9, 160, SIDE), b), (numbers(1, 160, SIDE), numbers(9, SIDE, 64))
+
+
+def scaled() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    add = functools.partial(torch.addmm, beta=0.5, alpha=2)
+    return lambda *args: add(*args), (numbers(448), numbers(SIDE, SIDE), numbers(SIDE, 448))
+
+
+def doubles() -> tuple[Product, tuple[torch.Tensor, ...]]:
+    return torch.mm, (numbers(SIDE, SIDE).double(), numbers(SIDE, 448).double())
+
+
+AS_EAGER = (small, few_columns, every_other, one_for_all, scaled, doubles)
+
+
+@pytest.fixture
+def calls_of_onednn(capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[[], int]]:
+    """How many products oneDNN was asked for since the last question, by its own log."""
+    with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+        capfd.readouterr()
+        yield lambda: sum(",exec,cpu,matmul" in line for line in capfd.readouterr().out.splitlines())
+
+
+def check(product: Product, args: tuple[torch.Tensor, ...]) -> None:
+    exact = product(*(each.double() for each in args))
+    eager, found = product(*args), nbcompile.compile(lambda *args: product(*args))(*args)
+    assert found.stride() == eager.stride()
+    bound = 4 * (eager - exact).abs().max() + 1e-6
+    assert (found - exact).abs().max() <= bound
+
+
+@pytest.mark.parametrize("of", LARGE)
+def test_large_products_go_to_onednn(of, calls_of_onednn):
+    """On a processor that is not Intel's, large float32 products are oneDNN's, whose rounding is about that of eager's."""
+    check(*of())
+    assert calls_of_onednn() == (1 if NOT_INTEL else 0)
+
+
+@pytest.mark.parametrize("of", AS_EAGER)
+def test_other_products_are_eagers(of, calls_of_onednn):
+    """Small ones, of few columns, with gaps, with other scales or of other types go where eager's go: bit by bit the same."""
+    product, args = of()
+    assert torch.equal(nbcompile.compile(lambda *args: product(*args))(*args), product(*args))
+    assert calls_of_onednn() == 0
+
+
+def test_torchs_switch_counts_at_each_call(calls_of_onednn):
+    """torch.backends.mkldnn.flags(enabled=False) gives eager's own bits, from the same compiled graph."""
+    product, args = mm()
+    compiled = nbcompile.compile(lambda *args: product(*args))
+    compiled(*args)
+    calls_of_onednn()
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert torch.equal(compiled(*args), product(*args))
+    assert calls_of_onednn() == 0
+
+
+def test_nan_and_infinity_pass_through(calls_of_onednn):
+    """What is no number in a factor is none in the rows and columns that it belongs to, and nowhere else."""
+    left, right = numbers(SIDE, SIDE).clone(), numbers(SIDE, 448).clone()
+    left[3, 5], right[7, 11] = float("nan"), float("inf")
+    found, eager = nbcompile.compile(lambda a, b: a @ b)(left, right), left @ right
+    assert torch.equal(found.isnan(), eager.isnan()) and torch.equal(found.isinf(), eager.isinf())
+
+
+def test_sizes_that_a_call_decides(calls_of_onednn):
+    """With symbolic sizes each call's product is looked at: a small one is eager's, a large one oneDNN's."""
+    compiled = nbcompile.compile(lambda a, b: (a @ b).relu(), dynamic=True)
+    for rows in (8, 600, 9, 700):
+        left, right = numbers(rows, SIDE), numbers(SIDE, 448)
+        torch.testing.assert_close(compiled(left, right), (left @ right).relu(), atol=1e-3, rtol=1e-4)
+        assert calls_of_onednn() == (NOT_INTEL and rows > 100)
+
+
+def test_derivatives_of_large_products():
+    """Both factors' derivatives are products as well."""
+    left, right = (each.clone().requires_grad_() for each in (numbers(SIDE, SIDE), numbers(SIDE, 448)))
+    found = nbcompile.compile(lambda a, b: (a @ b).sin())(left, right)
+    given = numbers(SIDE, 448)
+    exact = torch.autograd.grad((left.double() @ right.double()).sin(), (left, right), given.double())
+    for one, other in zip(torch.autograd.grad(found, (left, right), given), exact, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-3, rtol=1e-3)
