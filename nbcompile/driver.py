@@ -41,7 +41,7 @@ from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
-from nbcompile.runtime import conditions, memo
+from nbcompile.runtime import ahead, conditions, memo
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.warm import entry
@@ -167,6 +167,8 @@ def _trace_and_compile(
     if page is not None:
         with torch._C.DisableTorchFunction():
             _write_trace(page, trace)
+    if trace.graph is not None and trace.graph.symbolic:
+        ahead.start(ahead.WITH_SYMBOLS)
     try:
         with recorder.stage("backend"):
             return trace, _compile_graph(trace, frame, options)

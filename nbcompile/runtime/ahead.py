@@ -1,8 +1,10 @@
-"""What every program needs from the C++ compiler is built while the first one is traced.
+"""C files of ours are built before their turn, while something else is done.
 
     start()         at the first call that has to be compiled; returns at once
     ...             the tracer, SymPy and torch's fake tensors are imported: seconds in which the other cores idle
     launcher.extension_module(compiler)      finds it in the store, or waits for what is left of the build
+
+    start(WITH_SYMBOLS)      once a graph is symbolic: beside the build of its kernels
 
 Once a machine: what is in the store is not built again. The thread only starts compilers and writes to the store;
 nothing is loaded in it. If it fails, whoever needs the file asks the compiler again, and tells.
@@ -15,24 +17,27 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+from pathlib import Path
 
-from nbcompile.runtime import extension, launcher, shortcut, toolchain
+from nbcompile.runtime import conditions, extension, launcher, shortcut, toolchain
 
 SOURCES = (launcher.SOURCE, shortcut.SOURCE)
-"""The first call needs the first, the calls after it the others."""
+"""What every program needs. The first call needs the first, the calls after it the others."""
+WITH_SYMBOLS = (conditions.SOURCE,)
+"""What evaluates guards on sizes."""
 
 
 @functools.cache
-def start() -> threading.Thread:
+def start(sources: tuple[Path, ...] = SOURCES) -> threading.Thread:
     """Begin, once in a process."""
-    thread = threading.Thread(target=_build, name="nbcompile: builds ahead", daemon=True)
+    thread = threading.Thread(target=_build, args=(sources,), name="nbcompile: builds ahead", daemon=True)
     thread.start()
     return thread
 
 
-def _build() -> None:
+def _build(sources: tuple[Path, ...]) -> None:
     with contextlib.suppress(toolchain.BuildError, OSError):
         compiler = toolchain.find()
         if isinstance(compiler, toolchain.Compiler):
-            for source in SOURCES:
+            for source in sources:
                 extension.file(source, compiler)

@@ -1,4 +1,4 @@
-"""What every program needs from the C++ compiler is built while the first one is traced.
+"""C files of ours are built before their turn, while something else is done.
 
 In torch: tests of the compile workers, test/inductor/test_async_compile.py.
 """
@@ -6,7 +6,9 @@ In torch: tests of the compile workers, test/inductor/test_async_compile.py.
 import threading
 
 import pytest
+import torch
 
+import nbcompile
 from nbcompile.runtime import ahead, extension, launcher, store, toolchain
 
 
@@ -44,6 +46,24 @@ def test_the_launcher_is_built_once_though_two_threads_ask(monkeypatch):
     assert asked[0].exists()
     assert len(commands) == len(ahead.SOURCES)
     assert ahead.start() is thread
+
+
+def test_what_evaluates_guards_on_sizes_is_under_way_when_the_backend_is_asked():
+    """Only for a graph that has symbols; and the backend does not wait for it."""
+    if not isinstance(toolchain.find(), toolchain.Compiler):
+        pytest.skip("no compiler")
+    seen = []
+
+    def backend(graph, _inputs):
+        names = [each.target for each in graph.graph.nodes if each.op == "placeholder"]
+        seen.append((len(names), ahead.start.cache_info().currsize))
+        return graph.forward
+
+    compiled = nbcompile.compile(lambda x: x * x.size(0), backend=backend)
+    for size in (3, 4, 5):
+        assert torch.equal(compiled(torch.ones(size)), torch.ones(size) * size)
+    (static, before), (symbolic, after) = seen
+    assert symbolic > static and after == before + 1
 
 
 def test_a_compiler_that_refuses_is_no_failure_of_the_thread(monkeypatch):
