@@ -33,7 +33,7 @@ import torch
 import torch.fx
 
 from nbcompile import errors, narrate, torch_internals
-from nbcompile.aot import draws, joined, overlaps, writes
+from nbcompile.aot import checkpoints, draws, joined, overlaps, writes
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.compile import BoxedFunction, Compilers, RunsAsCaptured, compile_graph
 from nbcompile.aot.decompositions import default_table
@@ -201,7 +201,7 @@ def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
 @register
 def eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """The captured graph as it is: what is wrong here is wrong in capture."""
-    return graph_module.forward
+    return checkpoints.runnable(graph_module).forward
 
 
 @register
@@ -252,7 +252,8 @@ def _through_aot(
         of_derivative = (
             isinstance(error, RuntimeError) and torch.is_grad_enabled() and any(map(requires_grad, example_inputs))
         )
-        if asked_by_torch or not (of_derivative or torch_internals.is_limit_of_tracing(error)):
+        asks_again = torch_internals.floats_to_be_constant(error) is not None
+        if asked_by_torch or asks_again or not (of_derivative or torch_internals.is_limit_of_tracing(error)):
             raise
         text = f"AOTAutograd cannot trace the graph ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
         warnings.warn(errors.GeneratedCodeWarning(f"{text}: it runs as it was captured"), stacklevel=2)
@@ -275,7 +276,7 @@ def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[...
     """The captured graph operator by operator, in the place of what a backend would have made; the record says why."""
     note(f"{reason}: the graph runs as it was captured")
     parts.refuse(reason)
-    return hidden(graph_module.forward)
+    return hidden(checkpoints.runnable(graph_module).forward)
 
 
 def nbcompile(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any) -> Callable[..., Any]:

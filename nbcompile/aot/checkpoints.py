@@ -1,0 +1,52 @@
+"""A checkpoint in a graph that runs as it was captured: what is computed again draws what was drawn before.
+
+    captured   tag_activation_checkpoint(wrap_body_0, x)     for AOTAutograd, which traces it and draws once
+    runnable   torch.utils.checkpoint.checkpoint(body, x)    the user's call, around the graph of the body
+
+Called by eager, torch's operator computes the body once more in backward with new random numbers: the gradient of
+another dropout than the loss's.
+
+In torch: torch/_higher_order_ops/wrap.py (TagActivationCheckpoint; ``backend="eager"`` draws anew). Read next:
+nbcompile/backends.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.fx
+from torch.utils import checkpoint
+
+from nbcompile import torch_internals
+
+OPERATOR = torch.ops.higher_order.tag_activation_checkpoint
+
+
+def runnable(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The captured graph itself, or one in which checkpoints are those of eager."""
+    graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
+    if not any(graph.find_nodes(op="call_function", target=OPERATOR, sort=False) for graph in graphs):
+        return module
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    copied = torch.fx.GraphModule(module, graph)
+    for name, child in module.named_children():
+        setattr(copied, name, runnable(child) if isinstance(child, torch.fx.GraphModule) else child)
+    for node in graph.find_nodes(op="call_function", target=OPERATOR):
+        node.target = _checkpointed
+    copied.recompile()
+    copied.meta.update(module.meta)
+    return copied
+
+
+def _checkpointed(body: torch.fx.GraphModule, *arguments: Any, **settings: Any) -> Any:
+    def run(*given: Any) -> Any:
+        return body(*given)
+
+    torch_internals.hide_from_hook(run.__code__)
+    contexts = body.meta.get("_checkpoint_context_fn")
+    if contexts is not None:
+        settings["context_fn"] = contexts
+    settings["use_reentrant"] = False  # as torch's operator has it
+    return checkpoint.checkpoint(run, *arguments, **settings)
