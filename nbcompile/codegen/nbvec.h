@@ -228,6 +228,18 @@ INLINE Vec<f16, 16> narrow(Vec<f32, 16> x, f16) { return (Raw<f16, 16>)__builtin
 #endif
 #endif
 
+/* The processor's own conversion to bfloat16, which takes subnormal numbers for 0: they go the long way. */
+#if defined(__AVX512BF16__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+INLINE Vec<bf16, 16> narrow(Vec<f32, 16> x, bf16) {
+  Raw<u16, 16> near;
+  u16 subnormal;
+  asm("vfpclassps $0x20, %1, %0" : "=k"(subnormal) : "v"(x.v));
+  if (__builtin_expect(subnormal, 0)) return narrow<16>(x, bf16{});
+  asm("vcvtneps2bf16 %1, %0" : "=v"(near) : "v"(x.v));
+  return near;
+}
+#endif
+
 /* Twice as many bits: GCC has instructions for each such step, but converts bytes to words of four lane by lane. */
 template <class T, int W> INLINE auto wider(Vec<T, W> x) {
   typedef typename IntOf<2 * sizeof(T)>::type Wide;
@@ -938,6 +950,17 @@ template <int W> INLINE Vec<f32, W> gelu(Vec<f32, W> x) {
   Vec<f32, W> low, tail = normal_tail(abs(x), &n, &low), part = fma(x, tail, x * low) * power_of_two<W>(n);
   if (all_within(x, 12.f)) return where(x > Vec<f32, W>(0.f), x - part, part); /* no part is subnormal beside its x */
   return gelu_far<W>(x.v);
+}
+/* To five digits, for what is rounded to bfloat16's two and a half: nothing that rounding loses is carried along. */
+template <int W> INLINE Vec<f32, W> rough_gelu(Vec<f32, W> x) {
+  if (!all_within(x, 12.f)) return gelu_far<W>(x.v);
+  Raw<i32, W> n;
+  Vec<f32, W> a = abs(x), four(4.f), over = about_one_over(a + four), t = (a - four) * over;
+  Vec<f32, W> p = polynomial(t, Vec<f32, W>(-0.00479807798f), -0.00685912417f, 0.0611078702f, -0.186616763f, 0.387041658f, -0.607890844f, 0.755286932f);
+  Vec<f32, W> r = reduce_ln2(a * a * Vec<f32, W>(-0.5f), &n);
+  Vec<f32, W> e = fma(r * r, polynomial(r, Vec<f32, W>(0.041921176f), 0.167538866f, 0.49998951f), r) + Vec<f32, W>(1.f);
+  Vec<f32, W> part = x * p * over * Vec<f32, W>((Raw<f32, W>)((Raw<i32, W>)e.v + (n << 23)));
+  return where(x > Vec<f32, W>(0.f), x - part, part);
 }
 
 /* x = m * 2^e with m between sqrt(1/2) and sqrt(2); answers m - 1. */

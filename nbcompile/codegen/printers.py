@@ -177,7 +177,9 @@ def _call(name: str, arity: int) -> str:
     return f"{name}({', '.join(f'{{{at}}}' for at in range(arity))})"
 
 
-CPP_OPERATIONS: dict[str, str] = {
+ROUGH = {"gelu": "rough_gelu"}
+"""Functions of which there is a quicker one, as exact as bfloat16 needs."""
+CPP_OPERATIONS: dict[str, str] = {rough: _call(rough, OPERATIONS[name].arity) for name, rough in ROUGH.items()} | {
     name: f"{{0}} {_INFIX[name]} {{1}}"
     if name in _INFIX
     else f"{_PREFIX[name]}{{0}}"

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 import sympy
 import torch
 
-from nbcompile.codegen.printers import C_TYPES, c_index, c_literal, cpp_operation
+from nbcompile.codegen.printers import C_TYPES, ROUGH, c_index, c_literal, cpp_operation
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
 from nbcompile.ir.index import (
@@ -229,10 +229,20 @@ def _inside(scope: Scope, index: Index) -> bool:
 
 
 def _apply(scope: Scope, op: str, args: tuple[Expr, ...], dtype: torch.dtype) -> Value:
+    if op == "cast" and dtype == torch.bfloat16:
+        args = (_roughly(scope, args[0]),)
     values = [_value(scope, each) for each in args]
     many = any(each.many for each in values)
     texts = [as_many(scope, each) if many else each.text for each in values]
     return Value(_operation(op, args, dtype, texts), many, dtype, joined(*(each.origin for each in values)))
+
+
+def _roughly(scope: Scope, body: Expr) -> Expr:
+    """A function from bfloat16 to bfloat16 needs no more than five digits."""
+    match body:
+        case Apply(op, (Apply("cast", (given,)),)) if op in ROUGH and given.dtype == torch.bfloat16:
+            return replace(body, op=ROUGH[op]) if scope.uses[body] < 2 else body
+    return body
 
 
 def _operation(op: str, args: tuple[Expr, ...], dtype: torch.dtype, texts: list[str]) -> str:

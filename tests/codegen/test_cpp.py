@@ -16,6 +16,7 @@ from nbcompile.lowering.graph import lower
 from nbcompile.runtime import program
 from nbcompile.scheduling.plan import schedule
 from tests.codegen.programs import compiler, pointwise, reduction, run
+from tests.lowering.programs import programs
 
 FLOATS = [torch.float32, torch.float64]
 INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
@@ -306,3 +307,19 @@ def test_a_number_of_python_has_64_bits(name):
     function, x = NUMBERS[name], torch.rand(5, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     nbcompile.reset()
     torch.testing.assert_close(nbcompile.compile(function)(x), function(x), rtol=1e-14, atol=0)
+
+
+def test_only_what_is_rounded_at_once_is_computed_roughly():
+    """A gelu from bfloat16 to bfloat16 takes the quick function; one of float32 the exact one, once for all who read it."""
+    half, single = torch.randn(64).bfloat16(), torch.randn(64)
+    for function, x, rough, exact in (
+        (F.gelu, half, True, False),
+        (F.gelu, single, False, True),
+        (lambda x: (F.gelu(x).bfloat16(), F.gelu(x) + 1), single, False, True),
+    ):
+        _, plan = programs(function, x)
+        (kernel,) = cpp.emit(plan).kernels
+        assert ("rough_gelu(" in kernel.source, " gelu(" in kernel.source or "(gelu(" in kernel.source) == (
+            rough,
+            exact,
+        )
