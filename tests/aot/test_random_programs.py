@@ -1,8 +1,8 @@
 """Random programs that change and share memory are through the whole compiler what they are eagerly.
 
 Inputs of every layout (strided, overlapping, channels-last, empty, without dimensions), views of views, in-place
-operators on them, ``out=``, and results that are views of inputs: the values, the strides, what shares memory with what,
-the inputs afterwards, and the gradients.
+operators on them, ``out=`` (contiguous: others break the graph, as in torch), and results that are views of inputs: the
+values, the strides, what shares memory with what, the inputs afterwards, and the gradients.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHANGES = {
     "add_": lambda x: x.add_(1), "mul_": lambda x: x.mul_(2), "zero_": lambda x: x.zero_(), "fill_": lambda x: x.fill_(1),
     "copy_": lambda x: x.copy_(torch.ones_like(x)), "set item": lambda x: x.__setitem__(..., 1),
     "set first": lambda x: x.__setitem__(0, 0) if x.dim() and x.shape[0] else None, "masked_fill_": lambda x: x.masked_fill_(x > 0, 0),
-    "relu out": lambda x: torch.neg(x, out=x) if x.dtype != torch.bool else None,
+    "relu out": lambda x: torch.neg(x, out=x) if x.dtype != torch.bool and x.is_contiguous() else None,
 }  # fmt: skip
 
 
