@@ -42,12 +42,7 @@ def test_a_model_is_one_graph(name: str) -> None:
     assert error(models.MODELS[name]) <= TOLERANCE
 
 
-KNOWN = {"mra": "requires_grad_() of an intermediate result breaks the graph here; torch finds out at the end"}
-LATER = [
-    pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN[name])) if name in KNOWN else name
-    for name in {**models.MODELS, **MORE}
-    if name not in FEW
-]
+LATER = [name for name in {**models.MODELS, **MORE} if name not in FEW]
 
 
 @pytest.mark.slow
