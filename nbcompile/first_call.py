@@ -39,6 +39,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         return kept
     if options.backend in GENERATING:
         ahead.start()
+        ahead.import_beside()
     light_dynamo.install()
     return driver.compile_frame(frame, options, key)
 

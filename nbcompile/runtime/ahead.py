@@ -1,10 +1,13 @@
-"""C files of ours are built before their turn, while something else is done.
+"""C files of ours are built, and modules imported, before their turn, while something else is done.
 
     start()         at the first call that has to be compiled; returns at once
     ...             the tracer, SymPy and torch's fake tensors are imported: seconds in which the other cores idle
     launcher.extension_module(compiler)      finds it in the store, or waits for what is left of the build
 
     start(WITH_SYMBOLS)      once a graph is symbolic: beside the build of its kernels
+
+    import_beside()          at the same call: while this thread waits for the compiler of its first kernels, it imports
+                             what torch, or we, would import at some later function's first norm, loss or derivative
 
 Once a machine: what is in the store is not built again. The thread only starts compilers and writes to the store;
 nothing is loaded in it. If it fails, whoever needs the file asks the compiler again, and tells.
@@ -16,15 +19,34 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import threading
 from pathlib import Path
 
+from nbcompile import later
 from nbcompile.runtime import conditions, extension, launcher, shortcut, toolchain
 
 SOURCES = (launcher.SOURCE, shortcut.SOURCE)
 """What every program needs. The first call needs the first, the calls after it the others."""
 WITH_SYMBOLS = (conditions.SOURCE,)
 """What evaluates guards on sizes."""
+MODULES = ("torch.distributed.tensor", "networkx")
+"""torch asks the first (0.2 s) whether a class of tensors is DTensor; the second cuts graphs with gradients."""
+
+
+@functools.cache
+def import_beside() -> None:
+    """Have it done, once in a process.
+
+    No other thread does it: modules that two threads import at once may be seen half made.
+    """
+    toolchain.builds.beside = _import
+
+
+def _import() -> None:
+    for name in MODULES:
+        with contextlib.suppress(Exception), later.importing():  # who needs it will be told why it cannot be had
+            importlib.import_module(name)
 
 
 @functools.cache

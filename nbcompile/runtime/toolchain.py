@@ -29,9 +29,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from nbcompile.runtime import store
 
@@ -235,7 +236,7 @@ def run(command: Sequence[str], source: str, timeout: float | None = None) -> tu
 def run_together(
     commands: Sequence[Sequence[str]], source: str = "", timeout: float | None = None
 ) -> list[tuple[int, str]]:
-    """Run compilers side by side; their whole process groups die with us.
+    """Run compilers side by side (on source text: one); their whole process groups die with us.
 
     A compiler is a tree of processes (driver, front end, assembler, linker).
     Ctrl-C must leave none of them behind, writing to a file nobody wants.
@@ -243,10 +244,12 @@ def run_together(
     until = time.monotonic() + (patience() if timeout is None else timeout)
     processes: list[subprocess.Popen[str]] = []
     try:
-        for command in commands:
-            processes.append(_started(command))  # noqa: PERF401 - where one cannot be started, those before it are stopped
+        with _as_file(source) as text:
+            for command in commands:
+                processes.append(_started(command, text))  # noqa: PERF401 - if one cannot start, those before it stop
+        builds.do_beside()
         with builds.around():
-            said = [each.communicate(source, timeout=max(0.0, until - time.monotonic()))[0] for each in processes]
+            said = [each.communicate(timeout=max(0.0, until - time.monotonic()))[0] for each in processes]
     except subprocess.TimeoutExpired as error:
         seconds = patience() if timeout is None else timeout
         raise BuildError(f"{error.cmd[0]} was stopped after {seconds:g} s (${PATIENCE})") from None
@@ -258,10 +261,19 @@ def run_together(
     return [(each.returncode, output) for each, output in zip(processes, said, strict=True)]
 
 
-def _started(command: Sequence[str]) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def _as_file(source: str) -> Iterator[TextIO]:
+    """What compilers read as their input: from a pipe they would wait for us."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", prefix="nbcompile-") as text:
+        text.write(source)
+        text.seek(0)
+        yield text
+
+
+def _started(command: Sequence[str], source: TextIO) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         command,
-        stdin=subprocess.PIPE,
+        stdin=source,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -275,6 +287,13 @@ class _Builds(threading.local):
     """What a thread does while it waits for a compiler."""
 
     around: Callable[[], contextlib.AbstractContextManager[object]] = staticmethod(contextlib.nullcontext)
+    beside: Callable[[], object] | None = None
+    """What is done once, as soon as a compiler works."""
+
+    def do_beside(self) -> None:
+        task, self.beside = self.beside, None
+        if task is not None:
+            task()
 
 
 builds = _Builds()

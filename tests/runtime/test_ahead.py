@@ -3,6 +3,8 @@
 In torch: tests of the compile workers, test/inductor/test_async_compile.py.
 """
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -130,3 +132,52 @@ def test_ctrl_c_in_one_thread_does_not_reach_the_others():
         store.obtain(key, ".so", build)
     threads[0].join(60)
     assert told in (["the build was interrupted"], ["built"])
+
+
+def imported_beside(program: str) -> list[str]:
+    """Which of MODULES a fresh process has after a program."""
+    whole = f"""
+import sys, torch, nbcompile
+from nbcompile.runtime import ahead
+{program}
+print(*(name for name in ahead.MODULES if name in sys.modules))
+"""
+    answer = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True)
+    return answer.stdout.split()
+
+
+def test_modules_are_imported_beside_a_compiler_only():
+    """The first kernels' build has them imported; what is captured only, or was built before, does not."""
+    if not isinstance(toolchain.find(), toolchain.Compiler):
+        pytest.skip("no compiler")
+    captured, built = (
+        f"nbcompile.compile(lambda x: x.sin() + 1, backend={backend!r})(torch.ones(3))"
+        for backend in ("eager", "inductor")
+    )
+    assert imported_beside(captured) == []
+    assert imported_beside(built) == list(ahead.MODULES)
+    assert imported_beside(built) == []
+
+
+def test_a_module_that_cannot_be_imported_stops_nothing(monkeypatch):
+    """A torch without DTensor compiles as any other."""
+    monkeypatch.setattr(ahead, "MODULES", ("nbcompile.no_such_module",))
+    monkeypatch.setattr(toolchain.builds, "beside", ahead._import)
+    compiled = nbcompile.compile(lambda x: x.cos() + 2)
+    assert torch.equal(compiled(torch.ones(3)), torch.ones(3).cos() + 2)
+
+
+def test_an_interrupt_beside_a_compiler_leaves_none_behind(monkeypatch):
+    """Ctrl-C during the import is the cell's, and the compiler is stopped."""
+    compiler = toolchain.find()
+    if not isinstance(compiler, toolchain.Compiler):
+        pytest.skip(compiler.reason)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(toolchain.builds, "beside", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        toolchain.run((sys.executable, "-c", "import time; time.sleep(60)"), "")
+    assert not [each for each in toolchain._running if each.args[0] == sys.executable]
+    assert toolchain.builds.beside is None
