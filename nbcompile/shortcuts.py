@@ -16,7 +16,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -159,7 +159,8 @@ class Seeker:
 
 def builtins_of(function: FunctionType) -> dict[str, object]:
     """What names mean that are neither local nor global."""
-    return function.__builtins__
+    found: dict[str, object] = cast(Any, function).__builtins__  # mypy knows it, and forgets it in its cache
+    return found
 
 
 _OF_MODULES = frozenset(("_parameters", "_buffers", "_modules"))
