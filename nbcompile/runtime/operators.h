@@ -15,9 +15,8 @@ extern int aoti_torch_cpu_bmm_out(Handle, Handle, Handle);
 extern int aoti_torch_cpu_addmm_out(Handle, Handle, Handle, Handle, double, double);
 extern int aoti_torch_cpu_baddbmm_out(Handle, Handle, Handle, Handle, double, double);
 extern int32_t aoti_torch_dtype_float32(void);
-extern int aoti_torch_copy_(Handle, Handle, int32_t);
-extern int has_onednn_products(void);                             /* launcher.cpp */
-extern int multiply_by_onednn(Handle, Handle, Handle, double beta); /* launcher.cpp */
+extern int has_onednn_products(void);                                                  /* launcher.cpp */
+extern int multiply_by_onednn(Handle left, Handle right, Handle result, Handle bias); /* launcher.cpp */
 extern int aoti_torch_cpu_convolution(Handle, Handle, Handle *, const i64 *, i64, const i64 *, i64, const i64 *, i64, int32_t,
                                       const i64 *, i64, i64, Handle *);
 
@@ -93,13 +92,15 @@ static int call_operator(const Step *step, const Slots *slots) {
 }
 
 enum { MM, BMM, ADDMM, BADDBMM };
+static const i64 LARGE_PRODUCT = 1 << 25; /* multiplications */
 static int onednn_is_faster = 0; /* set by setup() */
 
 /* A float32 matrix, or a batch of them, that oneDNN reads as it lies: rows or columns without gaps. */
 static int lies_plainly(Handle matrix, i64 dim) {
   i64 *size, *stride, rank;
   int32_t dtype;
-  if (aoti_torch_get_dim(matrix, &rank) || rank != dim || aoti_torch_get_dtype(matrix, &dtype) || dtype != aoti_torch_dtype_float32()) return 0;
+  if (aoti_torch_get_dim(matrix, &rank) || rank != dim) return 0;
+  if (aoti_torch_get_dtype(matrix, &dtype) || dtype != aoti_torch_dtype_float32()) return 0;
   if (aoti_torch_get_sizes(matrix, &size) || aoti_torch_get_strides(matrix, &stride)) return 0;
   i64 rows = size[dim - 2], columns = size[dim - 1], down = stride[dim - 2], across = stride[dim - 1];
   if (!((across == 1 && down >= columns) || (down == 1 && across >= rows))) return 0;
@@ -114,7 +115,7 @@ static int is_for_onednn(const Step *step, Handle result, Handle left, Handle ri
     return 0;
   i64 columns = size[dim - 1], work = inner[dim - 1];
   for (i64 i = 0; i < dim; i++) work *= size[i];
-  return work >= 1 << 25 && (columns >= 64 || columns % 16 == 0) && step->alpha == 1 && step->beta == 1 &&
+  return work >= LARGE_PRODUCT && (columns >= 64 || columns % 16 == 0) && step->alpha == 1 && step->beta == 1 &&
          lies_plainly(result, dim) && lies_plainly(left, dim) && lies_plainly(right, dim);
 }
 
@@ -123,8 +124,7 @@ static int by_onednn(const Step *step, Handle *with) {
   int with_bias = step->product == ADDMM || step->product == BADDBMM;
   Handle result = with[0], left = with[1 + with_bias], right = with[2 + with_bias];
   if (!is_for_onednn(step, result, left, right)) return 1;
-  if (with_bias && aoti_torch_copy_(result, with[1], 0)) return 1;
-  return multiply_by_onednn(left, right, result, with_bias);
+  return multiply_by_onednn(left, right, result, with_bias ? with[1] : NULL);
 }
 
 static int by_aten(const Step *step, Handle *with) {

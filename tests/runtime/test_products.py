@@ -124,6 +124,24 @@ def test_torchs_switch_counts_at_each_call(calls_of_onednn):
     assert calls_of_onednn() == 0
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w, b: torch.nn.functional.linear(x, w, b).detach(),
+        lambda x, w, b: torch.nn.functional.linear(x, w.detach(), b.detach()),
+        lambda x, w, b: torch.no_grad()(torch.nn.functional.linear)(x, w, b),
+    ],
+    ids=["result detached", "factors detached", "without gradients"],
+)
+def test_autograd_does_not_see_the_bias_copied(function):
+    """A result that has no gradient has none because a parameter's values were put into it, and is as new as eager's."""
+    x, w, b = numbers(SIDE, SIDE), *(torch.nn.Parameter(each.clone()) for each in (numbers(448, SIDE), numbers(448)))
+    found, eager = nbcompile.compile(lambda *args: function(*args))(x, w, b), function(x, w, b)
+    seen = [(each.requires_grad, each.is_leaf, each._version) for each in (found, eager)]
+    assert seen[0] == seen[1]
+    torch.testing.assert_close(found, eager, atol=1e-3, rtol=1e-4)
+
+
 def test_nan_and_infinity_pass_through(calls_of_onednn):
     """What is no number in a factor is none in the rows and columns that it belongs to, and nowhere else."""
     left, right = numbers(SIDE, SIDE).clone(), numbers(SIDE, 448).clone()
