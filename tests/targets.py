@@ -105,11 +105,26 @@ def _libdevice() -> None:
         setattr(libdevice, name, with_torch(getattr(torch, name)))
 
 
+def _comparisons() -> None:
+    """What two scalars compare to stays a truth value beside a block.
+
+    The interpreter makes numbers of the operands' type of it there, which ``|`` refuses. (A GPU goes by its own type.)
+    """
+    import numpy as np  # noqa: PLC0415
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle  # noqa: PLC0415
+
+    def create_splat(self: Any, kind: Any, value: Any) -> Any:
+        return TensorHandle(np.full(kind.shape, value.data, value.data.dtype), kind.scalar)
+
+    InterpreterBuilder.create_splat = create_splat
+
+
 def _serve() -> None:
     from nbcompile.codegen import triton as generator  # noqa: PLC0415  (only here is there an interpreter)
     from nbcompile.runtime import triton as runtime  # noqa: PLC0415
 
     _libdevice()
+    _comparisons()
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the interpreter prints is no answer
     while True:

@@ -29,7 +29,6 @@ from tests.aot.capturing import capture
         (torch._C._set_grad_enabled, "torch._C._set_grad_enabled"),
         (len, "len"),
     ],
-    ids=str,
 )
 def test_targets_are_spelled_as_people_write_them(target, name):
     assert narrate.target_name(target) == name

@@ -135,3 +135,10 @@ def test_many_random_programs(program):
 def test_a_read_of_the_only_row():
     """An index into a dimension of one element is checked, and read from memory like any other."""
     check(lambda x, rows: x[rows] + 1, torch.randn(1, 64), torch.tensor([0, -1, 0]))
+
+
+def test_the_reduction_of_everything_among_constants():
+    """One total per kernel is a scalar to Triton, a constant a block of one: they meet in comparisons, nan among them."""
+    for last in (1.0, float("nan")):
+        x = torch.tensor([[3.0, -1.0, 2.0], [0.0, 4.0, last]])
+        check(lambda x: [x.sum().clamp(-8, 8), (x.sum() > 3) & (x.amax() < 5)], x, must_be_triton=True)
