@@ -843,7 +843,7 @@ template <int W> RARE Raw<f32, W> exp_far(Raw<f32, W> given) {
   half = n >> 1; /* in two steps: 2^n itself may overflow or be subnormal */
   return (y * power_of_two<W>(half) * power_of_two<W>(n - half)).v;
 }
-template <int W> INLINE bool all_within(Vec<f32, W> x, f32 limit) { return __builtin_expect(every(abs(x) <= Vec<f32, W>(limit)), 1); }
+template <class T, int W> INLINE bool all_within(Vec<T, W> x, T limit) { return __builtin_expect(every(abs(x) <= Vec<T, W>(limit)), 1); }
 template <int W> INLINE Vec<f32, W> exp(Vec<f32, W> x) {
   Raw<i32, W> n;
   Vec<f32, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r) + Vec<f32, W>(1.f);
@@ -908,61 +908,6 @@ template <int W> INLINE Vec<f32, W> about_one_over(Vec<f32, W> x) {
   return Vec<f32, W>(1.f) / x;
   return fma(fma(-x, guess, Vec<f32, W>(1.f)), guess, guess);
 }
-/* The share of a normal distribution that lies beyond a > 0, without a factor 2^n. It is exp(-a^2 / 2) * P(t) / (a + 4),
- * where t = (a - 4) / (a + 4): no difference of near numbers is taken, so small shares are as exact as large ones.
- * What rounding loses of a + 4, a - 4, t and the quotient is carried along: each would count more than once. */
-template <int W> INLINE Vec<f32, W> normal_tail(Vec<f32, W> a, Raw<i32, W> *n, Vec<f32, W> *low) {
-  Vec<f32, W> four(4.f), minus_half(-0.5f), last(0.755285144f);
-  Vec<f32, W> below = a + four, lost = a - (below - four), over = about_one_over(below);
-  Vec<f32, W> above = a - four, missed = a - (above + four), t = above * over, off = fma(-t, below, above) + fma(-t, lost, missed);
-  Vec<f32, W> q = polynomial(t, Vec<f32, W>(-0.000114709437f), 0.000210856757f, 0.00157161499f, -0.00353363436f, -0.00753013603f,
-                             0.0604088865f, -0.186522469f, 0.38713643f, -0.607896626f);
-  Vec<f32, W> slope = polynomial(t, Vec<f32, W>(-0.6f), 0.77f, -0.61f);
-  Vec<f32, W> p = fma(q, t, last), left = fma(off * over, slope, fma(q, t, last - p));
-  Vec<f32, W> quotient = p * over, rest = fma(-quotient, below, p) + fma(-quotient, lost, left);
-  Vec<f32, W> square = a * a, r = fma(fma(a, a, -square), minus_half, reduce_ln2(square * minus_half, n));
-  Vec<f32, W> more = fma(quotient, fma(r * r, exp_tail(r), r), rest * over), sum = quotient + more;
-  *low = more - (sum - quotient);
-  return sum;
-}
-template <int W> INLINE Vec<f32, W> times_power_of_two(Vec<f32, W> x, Raw<i32, W> n) {
-  Raw<i32, W> half = n >> 1; /* in two steps: 2^n itself may overflow or be subnormal */
-  return x * power_of_two<W>(half) * power_of_two<W>(n - half);
-}
-template <int W> INLINE Vec<f32, W> within(Vec<f32, W> x, f32 limit) { return where(abs(x) > Vec<f32, W>(limit), Vec<f32, W>(limit), abs(x)); }
-/* The share that lies below x. */
-template <int W> INLINE Vec<f32, W> ndtr(Vec<f32, W> x) {
-  Raw<i32, W> n;
-  Vec<f32, W> low, tail = normal_tail(within(x, 15.f), &n, &low), zero(0.f);
-  tail = where(abs(x) > Vec<f32, W>(15.f), zero, times_power_of_two(tail, n));
-  return where(x > zero, Vec<f32, W>(1.f) - tail, tail);
-}
-/* x times the share below x; the power of two comes last, as a share may be subnormal where x times it is not. */
-template <int W> RARE Raw<f32, W> gelu_far(Raw<f32, W> given) {
-  Raw<i32, W> n;
-  Vec<f32, W> low, x(given), tail = normal_tail(within(x, 15.f), &n, &low), zero(0.f);
-  Vec<bool, W> gone = abs(x) > Vec<f32, W>(15.f); /* times 0, as in eager: of minus infinity that is a nan */
-  Vec<f32, W> part = times_power_of_two(fma(x, where(gone, zero, tail), x * where(gone, zero, low)), n);
-  return where(x > Vec<f32, W>(15.f), x, where(x > zero, x - part, part)).v;
-}
-template <int W> INLINE Vec<f32, W> gelu(Vec<f32, W> x) {
-  Raw<i32, W> n;
-  Vec<f32, W> low, tail = normal_tail(abs(x), &n, &low), part = fma(x, tail, x * low) * power_of_two<W>(n);
-  if (all_within(x, 12.f)) return where(x > Vec<f32, W>(0.f), x - part, part); /* no part is subnormal beside its x */
-  return gelu_far<W>(x.v);
-}
-/* To five digits, for what is rounded to bfloat16's two and a half: nothing that rounding loses is carried along. */
-template <int W> INLINE Vec<f32, W> rough_gelu(Vec<f32, W> x) {
-  if (!all_within(x, 12.f)) return gelu_far<W>(x.v);
-  Raw<i32, W> n;
-  Vec<f32, W> a = abs(x), four(4.f), over = about_one_over(a + four), t = (a - four) * over;
-  Vec<f32, W> p = polynomial(t, Vec<f32, W>(-0.00479807798f), -0.00685912417f, 0.0611078702f, -0.186616763f, 0.387041658f, -0.607890844f, 0.755286932f);
-  Vec<f32, W> r = reduce_ln2(a * a * Vec<f32, W>(-0.5f), &n);
-  Vec<f32, W> e = fma(r * r, polynomial(r, Vec<f32, W>(0.041921176f), 0.167538866f, 0.49998951f), r) + Vec<f32, W>(1.f);
-  Vec<f32, W> part = x * p * over * Vec<f32, W>((Raw<f32, W>)((Raw<i32, W>)e.v + (n << 23)));
-  return where(x > Vec<f32, W>(0.f), x - part, part);
-}
-
 /* x = m * 2^e with m between sqrt(1/2) and sqrt(2); answers m - 1. */
 template <int W> INLINE Vec<f32, W> split_exponent(Vec<f32, W> x, Vec<f32, W> *e) {
   Vec<bool, W> tiny = x < Vec<f32, W>(0x1p-126f);
@@ -1106,6 +1051,105 @@ template <int W> INLINE Vec<f64, W> cos_near(Vec<f64, W> r) {
   return fma(s * s, p, fma(s, -0.5, Vec<f64, W>(1.)));
 }
 
+/* ------------------------------------------- the normal distribution, of both types */
+
+template <int W> INLINE Vec<f64, W> about_one_over(Vec<f64, W> x) { return Vec<f64, W>(1.) / x; }
+/* The share of a normal distribution beyond a > 0 is exp(-a^2 / 2) * (tail_end + t * tail_polynomial(t)) / (a + 4), where
+ * t = (a - 4) / (a + 4): no difference of near numbers is taken, so small shares are as exact as large ones. */
+template <class T> constexpr T tail_end = sizeof(T) == 4 ? 0.755285144f : 0.7552851304157515;
+template <int W> INLINE Vec<f32, W> tail_polynomial(Vec<f32, W> t) {
+  return polynomial(t, Vec<f32, W>(-0.000114709437f), 0.000210856757f, 0.00157161499f, -0.00353363436f, -0.00753013603f, 0.0604088865f,
+                    -0.186522469f, 0.38713643f, -0.607896626f);
+}
+template <int W> INLINE Vec<f64, W> tail_polynomial(Vec<f64, W> t) {
+  return polynomial(t, Vec<f64, W>(-1.334141095155747e-09), -3.576286559503157e-09, 3.960439226354279e-09, 2.3728485588025914e-08,
+                    1.0424839353347507e-08, -9.238694404302336e-08, -1.5283911920580899e-07, 2.785698256203329e-07, 1.0206746817241348e-06,
+                    -6.338136380872749e-07, -5.919994166283254e-06, 7.182946406547321e-07, 3.514468288604592e-05, -1.90867715038618e-06,
+                    -0.00023109494112800516, 0.0001333443803828345, 0.0016308184586670338, -0.003479692373921601, -0.0075401889667929866,
+                    0.06039657489126384, -0.18652185795965645, 0.3871374007422079, -0.6078966419718921);
+}
+/* That share without a factor 2^n. What rounding loses of a (if it is no given number), a^2 / 2, a + 4, a - 4, t and the
+ * quotient is carried along: each would count more than once. */
+template <class T, int W, class... Rest>
+INLINE Vec<T, W> normal_tail(Vec<T, W> a, Vec<T, W> half_square, Vec<T, W> rest_of_square, Bits<T, W> *n, Vec<T, W> *low, Rest... rest_of_a) {
+  Vec<T, W> four((T)4), last(tail_end<T>);
+  Vec<T, W> below = a + four, lost = a - (below - four), over = about_one_over(below);
+  Vec<T, W> above = a - four, missed = a - (above + four), t = above * over;
+  ((lost = lost + rest_of_a, missed = missed + rest_of_a), ...);
+  Vec<T, W> off = fma(-t, below, above) + fma(-t, lost, missed);
+  Vec<T, W> q = tail_polynomial(t), slope = polynomial(t, Vec<T, W>((T)-0.6), (T)0.77, (T)-0.61);
+  Vec<T, W> p = fma(q, t, last), left = fma(off * over, slope, fma(q, t, last - p));
+  Vec<T, W> quotient = p * over, rest = fma(-quotient, below, p) + fma(-quotient, lost, left);
+  Vec<T, W> r = reduce_ln2(-half_square, n) - rest_of_square;
+  Vec<T, W> more = fma(quotient, fma(r * r, exp_tail(r), r), rest * over), sum = quotient + more;
+  *low = more - (sum - quotient);
+  return sum;
+}
+template <class T, int W> INLINE Vec<T, W> normal_tail(Vec<T, W> a, Bits<T, W> *n, Vec<T, W> *low) {
+  const Vec<T, W> half((T)0.5), square = a * a;
+  return normal_tail(a, square * half, fma(a, a, -square) * half, n, low);
+}
+template <class T, int W> INLINE Vec<T, W> times_power_of_two(Vec<T, W> x, Bits<T, W> n) {
+  Bits<T, W> half = n >> 1; /* in two steps: 2^n itself may overflow or be subnormal */
+  return x * power_of_two<W>(half) * power_of_two<W>(n - half);
+}
+template <class T> constexpr T tail_limit = sizeof(T) == 4 ? 15 : 39; /* nothing is left beyond */
+template <class T, int W> INLINE Vec<T, W> within(Vec<T, W> x, T limit) { return where(abs(x) > Vec<T, W>(limit), Vec<T, W>(limit), abs(x)); }
+/* The share that lies below x. */
+template <class T, int W> INLINE Vec<T, W> ndtr(Vec<T, W> x) {
+  Bits<T, W> n;
+  Vec<T, W> low, limit(tail_limit<T>), tail = normal_tail(within(x, tail_limit<T>), &n, &low), zero((T)0);
+  tail = where(abs(x) > limit, zero, times_power_of_two(tail, n));
+  return where(x > zero, Vec<T, W>((T)1) - tail, tail);
+}
+/* x times the share below x; the power of two comes last, as a share may be subnormal where x times it is not. */
+template <class T, int W> RARE Raw<T, W> gelu_far(Raw<T, W> given) {
+  Bits<T, W> n;
+  Vec<T, W> low, x(given), limit(tail_limit<T>), tail = normal_tail(within(x, tail_limit<T>), &n, &low), zero((T)0);
+  Vec<bool, W> gone = abs(x) > limit; /* times 0, as in eager: of minus infinity that is a nan */
+  Vec<T, W> part = times_power_of_two(fma(x, where(gone, zero, tail), x * where(gone, zero, low)), n);
+  return where(x > limit, x, where(x > zero, x - part, part)).v;
+}
+template <class T, int W> INLINE Vec<T, W> gelu(Vec<T, W> x) {
+  Bits<T, W> n;
+  Vec<T, W> low, tail = normal_tail(abs(x), &n, &low), part = fma(x, tail, x * low) * power_of_two<W>(n);
+  if (all_within(x, (T)(sizeof(T) == 4 ? 12 : 37))) return where(x > Vec<T, W>((T)0), x - part, part); /* no part is subnormal beside its x */
+  return gelu_far<T, W>(x.v);
+}
+/* To five digits, for what is rounded to bfloat16's two and a half: nothing that rounding loses is carried along. */
+template <int W> INLINE Vec<f32, W> rough_gelu(Vec<f32, W> x) {
+  if (!all_within(x, 12.f)) return gelu_far<f32, W>(x.v);
+  Raw<i32, W> n;
+  Vec<f32, W> a = abs(x), four(4.f), over = about_one_over(a + four), t = (a - four) * over;
+  Vec<f32, W> p = polynomial(t, Vec<f32, W>(-0.00479807798f), -0.00685912417f, 0.0611078702f, -0.186616763f, 0.387041658f, -0.607890844f, 0.755286932f);
+  Vec<f32, W> r = reduce_ln2(a * a * Vec<f32, W>(-0.5f), &n);
+  Vec<f32, W> e = fma(r * r, polynomial(r, Vec<f32, W>(0.041921176f), 0.167538866f, 0.49998951f), r) + Vec<f32, W>(1.f);
+  Vec<f32, W> part = x * p * over * Vec<f32, W>((Raw<f32, W>)((Raw<i32, W>)e.v + (n << 23)));
+  return where(x > Vec<f32, W>(0.f), x - part, part);
+}
+/* Twice the share beyond sqrt(2) * x; of a negative number 2 less that. */
+template <class T, int W> INLINE Vec<T, W> erfc(Vec<T, W> x) {
+  constexpr T root = 1.4142135623730951, limit = sizeof(T) == 4 ? 10.5 : 27.5;
+  Bits<T, W> n;
+  Vec<T, W> low, zero((T)0), size = within(x, limit), square = size * size, a = size * Vec<T, W>(root);
+  Vec<T, W> rest = fma(size, root, -a) + size * Vec<T, W>((T)(1.4142135623730951 - root) + (T)(sizeof(T) == 8 ? -9.667293313452913e-17 : 0));
+  Vec<T, W> tail = normal_tail(a, square, fma(size, size, -square), &n, &low, rest);
+  tail = where(abs(x) > Vec<T, W>(limit), zero, times_power_of_two(tail, n + 1));
+  return where(x < zero, Vec<T, W>((T)2) - tail, tail);
+}
+/* Far from 0 it is 1 less a small number: nothing that rounding loses of that counts. */
+template <int W> INLINE Vec<f64, W> erf(Vec<f64, W> x) {
+  Vec<f64, W> one(1.), four(4.), s = x * x, size = within(x, 6.), a = size * Vec<f64, W>(1.4142135623730951);
+  Vec<f64, W> p = polynomial(s, Vec<f64, W>(-7.685750634035418e-10), 1.3658844197906123e-08, -1.6193772793551128e-07, 1.6445424197077972e-06,
+                             -1.4924567694946609e-05, 0.00012055285690674548, -0.0008548325652241672, 0.0052239776000212, -0.02686617064232217,
+                             0.11283791670938845, -0.3761263890318337, 0.12837916709551256);
+  Raw<i64, W> n;
+  Vec<f64, W> over = one / (a + four), t = (a - four) * over, r = reduce_ln2(-(size * size), &n);
+  Vec<f64, W> e = (fma(r * r, exp_tail(r), r) + one) * power_of_two<W>(n + 1);
+  Vec<f64, W> far = fma(-e * over, fma(tail_polynomial(t), t, Vec<f64, W>(tail_end<f64>)), one);
+  return where(abs(x) < one, fma(p, x, x), copysign(far, x));
+}
+
 /* ------------------------------------------------------- functions of both types */
 
 template <class T> constexpr T half_pi_low = sizeof(T) == 4 ? -4.37113883e-08 : 6.123233995736766e-17;
@@ -1171,6 +1215,88 @@ template <class T, int W> INLINE Vec<T, W> acos(Vec<T, W> x) {
   Vec<T, W> turned = (Vec<T, W>((T)3.141592653589793) - twice) + Vec<T, W>(2 * half_pi_low<T>);
   return where(far, where(signbit(x), turned, twice), half_pi_less(copysign(p, x)));
 }
+/* The inverse of erf is y * P(w), where w = -log(1 - y^2); far from 0 P is a polynomial of the root of w. */
+template <int W> INLINE Vec<f32, W> erfinv_share(Vec<f32, W> w) {
+  Vec<f32, W> near = polynomial(w - Vec<f32, W>(2.5f), Vec<f32, W>(-8.25716651e-09f), 2.79099162e-08f, 4.60184907e-07f, -3.52059328e-06f,
+                                -4.94435517e-06f, 0.000218567628f, -0.00125275447f, -0.00417766115f, 0.24664028f, 1.50140941f);
+  Vec<bool, W> far = w > Vec<f32, W>(5.f);
+  if (!some(far)) return near;
+  return where(far, polynomial(sqrt(w) - Vec<f32, W>(3.f), Vec<f32, W>(0.000130665896f), -0.000316465244f, -8.25925599e-05f, 0.00149280392f,
+                               -0.00358157302f, 0.00568472175f, -0.0076411441f, 0.00944534596f, 1.00167525f, 2.83297682f), near);
+}
+template <int W> RARE Raw<f64, W> erfinv_share_far(Raw<f64, W> given) { /* w > 6.25, then w > 16 */
+  Vec<f64, W> w(given), root = sqrt(w);
+  Vec<f64, W> far = polynomial(root - Vec<f64, W>(3.25), Vec<f64, W>(-1.607800791604305e-08), -5.273263829458544e-10, 1.3353786977932906e-07,
+                               -2.681469529503815e-07, -2.966103443914487e-08, 1.4952125971226234e-06, -3.984560939380483e-06,
+                               2.927810268526959e-06, 1.2464660222885963e-05, -4.7319712199700106e-05, 6.828718461316539e-05,
+                               2.40314086744025e-05, -0.00035503782014091395, 0.0009532893456430356, -0.0016882755352247982,
+                               0.0024914420980985358, -0.0037512085082220354, 0.00537091455354359, 1.0052589676941652, 3.0838856104922208);
+  Vec<f64, W> farther = polynomial(root - Vec<f64, W>(5.), Vec<f64, W>(4.4436050424604214e-11), -2.1880723161235958e-11,
+                                   -4.4448845281821816e-10, 1.486283046823412e-09, -3.458834807558675e-09, 7.651316139775254e-09,
+                                   -1.5266902941842515e-08, 2.911689653174884e-08, -6.754990035399955e-08, 2.2901994442242208e-07,
+                                   -9.930312429979803e-07, 4.526058543733597e-06, -1.9681770421954375e-05, 7.59952775783472e-05,
+                                   -0.00021503011984447623, -0.00013871931836654204, 1.0103004648645455, 4.849906401408584);
+  return where(w > Vec<f64, W>(16.), farther, far).v;
+}
+template <int W> INLINE Vec<f64, W> erfinv_share(Vec<f64, W> w) {
+  Vec<f64, W> near = polynomial(w - Vec<f64, W>(3.125), Vec<f64, W>(3.381205271273331e-21),
+                                -9.928112957621485e-22, -3.578610855283908e-19, 1.1434987549275992e-18, 1.576752208408985e-17,
+                                -1.300168058797981e-16, -4.2975869682090826e-17, 6.594390472993406e-15, -3.9988787691965877e-14,
+                                -8.11673855149517e-14, 2.630348730396158e-12, -1.2976973654598773e-11, -5.4142367193210537e-11,
+                                1.0512184557413642e-09, -4.112662035509627e-09, -2.9070382912111423e-08, 4.234788191690113e-07,
+                                -1.365469184234402e-06, -1.3882523395876373e-05, 0.00018673420802409427, -0.0007407025341539124,
+                                -0.0060336708714276936, 0.24015818242558826, 1.6536545626831027);
+  Vec<bool, W> far = w > Vec<f64, W>(6.25);
+  if (__builtin_expect(!some(far), 1)) return near;
+  return where(far, Vec<f64, W>(erfinv_share_far<W>(w.v)), near);
+}
+template <class T, int W> INLINE Vec<T, W> erfinv(Vec<T, W> y) {
+  Vec<T, W> one((T)1), infinity((T)__builtin_inf()), x = y * erfinv_share(-log(fma(-y, y, one)));
+  return where(abs(y) == one, copysign(infinity, y), x);
+}
+
+/* lgamma(2 + u) / u, u from -0.65 to 0.35; and what x * (lgamma(x) less the first terms of its series) is of 1 / x^2, x >= 7.5 */
+template <int W> INLINE Vec<f32, W> lgamma_near_two(Vec<f32, W> u) {
+  return polynomial(u, Vec<f32, W>(-0.000428485015f), 0.000495006796f, -0.00113107334f, 0.00289391051f, -0.00739443349f,
+                    0.0205808021f, -0.0673517436f, 0.322467029f, 0.422784328f);
+}
+template <int W> INLINE Vec<f64, W> lgamma_near_two(Vec<f64, W> u) {
+  return polynomial(u, Vec<f64, W>(1.1987189887878411e-06), 9.391079273331783e-07, 1.4133914224236218e-06,
+                    -2.433804297863975e-06, 4.070656918408841e-06, -9.431987921563734e-06, 2.0563954427378397e-05,
+                    -4.491788135820194e-05, 9.945259851669181e-05, -0.00022315589974938508, 0.0005096697377102643,
+                    -0.0011927538497208603, 0.002890510326357131, -0.007385551030131431, 0.020580808427820434,
+                    -0.06735230105318656, 0.32246703342411315, 0.42278433509846713);
+}
+template <int W> INLINE Vec<f32, W> lgamma_series(Vec<f32, W> s) { return polynomial(s, Vec<f32, W>(-0.00276410999f), 0.083333306f); }
+template <int W> INLINE Vec<f64, W> lgamma_series(Vec<f64, W> s) {
+  return polynomial(s, Vec<f64, W>(-0.0016217902352994688), 0.0008361304098549689, -0.000595187678576142, 0.0007936505874946076,
+                    -0.0027777777774689078, 0.08333333333333326);
+}
+/* A logarithm and what rounding would lose of it. */
+template <class T, int W> INLINE Vec<T, W> log_in_two(Vec<T, W> x, Vec<T, W> *low) {
+  constexpr T two = sizeof(T) == 4 ? 0.693145752f : 0.6931471803691238, rest = sizeof(T) == 4 ? 1.42860677e-06f : 1.9082149292705877e-10;
+  Vec<T, W> e, f = split_exponent(x, &e), most = e * Vec<T, W>(two), sum = most + f;
+  *low = (f - (sum - most)) + fma(e, rest, log_tail(f));
+  return log_limits(x, sum);
+}
+NB_LANEWISE(libm_lgamma, __builtin_lgammaf, __builtin_lgamma)
+/* Between -7.5 and 7.5 it is that of a number between 1.35 and 2.35, and the logarithm of the factors on the way; beyond 7.5
+ * Stirling's series. Where eager's overflows, so does this: a little before it had to. */
+template <class T, int W> INLINE Vec<T, W> lgamma(Vec<T, W> x) {
+  Vec<T, W> one((T)1), two((T)2), infinity((T)__builtin_inf()), limit((T)7.5), product = one;
+  Vec<bool, W> far = x > limit;
+  Vec<T, W> n = where(far, two, round(x + Vec<T, W>((T)0.15))), u = x - n;
+  for (T k = 2; k < 8 && some(n > Vec<T, W>(k)); k++) product = where(n > Vec<T, W>(k), product * (x + (Vec<T, W>(k) - n)), product);
+  for (T k = 1; k > -9 && some(n <= Vec<T, W>(k)); k--) product = where(n <= Vec<T, W>(k), product * (x + (Vec<T, W>(k) - n)), product);
+  Vec<T, W> low, l = log_in_two(where(far, x, abs(product)), &low), over = one / x;
+  Vec<T, W> near = fma(u, lgamma_near_two(u), where(n > two, l, -l)) + where(n > two, low, -low);
+  Vec<T, W> series = fma(x - Vec<T, W>((T)0.5), (l - one) + low, fma(over, lgamma_series(over * over), Vec<T, W>((T)0.4189385332046727)));
+  const Vec<T, W> most((T)(sizeof(T) == 4 ? 4.03711e+36 : 2.5563481638716906e+305));
+  near = where(x > most, infinity, where(far, series, near));
+  if (__builtin_expect(some(x < -limit), 0)) return where(x < -limit, libm_lgamma(x), near);
+  return near;
+}
+
 /* exp(a) / 2, in two factors where exp(a) itself overflows. */
 template <class T, int W> INLINE Vec<T, W> half_exp(Vec<T, W> a) {
   Vec<T, W> half((T)0.5), w = exp(a * half);
@@ -1258,9 +1384,34 @@ template <int W> INLINE Vec<f32, W> power_of_size(Vec<f32, W> x, Vec<f32, W> y) 
     return cast<f32>(Vec<f64, W>((Raw<f64, W>)((Raw<i64, W>)result.v + (n << 52))));
   }
 }
-template <int W> INLINE Vec<f32, W> float_pow(Vec<f32, W> x, Vec<f32, W> y) {
-  Vec<f32, W> zero(0.f), one(1.f), nan(__builtin_nanf("")), a = abs(x), size = power_of_size(x, y);
-  Vec<bool, W> whole = trunc(y) == y, odd = whole & (trunc(y * Vec<f32, W>(0.5f)) * Vec<f32, W>(2.f) != y);
+/* The same of float64. The logarithm has 65 digits in two numbers: with s = f / (f + 2) it is 2s + 2s^3/3 + s^5 * P(s^2), of
+ * which the first two terms, times ln 2 and the exponent, carry what rounding loses. */
+template <int W> INLINE Vec<f64, W> long_log(Vec<f64, W> x, Vec<f64, W> *low) {
+  Vec<f64, W> e, f = split_exponent(x, &e), two(2.), third(0.6666666666666666);
+  Vec<f64, W> below = f + two, over = Vec<f64, W>(1.) / below, s = f * over, s_low = fma(two - below + f, -s, fma(-s, below, f)) * over;
+  Vec<f64, W> z = s * s, z_low = fma(s + s, s_low, fma(s, s, -z));
+  Vec<f64, W> p = z * polynomial(z, Vec<f64, W>(0.1085280580144422), 0.11797005564471366, 0.13331078118198364, 0.15384671035188435,
+                                 0.18181817535317715, 0.22222222225683091, 0.2857142857142171, 0.4);
+  Vec<f64, W> c = p + third, c_low = p - (c - third) + Vec<f64, W>(3.700743415417188e-17);
+  Vec<f64, W> cz = c * z, cz_low = fma(c, z_low, fma(c_low, z, fma(c, z, -cz)));
+  Vec<f64, W> cube = s * cz, cube_low = fma(s, cz_low, fma(s_low, cz, fma(s, cz, -cube)));
+  Vec<f64, W> most = e * Vec<f64, W>(0.6931471803691238), twice = s + s, first = most + twice, sum = first + cube;
+  Vec<f64, W> rest = (twice - (first - most)) + (cube - (sum - first)) + fma(e, 1.9082149292705877e-10, s_low + s_low + cube_low);
+  Vec<f64, W> high = log_limits(x, sum + rest);
+  *low = rest - (high - sum);
+  return high;
+}
+template <int W> INLINE Vec<f64, W> power_of_size(Vec<f64, W> x, Vec<f64, W> y) {
+  Vec<f64, W> low, high = long_log(abs(x), &low), power = high * y, limit(800.), zero(0.);
+  Vec<f64, W> rest = fma(high, y, -power) + low * y;
+  rest = where(abs(power) < limit, rest, zero);
+  Raw<i64, W> n;
+  Vec<f64, W> r = reduce_ln2(smaller(larger(power, -limit), limit), &n) + rest;
+  return times_power_of_two(fma(r * r, exp_tail(r), r) + Vec<f64, W>(1.), n);
+}
+template <class T, int W> INLINE Vec<T, W> float_pow(Vec<T, W> x, Vec<T, W> y) {
+  Vec<T, W> zero((T)0), one((T)1), nan((T)__builtin_nan("")), a = abs(x), size = power_of_size(x, y);
+  Vec<bool, W> whole = trunc(y) == y, odd = whole & (trunc(y * Vec<T, W>((T)0.5)) * Vec<T, W>((T)2) != y);
   size = where(odd & signbit(x), -size, size);
   size = where((x < zero) & !whole & !isinf(x), nan, size);
   size = where((a == one) & isinf(y), one, size);
@@ -1270,36 +1421,12 @@ template <int W> INLINE Vec<f32, W> float_pow(Vec<f32, W> x, Vec<f32, W> y) {
 
 /* ------------------------------------------------ the C library, lane by lane */
 
-NB_LANEWISE(libm_erf, __builtin_erff, __builtin_erf)
-NB_LANEWISE(libm_erfc, __builtin_erfcf, __builtin_erfc)
-template <int W> INLINE Vec<f64, W> erf(Vec<f64, W> x) { return libm_erf(x); }
-template <int W> INLINE Vec<f64, W> ndtr(Vec<f64, W> x) {
-  return Vec<f64, W>(0.5) * libm_erfc(x * Vec<f64, W>(-0.70710678118654752));
-}
-template <int W> INLINE Vec<f64, W> gelu(Vec<f64, W> x) { return x * ndtr(x); }
-NB_LANEWISE(erfc, __builtin_erfcf, __builtin_erfc)
-NB_LANEWISE(lgamma, __builtin_lgammaf, __builtin_lgamma)
 NB_LANEWISE2(nextafter, __builtin_nextafterf, __builtin_nextafter)
-NB_LANEWISE2(libm_pow, __builtin_powf, __builtin_pow)
 template <class T, int W> INLINE Vec<T, W> pow(Vec<T, W> a, Vec<T, W> b) {
-  if constexpr (same_type<T, f32>) return float_pow(a, b);
-  else if constexpr (is_float<T>) return libm_pow(a, b);
+  if constexpr (is_float<T>) return float_pow(a, b);
   else { EACH(j) a.v[j] = int_pow(a.v[j], b.v[j]); return a; }
 }
 
-/* The inverse of erf: a rough guess, made exact by Halley's iteration on the smaller of erf and erfc. */
-static double erfinv_one(double y) {
-  if (!(y > -1 && y < 1)) return y == 1 ? __builtin_inf() : y == -1 ? -__builtin_inf() : __builtin_nan("");
-  if (y == 0) return y;
-  double a = __builtin_fabs(y), l = __builtin_log1p(-a) + __builtin_log1p(a), h = 4.330746750799873 + l / 2;
-  double x = __builtin_sqrt(__builtin_sqrt(h * h - l / 0.147) - h);
-  for (int step = 0; step < 4; step++) {
-    double error = a > 0.5 ? (1 - a) - __builtin_erfc(x) : __builtin_erf(x) - a;
-    double newton = error / (1.1283791670955126 * __builtin_exp(-x * x));
-    x -= newton / (1 + x * newton);
-  }
-  return __builtin_copysign(x, y);
-}
 /* digamma: carried to where its asymptotic series is exact; reflected for negative numbers. */
 static double digamma_one(double x) {
   double sum = 0;
@@ -1315,7 +1442,6 @@ static double digamma_one(double x) {
   double series = s * (1. / 12 - s * (1. / 120 - s * (1. / 252 - s * (1. / 240 - s * (1. / 132 - s * (691. / 32760 - s / 12))))));
   return sum + __builtin_log(x) - 0.5 / x - series;
 }
-NB_LANEWISE(erfinv, erfinv_one, erfinv_one)
 NB_LANEWISE(digamma, digamma_one, digamma_one)
 
 /* --------------------------------------------------------------- reductions */

@@ -161,3 +161,53 @@ if __name__ == "__main__":
         lambda s: s * s,
         single=False,
     )
+    # the normal share to 39, erf to 1, and what is left of a logarithm less its first two terms in (x - 1) / (x + 1)
+    fit("ndtr, float64", beyond, -1, mp.mpf(35) / 43, range(24), lambda t: 1 / beyond(t), single=False)
+    fit("erf, float64", lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1, small, mp.mpf(1), range(12), single=False)
+    fit(
+        "pow, log, float64",
+        lambda z: ((mp.log((1 + mp.sqrt(z)) / (1 - mp.sqrt(z))) / mp.sqrt(z) - 2) / z - mp.mpf(2) / 3) / z,
+        small,
+        (3 - 2 * mp.sqrt(2)) ** 2 * mp.mpf("1.001"),
+        range(8),
+        single=False,
+    )
+
+    # lgamma(2 + u) / u, and x times what Stirling's formula lacks
+    def near_two(u):
+        return mp.loggamma(2 + u) / u if u else mp.psi(0, 2)
+
+    def lacking(s):
+        x = 1 / mp.sqrt(s)
+        return (mp.loggamma(x) - (x - mp.mpf(0.5)) * mp.log(x) + x - mp.log(2 * mp.pi) / 2) * x
+
+    for single, near, beyond_it in ((True, 9, 2), (False, 18, 6)):
+        low, high = mp.mpf("-0.65"), mp.mpf("0.35")
+        fit("lgamma", near_two, low, high, range(near), lambda u: 1 / near_two(u), single=single)
+        fit("lgamma, series", lacking, small, 1 / mp.mpf(7.5) ** 2, range(beyond_it), single=single)
+
+    def share(w):
+        """erfinv(y) / y, where w = -log(1 - y^2): Newton's iteration on the smaller of erf and erfc."""
+        y = mp.sqrt(-mp.expm1(-w))
+        beyond_y = mp.exp(-w) / (1 + y)
+        x = y if y < 0.5 else mp.sqrt(mp.mpf("0.1") + max(0, -mp.log(beyond_y) - 1))
+        for _ in range(100):
+            missing = y - mp.erf(x) if y < 0.5 else mp.erfc(x) - beyond_y
+            step = missing * mp.sqrt(mp.pi) / 2 * mp.exp(x * x)
+            step /= 1 + abs(x * step)  # where it begins far off
+            x += step
+        return x / y
+
+    def through(shift, root):
+        return lambda v: share((v + shift) ** 2 if root else v + shift)
+
+    for name, low, high, shift, root, terms, single in (
+        ("erfinv", small, 5, 2.5, False, 10, True),
+        ("erfinv, far", mp.sqrt(5), 4, 3, True, 10, True),
+        ("erfinv, float64", small, 6.25, 3.125, False, 24, False),
+        ("erfinv, far, float64", 2.5, 4, 3.25, True, 20, False),
+        ("erfinv, farther, float64", 4, 6.01, 5, True, 18, False),
+    ):
+        function = through(mp.mpf(shift), root)
+        bounds = mp.mpf(low) - shift, mp.mpf(high) - shift
+        fit(name, function, *bounds, range(terms), lambda v, f=function: 1 / f(v), single=single)

@@ -2,8 +2,10 @@
 
 import ctypes
 import itertools
+import math
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from nbcompile.runtime import cpp
 from tests.codegen.programs import compiler
 
 NAMES = (
-    "exp", "exp2", "expm1", "log", "log1p", "tanh", "erf", "ndtr", "gelu", "sigmoid", "sin", "cos", "tan",
+    "exp", "exp2", "expm1", "log", "log1p", "tanh", "erf", "erfc", "erfinv", "ndtr", "gelu", "lgamma", "sigmoid", "sin", "cos", "tan",
     "log2", "log10", "atan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh",
 )  # fmt: skip
 DOUBLE = (
@@ -21,6 +23,11 @@ DOUBLE = (
     "asinh", "acosh", "atanh",
 )  # fmt: skip
 """Of float64."""
+LONG = {
+    "erf": mpmath.erf, "erfc": mpmath.erfc, "ndtr": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
+    "gelu": lambda x: x * LONG["ndtr"](x), "lgamma": lambda x: mpmath.re(mpmath.loggamma(x)),
+}  # fmt: skip
+"""Functions of float64 that numpy has not for longer floats."""
 PAIRS = ("pow", "atan2", "hypot", "fmod")
 WHOLE = ("floor_div",)
 """Equal to eager's, bit for bit."""
@@ -33,7 +40,7 @@ EXACT = {
 """float64's answer, where torch has no function of this name that is as exact; eager's sigmoid is 1 / (1 + exp(-x)),
 and 0 where the float32 exp is infinite."""
 
-BOUNDS = {"ndtr": 3, "gelu": 2.5, "sigmoid": 2.01, "tan": 3.5, "sinh": 2.5, "cosh": 2.5, "acosh": 2.1, "atan2": 2.5}
+BOUNDS = {"ndtr": 3, "gelu": 2.5, "sigmoid": 2.01, "tan": 3.5, "sinh": 2.5, "cosh": 2.5, "acosh": 2.1, "atan2": 2.5, "erfc": 2.5, "erfinv": 2.5, "lgamma": 3.5}  # fmt: skip
 """Functions of a quotient, a root or an exponential of another; eager's gelu loses all digits below -5."""
 NUMPY = {
     "atan": "arctan", "asin": "arcsin", "acos": "arccos", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
@@ -49,7 +56,7 @@ def library():
             f" for (; i + W <= n; i += W) store(o + i, All{{}}, {name}(load<f32, W>(a + i, All{{}})));"
             f" if (i < n) store(o + i, First{{n - i}}, {name}(load<f32, W>(a + i, First{{n - i}}))); }}\n"
         )
-    for name in DOUBLE:
+    for name in (*DOUBLE, *LONG, "erfinv"):
         text += (
             f"EXPORT void {name}_double(const f64 *a, f64 *o, i64 n) {{ constexpr int W = LANES64;"
             f" for (i64 i = 0; i < n; i += W) store(o + i, All{{}}, {name}(load<f64, W>(a + i, All{{}}))); }}\n"
@@ -95,7 +102,11 @@ def test_at_most_two_units_in_the_last_place(name):
     getattr(library(), f"{name}_many")(pointer(x), pointer(ours), ctypes.c_int64(x.numel()))
     exact = EXACT.get(name, getattr(torch, name, None))(x.double())
     rounded = exact.float()
-    unit = (torch.nextafter(rounded.abs(), torch.tensor(float("inf"))) - rounded.abs()).double()
+    size = rounded.abs()
+    if name == "lgamma":
+        rounded[x > 4.0371102e36] = torch.inf  # as eager's
+        size[x < 0] = size[x < 0].clamp(min=1)  # where terms cancel each other
+    unit = (torch.nextafter(size, torch.tensor(float("inf"))) - size).double()
     error = (ours.double() - exact).abs() / unit
     error[(ours == rounded) | (ours.isnan() & rounded.isnan())] = 0
     assert error.max() <= BOUNDS.get(name, 2), f"{name}({x[error.argmax()]}) = {ours[error.argmax()]}"
@@ -125,10 +136,56 @@ def test_functions_of_float64_err_by_few_units(name):
     random = np.random.default_rng(0)
     sweeps = [np.linspace(-bound, bound, 16384) for bound in (1, 1.5, 5, 90, 710, 9999)]
     x = np.concatenate([random.integers(-(2**63), 2**63, 65536).view(np.float64), *sweeps, SPECIAL])
-    ours = np.empty_like(x)
-    function = getattr(library(), f"{name}_double")
+    of_few_units(name, of_float64(name, x), getattr(np, NUMPY.get(name, name))(x.astype(np.longdouble)))
+
+
+def of_float64(name, x):
+    """What a function of the header makes of an array."""
+    ours, function = np.empty_like(x), getattr(library(), f"{name}_double")
     function(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(ours.ctypes.data), ctypes.c_int64(len(x)))
-    of_few_units(name, ours, getattr(np, NUMPY.get(name, name))(x.astype(np.longdouble)))
+    return ours
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_error_and_gamma_functions_of_float64_err_by_few_units(name):
+    """Against forty digits, down to the smallest normal number; the rest is as in eager."""
+    bounds = (
+        [(-1.2, 1.2), (-7, 4), (-38, 27)]
+        if name != "lgamma"
+        else [(0.001, 0.5), (0.5, 1.5), (1.5, 2.5), (2.5, 8), (8, 900)]
+    )
+    x = np.concatenate([np.linspace(low, high, 1016) for low, high in bounds])
+    ours = of_float64(name, x)
+    with mpmath.workdps(40):
+        for given, found in zip(x, ours, strict=True):
+            exact = LONG[name](mpmath.mpf(float(given)))
+            if abs(exact) > 2.3e-308:
+                error = abs(mpmath.mpf(float(found)) - exact) / math.ulp(float(exact))
+                assert error <= BOUNDS.get(name, 2), (given, found, float(error))
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc", "erfinv", "lgamma"])
+def test_limits_of_float64_functions_are_those_of_eager(name):
+    """Random bits and special values: nan, infinities, the signs of zeros, and values to rounding."""
+    random = np.random.default_rng(0)
+    beyond = np.array([27.3, -7.5, 7.5, -8.0, 2.5e305, 2.6e305, 1e-310, -1e-310])
+    x = np.concatenate([random.integers(-(2**63), 2**63, 16384).view(np.float64), SPECIAL, beyond])
+    ours, eager = torch.from_numpy(of_float64(name, x)), getattr(torch, name)(torch.from_numpy(x))
+    torch.testing.assert_close(ours, eager, rtol=1e-15 if name != "lgamma" else 2e-15, atol=1e-307, equal_nan=True)
+    assert torch.equal(ours.signbit()[eager == 0], eager.signbit()[eager == 0])
+
+
+def test_the_inverse_of_erf_is_its_inverse():
+    """float64, from the smallest to the last number below 1, against its erf or erfc in forty digits."""
+    ends = 1 - 2.0 ** -np.arange(2, 54)
+    y = np.concatenate([np.linspace(-1, 1, 1002)[1:-1], 10.0 ** -np.arange(1, 300), ends, -ends])
+    y = np.ascontiguousarray(y[: len(y) // 8 * 8])
+    with mpmath.workdps(40):
+        for given, found in zip(y, of_float64("erfinv", y), strict=True):
+            x, a = abs(mpmath.mpf(float(found))), abs(mpmath.mpf(float(given)))
+            missing = a - mpmath.erf(x) if a < 0.5 else mpmath.erfc(x) - (1 - a)
+            error = abs(missing * mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(x * x)) / math.ulp(float(x))
+            assert error <= BOUNDS["erfinv"], (given, found, float(error))
 
 
 @pytest.mark.parametrize("name", PAIRS)
