@@ -80,12 +80,13 @@ def compile_graph(
     _expect_tuple(module)
     provenance.prepare(module.graph)
     table = decompositions or {}
-    traced = pure.trace(module, example_inputs, table)
-    if traced is not None:
-        provenance.mark(traced.graph, module.graph)
-        compiled = compilers.inference(traced, example_inputs)
+    recorded = pure.trace(module, example_inputs, table, may_write=mutate_in_graph)
+    if recorded is not None:
+        _expect_apart(recorded.written, example_inputs)
+        provenance.mark(recorded.module.graph, module.graph)
+        compiled = compilers.inference(recorded.module, example_inputs)
         parts.name("inference")
-        return _join_pure(joined.positional(compiled), traced)
+        return _watched(_join_pure(compiled, recorded), module, recorded.written, example_inputs)
     learns = joint.trace(module, example_inputs, table)
     if learns is not None:
         step = _cut_and_compile(learns, module, example_inputs, compilers, recompute)
@@ -101,14 +102,33 @@ def compile_graph(
     return _through_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
 
 
-def _join_pure(compiled: CompiledFunction, traced: torch.fx.GraphModule) -> CompiledFunction:
-    outputs: Any = traced.graph.output_node().args[0]
+def _join_pure(compiled: BoxedFunction, recorded: pure.Recorded) -> CompiledFunction:
+    outputs: Any = recorded.module.graph.output_node().args[0]
     dynamic = joined.dynamic_dims(node.meta["val"] for node in outputs)
-    if not any(dynamic):
+    if not recorded.written and not any(dynamic):
         parts.join("direct")
+        return joined.positional(compiled)
+    facts: joined.Facts = {"dynamic": dynamic, "versions": recorded.written}
+    parts.join("inference", **facts)
+    if recorded.written:
+        return joined.inference(compiled, facts)
+    return joined.marking(joined.positional(compiled), dynamic)
+
+
+def _expect_apart(written: Sequence[int], example_inputs: Sequence[Any]) -> None:
+    """No other input looks into the memory of one that is written."""
+    if written and overlaps.overlap(written, example_inputs):
+        raise RunsAsCaptured(overlaps.REASON)
+
+
+def _watched(
+    compiled: CompiledFunction, module: torch.fx.GraphModule, written: Sequence[int], example_inputs: Sequence[Any]
+) -> CompiledFunction:
+    """The compiled graph, where inputs might overlap in some calls: it runs as captured in these."""
+    if not overlaps.may_overlap(written, example_inputs):
         return compiled
-    parts.join("inference", dynamic=dynamic, versions=[])
-    return joined.marking(compiled, dynamic)
+    parts.refuse("inputs that the graph writes to are watched: they might overlap with others")
+    return overlaps.watched(compiled, module.forward, written, example_inputs)
 
 
 def _cut_and_compile(
@@ -242,13 +262,13 @@ def _through_autograd(
         metadata.bw_donated_idxs.clear()
     written = [at for at, each in enumerate(metadata.input_info) if each.mutates_data] if metadata else []
     if written:
-        if len(metadata.input_info) != count or overlaps.overlap(written, example_inputs):
+        if len(metadata.input_info) != count:
             raise RunsAsCaptured(overlaps.REASON)
+        _expect_apart(written, example_inputs)
         if overlaps.may_overlap(written, example_inputs):
-            parts.refuse("inputs that the graph writes to are watched: they might overlap with others")
             direct = inner and _needs_no_wrapper(metadata, module, example_inputs)
             compiled = joined.positional(inner[0]) if direct else wrapped
-            return overlaps.watched(compiled, module.forward, written, example_inputs)
+            return _watched(compiled, module, written, example_inputs)
     if inner and _needs_no_wrapper(metadata, module, example_inputs):
         parts.join("direct")
         return joined.positional(inner[0])

@@ -1,12 +1,15 @@
-"""Graphs without gradient, mutation and aliasing: run them once and write down what ATen is asked to do.
+"""Graphs without gradient and aliasing: run them once and write down what ATen is asked to do.
 
     captured   torch.softmax(x @ w, -1)
     recorded   aten.mm, aten.amax, aten.sub, aten.exp, aten.sum, aten.div
 
+    captured   p.mul_(0.9)                  a step of an optimizer, say
+    recorded   aten.mul(p, 0.9), then aten.copy_(p, mul) at the end
+
 AOTAutograd runs a graph twice, once to learn what it mutates and what aliases,
-once to trace it, because it must be right for every graph. A graph that does
-neither, and for which nobody wants a gradient, can be recorded in one go; its
-sizes may be symbols, whose nodes sizes.py makes. When the recording meets
+once to trace it, because it must be right for every graph. A graph that writes to
+whole inputs at most, and for which nobody wants a gradient, can be recorded in one
+go; its sizes may be symbols, whose nodes sizes.py makes. When the recording meets
 anything else the answer is None, and AOTAutograd does it.
 
 In torch: torch/fx/experimental/proxy_tensor.py (make_fx). Read next:
@@ -18,6 +21,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -54,19 +58,39 @@ IN_PLACE_OPERATORS = frozenset({operator.setitem, operator.delitem}) | {
 }
 
 
-def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Table) -> torch.fx.GraphModule | None:
-    """The graph in ATen operators, if it is pure; None if it is not (or if that cannot be told)."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A graph in ATen operators."""
+
+    module: torch.fx.GraphModule
+    written: Sequence[int]
+    """Which inputs are given another value at its end."""
+
+
+def trace(
+    module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Table, *, may_write: bool = False
+) -> Recorded | None:
+    """The graph in ATen operators, if it is pure; None if it is not (or if that cannot be told).
+
+    Args:
+        module: the captured graph.
+        example_inputs: of each placeholder.
+        table: operators to be written in terms of simpler ones.
+        may_write: it counts as pure, although it writes to whole inputs.
+    """
     if torch.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
         return None
-    if not may_be_recorded(module, example_inputs):
+    if not may_be_recorded(module, example_inputs, may_write):
         return None
     fake_mode = fake_mode_of(example_inputs)
     fakes = [fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
     try:
-        recording = Recording(table, fakes, "arg{}_1", first=0)
+        recording = Recording(table, fakes, "arg{}_1", first=0, may_write=may_write)
         with fake_mode, recording, torch_internals.rules_in_python(any(isinstance(each, SYMBOLIC) for each in fakes)):
             outputs = Replay(module, recording).run(*fakes)
-        return recording.module(recording.returned(outputs))
+        returned = recording.returned(outputs)
+        written = recording.write_back()
+        return Recorded(recording.module(returned), written)
     except (Impure, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
         return None
 
@@ -78,9 +102,18 @@ class Impure(Exception):
 class Recording(TorchDispatchMode):
     """Sees every ATen operator that runs on fake tensors, and writes a graph of them."""
 
-    def __init__(self, table: Table, inputs: Sequence[torch.Tensor | torch.SymInt], names: str, first: int = 1) -> None:
+    def __init__(
+        self,
+        table: Table,
+        inputs: Sequence[torch.Tensor | torch.SymInt],
+        names: str,
+        first: int = 1,
+        may_write: bool = False,
+    ) -> None:
         super().__init__()
         self.table = table
+        self.inputs = inputs
+        self.may_write = may_write
         self.graph = torch.fx.Graph()
         self.sizes = Sizes(self.graph)
         self.captured_node: torch.fx.Node | None = None
@@ -141,7 +174,7 @@ class Recording(TorchDispatchMode):
         """``y.add_(1)``, where nobody holds a view of y, is another value for y."""
         functional = functional_twin(func)
         changed = args[0] if args else None
-        if functional is None or not isinstance(changed, torch.Tensor) or _storage(changed) in self.owned:
+        if functional is None or not isinstance(changed, torch.Tensor) or not self._may_change(changed):
             raise Impure
         holders = self.holders[_storage(changed)]
         if any(_view(each) != _view(changed) for each in holders):
@@ -154,6 +187,24 @@ class Recording(TorchDispatchMode):
         for each in holders:
             self._remember(each, node)
         return changed
+
+    def _may_change(self, tensor: torch.Tensor) -> bool:
+        """Whether it has memory of its own, or is an input that nothing else in the graph looks into."""
+        if _storage(tensor) not in self.owned:
+            return True
+        (first, *others) = self.holders[_storage(tensor)]
+        return self.may_write and tensor is first and not others
+
+    def write_back(self) -> list[int]:
+        """Inputs that have another value by now are written; their positions."""
+        placeholders = self.graph.find_nodes(op="placeholder")
+        written = []
+        for at, (given, placeholder) in enumerate(zip(self.inputs, placeholders, strict=True)):
+            if isinstance(given, torch.Tensor) and (value := self.node_of(given)) is not placeholder:
+                copy = self.graph.call_function(torch.ops.aten.copy_.default, (placeholder, value))
+                copy.meta.update(value.meta)
+                written.append(at)
+        return written
 
     def returned(self, outputs: Sequence[Any]) -> list[torch.fx.Node]:
         """The nodes of the outputs, if each has memory of its own, or is a number."""
@@ -237,6 +288,8 @@ class Recording(TorchDispatchMode):
 def functional_twin(operator: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     """``aten.add.Tensor`` for ``aten.add_.Tensor``: the overload with the same arguments that writes nowhere."""
     schema = operator._schema
+    if torch.Tag.inplace_view in operator.tags:
+        return None  # it changes what the tensor is, not what its memory holds
     writes = [each.alias_info is not None and each.alias_info.is_write for each in schema.arguments]
     name = schema.name.partition("::")[2]
     packet = getattr(getattr(torch.ops, operator.namespace), name.removesuffix("_"), None)
@@ -302,7 +355,7 @@ def is_plain(value: torch.Tensor) -> bool:
     return type(value) in (torch.Tensor, torch.nn.Parameter, fake)
 
 
-def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
+def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any], may_write: bool = False) -> bool:
     """Whether it is worth trying; in doubt, no."""
     if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
         return False
@@ -312,7 +365,7 @@ def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any])
     symbols = _symbols(each for each in example_inputs if isinstance(each, torch.SymInt))
     if symbols is None or not all(isinstance(each, (torch.Tensor, torch.SymInt)) for each in example_inputs):
         return False
-    return all(_is_simple(node, symbols) for node in module.graph.nodes)
+    return all(_is_simple(node, symbols, may_write) for node in module.graph.nodes)
 
 
 def _symbols(numbers: Iterable[torch.SymInt]) -> set[sympy.Symbol] | None:
@@ -321,11 +374,11 @@ def _symbols(numbers: Iterable[torch.SymInt]) -> set[sympy.Symbol] | None:
     return set(expressions) if all(each.is_Symbol for each in expressions) else None
 
 
-def _is_simple(node: torch.fx.Node, symbols: set[sympy.Symbol]) -> bool:
+def _is_simple(node: torch.fx.Node, symbols: set[sympy.Symbol], may_write: bool) -> bool:
     """A call of an ordinary operator: no state of the process, no subgraph, no size that only the run knows."""
     if node.op in ("get_attr", "call_module") or isinstance(node.target, torch._ops.HigherOrderOperator):
         return False
-    if node.op != "placeholder" and _changes_something(node):
+    if node.op != "placeholder" and _changes_something(node, may_write):
         return False
     value = node.meta.get("example_value", node.meta.get("val"))
     if isinstance(value, torch.Tensor) and not is_plain(value):
@@ -339,10 +392,10 @@ def _is_known(size: object, symbols: set[sympy.Symbol]) -> bool:
     return not isinstance(size, SYMBOLIC)
 
 
-def _changes_something(node: torch.fx.Node) -> bool:
+def _changes_something(node: torch.fx.Node, may_write: bool) -> bool:
     """Whether it changes an example, or the state of the process, so that not even a trial is wise."""
     name = name_of_target(node)
-    on_input = works_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
+    on_input = not may_write and works_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
     return on_input or "out" in node.kwargs or "grad" in name or "autocast" in name
 
 
