@@ -191,6 +191,8 @@ class _Light(ModuleType):
             return _real(f"{PACKAGE}.{name}") if found is None else found
         if name == "disable" and asking == "torch._compile":
             return _kept_from_our_hook
+        if name == "graph_break" and _knows_stand_ins(asking):
+            return graph_break
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
         become_itself(self)
@@ -263,6 +265,18 @@ class _Made(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         """It ran; its own specification is put back."""
         module.__spec__ = self.specification
+
+
+def graph_break(msg: str = "") -> None:
+    """What an optimizer's step calls: as torch's, it does nothing, and our tracer knows it by its name and module."""
+
+
+graph_break.__module__ = f"{PACKAGE}.decorators"
+
+
+def _knows_stand_ins(asking: object) -> bool:
+    """Only calls it: who keeps the function might give it to torch's tracer, which wants its own."""
+    return asking == "torch.optim.optimizer" or str(asking).startswith("nbcompile.")
 
 
 # --- functions that torch keeps from tracers -------------------------------------------------------------------------

@@ -395,7 +395,9 @@ def _is_known(size: object, symbols: set[sympy.Symbol]) -> bool:
 def _changes_something(node: torch.fx.Node, may_write: bool) -> bool:
     """Whether it changes an example, or the state of the process, so that not even a trial is wise."""
     name = name_of_target(node)
-    on_input = not may_write and works_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
+    on_input = (
+        not may_write and works_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
+    )
     return on_input or "out" in node.kwargs or "grad" in name or "autocast" in name
 
 
