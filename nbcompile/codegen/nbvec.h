@@ -1280,12 +1280,19 @@ template <class T, int W> INLINE Vec<T, W> log_in_two(Vec<T, W> x, Vec<T, W> *lo
   return log_limits(x, sum);
 }
 NB_LANEWISE(libm_lgamma, __builtin_lgammaf, __builtin_lgamma)
-/* Between -7.5 and 7.5 it is that of a number between 1.35 and 2.35, and the logarithm of the factors on the way; beyond 7.5
+/* Below 0 logarithms cancel each other: float32's are those of float64, which asks the C library below -7.5. */
+template <int W> RARE Raw<f64, W> lgamma_below(Raw<f64, W> x) { return libm_lgamma<W>(Vec<f64, W>(x)).v; }
+template <int W> RARE Raw<f32, W> lgamma_below(Raw<f32, W> given) {
+  Vec<f32, W> x(given);
+  if constexpr (W <= LANES64) return cast<f32>(lgamma(cast<f64>(x))).v;
+  else return both_halves(Vec<f32, W / 2>(lgamma_below<W / 2>(half_of(x, 0).v)), Vec<f32, W / 2>(lgamma_below<W / 2>(half_of(x, 1).v))).v;
+}
+/* Up to 7.5 it is that of a number between 1.35 and 2.35, and the logarithm of the factors on the way; beyond that
  * Stirling's series. Where eager's overflows, so does this: a little before it had to. */
 template <class T, int W> INLINE Vec<T, W> lgamma(Vec<T, W> x) {
   Vec<T, W> one((T)1), two((T)2), infinity((T)__builtin_inf()), limit((T)7.5), product = one;
-  Vec<bool, W> far = x > limit;
-  Vec<T, W> n = where(far, two, round(x + Vec<T, W>((T)0.15))), u = x - n;
+  Vec<bool, W> far = x > limit, below = x < Vec<T, W>((T)(sizeof(T) == 4 ? 0 : -7.5));
+  Vec<T, W> n = where(far | below, two, round(x + Vec<T, W>((T)0.15))), u = x - n;
   for (T k = 2; k < 8 && some(n > Vec<T, W>(k)); k++) product = where(n > Vec<T, W>(k), product * (x + (Vec<T, W>(k) - n)), product);
   for (T k = 1; k > -9 && some(n <= Vec<T, W>(k)); k--) product = where(n <= Vec<T, W>(k), product * (x + (Vec<T, W>(k) - n)), product);
   Vec<T, W> low, l = log_in_two(where(far, x, abs(product)), &low), over = one / x;
@@ -1293,8 +1300,8 @@ template <class T, int W> INLINE Vec<T, W> lgamma(Vec<T, W> x) {
   Vec<T, W> series = fma(x - Vec<T, W>((T)0.5), (l - one) + low, fma(over, lgamma_series(over * over), Vec<T, W>((T)0.4189385332046727)));
   const Vec<T, W> most((T)(sizeof(T) == 4 ? 4.03711e+36 : 2.5563481638716906e+305));
   near = where(x > most, infinity, where(far, series, near));
-  if (__builtin_expect(some(x < -limit), 0)) return where(x < -limit, libm_lgamma(x), near);
-  return near;
+  if (!some(below)) return near;
+  return where(below, Vec<T, W>(lgamma_below<W>(x.v)), near);
 }
 
 /* exp(a) / 2, in two factors where exp(a) itself overflows. */
