@@ -7,6 +7,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 EXTRAS := notebook,docs,models,dev
 TESTS  ?= tests
+# Processes that share the tests, with up to 2 GB each. Whoever is done takes over half of what another has left.
+WORKERS ?= 2
+SHARED := -n $(WORKERS) --dist worksteal
 # test-all: what reads bytecode, with the other versions of Python that it is written for.
 VERSIONS  := 3.12 3.13
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
@@ -29,7 +32,7 @@ tour: $(STAMP)  ## Execute notebooks/tour.md, check what it claims, write build/
 	$(BIN)/python -m nbcompile.tools.tour
 
 test: $(STAMP)  ## Run the tests (TESTS=tests/record for some of them)
-	$(BIN)/python -m pytest -q $(TESTS)
+	$(BIN)/python -m pytest -q $(SHARED) $(TESTS)
 
 sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the whole standard library
 	$(BIN)/python -m pytest -q -m slow --timeout 7200 --hypothesis-profile=default $(TESTS)

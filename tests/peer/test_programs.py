@@ -1,7 +1,8 @@
 """Every peer program behaves as in eager, and is compiled as torch.compile compiles it.
 
 The oracle runs live, once per program and process. Disagreements that are known
-stand in known.py, with a reason each.
+stand in known.py, with a reason each. The names are of the module's scope, so that pytest puts all tests of a program
+together: processes that share the tests observe few programs twice.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ other_torch = not torch.__version__.startswith(ORACLE)
 
 
 @pytest.mark.skipif(other_torch, reason=f"the oracle is torch {ORACLE}")
-@pytest.mark.parametrize("name", programs())
+@pytest.mark.parametrize("name", programs(), scope="module")
 def test_torch_compile_gives_eagers_results(name: str) -> None:
     """The oracle is sound: torch.compile's results are eager's, but for the programs that say why not."""
     found = same_results(observed(name, "torch.compile"), name)
@@ -30,7 +31,7 @@ def test_torch_compile_gives_eagers_results(name: str) -> None:
 
 
 @pytest.mark.parametrize("aspect", ASPECTS)
-@pytest.mark.parametrize("name", programs())
+@pytest.mark.parametrize("name", programs(), scope="module")
 def test_nbcompile_agrees(name: str, aspect: str, request: pytest.FixtureRequest) -> None:
     """nbcompile agrees with eager on results, and with torch.compile on graphs, their details and the reasons given."""
     if other_torch and (aspect != "results" or refused(name)):
