@@ -126,6 +126,8 @@ def flatten(position: Sequence[Index], size: Sequence[Index]) -> Index:
 
 def unflatten(place: Index, size: Sequence[Index], ranges: Ranges) -> tuple[Index, ...]:
     """The position of the element that :func:`flatten` gives a place; its inverse."""
+    if ZERO in size:
+        return (place,) * len(size)  # of no element: nothing divides by such an extent, and no place is ever asked for
     position: list[Index] = []
     step: Index = ONE
     for at, extent in reversed(list(enumerate(size))):

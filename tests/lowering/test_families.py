@@ -409,3 +409,20 @@ def test_the_share_of_a_normal_distribution():
     check(lambda grad, x: torch.ops.aten.gelu_backward(grad, x), grad, x, must_be_triton=True)
     check(F.gelu, x.double())
     check(F.gelu, x.bfloat16())
+
+
+NOTHING_IN_ANOTHER_SHAPE = {
+    "joined": (lambda x: torch.cat([x.flatten(), x.flatten()]), (2, 0)),
+    "in the middle": (lambda x: (x + 1).reshape(3, 0, 4) * 2, (2, 0, 6)),
+    "to one dimension": (lambda x: (x + 1).reshape(0), (0, 3, 2)),
+    "a sum of none": (lambda x: (x.mT + 1).reshape(0, 6).sum(0), (0, 3, 2)),
+    "no sum": (lambda x: (x.mT + 1).reshape(0, 6).sum(1), (2, 3, 0)),
+    "two without extent": (lambda x: (x + 1).reshape(0, 5, 0), (2, 0, 0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_IN_ANOTHER_SHAPE)
+def test_a_tensor_without_elements_in_another_shape(name):
+    """An extent of zero divides nothing: code is generated, for kernels that store nothing, or a sum of nothing."""
+    function, shape = NOTHING_IN_ANOTHER_SHAPE[name]
+    check(function, torch.ones(shape), exact_strides=False)
