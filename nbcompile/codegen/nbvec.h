@@ -1551,7 +1551,7 @@ template <class Kind, class T, int W, class V> INLINE void fold(V &total, V &par
   total = Kind::join(total, part);
   if constexpr (same_type<Kind, Sum> && is_float<T>) {
     V lost = part - (total - before);
-    part = where(lost == lost, lost, V((T)0)); /* infinity less infinity: nothing is lost */
+    part = where(total - total == V((T)0), lost, V((T)0)); /* of an infinite total nothing is lost */
   } else {
     part = Kind::template start<T, W>();
   }
@@ -1605,7 +1605,7 @@ template <class T, int W> INLINE bool all_same(Vec<T, W> a, Vec<T, W> b) { retur
 template <class T, int W> INLINE bool all_same(Best<T, W> a, Best<T, W> b) { return every(a.place == b.place); }
 /* Kinds that choose one of two: what no lane of a vector takes over from what came before goes on. */
 template <class Kind> constexpr bool chooses = same_type<Kind, Max> || same_type<Kind, Min> || same_type<Kind, Latest<true>> || same_type<Kind, Latest<false>>;
-/* A scan along lanes; what came before is carried on. A sum of float carries double, as eager does. */
+/* A scan along lanes; what came before is carried on. */
 template <class Kind, class T, int W, class V> struct Running {
   V neutral = Kind::template start<T, W>(), before = neutral;
   METHOD V next(V x) {
@@ -1613,15 +1613,6 @@ template <class Kind, class T, int W, class V> struct Running {
     x = Kind::join(before, prefix<Kind, W>(x, neutral));
     before = last_lane(x);
     return x;
-  }
-};
-template <int W> struct Running<Sum, f32, W, Vec<f32, W>> {
-  f64 before = 0;
-  METHOD Vec<f32, W> next(Vec<f32, W> x) {
-    x = prefix<Sum, W>(x, Vec<f32, W>(0.f));
-    Vec<f32, W> result = Vec<f32, W>((f32)before) + x;
-    before += (f64)x.v[W - 1];
-    return result;
   }
 };
 

@@ -32,13 +32,13 @@ def sigmoid(x: Expr) -> Expr:
 @pointwise(aten.relu.default)
 def relu(x: Expr) -> Expr:
     """``max(x, 0)``."""
-    return apply("maximum", x, 0)
+    return apply("maximum", 0, x)
 
 
 @pointwise(aten.relu6.default)
 def relu6(x: Expr) -> Expr:
     """``min(max(x, 0), 6)``."""
-    return apply("minimum", apply("maximum", x, 0), 6)
+    return apply("minimum", 6, apply("maximum", 0, x))
 
 
 @pointwise(aten.silu.default, kind="float")
@@ -122,7 +122,7 @@ def leaky_relu_backward(grad: Expr, x: Expr, negative_slope: float, self_is_resu
 @pointwise(aten.hardtanh.default)
 def hardtanh(x: Expr, min_val: float = -1.0, max_val: float = 1.0) -> Expr:
     """Between two bounds."""
-    return apply("minimum", apply("maximum", x, min_val), max_val)
+    return apply("minimum", max_val, apply("maximum", min_val, x))
 
 
 @pointwise(aten.hardtanh_backward.default, operands=2)

@@ -247,6 +247,11 @@ def _small_power(base: Expr, exponent: int) -> Expr | None:
     return constant(1, base.dtype) if exponent == 0 else functools.reduce(lambda a, b: a * b, [base] * exponent)
 
 
+def _bounded(op: str, x: Expr, bound: Expr) -> Expr:
+    # Of two zeros the second is taken: as in eager the value's own beside a number, the bound's beside a tensor.
+    return arithmetic(op, bound, x) if isinstance(bound, Constant) else arithmetic(op, x, bound)
+
+
 @lowering(aten.clamp.default, aten.clamp.Tensor)
 def clamp(build: Builder, x: Value, min: Any = None, max: Any = None) -> Value:
     """At least ``min``, at most ``max``; nan stays nan."""
@@ -255,8 +260,8 @@ def clamp(build: Builder, x: Value, min: Any = None, max: Any = None) -> Value:
     def compute(x: Expr, *bounds: Expr) -> Expr:
         parts = list(bounds)
         if min is not None:
-            x = arithmetic("maximum", x, parts.pop(0))
-        return arithmetic("minimum", x, parts.pop(0)) if max is not None else x
+            x = _bounded("maximum", x, parts.pop(0))
+        return _bounded("minimum", x, parts.pop(0)) if max is not None else x
 
     return elementwise(build, compute, (x, *given))
 
@@ -264,13 +269,13 @@ def clamp(build: Builder, x: Value, min: Any = None, max: Any = None) -> Value:
 @pointwise(aten.clamp_min.default, aten.clamp_min.Tensor, operands=2)
 def clamp_min(x: Expr, low: Expr) -> Expr:
     """At least ``low``."""
-    return arithmetic("maximum", x, low)
+    return _bounded("maximum", x, low)
 
 
 @pointwise(aten.clamp_max.default, aten.clamp_max.Tensor, operands=2)
 def clamp_max(x: Expr, high: Expr) -> Expr:
     """At most ``high``."""
-    return arithmetic("minimum", x, high)
+    return _bounded("minimum", x, high)
 
 
 @pointwise(aten.addcmul.default, operands=3)

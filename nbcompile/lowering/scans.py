@@ -32,6 +32,8 @@ def _scanned(build: Builder, x: Value, dim: int, kind: str, dtype: torch.dtype) 
     if x.ndim == 0 or is_one(x.size[dimension(dim, x.ndim)]):
         return convert(build, x, dtype)
     accumulate = compute_dtype(dtype)
+    if kind in ("sum", "prod") and accumulate == torch.float32 == dtype and x.device.type == "cpu":
+        accumulate = torch.float64  # as in eager: what overflows on the way may come back
     return build.scan(convert(build, x, dtype), dimension(dim, x.ndim), kind, dtype, accumulate)
 
 

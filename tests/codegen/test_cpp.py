@@ -145,6 +145,16 @@ def test_reductions(dtype, columns):
             torch.testing.assert_close(run(planned, [each])[0], evaluate.run(planned, [each])[0], equal_nan=True)
 
 
+@pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
+def test_a_sum_that_overflows_is_infinite(columns):
+    """Also where short sums are finite and only their total is not: what it lost is no number to go on with."""
+    matrix = torch.zeros(3, 64 * 6)
+    matrix[:, [1, 65, 150]] = 3e38
+    matrix = matrix.t().contiguous() if columns else matrix
+    ours = run(reduction(matrix, "sum", columns), [matrix])[0]
+    assert torch.equal(ours, torch.full_like(ours, torch.inf))
+
+
 def test_a_long_sum_is_cut_in_chunks_and_stays_exact():
     """A sum of a million values is split among threads and errs no more than eager's."""
     row = torch.rand(1, 1_000_003)

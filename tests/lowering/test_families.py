@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.lowering.programs import check
+from tests import targets
+from tests.lowering.programs import check, programs
 
 torch.manual_seed(0)
 x, y, v = torch.randn(8, 16), torch.randn(8, 16), torch.randn(16)
@@ -426,3 +427,17 @@ def test_a_tensor_without_elements_in_another_shape(name):
     """An extent of zero divides nothing: code is generated, for kernels that store nothing, or a sum of nothing."""
     function, shape = NOTHING_IN_ANOTHER_SHAPE[name]
     check(function, torch.ones(shape), exact_strides=False)
+
+
+BOUNDS = {
+    "relu": torch.relu, "relu6": F.relu6, "between": lambda x: x.clamp(0, 2), "from": lambda x: x.clamp(min=0),
+    "to": lambda x: x.clamp(max=-0.0), "hardtanh": lambda x: F.hardtanh(x, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_have_eagers_sign_of_zero(name):
+    """Beside a number that is the value's own (beside a tensor eager's vectors and their remainder differ)."""
+    given = torch.tensor([-0.0, 0.0, -1.0, 1.0, 9.0] * 8)
+    (found,) = targets.run_cpp(programs(BOUNDS[name], given)[1], (given,))
+    assert torch.equal(found.signbit(), BOUNDS[name](given).signbit())

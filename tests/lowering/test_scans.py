@@ -64,6 +64,17 @@ def test_a_long_sum_is_as_exact_as_eagers():
         assert ((found if dim == 0 else found.t()) - exact).abs().max() < 1e-6 * exact.max()
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_what_leaves_the_range_on_the_way_comes_back(dim):
+    """Eager adds and multiplies float32 in float64: a sum beyond the largest number, a product beyond both ends."""
+    sums = torch.tensor([[3e38, 3e38, -3e38, -3e38] * 20] * 3)
+    products = torch.tensor([[1e30, 1e30, -1e-30, 1e-30, 1e-30, 1e-30, 1e30, 1e30] * 20] * 3)
+    for function, rows in ((torch.cumsum, sums), (torch.cumprod, products)):
+        given = rows.t().contiguous() if dim == 0 else rows
+        (found,) = targets.run_cpp(programs(lambda t, f=function: f(t, dim), given)[1], (given,))
+        torch.testing.assert_close(found, function(given, dim))
+
+
 def test_sizes_that_are_symbols():
     """One kernel for all lengths."""
     check(lambda t: [t.cumsum(1), t.cumprod(0)], torch.randn(3, 8), dynamic=True, other_inputs=(torch.randn(4, 33),))
