@@ -159,6 +159,16 @@ def _conditions(guards: tuple[Guard, ...]) -> conditions.Conditions | None:
     return conditions.maker() if any(each.kind is GuardKind.SHAPE_ENV for each in guards) else None
 
 
+def _build_ahead(trace: Trace) -> None:
+    """What the guards will ask for is built beside the graph's kernels."""
+    if trace.graph is None:
+        return
+    if trace.graph.symbolic:
+        ahead.start(ahead.WITH_SYMBOLS)
+    elif len(trace.guards()) >= MANY_GUARDS:
+        ahead.start(ahead.WITH_MANY_GUARDS)
+
+
 def _trace_and_compile(
     frame: Frame, options: Options, dynamism: Dynamism, page: recorder.FrameDraft | None
 ) -> tuple[Trace, Callable[..., object] | None]:
@@ -167,8 +177,7 @@ def _trace_and_compile(
     if page is not None:
         with torch._C.DisableTorchFunction():
             _write_trace(page, trace)
-    if trace.graph is not None and trace.graph.symbolic:
-        ahead.start(ahead.WITH_SYMBOLS)
+    _build_ahead(trace)
     try:
         with recorder.stage("backend"):
             return trace, _compile_graph(trace, frame, options)

@@ -5,6 +5,7 @@
     launcher.extension_module(compiler)      finds it in the store, or waits for what is left of the build
 
     start(WITH_SYMBOLS)      once a graph is symbolic: beside the build of its kernels
+    start(WITH_MANY_GUARDS)  once a graph has many guards (a module's parameters, say): the same
 
     import_beside()          at the same call: while this thread waits for the compiler of its first kernels, it imports
                              what torch, or we, would import at some later function's first norm, loss or derivative
@@ -24,12 +25,14 @@ import threading
 from pathlib import Path
 
 from nbcompile import later
-from nbcompile.runtime import conditions, extension, launcher, shortcut, toolchain
+from nbcompile.runtime import conditions, extension, launcher, memo, shortcut, toolchain
 
 SOURCES = (launcher.SOURCE, shortcut.SOURCE)
 """What every program needs. The first call needs the first, the calls after it the others."""
 WITH_SYMBOLS = (conditions.SOURCE,)
 """What evaluates guards on sizes."""
+WITH_MANY_GUARDS = (memo.SOURCE,)
+"""What remembers that guards held."""
 MODULES = ("torch.distributed.tensor", "networkx")
 """torch asks the first (0.2 s) whether a class of tensors is DTensor; the second cuts graphs with gradients."""
 

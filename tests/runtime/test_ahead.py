@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.runtime import ahead, extension, launcher, store, toolchain
+from nbcompile.runtime import ahead, extension, launcher, memo, store, toolchain
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +66,25 @@ def test_what_evaluates_guards_on_sizes_is_under_way_when_the_backend_is_asked()
         assert torch.equal(compiled(torch.ones(size)), torch.ones(size) * size)
     (static, before), (symbolic, after) = seen
     assert symbolic > static and after == before + 1
+
+
+def test_what_remembers_guards_is_under_way_when_the_backend_is_asked():
+    """Only for a graph that has many of them, as that of a module with parameters."""
+    if not isinstance(toolchain.find(), toolchain.Compiler):
+        pytest.skip("no compiler")
+    seen = []
+
+    def backend(graph, _inputs):
+        seen.append(ahead.start.cache_info().currsize)
+        return graph.forward
+
+    x = torch.ones(2, 3)
+    net = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(4)))
+    for function in (torch.sin, net):
+        torch.testing.assert_close(nbcompile.compile(function, backend=backend)(x), function(x))
+    few, many = seen
+    assert many == few + 1
+    assert extension.is_built(memo.SOURCE, toolchain.find())
 
 
 def test_a_compiler_that_refuses_is_no_failure_of_the_thread(monkeypatch):
