@@ -21,7 +21,7 @@ HEADER = Path(__file__).with_name("nbvec.h").read_text()
 BEGIN, END = "namespace nb {\n", "}  // namespace nb\n"
 WORD = re.compile(r"[A-Za-z_]\w*")
 DECLARED = re.compile(
-    r"(?:INLINE|RARE|static double|^constexpr)\b[^=({;]*?\b(\w+)\(|\bstruct (\w+)|NB_LANEWISE2?\((\w+)"
+    r"(?:INLINE|RARE|ONCE|static double|^constexpr)\b[^=({;]*?\b(\w+)\(|\bstruct (\w+)|NB_LANEWISE2?\((\w+)"
     r"|constexpr \w+ (\w+)(?:<[^>]*>)? =",
     re.MULTILINE,
 )

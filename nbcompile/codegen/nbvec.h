@@ -30,6 +30,7 @@
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #define STEP __attribute__((always_inline))
 #define RARE static __attribute__((noinline, cold)) /* out of the way of what is done for each vector */
+#define ONCE static __attribute__((noinline)) /* long, and does much at a call: compiled once, not at each */
 #define EACH(j) for (int j = 0; j < W; j++)
 
 namespace nb {
@@ -543,15 +544,30 @@ template <class T, int W> INLINE void turn_over(T *square) {
 template <int W> INLINE int count_of(All) { return W; }
 template <int W> INLINE int count_of(First some) { return some.count < W ? some.count : W; }
 /* What lies along the rows of a square, each of its lanes a step further, and is wanted along its lanes. */
-template <class T, int W, class L, class R> INLINE void load_turned(T *square, const T *p, i64 step, L lanes, R rows) {
+template <class T, int W, class L, class R> INLINE void load_rows_turned(T *square, const T *p, i64 step, L lanes, R rows) {
   typedef typename MemoryOf<T>::type M;
   for (int j = 0; j < count_of<W>(lanes); j++) store((M *)square + j * W, All{}, load<M, W>((const M *)p + j * step, rows));
   turn_over<M, W>((M *)square);
 }
-template <class T, int W, class L, class R> INLINE void store_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
+template <class T, int W, class L, class R> INLINE void store_rows_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
   typedef typename MemoryOf<T>::type M;
   turn_over<M, W>((M *)square);
   for (int j = 0; j < count_of<W>(lanes); j++) stream_if(is_large, (M *)p + j * step, rows, load<M, W>((const M *)square + j * W, All{}));
+}
+template <class T, int W, class L, class R> ONCE void load_turned_apart(T *square, const T *p, i64 step, L lanes, R rows) {
+  load_rows_turned<T, W>(square, p, step, lanes, rows);
+}
+template <class T, int W, class L, class R> ONCE void store_turned_apart(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
+  store_rows_turned<T, W>(is_large, square, p, step, lanes, rows);
+}
+template <class T> constexpr bool is_worth_a_call = sizeof(T) >= 4; /* a square of narrow ones takes little longer */
+template <class T, int W, class L, class R> INLINE void load_turned(T *square, const T *p, i64 step, L lanes, R rows) {
+  if constexpr (is_worth_a_call<T>) load_turned_apart<T, W>(square, p, step, lanes, rows);
+  else load_rows_turned<T, W>(square, p, step, lanes, rows);
+}
+template <class T, int W, class L, class R> INLINE void store_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
+  if constexpr (is_worth_a_call<T>) store_turned_apart<T, W>(is_large, square, p, step, lanes, rows);
+  else store_rows_turned<T, W>(is_large, square, p, step, lanes, rows);
 }
 
 /* A number for each lane, by a function of the lane (a value, an index). */
