@@ -7,11 +7,14 @@ values, the strides, what shares memory with what, the inputs afterwards, and th
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import nbcompile
+from nbcompile.errors import GeneratedCodeWarning
 
 SHAPES = [(), (0,), (1,), (7,), (3, 5), (2, 0), (4, 1), (2, 3, 4), (2, 3, 4, 5)]
 LAYOUTS = ["contiguous", "transposed", "every second", "overlapping", "channels last", "shifted"]
@@ -134,7 +137,9 @@ def check(program):
     except (RuntimeError, IndexError):
         return  # a leaf changed in place, memory written that overlaps
     try:
-        found = observed(nbcompile.compile(function, fullgraph=True, dynamic=dynamic), inputs())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GeneratedCodeWarning)  # a mistake of ours, though the result is right
+            found = observed(nbcompile.compile(function, fullgraph=True, dynamic=dynamic), inputs())
     finally:
         nbcompile.reset()
     assert found[:2] == expected[:2]
@@ -153,8 +158,8 @@ def test_random_programs(program):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@settings(max_examples=300, derandomize=False, suppress_health_check=QUIET)
+@settings(max_examples=200, derandomize=False, suppress_health_check=QUIET)
 @given(programs())
 def test_many_random_programs(program):
-    """Many, other ones every time."""
+    """Many, other ones every time: some three minutes of them."""
     check(program)

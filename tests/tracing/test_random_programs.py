@@ -28,6 +28,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, note, settings, strategies as st
 
+import nbcompile
+import nbcompile.config
 from tests.tracing.oracle import Compiler, disagreement, tried
 
 PRELUDE = """
@@ -736,7 +738,9 @@ COMMON: dict[str, Any] = {
 
 def check(source: str, **options: Any) -> None:
     note(source)
-    found = disagreement(lambda compiled: calls(source, compiled), **options)
+    # An assertion of a tensor is an operator of the graph, as in torch, and its failure another class of exception.
+    with nbcompile.config.patch(rewrite_assert_with_torch_assert=False):
+        found = disagreement(lambda compiled: calls(source, compiled), **options)
     assert not found, found + "\n\n" + source[source.index("def f(") :]
 
 
@@ -748,10 +752,10 @@ def test_random_programs(source: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3000, **COMMON)
+@settings(max_examples=400, **COMMON)
 @given(programs())
 def test_many_random_programs(source: str) -> None:
-    """The long sweep, with new programs every time."""
+    """The long sweep, with new programs every time: some two minutes of them."""
     check(source)
 
 
