@@ -323,6 +323,7 @@ def _compilers(
         backward=compiler("backward"),
         inference=compiler("inference"),
         see_joint=lambda joint: _tell(joint, "joint", captured),
+        beside=toolchain.builds.doing,
     )
 
 

@@ -45,6 +45,12 @@ def _ignore(_module: torch.fx.GraphModule) -> None:
     """Nobody wants to see the joint graph."""
 
 
+@contextlib.contextmanager
+def _afterwards(task: Callable[[], object]) -> Iterator[None]:
+    yield
+    task()
+
+
 @dataclass(frozen=True, slots=True)
 class Compilers:
     """Who makes callables of the ATen graphs, and who sees the joint one."""
@@ -53,6 +59,8 @@ class Compilers:
     backward: GraphCompiler
     inference: GraphCompiler
     see_joint: Callable[[torch.fx.GraphModule], None] = _ignore
+    beside: Callable[[Callable[[], object]], contextlib.AbstractContextManager[None]] = _afterwards
+    """A block by whose end a task is done: while the block waits for something, if it does."""
 
 
 def compile_graph(
@@ -152,13 +160,16 @@ def _cut_and_compile(
         return None
     forward, backward, kept, numbers = halves
     programs: dict[str, BoxedFunction] = {}
-    for role, graph, compile_one in (
-        ("forward", forward, compilers.forward),
-        ("backward", backward, compilers.backward),
-    ):
+
+    def compile_half(role: str, graph: torch.fx.Graph, compile_one: GraphCompiler) -> None:
         half = torch_internals.lazy_graph_module()._make_graph_module({}, graph)
         examples = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
         programs[role] = compile_one(half, examples)
+
+    # The backward graph's code is generated, and built, while the C++ compiler works on the forward one's.
+    with compilers.beside(lambda: compile_half("backward", backward, compilers.backward)):
+        compile_half("forward", forward, compilers.forward)
+    for role in ("forward", "backward"):
         parts.name(role)
     facts = traced.facts(kept, numbers, example_inputs)
     parts.join("training", **facts)

@@ -295,6 +295,25 @@ class _Builds(threading.local):
         if task is not None:
             task()
 
+    @contextlib.contextmanager
+    def doing(self, task: Callable[[], object]) -> Iterator[None]:
+        """The task is done by the end of the block: while a compiler works inside of it, if one does."""
+        earlier, left = self.beside, [task]
+
+        def both() -> None:
+            self.beside = earlier  # while the task waits for a compiler of its own
+            left.pop()()
+            self.do_beside()
+
+        self.beside = both
+        try:
+            yield
+        finally:
+            if self.beside is both:
+                self.beside = earlier
+        if left:
+            task()
+
 
 builds = _Builds()
 _running: set[subprocess.Popen[str]] = set()

@@ -45,3 +45,28 @@ def test_the_process_group_dies_with_us(tmp_path):
     assert time.monotonic() - began < 5
     time.sleep(2.2)
     assert not mark.exists()
+
+
+def test_a_task_is_done_while_a_compiler_works_or_at_the_end():
+    """Once; what was to be done anyway is done as well, while the task waits for a compiler of its own."""
+    told = []
+
+    def compile_something(name):
+        toolchain.run(["sh", "-c", f"echo {name}"], "")
+        told.append(name)
+
+    toolchain.builds.beside = lambda: told.append("import")
+    with toolchain.builds.doing(lambda: compile_something("second")):
+        compile_something("first")
+    assert told == ["import", "second", "first"]
+    with toolchain.builds.doing(lambda: told.append("third")):
+        told.append("nothing is compiled")
+    assert told[3:] == ["nothing is compiled", "third"]
+    assert toolchain.builds.beside is None
+
+
+def test_a_task_is_left_where_the_block_fails():
+    """Nothing of it stays behind."""
+    with pytest.raises(ValueError, match="first"), toolchain.builds.doing(lambda: pytest.fail("it was done")):
+        raise ValueError("first")
+    assert toolchain.builds.beside is None
