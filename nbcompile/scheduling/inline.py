@@ -13,6 +13,7 @@ nbcompile/scheduling/fuse.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nbcompile.ir.buffer import Buffer, Computed, Extern, Pointwise, Program, Reduction, Scan, Scatter, views_in
@@ -28,6 +29,7 @@ def inline_small(program: Program) -> Program:
     """Put cheap bodies of broadcast tensors into their readers."""
     needed = {each.buffer for each in views_in(program.outputs)}
     needed |= {name for each in program.buffers if isinstance(each, (Extern, Scatter)) for name in reads(each)}
+    readers = _readers(program)
     inlined: dict[str, Pointwise] = {}
     from_reduction: set[str] = set()
     buffers: list[Buffer] = []
@@ -40,7 +42,7 @@ def inline_small(program: Program) -> Program:
         )
         if isinstance(buffer, (Reduction, Scan)) or any(name in from_reduction for name in reads(buffer)):
             from_reduction.add(buffer.name)
-        elif _is_small(buffer) and buffer.name not in needed and _always_spread(buffer, program):
+        elif _is_small(buffer) and buffer.name not in needed and _always_spread(buffer, readers.get(buffer.name, ())):
             inlined[buffer.name] = buffer
             continue
         buffers.append(buffer)
@@ -56,11 +58,19 @@ def _is_small(buffer: Computed) -> bool:
     )
 
 
-def _always_spread(buffer: Computed, program: Program) -> bool:
+def _readers(program: Program) -> dict[str, list[Computed]]:
+    """Who computes something of each buffer."""
+    found: dict[str, list[Computed]] = {}
+    for buffer in program.buffers:
+        if isinstance(buffer, Computed):
+            for name in reads(buffer):
+                found.setdefault(name, []).append(buffer)
+    return found
+
+
+def _always_spread(buffer: Computed, readers: Sequence[Computed]) -> bool:
     count = constant(product(buffer.layout.size))
-    for reader in program.buffers:
-        if buffer.name not in reads(reader) or not isinstance(reader, Computed):
-            continue
+    for reader in readers:
         reduced = reader.reduced if isinstance(reader, Reduction) else ()
         points = constant(product((*reader.layout.size, *reduced)))
         if count is None or points is None or points <= count:
