@@ -139,9 +139,10 @@ def _nest_of_columns(emitter: KernelEmitter, nest: Nest) -> None:
     for part in totals:
         if isinstance(part, Carry):
             continue
-        place = ".place" if part.kind.startswith("arg") else ""
-        text = f"{_so_far(part, emitter.label(part.name), in_blocks)}{place}"
-        emitter.locals[part.name] = Value(text, True, torch.int64 if place else part.value.dtype)
+        text, dtype = _so_far(part, emitter.label(part.name), in_blocks), part.value.dtype
+        if part.kind.startswith("arg"):
+            text, dtype = f"cast<i64>({text}.place)", torch.int64
+        emitter.locals[part.name] = Value(text, True, dtype)
 
 
 def _so_far(part: Accumulate | Carry, label: str, in_blocks: bool) -> str:

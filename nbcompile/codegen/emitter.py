@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import sympy
+import torch
 
 from nbcompile.codegen.facts import amount_of_work, trip_count
 from nbcompile.codegen.printers import C_TYPES, c_index
@@ -46,6 +47,8 @@ class KernelEmitter:
     """As :func:`facts.own_work` tells."""
     streamed: Mapping[str, Index] = field(default_factory=dict)
     """As :func:`facts.streamed` tells."""
+    places: torch.dtype = torch.int64
+    """Of the places of largest and smallest elements: as wide as lanes are."""
     turned: dict[str, str] = field(default_factory=dict)
     """Where stores to a buffer go first, to be made together (squares.py)."""
 

@@ -14,9 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from nbcompile.codegen.columns import columns
 from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of, scratch_rows
-from nbcompile.codegen.facts import STREAMED_BYTES, lengthy, own_work, size_symbols, streamed, vector_is_outside
+from nbcompile.codegen.facts import (
+    STREAMED_BYTES,
+    lengthy,
+    own_work,
+    size_symbols,
+    streamed,
+    trip_count,
+    vector_is_outside,
+)
 from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.squares import square_of, squares
@@ -25,8 +35,9 @@ from nbcompile.codegen.values import Names, Scope, Value, wide_values
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.ir.expr import Local
 from nbcompile.ir.index import Index, Symbol
-from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Schedule
+from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Schedule, Store
 
 
 def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
@@ -36,7 +47,8 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     body = SourceWriter(depth=1)
     origins = own_work(kernel, schedule.program)
     names = Names({**pointers, **_rows(kernel)}, extents=_extents(kernel))
-    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, streamed(kernel, schedule))
+    places = torch.int64 if half_width(kernel) else torch.int32
+    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, streamed(kernel, schedule), places)
     _kernel_body(emitter)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
@@ -99,7 +111,7 @@ def _prologue(
         function = f"[](i64 {variable.name}) {{ return {c_index(offset)}; }}"
         writer.line(f"static constexpr auto {name} = places_of<{emitter.names.extents[variable]}>({function});")
     if any(many for _, many in emitter.names.used_types) or emitter.kernel.vector_variable is not None:
-        writer.line(f"constexpr int W = {'LANES64' if half_width(kernel) else 'LANES32'};")
+        writer.line(f"constexpr int W = {'LANES64' if emitter.places == torch.int64 else 'LANES32'};")
     for name, many in sorted(emitter.names.used_types):
         writer.line(f"typedef Vec<{name}, {'W' if many else '1'}> {name.upper()}{'' if many else '_1'};")
 
@@ -108,14 +120,13 @@ def half_width(kernel: Kernel) -> bool:
     """Whether lanes must be 64 bits wide."""
     outside = vector_is_outside(kernel)
     many: dict[str, Value] = {}
+    places: set[str] = set()
 
     def wide(vector: Symbol, parts: Sequence[Inner]) -> bool:
         found = False
         for part in parts:
             scope = Scope(SourceWriter(), Names({}), vector, many)
-            found |= wide_values(scope, part.value) or (
-                isinstance(part, (Accumulate, Carry)) and part.kind.startswith("arg")
-            )
+            found |= wide_values(scope, part.value) or (isinstance(part, Carry) and part.kind.startswith("arg"))
             if isinstance(part, (Let, Accumulate, Carry)):
                 many[part.name] = Value("", outside or not isinstance(part, Accumulate), part.value.dtype)
         return found
@@ -125,14 +136,32 @@ def half_width(kernel: Kernel) -> bool:
         if isinstance(statement, Nest):
             vector = kernel.loops[-1].variable if outside else statement.loops[-1].variable
             found |= wide(vector, statement.body)
+            named = {
+                part.name for part in statement.body if isinstance(part, Accumulate) and part.kind.startswith("arg")
+            }
+            found |= bool(named) and not _short_places(statement)
+            places |= named
             for part in statement.body:
                 if isinstance(part, Accumulate):
                     many[part.name] = Value("", outside, part.value.dtype)
+        elif (
+            outside
+            and isinstance(statement, Store)
+            and isinstance(statement.value, Local)
+            and statement.value.name in places
+        ):
+            continue  # stored as they are, after the loop
         elif outside:
             found |= wide(kernel.loops[-1].variable, [statement])
         elif isinstance(statement, Let):
             many[statement.name] = Value("", False, statement.value.dtype)
     return found
+
+
+def _short_places(nest: Nest) -> bool:
+    """Whether a place of an element fits in 32 bits."""
+    count = trip_count(nest.loops)
+    return count is not None and count < 1 << 31
 
 
 def _kernel_body(emitter: KernelEmitter) -> None:

@@ -1469,12 +1469,14 @@ NB_LANEWISE(digamma, digamma_one, digamma_one)
 
 /* --------------------------------------------------------------- reductions */
 
-/* The best value so far of each lane and its place; of equal values the smallest place, a nan before anything. */
+/* The best value so far of each lane and its place; of equal values the smallest place, a nan before anything.
+ * Places are as wide as the lanes of the kernel. */
+template <int W> using Place = typename IntOf<W == LANES32 ? 4 : 8>::type;
 template <class T, int W> struct Best {
   Vec<T, W> value;
-  Vec<i64, W> place;
+  Vec<Place<W>, W> place;
 };
-template <class T, int W> INLINE Vec<bool, W> beats(bool largest, Vec<T, W> a, Vec<i64, W> at, Vec<T, W> b, Vec<i64, W> bt) {
+template <class T, int W> INLINE Vec<bool, W> beats(bool largest, Vec<T, W> a, Vec<Place<W>, W> at, Vec<T, W> b, Vec<Place<W>, W> bt) {
   Vec<bool, W> better = (largest ? a > b : a < b) | (isnan(a) & !isnan(b));
   Vec<bool, W> equal = (a == b) | (isnan(a) & isnan(b));
   return better | (equal & (at < bt));
@@ -1527,7 +1529,7 @@ template <bool largest> struct Arg {
     return {where(taken, b.value, a.value), where(taken, b.place, a.place)};
   }
   template <class T, int W> static METHOD Best<T, W> start() {
-    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<i64, W>(Limits<i64>::highest())};
+    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<Place<W>, W>(Limits<Place<W>>::highest())};
   }
 };
 
@@ -1538,7 +1540,7 @@ template <bool largest> struct Latest {
     return {where(taken, b.value, a.value), where(taken, b.place, a.place)};
   }
   template <class T, int W> static METHOD Best<T, W> start() {
-    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<i64, W>((i64)0)};
+    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<Place<W>, W>((Place<W>)0)};
   }
 };
 struct LogSumExp {
@@ -1575,7 +1577,7 @@ template <class Kind, class T, int W, class V> INLINE void fold(V &total, V &par
 
 template <class T, int W> INLINE Vec<T, 1> lane(Vec<T, W> x, int j) { return Vec<T, 1>((typename Vec<T, 1>::Lane)x.v[j]); }
 template <int W> INLINE Vec<bool, 1> lane(Vec<bool, W> x, int j) { return Vec<bool, 1>(x.v[j] != 0); }
-template <class T, int W> INLINE Best<T, 1> lane(Best<T, W> x, int j) { return {lane(x.value, j), lane(x.place, j)}; }
+template <class T, int W> INLINE Best<T, 1> lane(Best<T, W> x, int j) { return {lane(x.value, j), Vec<i64, 1>((i64)x.place.v[j])}; }
 /* The upper half of the first 2 * half lanes, moved to the front. */
 template <int half, class T, int W> INLINE Vec<T, W> upper(Vec<T, W> x) {
 #ifdef __clang__

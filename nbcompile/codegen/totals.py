@@ -54,21 +54,21 @@ def neutral(part: Accumulate | Carry) -> str:
     return f"{kind_of(part)}::start<{C_TYPES[part.value.dtype]}, W>()"
 
 
-def new_value(scope: Scope, part: Accumulate | Carry) -> str:
+def new_value(scope: Scope, part: Accumulate | Carry, places: torch.dtype) -> str:
     """What a total is combined with: W values, with their places where the place is asked for."""
     value = emit_value(scope, part.value)
     scope.origin = joined(value.origin, scope.origin)
     text = as_many(scope, value)
     if not part.kind.startswith("arg"):
         return text
-    place = as_many(scope, emit_value(scope, IndexOf(part.place, torch.int64)))
+    place = as_many(scope, emit_value(scope, IndexOf(part.place, places)))
     return f"Best<{C_TYPES[part.value.dtype]}, W>{{{text}, {place}}}"
 
 
 def combine(emitter: KernelEmitter, scope: Scope, part: Accumulate | Carry, total: str, lanes: str = "lanes") -> None:
     """One more vector of values into a total."""
     scope.origin = emitter.origins.get(part.name, ())
-    value = new_value(scope, part)
+    value = new_value(scope, part, emitter.places)
     emitter.writer.line(f"combine<{kind_of(part)}>({total}, {lanes}, {value});", scope.origin)
 
 
@@ -82,7 +82,9 @@ def start_scan(emitter: KernelEmitter, part: Carry) -> None:
 def carry(emitter: KernelEmitter, scope: Scope, part: Carry) -> None:
     """The next W values of a scan along the lanes."""
     scope.origin = emitter.origins.get(part.name, ())
-    name_running(emitter, scope, part, f"{emitter.label(part.name)}_so_far.next({new_value(scope, part)})")
+    name_running(
+        emitter, scope, part, f"{emitter.label(part.name)}_so_far.next({new_value(scope, part, emitter.places)})"
+    )
 
 
 def name_running(emitter: KernelEmitter, scope: Scope, part: Carry, text: str) -> None:

@@ -319,6 +319,29 @@ def test_a_number_of_python_has_64_bits(name):
     torch.testing.assert_close(nbcompile.compile(function)(x), function(x), rtol=1e-14, atol=0)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_places_of_narrow_values_take_narrow_lanes(dim):
+    """A place fits in 32 bits where values do, if no more elements are compared; the result has 64 nevertheless."""
+    x = torch.randint(-3, 4, (300, 300)).float()
+    x[7, 5] = torch.nan
+    for function, given, lanes in (
+        (lambda x: x.argmax(dim), x, "LANES32"),
+        (lambda x: x.min(dim), x.bfloat16(), "LANES32"),
+        (lambda x: x.argmax(dim) + 1, x, "LANES64" if dim == 0 else "LANES32"),
+        (lambda x: x.argmax(dim), x.double(), "LANES64"),
+        (lambda x: x.argmax(dim), torch.full((300, 300), -torch.inf), "LANES32"),
+    ):
+        _, plan = programs(function, given)
+        (kernel,) = cpp.emit(plan).kernels
+        assert f"W = {lanes};" in kernel.source
+        for ours, eager in zip(run(plan, [given]), _flat(function(given)), strict=True):
+            torch.testing.assert_close(ours, eager, rtol=0, atol=0, equal_nan=True)
+
+
+def _flat(results):
+    return [results] if isinstance(results, torch.Tensor) else list(results)
+
+
 def test_only_what_is_rounded_at_once_is_computed_roughly():
     """A gelu from bfloat16 to bfloat16 takes the quick function; one of float32 the exact one, once for all who read it."""
     half, single = torch.randn(64).bfloat16(), torch.randn(64)
