@@ -1444,7 +1444,15 @@ template <class T, int W> INLINE Vec<T, W> float_pow(Vec<T, W> x, Vec<T, W> y) {
 
 /* ------------------------------------------------ the C library, lane by lane */
 
-NB_LANEWISE2(nextafter, __builtin_nextafterf, __builtin_nextafter)
+/* Neighbours are those of the bits as integers; away from zero the larger one. */
+template <class T, int W> INLINE Vec<T, W> nextafter(Vec<T, W> a, Vec<T, W> b) {
+  typedef typename IntOf<sizeof(T)>::type I;
+  Vec<T, W> zero((T)0);
+  Vec<I, W> bits = bit_cast<I>(a), one((I)1);
+  Vec<T, W> next = bit_cast<T>(where((a < b) == (a > zero), bits + one, bits - one));
+  next = where(a == zero, copysign(bit_cast<T>(one), b), next);
+  return where(isnan(a) | isnan(b), a + b, where(a == b, b, next));
+}
 template <class T, int W> INLINE Vec<T, W> pow(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) return float_pow(a, b);
   else { EACH(j) a.v[j] = int_pow(a.v[j], b.v[j]); return a; }

@@ -238,13 +238,28 @@ def power(base: Expr, exponent: Expr) -> Expr:
         }
         if exponent.value in simple:
             return simple[exponent.value]()
+        if exponent.value in (4, 5, 6, 7, 8):
+            return _squared(base, int(exponent.value))
+    if isinstance(base, Constant) and base.value == 2:
+        return apply("exp2", exponent)
     return apply("pow", base, exponent)
 
 
+SMALL_POWER = 64
+
+
 def _small_power(base: Expr, exponent: int) -> Expr | None:
-    if base.dtype == torch.bool or exponent > 3:
+    if base.dtype == torch.bool or exponent > SMALL_POWER:
         return None
-    return constant(1, base.dtype) if exponent == 0 else functools.reduce(lambda a, b: a * b, [base] * exponent)
+    return constant(1, base.dtype) if exponent == 0 else _squared(base, exponent)
+
+
+def _squared(base: Expr, exponent: int) -> Expr:
+    """``base ** exponent`` by squares: x**7 = x * x**2 * x**4 takes four products."""
+    if exponent == 1:
+        return base
+    half = _squared(base * base, exponent // 2)
+    return base * half if exponent % 2 else half
 
 
 def _bounded(op: str, x: Expr, bound: Expr) -> Expr:

@@ -324,17 +324,17 @@ def test_places_of_narrow_values_take_narrow_lanes(dim):
     """A place fits in 32 bits where values do, if no more elements are compared; the result has 64 nevertheless."""
     x = torch.randint(-3, 4, (300, 300)).float()
     x[7, 5] = torch.nan
-    for function, given, lanes in (
+    for function, tensor, lanes in (
         (lambda x: x.argmax(dim), x, "LANES32"),
         (lambda x: x.min(dim), x.bfloat16(), "LANES32"),
         (lambda x: x.argmax(dim) + 1, x, "LANES64" if dim == 0 else "LANES32"),
         (lambda x: x.argmax(dim), x.double(), "LANES64"),
         (lambda x: x.argmax(dim), torch.full((300, 300), -torch.inf), "LANES32"),
     ):
-        _, plan = programs(function, given)
+        _, plan = programs(function, tensor)
         (kernel,) = cpp.emit(plan).kernels
         assert f"W = {lanes};" in kernel.source
-        for ours, eager in zip(run(plan, [given]), _flat(function(given)), strict=True):
+        for ours, eager in zip(run(plan, [tensor]), _flat(function(tensor)), strict=True):
             torch.testing.assert_close(ours, eager, rtol=0, atol=0, equal_nan=True)
 
 

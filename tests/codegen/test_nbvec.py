@@ -29,7 +29,7 @@ LONG = {
 }  # fmt: skip
 """Functions of float64 that numpy has not for longer floats."""
 PAIRS = ("pow", "atan2", "hypot", "fmod")
-WHOLE = ("floor_div",)
+WHOLE = {"floor_div": torch.floor_divide, "nextafter": torch.nextafter}
 """Equal to eager's, bit for bit."""
 
 EXACT = {
@@ -200,10 +200,10 @@ def test_functions_of_two_numbers_err_by_few_units(name, kind):
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("kind", ["f32_LANES32", "f32_1", "f64_LANES64"])
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
-def test_whole_quotients_are_those_of_eager(name, kind):
+def test_whole_quotients_and_neighbours_are_those_of_eager(name, kind):
     """Rounding of ``a / b`` may bring it up to the next integer; that, zeros' signs and infinities are as in eager."""
     x, y, ours = (torch.from_numpy(each) for each in of_pairs(name, kind))
-    eager = torch.floor_divide(x, y)
+    eager = WHOLE[name](x, y)
     torch.testing.assert_close(ours, eager, rtol=0, atol=0, equal_nan=True)
     zero = eager == 0
     assert torch.equal(torch.signbit(ours[zero]), torch.signbit(eager[zero]))

@@ -441,3 +441,12 @@ def test_bounds_have_eagers_sign_of_zero(name):
     given = torch.tensor([-0.0, 0.0, -1.0, 1.0, 9.0] * 8)
     (found,) = targets.run_cpp(programs(BOUNDS[name], given)[1], (given,))
     assert torch.equal(found.signbit(), BOUNDS[name](given).signbit())
+
+
+def test_powers_are_products():
+    """Integers to any constant, floats up to the eighth power; a power of two is exact."""
+    check(lambda n: [n**0, n**4, n**7, n**63, n.to(torch.uint8) ** 5], n, must_be_triton=True)
+    check(lambda x: [x**4, x**5, x**7, x**8, x**9, 2.0**x], x)
+    whole = torch.arange(-150.0, 129.0)
+    (found,) = targets.run_cpp(programs(lambda x: 2.0**x, whole)[1], (whole,))
+    assert torch.equal(found, 2.0**whole)
