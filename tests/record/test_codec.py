@@ -27,7 +27,7 @@ def _values(wanted: typing.Any) -> st.SearchStrategy[typing.Any]:
     return plain[wanted] if wanted in plain else st.floats(allow_nan=False)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_values(model.Record))
 def test_what_is_written_is_read_back(record: model.Record) -> None:
     """Any record, times included, survives the way to JSON and back."""
