@@ -151,8 +151,7 @@ MANY_GUARDS = 16
 
 
 def _remember(guards: tuple[Guard, ...]) -> memo.Remember | None:
-    with torch_internals.without_function_modes():  # it is tried out on tensors of its own
-        return memo.maker() if len(guards) >= MANY_GUARDS else None
+    return memo.maker() if len(guards) >= MANY_GUARDS else None
 
 
 def _conditions(guards: tuple[Guard, ...]) -> conditions.Conditions | None:

@@ -383,3 +383,68 @@ def test_a_forward_that_takes_its_module_among_the_rest():
     compiled = nbcompile.compile(Odd())
     for _ in range(4):
         assert torch.equal(compiled(torch.ones(2)), torch.ones(2) * 2)
+
+
+class Configured(torch.nn.Module):
+    """As the models of Hugging Face are built: a configuration that answers in Python, a forward behind a decorator."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+
+    def plain(self, x, scale=1.0, **more):
+        for layer in self.layers:
+            x = layer(x) * self.config.width
+        return x * scale + len(more) + getattr(self.config, "nothing", 0)
+
+    def forward(self, *arguments, **keywords):
+        return self.plain(*arguments, **keywords)
+
+
+class Answers:
+    def __init__(self, width):
+        self.width = width
+
+    def __getattribute__(self, name):
+        return super().__getattribute__(name)
+
+
+def test_a_model_that_takes_all_by_name_has_a_short_way(long_ways):
+    """Keywords of no argument's name, a class that answers in Python, an attribute that is not there."""
+    net = Configured(Answers(2.0)).eval()
+    compiled, x = nbcompile.compile(net), torch.randn(5, 4)
+    for _ in range(6):
+        both(net, compiled, x=x, scale=0.5, other=3)
+    assert len(long_ways) == 2
+    long_ways.clear()
+    net.config.width = 3.0
+    both(net, compiled, x=x, scale=0.5, other=3)
+    net.config.nothing = 1.0
+    both(net, compiled, x=x, scale=0.5, other=3)
+    both(net, compiled, x=x, scale=0.5)
+    both(net, compiled, x=x, scale=0.25, other=3)
+    assert len(long_ways) == 4
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.sizes = torch.nn.Parameter(torch.randn(4)), [1, 2]
+
+    def forward(self, x):
+        return x * self.scale + self.sizes[1]
+
+
+def test_a_check_may_be_long():
+    """Of a model with a hundred layers."""
+    net = torch.nn.Sequential(*(Scaled() for _ in range(100)))
+    compiled, x = nbcompile.compile(net), torch.randn(5, 4)
+    with torch.no_grad(), mock.patch.object(nbcompile.dispatch.hook.FrameCallback, "call", autospec=True) as hooked:
+        hooked.side_effect = lambda callback, entry, arguments, keywords: REAL(callback, entry, arguments, keywords)
+        for _ in range(4):
+            both(net, compiled, x)
+        assert hooked.call_count == 2
+
+
+REAL = nbcompile.dispatch.hook.FrameCallback.call

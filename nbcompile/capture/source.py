@@ -97,6 +97,13 @@ class AttrSource(Address):
 
 
 @dataclass(frozen=True, slots=True)
+class GenericAttrSource(AttrSource):
+    """An attribute past the ``__getattribute__`` that a class defines in Python: what that would begin with."""
+
+    __hash__ = Address.__hash__
+
+
+@dataclass(frozen=True, slots=True)
 class ItemSource(Address):
     """An item: ``key`` is a constant (str, int, ... or any hashable of a dict)."""
 
@@ -277,6 +284,8 @@ def expression(source: Source) -> str:
             return name
         case FunctionModeSource(index):
             return f"___get_torch_function_mode_stack_at({index})"
+        case GenericAttrSource(base, attribute):
+            return f"object.__getattribute__({expression(base)}, {attribute!r})"
         case AttrSource(base, attribute):
             return f"{expression(base)}.{attribute}"
         case ItemSource(base, key):
@@ -348,6 +357,8 @@ def resolve(source: Source, scope: Scope) -> object:
             return sys.modules[name]
         case FunctionModeSource(index):
             return function_mode_at(index)
+        case GenericAttrSource(base, attribute):
+            return object.__getattribute__(resolve(base, scope), attribute)
         case AttrSource(base, attribute):
             return read_attribute(resolve(base, scope), attribute)
         case DrawSource() | ItemSource(DrawSource()) | ItemSource(ItemSource(DrawSource())):

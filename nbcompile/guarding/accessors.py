@@ -32,6 +32,7 @@ from nbcompile.capture.source import (
     ConstantSource,
     DrawSource,
     FunctionModeSource,
+    GenericAttrSource,
     GlobalSource,
     ItemSource,
     IteratorItemSource,
@@ -57,7 +58,7 @@ Rooted = LocalSource | GlobalSource | BuiltinSource | ModuleSource | FunctionMod
 """Addresses of one step."""
 
 # Where torch's nn.Module keeps what its __getattr__ finds.
-_MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class _Opaque:
@@ -141,6 +142,8 @@ class GuardTree:
                 # Neither the frame nor its values may be kept by what the tree keeps.
                 nowhere = Scope(self._scope.code, {}, {}, {})
                 return self.root.lambda_manager(lambda _: resolve(source, nowhere), *about)
+            case GenericAttrSource(base, attribute):
+                return self._generic_attribute(base, attribute, about)
             case AttrSource(base, attribute):
                 return self._attribute(base, attribute, about)
             case ItemSource(base, key):
@@ -202,6 +205,13 @@ class GuardTree:
             return manager.func_kwdefaults_manager(*about)
         return manager.getattr_manager(attribute, *about)
 
+    def _generic_attribute(self, base: Source, attribute: str, about: tuple[str, object, None]) -> Any:
+        if is_own(self._known.value(base), attribute):
+            members = f"{self._known.text(base)}.__dict__"
+            own = self.manager(base).get_generic_dict_manager(members, _OPAQUE, None)
+            return own.dict_getitem_manager(attribute, *about)
+        return self.manager(base).lambda_manager(lambda value: object.__getattribute__(value, attribute), *about)
+
     def _item(self, base: Source, key: object, about: tuple[str, object, None]) -> Any:
         container, manager = self._known.value(base), self.manager(base)
         if isinstance(container, dict):
@@ -247,11 +257,20 @@ def module_table(owner: torch.nn.Module, attribute: str) -> tuple[str, ...] | No
         return None
     if attribute in vars(owner):
         return ()
-    for table in _MODULE_TABLES:
+    for table in MODULE_TABLES:
         held = vars(owner).get(table)
         if type(held) is dict and attribute in held:
             return (table,) if _plain_getattr(type(owner)) else None
     return None
+
+
+def is_own(owner: object, attribute: str) -> bool:
+    """Whether an object holds the attribute in its own ``__dict__``, and no data descriptor comes before that."""
+    try:
+        members = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return False
+    return type(members) is dict and attribute in members and not _is_data_descriptor(type(owner), attribute)
 
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement; others have no dict to look into
@@ -261,11 +280,15 @@ def _plain_lookup(cls: type, attribute: str) -> bool:
     """Whether reading the attribute looks into the instance first: no data descriptor, no __getattribute__."""
     if class_attribute(cls, "__getattribute__") is not object.__dict__["__getattribute__"]:
         return False
+    return not _is_data_descriptor(cls, attribute)
+
+
+def _is_data_descriptor(cls: type, attribute: str) -> bool:
     try:
         found = class_attribute(cls, attribute)
     except AttributeError:
-        return True
-    return not hasattr(type(found), "__set__") and not hasattr(type(found), "__delete__")
+        return False
+    return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
 
 
 def _plain_getattr(cls: type) -> bool:

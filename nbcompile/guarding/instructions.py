@@ -29,17 +29,20 @@ from nbcompile.capture.source import (
     BuiltinSource,
     CellSource,
     ClassMemberSource,
+    GenericAttrSource,
     GlobalSource,
     ItemSource,
+    KeySource,
     LocalSource,
     MethodFunctionSource,
     ModuleSource,
     Scope,
     Source,
     TypeSource,
+    ValueSource,
     class_attribute,
 )
-from nbcompile.guarding.accessors import Known, module_table
+from nbcompile.guarding.accessors import MODULE_TABLES, Known, is_own, module_table
 from nbcompile.guarding.ambient import Ambient
 from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.leaves import Leaf
@@ -158,7 +161,7 @@ class _Writer:
             self._is(self.into("MEMBER", cls, key="_compiled_call_impl"), None)
             self.emit("LACKS", table, key="_compiled_call_impl")
         for name in _HOOKS:
-            self.emit("LENGTH", self.into("ITEM", table, key=name), 0)
+            self.emit("DICT_LENGTH", self.into("ITEM", table, key=name), 0)
             self.emit("EMPTY", key=getattr(torch.nn.modules.module, f"_global{name}"))
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -187,18 +190,26 @@ class _Writer:
                 return self.into("LOOK_UP", key=(self._scope.builtins, name))
             case ModuleSource(name):
                 return self.into("LOOK_UP", key=(sys.modules, name))
+            case GenericAttrSource(base, attribute) if is_own(self._known.value(base), attribute):
+                return self.into("ITEM", self.into("VARS", self.slot(base)), key=attribute)
+            case GenericAttrSource():
+                raise Unknown(source)
             case AttrSource(base, attribute):
                 return self._attribute(base, attribute)
             case ItemSource(base, key):
                 return self._item(base, key)
+            case KeySource(base, index) if type(self._known.value(base)) in (dict, set, frozenset):
+                return self.into("INDEX", self.into("LIST_KEYS", self.slot(base)), index)
+            case ValueSource(base, index) if type(self._known.value(base)) is dict:
+                return self.into("INDEX", self.into("LIST_VALUES", self.slot(base)), index)
             case TypeSource(base):
                 return self.into("CLASS", self.slot(base))
             case CellSource(base, _, index):
                 return self.into("CONTENTS", self.slot(base), index)
             case MethodFunctionSource(base, name):
                 return self.into("MEMBER", self.into("CLASS", self.slot(base)), key=name)
-            case ClassMemberSource(base, name, 0):
-                return self.into("MEMBER", self.slot(base), key=name)
+            case ClassMemberSource(base, name, after):
+                return self.into("MEMBER", self.slot(base), after, key=name)
         raise Unknown(source)
 
     def _attribute(self, base: Source, attribute: str) -> int:
@@ -215,7 +226,7 @@ class _Writer:
 
     def _item(self, base: Source, key: object) -> int:
         container, slot = self._known.value(base), self.slot(base)
-        if isinstance(container, dict) and type(key) in (str, int, bool):
+        if isinstance(container, dict) and _is_hashed_in_c(key):
             return self.into("ITEM", slot, key=key)
         if type(key) is int and key >= 0 and (type(container) is list or isinstance(container, tuple)):
             return self.into("INDEX", slot, key)
@@ -266,6 +277,14 @@ class _Writer:
         else:
             raise Unknown(guard)
 
+    def lookup_is_plain(self, cls: int, lookup: object, fallback: object) -> None:
+        """A class finds attributes of its instances by ``__getattribute__`` and ``__getattr__`` as they are known."""
+        self._is(self.into("MEMBER", cls, key="__getattribute__"), lookup)
+        if fallback is None:
+            self.emit("LACKS_MEMBER", cls, key="__getattr__")
+        else:
+            self._is(self.into("MEMBER", cls, key="__getattr__"), fallback)
+
     def _is(self, slot: int, value: object) -> None:
         self.emit("IS", slot, address=id(value), key=value)  # kept, as the address is
 
@@ -293,14 +312,31 @@ def _constant(writer: _Writer, leaf: Leaf, slot: int, expected: Any, _: object) 
 
 
 def _equal(writer: _Writer, leaf: Leaf, slot: int, expected: Any, _: object) -> bool:
-    if type(expected) not in (int, str, bytes):  # 0.0 equals -0.0, and (1,) equals (True,)
+    if not _is_compared_in_c(expected):
         return False
     writer.emit("EQUALS", slot, key=expected)
     return True
 
 
+def _is_hashed_in_c(key: object) -> bool:
+    if type(key) is tuple:
+        return all(map(_is_hashed_in_c, key))
+    return key is None or type(key) in (bool, int, float, str, bytes, type, torch.dtype, torch.device)
+
+
+def _is_compared_in_c(expected: object) -> bool:
+    if type(expected) in (tuple, torch.Size):
+        return all(_is_compared_in_c(each) for each in expected)  # type: ignore[attr-defined]
+    if isinstance(expected, type):
+        return type(expected).__eq__ is object.__eq__
+    return expected is None or type(expected) in (bool, int, float, str, bytes, torch.dtype, torch.device)
+
+
 def _length(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
-    if type(value) not in (list, tuple, dict):
+    if isinstance(value, dict):
+        writer.emit("DICT_LENGTH", slot, expected)
+        return True
+    if type(value) not in (list, tuple):
         return False
     writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
     writer.emit("LENGTH", slot, expected)
@@ -308,7 +344,7 @@ def _length(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object
 
 
 def _keys(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
-    if type(value) is not dict or not all(type(key) is str for key in expected):
+    if type(value) is not dict or not _is_compared_in_c(tuple(expected)):
         return False
     writer.emit("KEYS", slot, key=expected)
     return True
@@ -316,9 +352,9 @@ def _keys(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) 
 
 def _contains(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
     key, wanted = expected
-    if type(value) is not dict or type(key) is not str:
+    if type(value) not in (dict, set, frozenset) or not _is_hashed_in_c(key) or not (wanted or type(value) is dict):
         return False
-    writer.emit("OF_CLASS", slot, address=id(dict), key=dict)
+    writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
     writer.emit("HAS" if wanted else "LACKS", slot, key=key)
     return True
 
@@ -336,6 +372,46 @@ def _marking(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: objec
     return True
 
 
+def _hasattr(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    """That there is no such attribute, where only dicts of the value and of classes are asked for it."""
+    name, wanted = expected
+    if wanted:
+        return False
+    if isinstance(value, type):
+        return _class_lacks(writer, slot, value, name)
+    tables = MODULE_TABLES if isinstance(value, torch.nn.Module) else ()
+    getattr_ = torch.nn.Module.__dict__["__getattr__"] if tables else None
+    own = writer.into("CLASS", slot)
+    if not _is_plain(type(value), object.__dict__["__getattribute__"], getattr_):
+        return False
+    writer.lookup_is_plain(own, object.__dict__["__getattribute__"], getattr_)
+    writer.emit("LACKS_MEMBER", own, key=name)
+    writer.emit("UNMARKED", slot, key=(name,))
+    for table in tables:
+        writer.emit("LACKS", writer.into("ITEM", writer.into("VARS", slot), key=table), key=name)
+    return True
+
+
+def _class_lacks(writer: _Writer, slot: int, cls: type, name: str) -> bool:
+    lookup = type.__dict__["__getattribute__"]
+    if not _is_plain(type(cls), lookup, None):
+        return False
+    above = writer.into("CLASS", slot)
+    writer.lookup_is_plain(above, lookup, None)
+    writer.emit("LACKS_MEMBER", above, key=name)
+    writer.emit("LACKS_MEMBER", slot, key=name)
+    return True
+
+
+def _is_plain(cls: type, lookup: object, fallback: object) -> bool:
+    """Whether attributes of instances are found by these two: ``__getattribute__``, and ``__getattr__`` or None."""
+    try:
+        found = class_attribute(cls, "__getattr__")
+    except AttributeError:
+        found = None
+    return class_attribute(cls, "__getattribute__") is lookup and found is fallback
+
+
 _LEAVES: dict[GuardKind, Callable[[_Writer, Leaf, int, Any, object], bool]] = {
     GuardKind.TYPE_MATCH: _type,
     GuardKind.ID_MATCH: _id,
@@ -347,7 +423,9 @@ _LEAVES: dict[GuardKind, Callable[[_Writer, Leaf, int, Any, object], bool]] = {
     GuardKind.DICT_LENGTH: _length,
     GuardKind.DICT_KEYS: _keys,
     GuardKind.DICT_CONTAINS: _contains,
+    GuardKind.SET_CONTAINS: _contains,
     GuardKind.NOT_IN_GENERIC_DICT: _not_own,
+    GuardKind.HASATTR: _hasattr,
     GuardKind.TENSOR_MATCH: _Writer.tensor,
     GuardKind.DIMENSION_MARKING: _marking,
 }

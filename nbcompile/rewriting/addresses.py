@@ -36,6 +36,7 @@ from nbcompile.capture.source import (
     ConstantSource,
     DrawSource,
     FunctionModeSource,
+    GenericAttrSource,
     GlobalSource,
     ItemSource,
     IteratorItemSource,
@@ -152,6 +153,9 @@ class Addresses(Body):
             case FunctionModeSource(index):
                 mode_at = self.constant(torch_internals.function_mode_at, "function_mode_at")
                 return ast.Call(mode_at, [ast.Constant(index)], [])
+            case GenericAttrSource(base, attribute):
+                read = self.constant(object.__getattribute__, "getattribute_of_object")
+                return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
             case AttrSource(base, attribute):
                 if self.asks_a_class(base):
                     read = self.constant(read_attribute, "read_attribute")

@@ -44,6 +44,7 @@ MANY = 60
 
 
 @functools.cache
+@extension.tried_in_its_own_thread
 def maker() -> Conditions | None:
     """What evaluates conditions in C; None where that cannot be had."""
     compiler = toolchain.find()

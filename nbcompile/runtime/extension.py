@@ -10,19 +10,25 @@ In torch: torch/utils/cpp_extension.py. Read next: nbcompile/runtime/launcher.py
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
 import importlib.machinery
 import importlib.util
 import re
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import ParamSpec, TypeVar
 
 import torch
 
 from nbcompile.runtime import store, toolchain
 from nbcompile.runtime.toolchain import BuildError, Compiler
 
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 
 
@@ -51,6 +57,21 @@ def file(source: Path, compiler: Compiler) -> Path:
     return store.obtain(
         _key(source, compiler), ".so", lambda draft: _compile(compiler, text, more, draft, _libraries())
     )
+
+
+def tried_in_its_own_thread(function: Callable[Given, Made]) -> Callable[Given, Made]:
+    """A decorator for what tries a module out once in a process, whatever the first caller was about.
+
+    Gradients off, inference mode, autocast, hooks on saved tensors, function modes and the default device are all a
+    thread's own, so a new thread has none of them.
+    """
+
+    @functools.wraps(function)
+    def tried(*arguments: Given.args, **keywords: Given.kwargs) -> Made:
+        with concurrent.futures.ThreadPoolExecutor(1, "nbcompile-tries") as own:
+            return own.submit(function, *arguments, **keywords).result()
+
+    return tried
 
 
 def is_built(source: Path, compiler: Compiler) -> bool:

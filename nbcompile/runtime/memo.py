@@ -35,6 +35,7 @@ Remember = Callable[[Watched, Held], Held]
 
 
 @functools.cache
+@extension.tried_in_its_own_thread
 def maker() -> Remember | None:
     """What makes memos; None where they cannot be had."""
     compiler = toolchain.find()
@@ -71,7 +72,7 @@ class _Sample:
     """Stands for a module."""
 
     def __init__(self) -> None:
-        self.table = {"x": torch.ones(4, 5)}
+        self.table = {"x": torch.ones(4, 5, dtype=torch.float32)}
         self.known = 2
 
     def things(self) -> Sequence[object]:
@@ -90,7 +91,7 @@ CHANGES: Sequence[Callable[[_Sample], object]] = (
     _data(lambda: torch.ones(4, 5, dtype=torch.float64)),
     lambda sample: sample.table["x"].requires_grad_(),
     lambda sample: sample.table["x"].resize_(3, 5),
-    lambda sample: sample.table["x"].mul_(torch.ones((), requires_grad=True)),
+    lambda sample: sample.table["x"].mul_(torch.ones((), dtype=torch.float32, requires_grad=True)),
     lambda sample: setattr(sample.table["x"], "__class__", torch.nn.Parameter),
     lambda sample: sample.table.update(x=torch.ones(4, 5)),
     lambda sample: sample.table.update(y=torch.ones(())),

@@ -39,15 +39,15 @@ extern __thread Keys thread_keys __asm__("_ZN3c104impl26raw_local_dispatch_key_s
 /* Set by setup(): where a tensor object keeps its TensorImpl, where that keeps its dispatch keys. */
 static Py_ssize_t tensor_offset, keys_offset;
 
-enum { MOST_SLOTS = 512, MOST_LOCALS = 64 };
+enum { MOST_SLOTS = 4096, MOST_LOCALS = 64 }; /* they lie on the stack: 32 KiB of slots, four times that for DISTINCT */
 
 /* ---------------------------------------------------------------- what is asked */
 
 enum Operation {
   /* a value into a new slot */
-  LOOK_UP, ITEM, INDEX, ATTRIBUTE, VARS, CLASS, MEMBER, CONTENTS,
+  LOOK_UP, ITEM, INDEX, ATTRIBUTE, VARS, CLASS, MEMBER, CONTENTS, LIST_KEYS, LIST_VALUES,
   /* yes or no */
-  IS, OF_CLASS, WITH_CODE, EQUALS, LENGTH, KEYS, HAS, LACKS, ABSENT, TENSOR, UNMARKED, SAME, DISTINCT,
+  IS, OF_CLASS, WITH_CODE, EQUALS, LENGTH, DICT_LENGTH, KEYS, HAS, LACKS, LACKS_MEMBER, ABSENT, TENSOR, UNMARKED, SAME, DISTINCT,
   STATE, KEYS_OF_THREAD, NO_MODES, NO_HOOKS, EMPTY, ASK, ASK_ALL,
   OPERATIONS
 };
@@ -110,15 +110,33 @@ static PyObject *vars_of(PyObject *value) {
 #endif
 }
 
-static int has(PyObject *dict, PyObject *key) { return PyDict_Check(dict) && PyDict_Contains(dict, key) == 1; }
+static int has(PyObject *held, PyObject *key) {
+  if (PyAnySet_Check(held)) return PySet_Contains(held, key) == 1;
+  return PyDict_Check(held) && PyDict_Contains(held, key) == 1;
+}
 static int lacks(PyObject *dict, PyObject *key) { return PyDict_Check(dict) && PyDict_Contains(dict, key) == 0; }
 
-/* No mark of the tuple is an attribute of a tensor, whose class (asked about before) has none. */
+/* No name of the tuple is in the instance's own __dict__. */
 static int is_unmarked(PyObject *value, PyObject *marks) {
   PyObject *dict = vars_of(value);
   if (!dict || !PyDict_GET_SIZE(dict)) return 1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(marks); i++)
     if (!lacks(dict, PyTuple_GET_ITEM(marks, i))) return 0;
+  return 1;
+}
+
+/* Equal, and not to be told apart: 1 is not True, 0.0 not -0.0, neither alone nor in tuples. */
+static int is_same(PyObject *value, PyObject *expected) {
+  if (value == expected) return 1;
+  if (Py_TYPE(value) != Py_TYPE(expected)) return 0;
+  if (PyFloat_CheckExact(value)) {
+    double one = PyFloat_AS_DOUBLE(value), other = PyFloat_AS_DOUBLE(expected);
+    return one == other && __builtin_signbit(one) == __builtin_signbit(other);
+  }
+  if (!PyTuple_Check(value)) return PyObject_RichCompareBool(value, expected, Py_EQ) == 1;
+  if (PyTuple_GET_SIZE(value) != PyTuple_GET_SIZE(expected)) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
+    if (!is_same(PyTuple_GET_ITEM(value, i), PyTuple_GET_ITEM(expected, i))) return 0;
   return 1;
 }
 
@@ -128,15 +146,15 @@ static int has_keys(PyObject *dict, PyObject *keys) {
   if (!PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return 0;
   while (PyDict_Next(dict, &position, &key, &value)) {
     PyObject *wanted = PyTuple_GET_ITEM(keys, number++);
-    if (key != wanted && !(PyUnicode_CheckExact(key) && PyUnicode_Compare(key, wanted) == 0)) return 0;
+    if (!is_same(key, wanted)) return 0;
   }
   return 1;
 }
 
 static int are_distinct(PyObject **found, const i64 *slots, Py_ssize_t count) {
-  PyObject *table[4 * MOST_SLOTS];
   size_t size = 4;
   while (size < 2 * (size_t)count) size *= 2;
+  PyObject *table[size];
   memset(table, 0, size * sizeof *table);
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *one = found[slots[i]];
@@ -165,6 +183,23 @@ static int says_yes_of_all(PyObject *function, const Check *check, PyObject **fo
   return yes;
 }
 
+/* What a class holds under a name, or the first class that does in its order after the first few: a new reference. */
+static PyObject *member_of(PyTypeObject *class, PyObject *name, Py_ssize_t after) {
+  if (!after) return Py_XNewRef(_PyType_Lookup(class, name));
+  for (; class->tp_mro && after < PyTuple_GET_SIZE(class->tp_mro); after++) {
+    PyTypeObject *next = (PyTypeObject *)PyTuple_GET_ITEM(class->tp_mro, after);
+#if PY_VERSION_HEX < 0x030C0000
+    PyObject *dict = Py_XNewRef(next->tp_dict);
+#else
+    PyObject *dict = PyType_GetDict(next);
+#endif
+    PyObject *found = dict ? Py_XNewRef(PyDict_GetItemWithError(dict, name)) : NULL;
+    Py_XDECREF(dict);
+    if (found || PyErr_Occurred()) return found;
+  }
+  return NULL;
+}
+
 /* A new reference, or NULL (perhaps with an exception). */
 static PyObject *fetched(const Instruction *asked, PyObject *value) {
   switch (asked->operation) {
@@ -177,12 +212,16 @@ static PyObject *fetched(const Instruction *asked, PyObject *value) {
     case ATTRIBUTE: return PyObject_GetAttr(value, asked->key);
     case VARS: return Py_XNewRef(vars_of(value));
     case CLASS: return Py_NewRef(Py_TYPE(value));
-    case MEMBER: return PyType_Check(value) ? Py_XNewRef(_PyType_Lookup((PyTypeObject *)value, asked->key)) : NULL;
+    case MEMBER: return PyType_Check(value) ? member_of((PyTypeObject *)value, asked->key, asked->number) : NULL;
     case CONTENTS: {
       PyObject *closure = PyFunction_Check(value) ? PyFunction_GET_CLOSURE(value) : NULL;
       if (!closure || asked->number >= PyTuple_GET_SIZE(closure)) return NULL;
       return Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, asked->number)));
     }
+    case LIST_KEYS:
+      if (PyAnySet_CheckExact(value)) return PySequence_List(value);
+      return PyDict_CheckExact(value) ? PyDict_Keys(value) : NULL;
+    case LIST_VALUES: return PyDict_CheckExact(value) ? PyDict_Values(value) : NULL;
   }
   return NULL;
 }
@@ -193,13 +232,13 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
     case IS: return (uintptr_t)value == asked->address;
     case OF_CLASS: return (uintptr_t)Py_TYPE(value) == asked->address;
     case WITH_CODE: return PyFunction_Check(value) && (uintptr_t)PyFunction_GET_CODE(value) == asked->address;
-    case EQUALS: return value == key || (Py_TYPE(value) == Py_TYPE(key) && PyObject_RichCompareBool(value, key, Py_EQ) == 1);
-    case LENGTH:
-      if (PyDict_Check(value)) return PyDict_GET_SIZE(value) == asked->number;
-      return (PyList_Check(value) || PyTuple_Check(value)) && Py_SIZE(value) == asked->number;
+    case EQUALS: return is_same(value, key);
+    case LENGTH: return (PyList_Check(value) || PyTuple_Check(value)) && Py_SIZE(value) == asked->number;
+    case DICT_LENGTH: return PyDict_Check(value) && PyDict_GET_SIZE(value) == asked->number;
     case KEYS: return has_keys(value, key);
     case HAS: return has(value, key);
     case LACKS: return lacks(value, key);
+    case LACKS_MEMBER: return PyType_Check(value) && !_PyType_Lookup((PyTypeObject *)value, key) && !PyErr_Occurred();
     case ABSENT: return lacks(PyTuple_GET_ITEM(key, 0), PyTuple_GET_ITEM(key, 1));
     case TENSOR: return is_such(value, asked);
     case UNMARKED: return is_unmarked(value, key);
@@ -225,7 +264,7 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
 
 /* `locals`: the function's arguments and free variables. A check never raises: what cannot be fetched does not hold. */
 static int holds(const Check *check, PyObject **locals) {
-  PyObject *found[MOST_SLOTS];
+  PyObject *found[check->slots + 1];
   Py_ssize_t made = check->locals;
   int yes = 1;
   memcpy(found, locals, made * sizeof *found);
@@ -388,6 +427,8 @@ static int bind(const Shortcut *shortcut, PyObject *arguments, PyObject *keyword
   if (function->func_code != shortcut->code || function->func_defaults != shortcut->defaults ||
       function->func_kwdefaults != shortcut->keyword_defaults || (given > count && !(code->co_flags & CO_VARARGS))) return 0;
   if (own && !count) return 0;
+  PyObject **rest = code->co_flags & CO_VARKEYWORDS ? &locals[named + !!(code->co_flags & CO_VARARGS)] : NULL;
+  if (rest && !(*rest = PyDict_New())) return 0;
   if (own) locals[0] = Py_NewRef(shortcut->self);
   for (Py_ssize_t i = own; i < given && i < count; i++) locals[i] = Py_NewRef(PyTuple_GET_ITEM(arguments, i - own));
   if (keywords && PyDict_GET_SIZE(keywords)) {
@@ -395,8 +436,8 @@ static int bind(const Shortcut *shortcut, PyObject *arguments, PyObject *keyword
     Py_ssize_t position = 0, at;
     while (PyDict_Next(keywords, &position, &name, &value)) {
       for (at = code->co_posonlyargcount; at < named && PyUnicode_Compare(name, PyTuple_GET_ITEM(shortcut->names, at)); at++);
-      if (at >= named || locals[at]) return 0;
-      locals[at] = Py_NewRef(value);
+      if (at < named && !locals[at]) locals[at] = Py_NewRef(value);
+      else if (at < named || !rest || PyDict_SetItem(*rest, name, value)) return 0;
     }
   }
   if (function->func_defaults) defaults = PyTuple_GET_SIZE(function->func_defaults);
@@ -408,7 +449,7 @@ static int bind(const Shortcut *shortcut, PyObject *arguments, PyObject *keyword
     if (!locals[i]) return 0;
   }
   if (code->co_flags & CO_VARARGS && !(locals[next++] = PyTuple_GetSlice(arguments, count - own, PyTuple_GET_SIZE(arguments)))) return 0;
-  if (code->co_flags & CO_VARKEYWORDS && !(locals[next++] = PyDict_New())) return 0;
+  next += rest != NULL;
   for (Py_ssize_t i = 0; next < shortcut->locals; i++) {
     PyObject *contents = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
     if (!(locals[next++] = Py_XNewRef(contents))) return 0;

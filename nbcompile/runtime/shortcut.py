@@ -27,9 +27,10 @@ from nbcompile.torch_internals import thread_keys
 
 SOURCE = Path(__file__).with_name("shortcut.c")
 OPERATIONS = (
-    "LOOK_UP", "ITEM", "INDEX", "ATTRIBUTE", "VARS", "CLASS", "MEMBER", "CONTENTS",
-    "IS", "OF_CLASS", "WITH_CODE", "EQUALS", "LENGTH", "KEYS", "HAS", "LACKS", "ABSENT", "TENSOR", "UNMARKED",
-    "SAME", "DISTINCT", "STATE", "KEYS_OF_THREAD", "NO_MODES", "NO_HOOKS", "EMPTY", "ASK", "ASK_ALL",
+    "LOOK_UP", "ITEM", "INDEX", "ATTRIBUTE", "VARS", "CLASS", "MEMBER", "CONTENTS", "LIST_KEYS", "LIST_VALUES",
+    "IS", "OF_CLASS", "WITH_CODE", "EQUALS", "LENGTH", "DICT_LENGTH", "KEYS", "HAS", "LACKS", "LACKS_MEMBER", "ABSENT",
+    "TENSOR", "UNMARKED", "SAME", "DISTINCT",
+    "STATE", "KEYS_OF_THREAD", "NO_MODES", "NO_HOOKS", "EMPTY", "ASK", "ASK_ALL",
 )  # fmt: skip
 """In the order of shortcut.c."""
 NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
@@ -77,6 +78,7 @@ def is_built() -> bool:
 
 
 @functools.cache
+@extension.tried_in_its_own_thread
 def tools() -> Tools | None:
     """What makes checks and shortcuts; None where they cannot be had."""
     compiler = toolchain.find()

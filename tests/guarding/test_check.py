@@ -116,6 +116,27 @@ class Flattened:
         return [], self.beside
 
 
+class Asked:
+    """Says itself what it has."""
+
+    def __getattribute__(self, name):
+        return super().__getattribute__(name)
+
+
+class Maker(type):
+    y = 1
+
+
+class MadeByHand(metaclass=Maker):
+    """Has what its metaclass has."""
+
+
+def with_own(value, name):
+    """The same with an attribute of its own."""
+    setattr(value, name, 1)
+    return value
+
+
 CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
     (K.TENSOR_SUBCLASS_METADATA_MATCH, {"a": 1}, Flattened({"a": 1}), [Flattened({"a": 1})], [Flattened({"a": 2}), 1]),
     (K.TYPE_MATCH, int, 3, [4, -1], [True, 3.0, "3", None, [3]]),
@@ -139,6 +160,8 @@ CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
     (K.EQUALS_MATCH, torch.Size([2, 3]), torch.Size([2, 3]), [ONES.shape], [(2, 3), torch.Size([3, 2])]),
     (K.EQUALS_MATCH, (1, "a", None), (1, "a", None), [(1, "a", None)], [(True, "a", None), (1, "a"), [1, "a", None]]),
     (K.EQUALS_MATCH, ((1,), 2), ((1,), 2), [((1,), 2)], [((1.0,), 2), ((1, 1), 2)]),
+    (K.EQUALS_MATCH, (0.0,), (0.0,), [(0.0,)], [(-0.0,), (0,), (False,)]),
+    (K.EQUALS_MATCH, (1, (2.0, "a")), (1, (2.0, "a")), [(1, (2.0, "a"))], [(True, (2.0, "a")), (1, (2, "a")), (1,)]),
     (K.EQUALS_MATCH, slice(0, 2), slice(0, 2), [slice(0, 2, None)], [slice(0, 3), slice(0, 2, 1), slice(False, 2)]),
     (K.EQUALS_MATCH, frozenset({1}), frozenset({1}), [frozenset([1])], [frozenset({True}), frozenset({2}), {1}]),
     (K.FUNCTION_MATCH, adder, adder, [], [len, None, 3]),
@@ -169,6 +192,13 @@ CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
     (K.SET_CONTAINS, ("a", False), frozenset(), [frozenset({"b"})], [frozenset({"a"}), {"a"}, ["b"]]),
     (K.HASATTR, ("x", True), Point(1), [Point(2), FarPoint(1)], [3, Point, Touchy()]),
     (K.HASATTR, ("y", False), Point(1), [3, Point], []),
+    (K.HASATTR, ("y", False), Point(1), [Point(2)], [with_own(Point(1), "y")]),
+    (K.HASATTR, ("weight", False), torch.nn.ReLU(), [torch.nn.ReLU()], [LINEAR, with_own(torch.nn.ReLU(), "weight")]),
+    (K.HASATTR, ("nothing", False), torch.ones(2), [torch.ones(3)], [with_own(torch.ones(2), "nothing")]),
+    (K.HASATTR, ("y", False), Point, [FarPoint], [type("Y", (Point,), {"y": 1}), MadeByHand]),
+    (K.HASATTR, ("z", False), Asked(), [Asked()], [type("Z", (Asked,), {"z": 1})()]),
+    (K.SET_CONTAINS, (dict, True), {dict, list}, [{dict}], [set(), {list}, [dict], {dict: 1}, frozenset({dict})]),
+    (K.DICT_CONTAINS, (dict, True), {dict: 1}, [{dict: 2}], [{}, {list: 1}, [dict], {dict}]),
     (K.NOT_IN_GENERIC_DICT, "forward", LINEAR, [torch.nn.ReLU()], [3, None]),
     (K.TUPLE_ITERATOR_LEN, 2, iter((1, 2)), [iter((3, 4))], [iter(()), iter([1, 2]), (1, 2), iter((1, 2, 3))]),
     (K.RANGE_ITERATOR_MATCH, (0, 3, 1), iter(range(3)), [iter(range(3))], [iter(range(1, 3)), iter(()), range(3)]),

@@ -21,7 +21,14 @@ import torch
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, FromSource, Recipe
-from nbcompile.capture.source import AttrSource, ClassMemberSource, MethodFunctionSource, Source, TypeSource
+from nbcompile.capture.source import (
+    AttrSource,
+    ClassMemberSource,
+    GenericAttrSource,
+    MethodFunctionSource,
+    Source,
+    TypeSource,
+)
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
@@ -139,7 +146,11 @@ class ObjectVariable(VariableTracker):
         """An attribute that is looked at when it is used: the same tracker each time."""
         if self.source is None:
             return tracer.wrap(value, None)
-        return self.seen.setdefault(name, LazyVariable(value, AttrSource(self.source, name)))
+        return self.seen.setdefault(name, LazyVariable(value, self._own_source(self.source, name)))
+
+    def _own_source(self, source: Source, name: str) -> Source:
+        past = self._has_getattribute() and not keeps_dict_elsewhere(self.cls)
+        return GenericAttrSource(source, name) if past else AttrSource(source, name)
 
     def _dict(self, tracer: Tracer) -> VariableTracker:
         return InstanceDictVariable(tracer, self, {} if self.is_new() else instance_dict(self.value))
@@ -226,16 +237,25 @@ class ObjectVariable(VariableTracker):
         getter = class_lookup(self.cls, "__getattr__")
         if isinstance(getter, types.FunctionType):
             self._not_shadowed(tracer, name)
-            if self.source is not None and class_lookup(self.cls, name) is MISSING:
-                tracer.guard(TypeSource(self.source), GuardKind.HASATTR, (name, False))
+            self._not_in_class(tracer, name)
             return tracer.call(tracer.wrap(getter, self._class_source("__getattr__")), [self, ConstantVariable(name)])
         self.missing(tracer, name)
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
         if self._has_getattr():  # hasattr would ask it, too
             self._not_shadowed(tracer, name)
+        elif self._has_getattribute():
+            self._not_shadowed(tracer, name)
+            self._not_in_class(tracer, name)
         else:
             tracer.guard(source, GuardKind.HASATTR, (name, False))
+
+    def _not_in_class(self, tracer: Tracer, name: str) -> None:
+        if self.source is not None and class_lookup(self.cls, name) is MISSING and not hasattr(type(self.cls), name):
+            tracer.guard(TypeSource(self.source), GuardKind.HASATTR, (name, False))
+
+    def _has_getattribute(self) -> bool:
+        return isinstance(class_lookup(self.cls, "__getattribute__"), types.FunctionType)
 
     def _has_getattr(self) -> bool:
         return isinstance(class_lookup(self.cls, "__getattr__"), types.FunctionType)

@@ -1,0 +1,46 @@
+"""What the C files know of torch is tried out once in a process: in whatever state the first call finds it."""
+
+import subprocess
+import sys
+
+import pytest
+
+STATES = (
+    "torch.no_grad()", "torch.inference_mode()", "torch.device('meta')", "torch.autocast('cpu')",
+    "torch.autograd.graph.saved_tensors_hooks(id, id)", "torch.overrides.BaseTorchFunctionMode()",
+)  # fmt: skip
+TRIED = """
+import torch
+from nbcompile.runtime import conditions, launcher, memo, pool, shortcut, toolchain
+assert isinstance(toolchain.find(), toolchain.Compiler), "no compiler"
+{before}
+with {state}:
+    found = {{
+        "memo": memo.maker(), "shortcut": shortcut.tools(), "conditions": conditions.maker(),
+        "launcher": None if isinstance(launcher.extension_module(toolchain.find()), launcher.NoLauncher) else 1,
+        "pool": pool._switched_on or None,
+    }}
+    grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+lacking = [name for name, each in found.items() if each is None]
+assert not lacking, lacking
+"""
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_tools_are_had_whatever_the_state_of_the_first_call(state):
+    """A first call without gradients, in inference mode, under another device or a mode does not cost the process its
+    memos, shortcuts, conditions and memory.
+    """
+    _tried(state, "")
+
+
+def test_the_default_dtype_does_not_matter():
+    """As little as a default of float64."""
+    _tried("torch.no_grad()", "torch.set_default_dtype(torch.float64)")
+
+
+def _tried(state: str, before: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TRIED.format(state=state, before=before)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,119 @@
+"""Attributes of objects whose class has a ``__getattribute__`` in Python: it is traced through, and read past.
+
+In torch: GenericAttrSource in torch/_dynamo/source.py.
+"""
+
+import pytest
+import torch
+
+import nbcompile
+
+
+class OneMore:
+    """Adds one to what it holds."""
+
+    def __init__(self, k):
+        self.k = k
+        self.weight = torch.ones(3)
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        return found + 1 if name in ("k", "weight") else found
+
+
+class InSlots(OneMore):
+    __slots__ = ("k", "weight")
+
+
+class Renamed:
+    """Finds some attributes under another name, as the configurations of Hugging Face do."""
+
+    names = {"width": "hidden_size"}  # noqa: RUF012 - shared by all
+
+    def __init__(self, hidden_size):
+        self.hidden_size = hidden_size
+
+    def __getattribute__(self, name):
+        names = super().__getattribute__("names")
+        return super().__getattribute__(names.get(name, name))
+
+
+def number(x, held):
+    return x * held.k
+
+
+def tensor(x, held):
+    return x * held.weight
+
+
+def renamed(x, held):
+    return x * held.width + getattr(held, "nothing", 2)
+
+
+def stored(x, held):
+    held.made = x + 1
+    return held.made * 2
+
+
+def compiled(function):
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module.forward
+
+    return nbcompile.compile(function, backend=backend, fullgraph=True), graphs
+
+
+@pytest.mark.parametrize("cls", [OneMore, InSlots])
+@pytest.mark.parametrize("function", [number, tensor])
+def test_what_it_makes_of_a_value_is_made_once(cls, function):
+    """The guard and the graph's input are the value that the object holds, not what the class makes of it."""
+    call, graphs = compiled(function)
+    held = cls(3)
+    for _ in range(4):
+        assert torch.equal(call(torch.ones(3), held), function(torch.ones(3), held))
+    assert len(graphs) == 1
+
+
+def test_another_value_is_noticed():
+    """The value in the object's ``__dict__`` is guarded."""
+    call, graphs = compiled(number)
+    held = OneMore(3)
+    for value in (3, 7, 3, 7):
+        vars_of(held)["k"] = value
+        for _ in range(3):
+            assert torch.equal(call(torch.ones(3), held), number(torch.ones(3), held))
+    assert len(graphs) == 2
+
+
+def vars_of(held):
+    return object.__getattribute__(held, "__dict__")
+
+
+def test_what_is_missing_is_noticed_once_it_is_there():
+    """In the object, and in its class."""
+
+    class Mine(Renamed):
+        pass
+
+    call, graphs = compiled(renamed)
+    held, x = Mine(8), torch.ones(3)
+    for _ in range(4):
+        assert torch.equal(call(x, held), renamed(x, held))
+    assert len(graphs) == 1
+    held.nothing = 5
+    assert torch.equal(call(x, held), renamed(x, held))
+    del held.nothing
+    assert torch.equal(call(x, held), renamed(x, held))
+    Mine.nothing = 7
+    assert torch.equal(call(x, held), renamed(x, held))
+
+
+def test_what_is_stored_is_read_back():
+    """A value that the program stores itself."""
+    call, _ = compiled(stored)
+    held = Renamed(8)
+    for _ in range(3):
+        assert torch.equal(call(torch.ones(3), held), torch.ones(3) * 4)
+        assert torch.equal(held.made, torch.ones(3) * 2)
