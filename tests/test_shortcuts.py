@@ -436,15 +436,11 @@ class Scaled(torch.nn.Module):
         return x * self.scale + self.sizes[1]
 
 
-def test_a_check_may_be_long():
+def test_a_check_may_be_long(long_ways):
     """Of a model with a hundred layers."""
     net = torch.nn.Sequential(*(Scaled() for _ in range(100)))
     compiled, x = nbcompile.compile(net), torch.randn(5, 4)
-    with torch.no_grad(), mock.patch.object(nbcompile.dispatch.hook.FrameCallback, "call", autospec=True) as hooked:
-        hooked.side_effect = lambda callback, entry, arguments, keywords: REAL(callback, entry, arguments, keywords)
-        for _ in range(4):
+    with torch.no_grad():
+        for _ in range(5):
             both(net, compiled, x)
-        assert hooked.call_count == 2
-
-
-REAL = nbcompile.dispatch.hook.FrameCallback.call
+    assert len(long_ways) == 2
