@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, NoneType
 from typing import Any, Protocol
 
 import torch
@@ -29,6 +29,7 @@ from nbcompile.capture.source import (
     BuiltinSource,
     CellSource,
     ClassMemberSource,
+    ConstantSource,
     GenericAttrSource,
     GlobalSource,
     ItemSource,
@@ -196,6 +197,8 @@ class _Writer:
                 raise Unknown(source)
             case AttrSource(base, attribute):
                 return self._attribute(base, attribute)
+            case ConstantSource(name, value):
+                return self.into("LOOK_UP", key=({name: value}, name))
             case ItemSource(base, key):
                 return self._item(base, key)
             case KeySource(base, index) if type(self._known.value(base)) in (dict, set, frozenset):
@@ -318,25 +321,29 @@ def _equal(writer: _Writer, leaf: Leaf, slot: int, expected: Any, _: object) -> 
     return True
 
 
+_VALUES = (
+    bool, int, float, str, bytes, NoneType, BuiltinFunctionType, MethodDescriptorType, torch.dtype, torch.device
+)  # fmt: skip
+"""Types that compare and hash in C. Who has neither from anyone but ``object`` is only like itself."""
+
+
 def _is_hashed_in_c(key: object) -> bool:
     if type(key) is tuple:
         return all(map(_is_hashed_in_c, key))
-    return key is None or type(key) in (bool, int, float, str, bytes, type, torch.dtype, torch.device)
+    return type(key) in _VALUES or type(key).__hash__ is object.__hash__
 
 
 def _is_compared_in_c(expected: object) -> bool:
     if type(expected) in (tuple, torch.Size):
         return all(_is_compared_in_c(each) for each in expected)  # type: ignore[attr-defined]
-    if isinstance(expected, type):
-        return type(expected).__eq__ is object.__eq__
-    return expected is None or type(expected) in (bool, int, float, str, bytes, torch.dtype, torch.device)
+    return type(expected) in _VALUES or type(expected).__eq__ is object.__eq__
 
 
 def _length(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
     if isinstance(value, dict):
         writer.emit("DICT_LENGTH", slot, expected)
         return True
-    if type(value) not in (list, tuple):
+    if type(value) not in (list, tuple, set, frozenset):
         return False
     writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
     writer.emit("LENGTH", slot, expected)

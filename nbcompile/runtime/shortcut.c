@@ -233,7 +233,9 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
     case OF_CLASS: return (uintptr_t)Py_TYPE(value) == asked->address;
     case WITH_CODE: return PyFunction_Check(value) && (uintptr_t)PyFunction_GET_CODE(value) == asked->address;
     case EQUALS: return is_same(value, key);
-    case LENGTH: return (PyList_Check(value) || PyTuple_Check(value)) && Py_SIZE(value) == asked->number;
+    case LENGTH:
+      if (PyAnySet_Check(value)) return PySet_GET_SIZE(value) == asked->number;
+      return (PyList_Check(value) || PyTuple_Check(value)) && Py_SIZE(value) == asked->number;
     case DICT_LENGTH: return PyDict_Check(value) && PyDict_GET_SIZE(value) == asked->number;
     case KEYS: return has_keys(value, key);
     case HAS: return has(value, key);
