@@ -92,7 +92,7 @@ static int call_operator(const Step *step, const Slots *slots) {
 }
 
 enum { MM, BMM, ADDMM, BADDBMM };
-static const i64 LARGE_PRODUCT = 1 << 25; /* multiplications */
+static const i64 LARGE_PRODUCT = 1 << 24; /* multiplications */
 static int onednn_is_faster = 0; /* set by setup() */
 
 /* A float32 matrix, or a batch of them, that oneDNN reads as it lies: rows or columns without gaps. */

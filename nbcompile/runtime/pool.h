@@ -147,6 +147,16 @@ static int allocate(const Layout *layout, Handle *made) {
   return aoti_torch_empty_strided(layout->dim, layout->sizes, layout->strides, layout->dtype, CPU, 0, made);
 }
 
+/* What an operator of ATen's allocates and a call frees, up to 32 MiB, glibc gives back to the system, and makes anew page
+ * by page at the next call, until it has seen a block as large as that freed: then it keeps such blocks, and 64 MiB of them.
+ * It is shown one that nobody touches. Who has set glibc's limits (MALLOC_TRIM_THRESHOLD_) is not overruled. */
+static void show_a_large_block(void) {
+#ifdef __GLIBC__
+  void *volatile block = malloc(((size_t)32 << 20) - 2 * 4096);
+  free(block);
+#endif
+}
+
 /* pool_setup(storage, owners, weak, has_object, settings, name): pool.py's Places, and where the limit is set */
 static PyObject *pool_setup(PyObject *module, PyObject *arguments) {
   PyObject *settings, *name;
@@ -160,6 +170,7 @@ static PyObject *pool_setup(PyObject *module, PyObject *arguments) {
   Py_XSETREF(pool.settings, Py_NewRef(settings));
   Py_XSETREF(pool.limit_name, Py_NewRef(name));
   pool.ready = 1;
+  if (pool_limit()) show_a_large_block();
   Py_RETURN_NONE;
 }
 

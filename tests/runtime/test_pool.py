@@ -2,7 +2,10 @@
 
 import copy
 import ctypes
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -246,3 +249,42 @@ def test_symbolic_sizes():
     assert pool.state().blocks == 2
     assert pool.state().hits > 0
     nbcompile.reset()
+
+
+FAULTS = """
+import resource
+import torch, nbcompile
+
+@torch.library.custom_op("nbcompile_tests::spread", mutates_args=())
+def spread(x: torch.Tensor) -> torch.Tensor:
+    return x.new_zeros(512, 2048) + 1
+
+@spread.register_fake
+def _(x):
+    return x.new_empty(512, 2048)
+
+@nbcompile.compile
+def f(x):
+    return sum(spread(x * n).sum() for n in range(4))
+
+with torch.no_grad():
+    for _ in range(5):
+        f(torch.ones(4))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        f(torch.ones(4))
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 20)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="about glibc")
+def test_what_operators_free_is_not_given_back_to_the_system():
+    """Eight times 4 MiB in a call, 8,192 pages: few of them are made again, unless the pool is off."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True, env={**os.environ, **more}
+        )
+        for more in ({}, {"NBCOMPILE_OUTPUT_POOL_MEGABYTES": "0"})
+    ]
+    kept, given_back = (int(each.stdout) for each in told)
+    assert kept < 300 < given_back
