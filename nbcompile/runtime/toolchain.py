@@ -241,13 +241,13 @@ def run_together(
     A compiler is a tree of processes (driver, front end, assembler, linker).
     Ctrl-C must leave none of them behind, writing to a file nobody wants.
     """
-    until = time.monotonic() + (patience() if timeout is None else timeout)
     processes: list[subprocess.Popen[str]] = []
     try:
         with _as_file(source) as text:
             for command in commands:
                 processes.append(_started(command, text))  # noqa: PERF401 - if one cannot start, those before it stop
         builds.do_beside()
+        until = time.monotonic() + (patience() if timeout is None else timeout)
         with builds.around():
             said = [each.communicate(timeout=max(0.0, until - time.monotonic()))[0] for each in processes]
     except subprocess.TimeoutExpired as error:
@@ -297,12 +297,19 @@ class _Builds(threading.local):
 
     @contextlib.contextmanager
     def doing(self, task: Callable[[], object]) -> Iterator[None]:
-        """The task is done by the end of the block: while a compiler works inside of it, if one does."""
+        """The task is done by the end of the block: while a compiler works inside of it, if one does.
+
+        What the task raises is raised at the end of the block: it is no fault of what is built there.
+        """
         earlier, left = self.beside, [task]
+        failures: list[Exception] = []
 
         def both() -> None:
             self.beside = earlier  # while the task waits for a compiler of its own
-            left.pop()()
+            try:
+                left.pop()()
+            except Exception as error:  # noqa: BLE001 - any
+                failures.append(error)
             self.do_beside()
 
         self.beside = both
@@ -311,6 +318,8 @@ class _Builds(threading.local):
         finally:
             if self.beside is both:
                 self.beside = earlier
+        if failures:
+            raise failures[0]
         if left:
             task()
 

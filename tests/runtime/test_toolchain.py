@@ -70,3 +70,16 @@ def test_a_task_is_left_where_the_block_fails():
     with pytest.raises(ValueError, match="first"), toolchain.builds.doing(lambda: pytest.fail("it was done")):
         raise ValueError("first")
     assert toolchain.builds.beside is None
+
+
+def test_what_a_task_raises_is_no_fault_of_the_block():
+    """The block's own build is not told of it."""
+    told = []
+
+    def fails():
+        raise ValueError("the task")
+
+    with pytest.raises(ValueError, match="the task"), toolchain.builds.doing(fails):
+        toolchain.run(["sh", "-c", "echo first"], "")
+        told.append("the block went on")
+    assert told == ["the block went on"]
