@@ -25,8 +25,8 @@ from nbcompile.capture import source as addresses
 from nbcompile.capture.source import Source
 
 _PLAIN = (
-    addresses.LocalSource, addresses.GlobalSource, addresses.AttrSource, addresses.ItemSource, addresses.CellSource,
-    addresses.SizeSource,
+    addresses.LocalSource, addresses.GlobalSource, addresses.AttrSource, addresses.GenericAttrSource,
+    addresses.ItemSource, addresses.CellSource, addresses.SizeSource,
 )  # fmt: skip
 _BY_NAME: Mapping[str, type[Any]] = {each.__name__: each for each in _PLAIN}
 State = dict[str, dict[str, list[Any]]]

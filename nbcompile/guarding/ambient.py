@@ -29,6 +29,7 @@ from nbcompile.capture.source import (
     AttrSource,
     BuiltinSource,
     CellSource,
+    GenericAttrSource,
     GlobalSource,
     ItemSource,
     LocalSource,
@@ -268,6 +269,8 @@ def _is_spelt_in_python(source: Source) -> bool:
             return True
         case ItemSource(base, key):
             return type(key) in (str, int, bool) and _is_spelt_in_python(base)
+        case GenericAttrSource():
+            return False
         case AttrSource(base) | SizeSource(base) | CellSource(base) | TypeSource(base) | ArraySource(base):
             return _is_spelt_in_python(base)
         case _:

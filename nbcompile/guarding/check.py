@@ -26,6 +26,7 @@ from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
 from nbcompile.capture.source import (
     AttrSource,
     BuiltinSource,
+    GenericAttrSource,
     GlobalSource,
     ItemSource,
     MethodFunctionSource,
@@ -246,10 +247,10 @@ def _depends_on_type(step: Source, owner: object) -> bool:
     match step:
         case ItemSource(_, key):
             return isinstance(owner, list | tuple) or (isinstance(owner, dict) and isinstance(key, int))
+        case MethodFunctionSource() | GenericAttrSource():
+            return True
         case AttrSource():
             return isinstance(owner, torch.nn.Module)
-        case MethodFunctionSource():
-            return True
         case _:
             return False
 

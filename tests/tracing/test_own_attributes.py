@@ -117,3 +117,32 @@ def test_what_is_stored_is_read_back():
     for _ in range(3):
         assert torch.equal(call(torch.ones(3), held), torch.ones(3) * 4)
         assert torch.equal(held.made, torch.ones(3) * 2)
+
+
+class Holder:
+    """Has a table, and answers in Python."""
+
+    def __init__(self, size):
+        self.table = torch.ones(size)
+
+    def __getattribute__(self, name):
+        return super().__getattribute__(name)
+
+
+def test_sizes_are_remembered_from_process_to_process(tmp_path, monkeypatch):
+    """What is dynamic there is dynamic in the next process of the job."""
+
+    def f(x, held):
+        return x.sum() + held.table * 2
+
+    monkeypatch.setenv("TORCH_COMPILE_JOB_ID", "own attributes")
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
+    x, seen = torch.ones(3), []
+    for sizes in ((5, 6, 7), (8, 9)):
+        nbcompile.reset()
+        call, graphs = compiled(f)
+        for size in sizes:
+            held = Holder(size)
+            assert torch.equal(call(x, held), f(x, held))
+        seen.append(len(graphs))
+    assert seen == [2, 1]
