@@ -98,7 +98,7 @@ class AttrSource(Address):
 
 @dataclass(frozen=True, slots=True)
 class GenericAttrSource(AttrSource):
-    """An attribute past the ``__getattribute__`` that a class defines in Python: what that would begin with."""
+    """An attribute as ``object.__getattribute__`` finds it, past the one that a class defines in Python."""
 
     __hash__ = Address.__hash__
 

@@ -32,6 +32,7 @@ from nbcompile.capture.source import (
     SizeSource,
     Source,
     TypeSource,
+    ValueSource,
     resolve,
 )
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
@@ -644,3 +645,20 @@ def test_a_check_keeps_nothing_alive():
     assert alive[1:3] == [None, None], "values"
     assert alive[0] is None, "classes"
     assert expired, "and the owner of the check is told"
+
+
+@pytest.mark.parametrize(
+    "source, value, other",
+    [
+        (KeySource(V, 1), {"a": 1, "b": 2}, {"b": 1, "a": 2}),
+        (ValueSource(V, 1), {"a": "x", "b": "b"}, {"b": "b", "a": "x"}),
+        (ConstantSource("kept", "b"), 1, None),
+    ],
+)
+def test_places_of_a_dict_and_constants_have_instructions(source, value, other):
+    """The key or the value at a position, and what the program keeps itself: as the tree finds them."""
+    check = build_check((Guard(source, K.EQUALS_MATCH, "b"),), frame_of(value))
+    assert in_c.written(check, frame_of(value).scope()) is not None
+    assert agree(check, frame_of(value).scope())
+    if other is not None:
+        assert not agree(check, frame_of(other).scope())
