@@ -22,6 +22,7 @@ from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.values import ALIGNED_SIZE, Names, Scope, Value
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
+from nbcompile.ir.expr import Load
 from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Kernel, Loop, Nest, Schedule, Scratch
 
@@ -50,7 +51,9 @@ class KernelEmitter:
     places: torch.dtype = torch.int64
     """Of the places of largest and smallest elements: as wide as lanes are."""
     turned: dict[str, str] = field(default_factory=dict)
-    """Where stores to a buffer go first, to be made together (squares.py)."""
+    """Where stores to a buffer go first, to be made together (squares.py, panels.py)."""
+    turned_loads: dict[Load, str] = field(default_factory=dict)
+    """Where loads of an inner loop stand that were made ahead (panels.py)."""
 
     def label(self, name: str) -> str:
         """The C++ name of a local."""
@@ -63,8 +66,10 @@ def scope_of(emitter: KernelEmitter, vector: Symbol | None, **more: object) -> S
 
 
 @contextmanager
-def outer_loops(emitter: KernelEmitter, loops: Sequence[Loop], *extra: str) -> Iterator[None]:
-    """Parallel loops; ``extra`` are headers of more loops that are collapsed with them."""
+def outer_loops(
+    emitter: KernelEmitter, loops: Sequence[Loop], *extra: str, rooms: Sequence[Scratch] = ()
+) -> Iterator[None]:
+    """Parallel loops; ``extra`` are headers of more loops that are collapsed with them, ``rooms`` more memory."""
     writer = emitter.writer
     headers = [
         f"for (i64 {loop.variable.name} = 0; {loop.variable.name} < {c_index(loop.size)}; {loop.variable.name}++) {{"
@@ -72,7 +77,7 @@ def outer_loops(emitter: KernelEmitter, loops: Sequence[Loop], *extra: str) -> I
     ]
     headers += extra
     region, shared = _pragmas(emitter.kernel, loops, len(headers), bool(extra))
-    rows = [scratch for scratch in emitter.kernel.scratch if not _on_stack(scratch)]
+    rows = [scratch for scratch in (*emitter.kernel.scratch, *rooms) if not _on_stack(scratch)]
     # Each thread has rows of its own and ends its own stream, so the loops stand inside the parallel region.
     own = bool(rows or emitter.streamed)
     if own:
@@ -121,9 +126,9 @@ def close_loop(writer: SourceWriter) -> None:
     writer.line("}")
 
 
-def scratch_rows(emitter: KernelEmitter) -> None:
-    """Small rows of one outer iteration, on the stack."""
-    for scratch in filter(_on_stack, emitter.kernel.scratch):
+def rows_on_stack(emitter: KernelEmitter, rows: Sequence[Scratch]) -> None:
+    """Small rows of one outer iteration."""
+    for scratch in filter(_on_stack, rows):
         name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
         length = -(-max(indexing.constant(scratch.size) or 0, 1) // ALIGNED_SIZE) * ALIGNED_SIZE
         origin = emitter.origins.get(scratch.name, ())

@@ -19,7 +19,7 @@ import sympy
 
 from nbcompile.ir import index as indexing
 from nbcompile.ir.buffer import Extern, Program, Tensor, views_in
-from nbcompile.ir.expr import IndexOf, Load, cost, walk
+from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, children, cost, walk
 from nbcompile.ir.index import ONE, Index, Symbol, stride_along
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Schedule, Statement, Store, Update
 
@@ -129,7 +129,11 @@ def own_work(kernel: Kernel, program: Program) -> dict[str, tuple[str, ...]]:
     tensors = program.tensors()
     mentioned = dict.fromkeys((*kernel.buffers, *kernel.reads, *kernel.writes))
     found = {name: tensors[name].from_nodes[-1:] for name in mentioned}
-    return {name: nodes for buffer, nodes in found.items() for name in (buffer, f"row_{buffer}", f"{buffer}_wide")}
+    return {name: nodes for buffer, nodes in found.items() for name in _names_of(buffer)}
+
+
+def _names_of(buffer: str) -> tuple[str, ...]:
+    return (buffer, f"row_{buffer}", f"turned_{buffer}", f"{buffer}_wide")
 
 
 def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:
@@ -166,6 +170,14 @@ def flat(body: Sequence[Statement]) -> Iterator[Inner | Nest]:
         yield statement
         if isinstance(statement, Nest):
             yield from statement.body
+
+
+def always_made(body: Expr) -> Iterator[Load]:
+    """The loads that no condition guards."""
+    if isinstance(body, Load):
+        yield body
+    for each in (body.condition, body.otherwise) if isinstance(body, Masked) else children(body):
+        yield from always_made(each)
 
 
 def stored(parts: Sequence[Statement | Inner]) -> frozenset[str]:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import torch
 
 from nbcompile.codegen.columns import columns
-from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of, scratch_rows
+from nbcompile.codegen.emitter import KernelEmitter, outer_loops, rows_on_stack, scope_of
 from nbcompile.codegen.facts import (
     STREAMED_BYTES,
     lengthy,
@@ -28,6 +28,7 @@ from nbcompile.codegen.facts import (
     vector_is_outside,
 )
 from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
+from nbcompile.codegen.panels import Panel, panel_of, panels
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.squares import square_of, squares
 from nbcompile.codegen.statements import emit_statement
@@ -46,10 +47,11 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     pointers = _pointers(kernel, arguments)
     body = SourceWriter(depth=1)
     origins = own_work(kernel, schedule.program)
-    names = Names({**pointers, **_rows(kernel)}, extents=_extents(kernel))
+    panel = panel_of(kernel)
+    names = Names({**pointers, **_rows(kernel, panel)}, extents=_extents(kernel))
     places = torch.int64 if half_width(kernel) else torch.int32
     emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, streamed(kernel, schedule), places)
-    _kernel_body(emitter)
+    _kernel_body(emitter, panel)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
     writer.line(f"// {kernel.name}: {', '.join(kernel.from_nodes)}" if kernel.from_nodes else f"// {kernel.name}")
@@ -76,8 +78,10 @@ def _pointers(kernel: Kernel, arguments: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _rows(kernel: Kernel) -> dict[str, str]:
-    return {scratch.name: f"row{at}" for at, scratch in enumerate(kernel.scratch)}
+def _rows(kernel: Kernel, panel: Panel | None) -> dict[str, str]:
+    rooms = () if panel is None else panel.rooms()
+    rows = {scratch.name: f"row{at}" for at, scratch in enumerate(kernel.scratch)}
+    return rows | {room.name: f"panel{at}" for at, room in enumerate(rooms)}
 
 
 def _extents(kernel: Kernel) -> dict[Symbol, Index]:
@@ -164,8 +168,11 @@ def _short_places(nest: Nest) -> bool:
     return count is not None and count < 1 << 31
 
 
-def _kernel_body(emitter: KernelEmitter) -> None:
+def _kernel_body(emitter: KernelEmitter, panel: Panel | None) -> None:
     kernel = emitter.kernel
+    if panel is not None:
+        panels(emitter, panel)
+        return
     if vector_is_outside(kernel):
         square = square_of(kernel)
         if any(isinstance(statement, Nest) for statement in kernel.body):
@@ -176,7 +183,7 @@ def _kernel_body(emitter: KernelEmitter) -> None:
             vectorised_outside(emitter)
         return
     with outer_loops(emitter, kernel.loops):
-        scratch_rows(emitter)
+        rows_on_stack(emitter, kernel.scratch)
         for statement in kernel.body:
             if isinstance(statement, Nest):
                 nest_of_lanes(emitter, statement)

@@ -108,7 +108,7 @@ def vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, parts:
     before = dict(emitter.locals)
     parameters = f"auto lanes, i64 {variable}" + (", int part" if totals else "")
     with writer.block(f"const auto step = [&]({parameters}) STEP {{", "};"):
-        scope = scope_of(emitter, last.variable, shared=shared, stored=stored(nest.body))
+        scope = scope_of(emitter, last.variable, shared=shared, stored=stored(nest.body), turned=emitter.turned_loads)
         for part in nest.body:
             if isinstance(part, Accumulate):
                 combine(emitter, scope, part, f"{emitter.label(part.name)}_total[part]")

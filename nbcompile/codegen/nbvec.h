@@ -570,6 +570,44 @@ template <class T, int W, class L, class R> INLINE void store_turned(bool is_lar
   else store_rows_turned<T, W>(is_large, square, p, step, lanes, rows);
 }
 
+/* Rows of a panel, each `apart` further, of which the same places lie side by side in memory, `step` from place to place. */
+template <class M, int W, class L, class R> ONCE void take_square(M *to, i64 apart, const M *p, i64 step, L lanes, R rows) {
+  Raw<M, W> row[W];
+#pragma GCC unroll 16
+  EACH(j) row[j] = j < count_of<W>(lanes) ? load<M, W>(p + j * step, rows).v : Raw<M, W>{};
+  turn_blocks<W, W / 2, M>(row);
+#pragma GCC unroll 16
+  EACH(j) store(to + j * apart, All{}, Vec<M, W>(row[j]));
+}
+template <class M, int W, class L, class R> ONCE void give_square(bool is_large, const M *from, i64 apart, M *p, i64 step, L lanes, R rows) {
+  Raw<M, W> row[W];
+#pragma GCC unroll 16
+  EACH(j) row[j] = load<M, W>(from + j * apart, All{}).v;
+  turn_blocks<W, W / 2, M>(row);
+#pragma GCC unroll 16
+  EACH(j) if (j < count_of<W>(lanes)) stream_if(is_large, p + j * step, rows, Vec<M, W>(row[j]));
+}
+template <class T, int W> INLINE void take_rows(T *panel, i64 apart, const T *p, i64 step, i64 length, i64 rows) {
+  typedef typename MemoryOf<T>::type M;
+  for (i64 at = 0; at < length; at += W)
+    for (i64 row = 0; row < rows; row += W) {
+      M *to = (M *)panel + row * apart + at;
+      const M *from = (const M *)p + row + at * step;
+      if (at + W <= length && row + W <= rows) take_square<M, W>(to, apart, from, step, All{}, All{});
+      else take_square<M, W>(to, apart, from, step, First{length - at}, First{rows - row});
+    }
+}
+template <class T, int W> INLINE void give_rows(bool is_large, const T *panel, i64 apart, T *p, i64 step, i64 length, i64 rows) {
+  typedef typename MemoryOf<T>::type M;
+  for (i64 at = 0; at < length; at += W)
+    for (i64 row = 0; row < rows; row += W) {
+      const M *from = (const M *)panel + row * apart + at;
+      M *to = (M *)p + row + at * step;
+      if (at + W <= length && row + W <= rows) give_square<M, W>(is_large, from, apart, to, step, All{}, All{});
+      else give_square<M, W>(is_large, from, apart, to, step, First{length - at}, First{rows - row});
+    }
+}
+
 /* A number for each lane, by a function of the lane (a value, an index). */
 template <class T, int W, class F> INLINE Vec<T, W> each_lane(F value) {
   Vec<T, W> x;

@@ -29,7 +29,7 @@ import torch
 
 from nbcompile.ir.buffer import Extern, Program
 from nbcompile.ir.expr import Expr, Gather, IndexOf
-from nbcompile.ir.index import ONE, ZERO, Index, Symbol, stride_along
+from nbcompile.ir.index import ONE, ZERO, Index, Symbol, constant, product, stride_along
 from nbcompile.record.model import FusionDecision
 
 
@@ -205,3 +205,18 @@ def access(offset: Index, gathers: tuple[Gather, ...], variable: Symbol) -> str:
     if step is None:
         return "gather"
     return {ONE: "contiguous", ZERO: "broadcast"}.get(step, "strided")
+
+
+SHORT_ROW = 1 << 16
+"""Sixteen longer rows are in no cache."""
+
+
+def is_short_row(inner: tuple[Loop, ...]) -> bool:
+    """Whether some rows of so many elements can be turned over before a kernel goes over them."""
+    length = constant(product([loop.size for loop in inner]))
+    return length is None or length <= SHORT_ROW
+
+
+def lies_across(offset: Index, lanes: Symbol, rows: Symbol) -> bool:
+    """Whether an access is adjacent along another loop than the one whose iterations are lanes."""
+    return stride_along(offset, rows) == ONE and stride_along(offset, lanes) not in (None, ZERO, ONE)

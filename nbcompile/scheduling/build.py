@@ -15,7 +15,7 @@ nbcompile/scheduling/loops.py
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import sympy
@@ -33,7 +33,7 @@ from nbcompile.ir.index import (
     simplify,
     stride_along,
 )
-from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Scratch, Statement, Store
+from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Scratch, Statement, Store, lies_across
 from nbcompile.scheduling.fuse import Group, Member, _is_element, passes
 from nbcompile.scheduling.loops import tidy_loops
 from nbcompile.scheduling.narrow import narrow
@@ -95,27 +95,37 @@ class _Builder:
         if buffer.name in self.stored:
             return MEMORY
         length = constant(product(self.group.loops[each] for each in self.inner))
-        if self._along_columns() or (length is not None and length * buffer.dtype.itemsize > SCRATCH_BYTES):
+        if self._along_columns(member) or (length is not None and length * buffer.dtype.itemsize > SCRATCH_BYTES):
             self.stored.add(buffer.name)
             return MEMORY
         size = product(self.group.loops[each] for each in self.inner)
         self.scratch.append(Scratch(f"row_{buffer.name}", buffer.dtype, size))
         return SCRATCH
 
-    def _along_columns(self) -> bool:
+    def _along_columns(self, kept: Member) -> bool:
         """Whether memory is adjacent from row to row and not along a row (a reduction over columns)."""
         rows = [loop.variable for loop in self.group.outer_loops()]
         along, across = 0, 0
+        for offset in self._read_offsets():
+            if any(stride_along(offset, variable) == 1 for variable in self.inner):
+                along += 1
+            elif any(stride_along(offset, variable) == 1 for variable in rows):
+                across += 1
+        return across > along and not (kept.buffer.device.type == "cpu" and self._turns_something(kept))
+
+    def _turns_something(self, kept: Member) -> bool:
+        """Whether some rows are adjacent and others lie across, were the value kept in memory: these are turned."""
+        written = [each for each in self.group.members if self._is_stored(each) or each is kept]
+        offsets = [*self._read_offsets(), *(self._offset(_target(each), each.results) for each in written)]
+        rows = [loop.variable for loop in self.group.outer_loops()]
+        return any(lies_across(each, row, inner) for each in offsets for row in rows for inner in self.inner)
+
+    def _read_offsets(self) -> Iterator[Index]:
+        """Where the group reads what others made."""
         for member in self.group.members:
             for load in loads(member.buffer.body):
-                if load.buffer in self.made:
-                    continue
-                offset = self.tensors[load.buffer].layout.at([each.xreplace(member.mapping) for each in load.index])
-                if any(stride_along(offset, variable) == 1 for variable in self.inner):
-                    along += 1
-                elif any(stride_along(offset, variable) == 1 for variable in rows):
-                    across += 1
-        return across > along
+                if load.buffer not in self.made:
+                    yield self.tensors[load.buffer].layout.at([each.xreplace(member.mapping) for each in load.index])
 
     # -- statements -------------------------------------------------------------------------------
 
@@ -190,10 +200,8 @@ class _Builder:
         places: list[tuple[str, Index]] = []
         if not first:
             return places
-        if isinstance(buffer, Pointwise) and buffer.writes_to:
-            places.append((buffer.writes_to, self._offset(buffer.writes_to, member.results)))
-        elif buffer.name in self.stored:
-            places.append((buffer.name, self._offset(buffer.name, member.results)))
+        if self._is_stored(member):
+            places.append((_target(member), self._offset(_target(member), member.results)))
         if self.keep.get(buffer.name) == SCRATCH:
             places.append((f"row_{buffer.name}", self._row_place()))
         return places
@@ -248,6 +256,12 @@ class _Builder:
         if self.keep.get(name) == SCRATCH and self.passes[name] < at:
             return replace(body, buffer=f"row_{name}", index=(self._row_place(),), gathers=())
         return Local(name, body.dtype)
+
+
+def _target(member: Member) -> str:
+    """The buffer in whose memory a member is stored."""
+    buffer = member.buffer
+    return (isinstance(buffer, Pointwise) and buffer.writes_to) or buffer.name
 
 
 def _result(buffer: Reduction | Scan) -> Expr:

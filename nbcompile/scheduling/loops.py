@@ -26,7 +26,18 @@ from nbcompile.ir.index import (
     same,
     stride_along,
 )
-from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Store, Update
+from nbcompile.ir.kernel import (
+    Accumulate,
+    Carry,
+    Inner,
+    Kernel,
+    Loop,
+    Nest,
+    Store,
+    Update,
+    is_short_row,
+    lies_across,
+)
 
 __all__ = ["tidy_loops", "with_pointers"]
 FEW_LANES = 8
@@ -174,16 +185,21 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
     if short is not None and short < FEW_LANES and len(nests) == 1 and (long is None or long >= FEW_LANES):
         return last_outer  # a window of a pool: most lanes would have nothing to do
     along = across = 0
+    is_mixed = False
     for index, in_memory in indices(kernel):
         if in_memory and last_inner in index.free_symbols:
             # What one of the loops does not move is small, and read once for all lanes or beside the others.
             weight = 4 if last_outer in index.free_symbols else 1
             along += weight * (stride_along(index, last_inner) == 1)
             across += weight * (stride_along(index, last_outer) == 1)
+            is_mixed |= lies_across(index, last_outer, last_inner)
     for load in _gathering_loads(kernel):
         # Rows found through an index that the inner loop reads: along it, each lane would be elsewhere.
         varies = any(last_inner in place.free_symbols for gather in load.gathers for place in _places(gather.value))
         across += 8 * (varies and stride_along(load.index[0], last_outer) == 1)
+        is_mixed &= not varies
+    if is_mixed and kernel.device.type == "cpu" and is_short_row(nests[0].loops):
+        return last_inner  # what lies across is turned over first (codegen/panels.py)
     return last_outer if across > along else last_inner
 
 
