@@ -275,8 +275,9 @@ def is_one_autograd_function(backend: str | Backend) -> bool:
 def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
     """The captured graph operator by operator, in the place of what a backend would have made; the record says why."""
     note(f"{reason}: the graph runs as it was captured")
-    parts.refuse(reason)
-    return hidden(checkpoints.runnable(graph_module).forward)
+    runnable = checkpoints.runnable(graph_module)
+    parts.run_captured(runnable)
+    return hidden(runnable.forward)
 
 
 def nbcompile(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any) -> Callable[..., Any]:

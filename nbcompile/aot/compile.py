@@ -135,8 +135,9 @@ def _watched(
     """The compiled graph, where inputs might overlap in some calls: it runs as captured in these."""
     if not overlaps.may_overlap(written, example_inputs):
         return compiled
-    parts.refuse("inputs that the graph writes to are watched: they might overlap with others")
-    return overlaps.watched(compiled, module.forward, written, example_inputs)
+    inputs = overlaps.watch(written, example_inputs)
+    parts.watch(module, inputs)
+    return overlaps.watched(compiled, module.forward, inputs)
 
 
 def _cut_and_compile(
@@ -276,24 +277,28 @@ def _through_autograd(
         if len(metadata.input_info) != count:
             raise RunsAsCaptured(overlaps.REASON)
         _expect_apart(written, example_inputs)
-        if overlaps.may_overlap(written, example_inputs):
-            direct = inner and _needs_no_wrapper(metadata, module, example_inputs)
-            compiled = joined.positional(inner[0]) if direct else wrapped
-            return _watched(compiled, module, written, example_inputs)
     if inner and _needs_no_wrapper(metadata, module, example_inputs):
         parts.join("direct")
-        return joined.positional(inner[0])
-    if metadata is None or any(is_subclass(each) for each in (*example_inputs, *_results(module))):
+        return _watched(joined.positional(inner[0]), module, written, example_inputs)
+    taken_apart = metadata is None or any(is_subclass(each) for each in (*example_inputs, *_results(module)))
+    compiled = wrapped if taken_apart else _joined(metadata, inner, halves, without_gradient, count)
+    if taken_apart:
         parts.refuse("tensors of a user's class are taken apart, and made again")
-        return wrapped
+    return _watched(compiled or wrapped, module, written, example_inputs)
+
+
+def _joined(
+    metadata: Any, inner: list[BoxedFunction], halves: dict[str, BoxedFunction], without_gradient: list[int], count: int
+) -> CompiledFunction | None:
+    """The programs, joined by us; None where it takes AOTAutograd's wrapper."""
     facts = joined.facts_of(metadata, None if inner else without_gradient, count)
     if isinstance(facts, str):
         parts.refuse(facts)
-        return wrapped
+        return None
     parts.join("inference" if inner else "training", **facts)
     if inner:
         return joined.inference(inner[0], facts)
-    return joined.training(halves["forward"], halves["backward"], facts) if len(halves) == 2 else wrapped
+    return joined.training(halves["forward"], halves["backward"], facts) if len(halves) == 2 else None
 
 
 def _needs_no_wrapper(metadata: Any, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
@@ -321,4 +326,4 @@ def _results(module: torch.fx.GraphModule) -> Iterator[object]:
 
 def is_subclass(value: object) -> bool:
     """A tensor that AOTAutograd would take apart into plain ones."""
-    return isinstance(value, torch.Tensor) and not pure.is_plain(value)
+    return isinstance(value, torch.Tensor) and not torch_internals.is_plain(value)

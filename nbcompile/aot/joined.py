@@ -75,8 +75,6 @@ def _obstacle(metadata: Any, inputs: int, trains: bool) -> str:
         return "an output is a view, or an input"
     if metadata.num_mutated_inp_runtime_indices or metadata.num_intermediate_bases:
         return "an input is changed after the graph has run"
-    if trains and metadata.mutated_graph_handled_indices:
-        return "a graph with gradients changes an input"
     unusual = (
         metadata.tokens, metadata.num_backward_tokens, metadata.is_rng_op_functionalized,
         metadata.num_graphsafe_rng_states, getattr(metadata, "num_opaque_objects_saved_for_bw", 0),
@@ -133,12 +131,14 @@ def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
 def training(forward: Boxed, backward: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
     """A callable with gradients: what no call needs is left out of it here, as most graphs need next to nothing."""
     apply = _function(positional(forward), backward, facts)
-    detached, dynamic = facts["detached"], facts["dynamic"]
-    if not detached and not any(dynamic):
+    detached, dynamic, written = facts["detached"], facts["dynamic"], facts["versions"]
+    if not detached and not written and not any(dynamic):
         return apply
 
     def call(*arguments: Any) -> Sequence[Any]:
         given = list(arguments)
+        if written:
+            torch.autograd.graph.increment_version([given[at] for at in written])
         for at in detached:
             given[at] = given[at].detach()
         return _marked(apply(*given), dynamic)

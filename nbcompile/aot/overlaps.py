@@ -19,12 +19,12 @@ nbcompile/aot/compile.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.aot.pure import is_plain
 
 REASON = "an input is inside of another one, or shares memory with one that is written; AOTAutograd cannot see that"
 
@@ -38,23 +38,41 @@ def share_parts(inputs: Sequence[Any]) -> bool:
     )
 
 
-def watched(
-    compiled: Callable[..., Any], captured: Callable[..., Any], written: Sequence[int], examples: Sequence[Any]
-) -> Callable[..., Any]:
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Which inputs of a graph are looked at."""
+
+    written: tuple[tuple[int, int | None], ...]
+    """Positions, with how many bytes lie between a first element and the end of the last; None: a symbol decides."""
+    read: tuple[tuple[int, int | None], ...]
+
+
+def watch(written: Sequence[int], examples: Sequence[Any]) -> Watch:
+    """What has to be watched of a graph.
+
+    Args:
+        written: positions of the inputs that it writes to.
+        examples: one of each input: tensors, numbers.
+    """
+    extents = {at: _extent(each) for at, each in enumerate(examples) if _has_address(each)}
+    return Watch(
+        tuple((at, extents[at]) for at in written if at in extents),
+        tuple((at, extent) for at, extent in extents.items() if at not in written),
+    )
+
+
+def watched(compiled: Callable[..., Any], captured: Callable[..., Any], inputs: Watch) -> Callable[..., Any]:
     """``compiled``, but ``captured`` for calls in which an input that is written overlaps with another input.
 
     Args:
         compiled: takes the graph's inputs; was compiled for such as do not overlap.
         captured: takes and gives the same.
-        written: positions of the inputs that the graph writes to.
-        examples: one of each input: tensors, numbers.
+        inputs: those that are looked at.
     """
-    extents = {at: _extent(each) for at, each in enumerate(examples) if _has_address(each)}
-    changed = [(at, extents[at]) for at in written if at in extents]
-    read = [(at, extent) for at, extent in extents.items() if at not in written]
+    written, read = inputs.written, inputs.read
 
     def call(*arguments: Any) -> Any:
-        ranges = [_range(arguments[at], extent) for at, extent in changed]
+        ranges = [_range(arguments[at], extent) for at, extent in written]
         end_of_earlier = 0
         for start, end in sorted(ranges):
             if start < end_of_earlier:
@@ -78,7 +96,9 @@ def may_overlap(written: Sequence[int], examples: Sequence[Any]) -> bool:
 
 
 def _has_address(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and is_plain(value) and value.layout is torch.strided and not value.is_meta
+    if not isinstance(value, torch.Tensor) or not torch_internals.is_plain(value):
+        return False
+    return value.layout is torch.strided and not value.is_meta
 
 
 def overlap(written: Sequence[int], inputs: Sequence[Any]) -> bool:
@@ -89,7 +109,6 @@ def overlap(written: Sequence[int], inputs: Sequence[Any]) -> bool:
 
 
 def _extent(example: torch.Tensor) -> int | None:
-    """How many bytes lie between an input's first element and the end of its last; None where a symbol decides."""
     if not all(isinstance(each, int) for each in (*example.shape, *example.stride())):
         return None
     steps = sum((size - 1) * stride for size, stride in zip(example.shape, example.stride(), strict=True))

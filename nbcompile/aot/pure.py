@@ -349,18 +349,12 @@ def requires_grad(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def is_plain(value: torch.Tensor) -> bool:
-    """A tensor of PyTorch's own (or the fake of one), not one of a subclass with its own meaning."""
-    fake = torch_internals.fake_tensor().FakeTensor
-    return type(value) in (torch.Tensor, torch.nn.Parameter, fake)
-
-
 def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any], may_write: bool = False) -> bool:
     """Whether it is worth trying; in doubt, no."""
     if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
         return False
     tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]
-    if not tensors or not all(is_plain(each) and each.layout == torch.strided for each in tensors):
+    if not tensors or not all(torch_internals.is_plain(each) and each.layout == torch.strided for each in tensors):
         return False
     symbols = _symbols(each for each in example_inputs if isinstance(each, torch.SymInt))
     if symbols is None or not all(isinstance(each, (torch.Tensor, torch.SymInt)) for each in example_inputs):
@@ -381,7 +375,7 @@ def _is_simple(node: torch.fx.Node, symbols: set[sympy.Symbol], may_write: bool)
     if node.op != "placeholder" and _changes_something(node, may_write):
         return False
     value = node.meta.get("example_value", node.meta.get("val"))
-    if isinstance(value, torch.Tensor) and not is_plain(value):
+    if isinstance(value, torch.Tensor) and not torch_internals.is_plain(value):
         return False
     return all(_is_known(each, symbols) for each in _sizes(value))
 

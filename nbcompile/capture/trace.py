@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Literal
 
 import torch.fx
@@ -170,6 +170,9 @@ class Assumed:
     """Members of trusted modules (torch, Python's library), by their addresses."""
     codes: dict[int, tuple[CodeType, str]] = field(default_factory=dict)
     """Whatever was traced through, by the code's address, with the name of its module."""
+    made: list[tuple[FunctionType, Source, Source, int]] = field(default_factory=list)
+    """State of optimisers that the trace made before it read it: by which function, for which optimiser and group of
+    parameters, with how many empty lists for results."""
     obstacle: str = ""
     """Something that only this process can know went into the trace: what it was."""
 

@@ -4,6 +4,7 @@
         compiled = backend(graph, inputs)
     made.programs      the text, kernels and plan of each program that was loaded
     made.joined        "direct": the one program is the callable; "training": a forward and a backward one
+    made.captured      the graph itself, where it may have to run as it was captured
 
 Stages write here and never read. Where nobody collects, or something cannot be made from data (``made.obstacle``
 says what), nothing is lost but a warm start.
@@ -52,6 +53,10 @@ class Parts:
     """How they are put together; "" if that was not told."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What putting them together needs to know."""
+    captured: Any = None
+    """The graph as it was captured (an ``fx.GraphModule``), where some call, or every call, runs that."""
+    watch: Any = None
+    """Which inputs are looked at for that (an ``overlaps.Watch``)."""
     obstacle: str = ""
     ready: list[Callable[[], None]] | None = None
     """Of a callable that is still being made: what to do when it is there."""
@@ -95,6 +100,22 @@ def join(how: str, **facts: Any) -> None:
     made = _parts.get()
     if made is not None:
         made.joined, made.facts = how, facts
+
+
+def watch(captured: Any, inputs: Any) -> None:
+    """What was joined is called where the inputs do not overlap; elsewhere the graph as captured."""
+    made = _parts.get()
+    if made is not None:
+        made.captured, made.watch = captured, inputs
+
+
+def run_captured(captured: Any) -> None:
+    """The graph runs as captured: whatever was made of it before that was found is no part."""
+    made = _parts.get()
+    if made is not None:
+        made.programs.clear()
+        made.roles.clear()
+        made.joined, made.facts, made.captured, made.watch = "captured", {}, captured, None
 
 
 def wait() -> list[Callable[[], None]]:

@@ -49,6 +49,11 @@ def with_unknown_sizes(values: Sequence[Any]) -> list[Any]:
     return list(values)
 
 
+def is_plain(value: torch.Tensor) -> bool:
+    """A tensor of PyTorch's own (or the fake of one), not one of a subclass with its own meaning."""
+    return type(value) in (torch.Tensor, torch.nn.Parameter, fake_tensor().FakeTensor)
+
+
 def is_wrapper(value: object) -> bool:
     """Whether a tensor (or a class of tensors) wraps others that it can be taken apart into."""
     if isinstance(value, type):

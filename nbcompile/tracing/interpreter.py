@@ -258,6 +258,9 @@ class Interpreter:
         if source is not None:
             self.assumed.members[source] = value
 
+    def note_made(self, function: types.FunctionType, owner: Source, group: Source, lists: int) -> None:
+        self.assumed.made.append((function, owner, group, lists))
+
     def depend_on_process(self, what: str) -> None:
         self.assumed.obstacle = self.assumed.obstacle or what
 

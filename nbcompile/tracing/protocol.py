@@ -11,7 +11,7 @@ nbcompile/tracing/variables/base.py
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from nbcompile.capture.guard import GuardKind
@@ -58,6 +58,9 @@ class Tracer(Protocol):
 
     def assume(self, source: Source | None, value: object) -> None:
         """Take a member of a trusted module for what it is, unguarded."""
+
+    def note_made(self, function: FunctionType, owner: Source, group: Source, lists: int) -> None:
+        """Some state of an optimiser was made for real: what is read of it from now on is there in later calls only."""
 
     def depend_on_process(self, what: str) -> None:
         """Something went into the trace that another process cannot check."""

@@ -72,8 +72,13 @@ class Written:
         return {"table": self.table, "kinds": self.kinds}
 
 
-def read(data: dict[str, Any], known: Known) -> list[Source]:
+def read(data: dict[str, Any], known: Known, absent: set[Source] | None = None) -> list[Source]:
     """The sources again, in the process and the frame that ``known`` knows.
+
+    Args:
+        data: the table.
+        known: of the frame.
+        absent: takes those that lead nowhere yet; None: there may be none.
 
     Raises:
         Unreadable: some value is of another class here, or not there at all.
@@ -89,7 +94,10 @@ def read(data: dict[str, Any], known: Known) -> list[Source]:
         try:
             here = type(known.value(source))
         except Exception as error:
-            raise Unreadable(f"{known_text(source)} leads nowhere") from error
+            if absent is None:
+                raise Unreadable(f"{known_text(source)} leads nowhere") from error
+            absent.add(source)
+            continue
         if here not in seen:
             seen[here] = _described(here)
         if seen[here] != kinds[kind]:

@@ -4,6 +4,7 @@
     a function                 ["function", "mine", "helper", digest of its code and defaults]
     a class                    ["class", "mine", "Model", digest of its members and bases]
     print                      ["builtin", "builtins", "print"]
+    torch.ops.aten.add.Tensor  ["operator", "aten.add.Tensor"]
 
 An entry of the store holds descriptions, never objects. When it is looked up, the objects that the addresses of
 its guards lead to *now* are described in the same way, and the words compared: an edited function, or a class with
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import importlib
 import sys
 import types
 from collections.abc import Iterable
@@ -32,7 +34,17 @@ Description = list[Any]
 DEPTH = 4
 """Of functions that are defaults, or members of members."""
 _MEMBERS_OF_PYTHON = frozenset({"__dict__", "__weakref__", "__doc__", "__annotations__", "__firstlineno__"})
+_OF_PYTHON = {each.__name__: each for each in vars(types).values() if getattr(each, "__module__", "") == "builtins"}
+"""Classes that say that they are in ``builtins``, and are not: function, method, cell."""
 _C_CALLABLES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+NAMESPACES: dict[str, str] = {
+    "aten": "torch", "prims": "torch._prims", "higher_order": "torch._higher_order_ops",
+    "nbcompile": "nbcompile.ir.attention",
+}  # fmt: skip
+"""Operators that a later process has under the same name, by namespace: the module that makes them."""
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 
 
 def is_trusted(module: object) -> bool:
@@ -83,6 +95,8 @@ def describe(value: Any, depth: int = DEPTH) -> Description:
         return _function(value, depth)
     if isinstance(value, _C_CALLABLES):
         return _of_c(value)
+    if isinstance(value, _OPERATORS):
+        return ["operator", _operator_name(value)]
     if isinstance(value, enum.Enum):
         return ["member", describe(type(value), depth), value.name]
     if isinstance(value, types.CodeType):
@@ -158,6 +172,21 @@ def _of_c(value: Any) -> Description:
     raise NotStorable(f"the method {value.__name__} of an object")
 
 
+def _operator_name(value: Any) -> str:
+    name = f"higher_order.{value}" if isinstance(value, torch._ops.HigherOrderOperator) else str(value)
+    if name.partition(".")[0] not in NAMESPACES:
+        raise NotStorable(f"the operator {name}, which is not of torch")
+    return name
+
+
+def _operator(name: str) -> Any:
+    namespace = name.partition(".")[0]
+    if namespace not in NAMESPACES:
+        raise Unreadable(f"there is no operator {name}")
+    importlib.import_module(NAMESPACES[namespace])
+    return _walk(torch.ops, name)
+
+
 def find(description: Description) -> Any:
     """The object of this process that is described: by its name, and only if it is that one.
 
@@ -169,10 +198,14 @@ def find(description: Description) -> Any:
             return sys.modules[name]
         case ["function" | "class", str(module), str(path), *_] if module in sys.modules:
             found = _walk(sys.modules[module], path)
+            if found is None and module == "builtins":
+                found = _OF_PYTHON.get(path)
         case ["builtin", str(place), str(name)]:
             module, _, path = place.partition(":")
             owner = sys.modules.get(module)
             found = _member_of(_walk(owner, path) if path else owner, name)
+        case ["operator", str(name)]:
+            found = _operator(name)
         case ["member", list(of), str(name)]:
             found = find(of)[name]
         case _:
@@ -182,7 +215,7 @@ def find(description: Description) -> Any:
     except NotStorable:
         same = False
     if not same:
-        raise Unreadable(f"{description[1]}.{description[2]} is another one now")
+        raise Unreadable(f"{'.'.join(map(str, description[1:3]))} is another one now")
     return found
 
 

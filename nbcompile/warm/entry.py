@@ -21,6 +21,7 @@ import torch
 
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
+from nbcompile.capture.source import Source
 from nbcompile.capture.trace import Assumed, Trace
 from nbcompile.dispatch import cache
 from nbcompile.guarding import check as guarding
@@ -31,7 +32,7 @@ from nbcompile.options import Options
 from nbcompile.record.recorder import FrameDraft
 from nbcompile.rewriting.residual import Residual
 from nbcompile.runtime import memo
-from nbcompile.warm import addresses, descriptions, graphs, keys, pages, programs, promises, shelf
+from nbcompile.warm import addresses, descriptions, graphs, keys, pages, programs, promises, shelf, state
 from nbcompile.warm.addresses import Written
 from nbcompile.warm.literals import NotStorable, Unreadable
 
@@ -122,7 +123,7 @@ def _assumed(assumed: Assumed, guards: tuple[Guard, ...], written: Written, fram
         for code, module in assumed.codes.values()
         if id(code) not in covered and not descriptions.is_trusted(module)
     ]
-    return {"members": members, "codes": codes}
+    return {"members": members, "codes": codes, "made": state.write(assumed.made, written)}
 
 
 def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
@@ -160,13 +161,11 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
 
 
 def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.FrameCheck]:
+    if content["assumed"]["made"]:
+        _make_state(content, Known(frame.scope()))
     known = Known(frame.scope())
     sources = addresses.read(content["addresses"], known)
-    for place, told in content["assumed"]["members"]:
-        if descriptions.describe(known.value(sources[place])) != told:
-            raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
-    for told in content["assumed"]["codes"]:
-        descriptions.expect_code(told)
+    _expect(content["assumed"], sources, known)
     guards = promises.read(content["guards"], sources, known)
     check = _check(guards, frame)
     graph = None if content["graph"] is None else graphs.read(content["graph"])
@@ -174,6 +173,26 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
     with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
         cache.note(frame, guards, [sources[each] for each in content["inputs"]])
     return residual, check
+
+
+def _expect(assumed: dict[str, Any], sources: list[Source], known: Known) -> None:
+    for place, told in assumed["members"]:
+        if descriptions.describe(known.value(sources[place])) != told:
+            raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
+    for told in assumed["codes"]:
+        descriptions.expect_code(told)
+
+
+def _make_state(content: dict[str, Any], known: Known) -> None:
+    """Make the state that the trace made before it read it: if it is not there, and all else is as it was then."""
+    absent: set[Source] = set()
+    sources = addresses.read(content["addresses"], known, absent)
+    if not absent:
+        return
+    _expect(content["assumed"], sources, known)
+    there = [told for told in content["guards"] if told[1] is None or sources[told[1]] not in absent]
+    promises.read(there, sources, known)
+    state.make(content["assumed"]["made"], sources, known)
 
 
 def _check(guards: tuple[Guard, ...], frame: Frame) -> guarding.FrameCheck:

@@ -2,6 +2,7 @@
 
     programs   [{source: C++, wrapper: Python, kernels: [...], plan: [...]}]      as codegen emitted them
     joined     "direct": one program, called as it is; "inference", "training"    as aot/joined.py puts them together
+    captured   the graph itself, where "joined" says so, or where inputs that it writes to are watched
 
 The shared objects themselves are in the kernels' own store (runtime/store.py), found by their source; one that
 was thrown away there is built again.
@@ -11,14 +12,11 @@ In torch: torch/_inductor/output_code.py (CompiledFxGraph, pickled). Read next: 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-import torch
-
-from nbcompile.aot import joined
+from nbcompile.aot import joined, overlaps
 from nbcompile.ir.emitted import (
     Adopted,
     AtSlot,
@@ -38,12 +36,17 @@ from nbcompile.ir.emitted import (
 )
 from nbcompile.ir.parts import Parts, Runnable
 from nbcompile.runtime import program, toolchain
+from nbcompile.warm import captured
+from nbcompile.warm.descriptions import find, findable
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
-_ROLES = {"direct": ("inference",), "inference": ("inference",), "training": ("forward", "backward")}
+_ROLES = {
+    "direct": ("inference",),
+    "inference": ("inference",),
+    "training": ("forward", "backward"),
+    "captured": (),
+}
 """The programs of each way to join them, in the order of their making."""
-NAMESPACES: dict[str, str] = {"aten": "torch", "prims": "torch._prims", "nbcompile": "nbcompile.ir.attention"}
-"""Operators that a later process has under the same name, by namespace: the module that makes them."""
 KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints")
 """What running a kernel needs; the rest is for people."""
 
@@ -79,7 +82,13 @@ def write(made: Parts) -> dict[str, Any]:
     if tuple(made.roles) != _ROLES.get(made.joined) or len(made.programs) != len(made.roles):
         raise NotStorable("the graph is not only generated code")
     facts = {name: encode(value) for name, value in made.facts.items()}
-    return {"joined": made.joined, "facts": facts, "programs": [_write(each) for each in made.programs]}
+    return {
+        "joined": made.joined,
+        "facts": facts,
+        "programs": [_write(each) for each in made.programs],
+        "captured": None if made.captured is None else captured.write(made.captured),
+        "watch": None if made.watch is None else [encode(made.watch.written), encode(made.watch.read)],
+    }
 
 
 def _write(emitted: Runnable) -> dict[str, Any]:
@@ -89,7 +98,7 @@ def _write(emitted: Runnable) -> dict[str, Any]:
         "source": emitted.source,
         "wrapper": emitted.wrapper,
         "kernels": [_kernel(each) for each in emitted.kernels],
-        "externs": [[each.name, _operator_name(each.target)] for each in emitted.externs],
+        "externs": [[each.name, findable(each.target)] for each in emitted.externs],
         "plan": None if emitted.plan is None else _plan(emitted.plan),
         "no_plan": emitted.no_plan,
     }
@@ -99,12 +108,6 @@ def _kernel(kernel: EmittedKernel) -> dict[str, Any]:
     if kernel.language != "cpp":
         raise NotStorable(f"a kernel in {kernel.language}")
     return {name: encode(getattr(kernel, name)) for name in KEPT_OF_KERNELS}
-
-
-def _operator_name(target: Any) -> str:
-    if isinstance(target, torch._ops.OpOverload) and target.namespace in NAMESPACES:
-        return str(target)
-    raise NotStorable(f"it calls {target}")
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
@@ -154,6 +157,16 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
     Raises:
         Unreadable: there is no compiler to build what is missing, or an operator that it calls.
     """
+    as_captured = None if data["captured"] is None else captured.read(data["captured"])
+    if as_captured is None:
+        return _joined(data)
+    if data["joined"] == "captured":
+        return as_captured
+    written, seen = map(decode, data["watch"])
+    return overlaps.watched(_joined(data), as_captured, overlaps.Watch(written, seen))
+
+
+def _joined(data: dict[str, Any]) -> Callable[..., Any]:
     compiler = toolchain.find()
     if isinstance(compiler, toolchain.NoCompiler):
         raise Unreadable(compiler.reason)
@@ -176,18 +189,9 @@ def _read(data: dict[str, Any]) -> StoredProgram:
     for each in data["kernels"]:
         given = {name: decode(each[name]) for name in KEPT_OF_KERNELS}
         kernels.append(EmittedKernel(source="", **given))
-    externs = tuple(Called(name, _operator(text)) for name, text in data["externs"])
+    externs = tuple(Called(name, find(told)) for name, told in data["externs"])
     plan = None if data["plan"] is None else _read_plan(data["plan"])
     return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"])
-
-
-def _operator(text: str) -> Any:
-    namespace, name, overload = text.split(".")
-    try:
-        importlib.import_module(NAMESPACES[namespace])
-        return getattr(getattr(getattr(torch.ops, namespace), name), overload)
-    except (AttributeError, KeyError) as error:
-        raise Unreadable(f"there is no operator {text}") from error
 
 
 def _read_plan(data: dict[str, Any]) -> Plan:

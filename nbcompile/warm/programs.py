@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from nbcompile.capture.frame import Frame
@@ -23,9 +23,6 @@ from nbcompile.rewriting.residual import Residual
 from nbcompile.rewriting.syntax import set_line
 from nbcompile.warm.descriptions import code_digest, find, findable
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
-
-_OWN: dict[str, object] = {"function": FunctionType, "cell": CellType}
-"""Classes of Python's that have no name in a module of theirs."""
 
 
 def write(residual: Residual, frame: Frame, graph: object) -> dict[str, Any]:
@@ -51,9 +48,6 @@ def _kept(value: Any, frame: Frame, graph: object) -> list[Any]:
         return ["graph"]
     if value is frame.globals:
         return ["globals"]
-    for name, own in _OWN.items():
-        if value is own:
-            return ["own", name]
     if isinstance(value, CodeType):
         return _code(value, frame)
     if isinstance(value, FunctionType) and resume.resume_info(value.__code__) is not None:
@@ -139,8 +133,6 @@ def _object(told: list[Any], frame: Frame, graph: object) -> Any:
             return graph
         case ["globals"]:
             return frame.globals
-        case ["own", str(name)]:
-            return _OWN[name]
         case ["literal", value]:
             return decode(value)
         case ["object", list(description)]:

@@ -38,6 +38,8 @@ def _traced_when_made(cls: type, function: types.FunctionType) -> None:
             empty: list[list[object]] = [[] for _ in (*arguments[2:], *keywords.values())]
             with torch.no_grad():
                 function(owner.value, tracer.real_value(group.source), *empty)
+            if owner.source is not None:
+                tracer.note_made(function, owner.source, group.source, len(empty))
         if isinstance(group, DictVariable):
             _be_capturable(group)
         return tracer.call(FunctionVariable(function), arguments, keywords)
