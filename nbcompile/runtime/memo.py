@@ -57,15 +57,25 @@ def maker() -> Remember | None:
 
 
 def end_of_facts() -> int | None:
-    """Where a TensorImpl ends: its last member is the set of its dispatch keys."""
-    ends = set()
-    for sample in (torch.ones(3), torch.nn.Parameter(torch.ones(4, 5, dtype=torch.float64)), torch.ones(2) > 0):
-        words = list((ctypes.c_uint64 * (LONGEST // WORD)).from_address(sample._cdata))
-        key = torch._C._dispatch_keys(sample).raw_repr()
-        if words.count(key) != 1:
-            return None
-        ends.add((words.index(key) + 1) * WORD)
-    return ends.pop() if len(ends) == 1 else None
+    """Where a TensorImpl ends: its last member is the set of its dispatch keys, the word that changes as they do.
+
+    Seen once it would not be known: the memory behind may be what is left of another tensor, with the same keys.
+    """
+    sample = torch.ones(3, dtype=torch.complex64)
+    before, keys = _words(sample), _keys(sample)
+    sample.data = sample.conj()
+    change = keys, _keys(sample)
+    found = [at for at, pair in enumerate(zip(before, _words(sample), strict=True)) if pair == change]
+    return (found[0] + 1) * WORD if change[0] != change[1] and len(found) == 1 else None
+
+
+def _words(tensor: torch.Tensor) -> list[int]:
+    return list((ctypes.c_uint64 * (LONGEST // WORD)).from_address(tensor._cdata))
+
+
+def _keys(tensor: torch.Tensor) -> int:
+    keys: int = torch._C._dispatch_keys(tensor).raw_repr()
+    return keys
 
 
 class _Sample:

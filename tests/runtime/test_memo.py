@@ -17,6 +17,17 @@ def test_every_change_is_noticed(number):
     assert memo._notices(memo.maker(), memo.CHANGES[number])
 
 
+def test_the_end_of_a_tensor_is_found_whatever_lies_behind_it():
+    """Memory that a tensor's facts are taken from may be full of another's: of its dispatch keys, above all."""
+    keys = torch._C._dispatch_keys(torch.ones(3)).raw_repr(), torch._C._dispatch_keys(torch.ones(3) + 0j).raw_repr()
+    found = set()
+    for key in keys * 50:
+        left = [torch.full((words,), key, dtype=torch.int64) for words in range(16, 64)]
+        del left
+        found.add(memo.end_of_facts())
+    assert len(found) == 1 and None not in found
+
+
 def test_nothing_is_kept_alive():
     """A memo refers to what it watches by address alone."""
     sample = memo._Sample()
