@@ -21,6 +21,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+FROZEN = 1000
+"""Whoever freezes what there is has frozen more: a bare interpreter has some thousands. Python 3.12 keeps its own
+immortal objects, 375, where the frozen ones are."""
+
 
 class Later:
     """Stands for a module until it is used."""
@@ -44,7 +48,7 @@ def importing() -> Iterator[None]:
     """For modules, which stay: what they made joins the oldest generation without being looked through."""
     with collector_paused():
         yield
-        if not gc.get_freeze_count():  # else somebody keeps objects frozen, and unfreezing would thaw them
+        if gc.get_freeze_count() < FROZEN:  # else somebody keeps objects frozen, and unfreezing would thaw them
             gc.freeze()
             gc.unfreeze()
 
