@@ -47,6 +47,8 @@ class Parts:
     """The parts of one callable."""
 
     programs: list[Runnable] = field(default_factory=list)
+    held: list[Callable[[str], Any] | None] = field(default_factory=list)
+    """Of each program how the constants that its graph holds are fetched, by path."""
     roles: list[str] = field(default_factory=list)
     """What each is for: ``inference``, ``forward``, ``backward``."""
     joined: str = ""
@@ -76,11 +78,12 @@ def collecting() -> Iterator[Parts]:
         _parts.reset(token)
 
 
-def add(program: Runnable) -> None:
+def add(program: Runnable, held: Callable[[str], Any] | None = None) -> None:
     """A program was loaded."""
     made = _parts.get()
     if made is not None:
         made.programs.append(program)
+        made.held.append(held)
 
 
 def name(role: str) -> None:
@@ -114,6 +117,7 @@ def run_captured(captured: Any) -> None:
     made = _parts.get()
     if made is not None:
         made.programs.clear()
+        made.held.clear()
         made.roles.clear()
         made.joined, made.facts, made.captured, made.watch = "captured", {}, captured, None
 

@@ -12,9 +12,12 @@ In torch: torch/_inductor/output_code.py (CompiledFxGraph, pickled). Read next: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
+
+import torch
 
 from nbcompile.aot import joined, overlaps
 from nbcompile.ir.emitted import (
@@ -36,7 +39,7 @@ from nbcompile.ir.emitted import (
 )
 from nbcompile.ir.parts import Parts, Runnable
 from nbcompile.runtime import program, toolchain
-from nbcompile.warm import captured
+from nbcompile.warm import captured, tensors
 from nbcompile.warm.descriptions import find, findable
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
@@ -47,6 +50,8 @@ _ROLES = {
     "captured": (),
 }
 """The programs of each way to join them, in the order of their making."""
+_HELD = re.compile(r"\battribute\('([^']*)'\)")
+"""How a wrapper fetches what its graph holds."""
 KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints")
 """What running a kernel needs; the rest is for people."""
 
@@ -85,16 +90,16 @@ def write(made: Parts) -> dict[str, Any]:
     return {
         "joined": made.joined,
         "facts": facts,
-        "programs": [_write(each) for each in made.programs],
+        "programs": [_write(each, held) for each, held in zip(made.programs, made.held, strict=True)],
         "captured": None if made.captured is None else captured.write(made.captured),
         "watch": None if made.watch is None else [encode(made.watch.written), encode(made.watch.read)],
     }
 
 
-def _write(emitted: Runnable) -> dict[str, Any]:
-    if "attribute(" in emitted.wrapper:
-        raise NotStorable("the graph holds a tensor of its own")
+def _write(emitted: Runnable, held: Callable[[str], Any] | None) -> dict[str, Any]:
+    paths = sorted(set(_HELD.findall(emitted.wrapper)))
     return {
+        "held": [[path, tensors.encode(held(path) if held else None)] for path in paths],
         "source": emitted.source,
         "wrapper": emitted.wrapper,
         "kernels": [_kernel(each) for each in emitted.kernels],
@@ -117,6 +122,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "steps": [_step(each) for each in plan.steps],
         "outputs": [_step(each) for each in plan.outputs],
         "values": [_step(each) for each in plan.values],
+        "attributes": [_step(each) for each in plan.attributes],
         "single": plan.single,
     }
 
@@ -172,7 +178,7 @@ def _joined(data: dict[str, Any]) -> Callable[..., Any]:
         raise Unreadable(compiler.reason)
     facts = {name: decode(value) for name, value in data["facts"].items()}
     try:
-        loaded = [program.load(_read(each), compiler) for each in data["programs"]]
+        loaded = [program.load(_read(each), compiler, _held(each).__getitem__) for each in data["programs"]]
     except toolchain.BuildError as error:
         raise Unreadable(str(error)) from error
     match data["joined"]:
@@ -194,6 +200,10 @@ def _read(data: dict[str, Any]) -> StoredProgram:
     return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"])
 
 
+def _held(data: dict[str, Any]) -> dict[str, torch.Tensor]:
+    return {path: tensors.decode(told) for path, told in data["held"]}
+
+
 def _read_plan(data: dict[str, Any]) -> Plan:
     return Plan(
         tuple(map(_read_step, data["inputs"])),
@@ -201,5 +211,6 @@ def _read_plan(data: dict[str, Any]) -> Plan:
         tuple(map(_read_step, data["steps"])),
         tuple(map(_read_step, data["outputs"])),
         single=data["single"],
+        attributes=tuple(map(_read_step, data["attributes"])),
         values=tuple(map(_read_step, data["values"])),
     )

@@ -23,6 +23,7 @@ KINDS = [
     "SGD(net.parameters(), lr=0.1, momentum=0.9)",
     "SGD(net.parameters(), lr=0.1, momentum=0.9, foreach=True, nesterov=True)",
     "RMSprop(net.parameters())",
+    "Adafactor(net.parameters())",
 ]
 
 
