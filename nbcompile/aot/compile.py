@@ -116,7 +116,7 @@ def _join_pure(compiled: BoxedFunction, recorded: pure.Recorded) -> CompiledFunc
     if not recorded.written and not any(dynamic):
         parts.join("direct")
         return joined.positional(compiled)
-    facts: joined.Facts = {"dynamic": dynamic, "versions": recorded.written}
+    facts: joined.Facts = {"dynamic": dynamic, "versions": recorded.written, "aliases": []}
     parts.join("inference", **facts)
     if recorded.written:
         return joined.inference(compiled, facts)
@@ -296,6 +296,8 @@ def _joined(
         parts.refuse(facts)
         return None
     parts.join("inference" if inner else "training", **facts)
+    if facts["aliases"]:
+        return None  # AOTAutograd knows how they were made of the input; a later process, where they lie in it
     if inner:
         return joined.inference(inner[0], facts)
     return joined.training(halves["forward"], halves["backward"], facts) if len(halves) == 2 else None

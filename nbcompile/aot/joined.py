@@ -1,11 +1,12 @@
 """How compiled programs become the callable of a graph: inputs in, outputs out, gradients on the way back.
 
-    inference(program, facts)               versions of mutated inputs go up, dynamic outputs are marked
+    inference(program, facts)               versions of mutated inputs go up, dynamic outputs are marked,
+                                            outputs that are inputs, or views of them, are these
     training(forward, backward, facts)      an autograd.Function over the two
 
-AOTAutograd wraps programs at run time as its metadata says. For the common case (nothing aliases, no subclass, nothing
-is mutated outside of the graph) what it does fits on this page, and the facts that it needs are plain data: so a later
-process can join programs without importing AOTAutograd.
+AOTAutograd wraps programs at run time as its metadata says. For the common case (no subclass, no results that are views
+of one another and learn, nothing is mutated outside of the graph) what it does fits on this page, and the facts that it
+needs are plain data: so a later process can join programs without importing AOTAutograd.
 
 In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompile/warm/graphs.py
 """
@@ -13,6 +14,7 @@ In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -27,6 +29,7 @@ HIDDEN: set[CodeType] = set()
 """The code of the callables that are made here: the frame hook passes it by."""
 PLAIN_OUTPUTS = ("non_alias", "unsafe_view_alias")
 """Kinds of outputs that have memory of their own; the second is the one view of it that anybody sees."""
+OF_INPUTS = ("alias_of_input", "is_input")
 
 
 def facts_of(metadata: Any, without_gradient: Sequence[int] | None, inputs: int) -> Facts | str:
@@ -45,6 +48,11 @@ def facts_of(metadata: Any, without_gradient: Sequence[int] | None, inputs: int)
     facts: Facts = {
         "dynamic": [sorted(each.dynamic_dims) if each.dynamic_dims else None for each in outputs],
         "versions": list(metadata.mutated_graph_handled_indices_seen_by_autograd),
+        "aliases": [
+            (at, each.base_idx, each.output_type.name == "is_input", each.requires_grad)
+            for at, each in enumerate(outputs)
+            if each.output_type.name in OF_INPUTS
+        ],
     }
     if not trains:
         return facts
@@ -59,7 +67,9 @@ def facts_of(metadata: Any, without_gradient: Sequence[int] | None, inputs: int)
         "numbers": _ends(metadata.symints_saved_for_backwards_slice),
         "returns": metadata.num_forward_returns,
         "gradients": [
-            at for at, each in enumerate(outputs) if issubclass(each.raw_type, torch.Tensor) and is_trained(each)
+            at
+            for at, each in enumerate(outputs)
+            if each.output_type.name in PLAIN_OUTPUTS and issubclass(each.raw_type, torch.Tensor) and is_trained(each)
         ],
         "layouts": [_layout(each.memory_format) for each in metadata.subclass_tangent_meta],
         "deterministic": metadata.deterministic,
@@ -71,8 +81,8 @@ def _obstacle(metadata: Any, inputs: int, trains: bool) -> str:
         return "it is compiled under autocast"
     if len(metadata.input_info) != inputs:
         return "some inputs are one tensor, or views of one"
-    if any(each.output_type.name not in PLAIN_OUTPUTS for each in metadata.output_info):
-        return "an output is a view, or an input"
+    if any(each.output_type.name not in (*PLAIN_OUTPUTS, *OF_INPUTS) for each in metadata.output_info):
+        return "outputs are views of one another"
     if metadata.num_mutated_inp_runtime_indices or metadata.num_intermediate_bases:
         return "an input is changed after the graph has run"
     unusual = (
@@ -116,6 +126,7 @@ def marking(
 
 def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
     """A callable without gradients."""
+    aliases = facts["aliases"]
 
     def call(*arguments: Any) -> Sequence[Any]:
         changed = [arguments[at] for at in facts["versions"]]
@@ -123,7 +134,7 @@ def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
             if changed:
                 torch.autograd.graph.increment_version(changed)
             results = program(list(arguments))
-        return _marked(results, facts["dynamic"])
+        return _marked(_of_inputs(results, arguments, aliases), facts["dynamic"])
 
     return _hidden(call)
 
@@ -131,8 +142,9 @@ def inference(program: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
 def training(forward: Boxed, backward: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
     """A callable with gradients: what no call needs is left out of it here, as most graphs need next to nothing."""
     apply = _function(positional(forward), backward, facts)
-    detached, dynamic, written = facts["detached"], facts["dynamic"], facts["versions"]
-    if not detached and not written and not any(dynamic):
+    detached, dynamic = facts["detached"], facts["dynamic"]
+    written, aliases = facts["versions"], facts["aliases"]
+    if not detached and not written and not aliases and not any(dynamic):
         return apply
 
     def call(*arguments: Any) -> Sequence[Any]:
@@ -141,7 +153,7 @@ def training(forward: Boxed, backward: Boxed, facts: Facts) -> Callable[..., Seq
             torch.autograd.graph.increment_version([given[at] for at in written])
         for at in detached:
             given[at] = given[at].detach()
-        return _marked(apply(*given), dynamic)
+        return _marked(_of_inputs(apply(*given), arguments, aliases), dynamic)
 
     return _hidden(call)
 
@@ -149,6 +161,7 @@ def training(forward: Boxed, backward: Boxed, facts: Facts) -> Callable[..., Seq
 def _function(forward: Callable[..., Sequence[Any]], backward: Boxed, facts: Facts) -> Callable[..., Sequence[Any]]:
     checked, unchecked, numbers = (slice(*facts[name]) for name in ("checked", "unchecked", "numbers"))
     count, views, fixed = facts["returns"], facts["views"], facts["fixed"]
+    aliases = [at for at, *_ in facts["aliases"]]
     forms = list(zip(facts["gradients"], facts["layouts"], strict=True))
     has_more = unchecked.start != unchecked.stop or numbers.start != numbers.stop
 
@@ -165,6 +178,8 @@ def _function(forward: Callable[..., Sequence[Any]], backward: Boxed, facts: Fac
             returned = list(results[:count])
             for at in views:
                 returned[at] = torch.ops.aten._unsafe_view(returned[at], returned[at].shape)
+            for at in aliases:
+                returned[at] = _Unseen(returned[at])
             if fixed:
                 ctx.mark_non_differentiable(*(returned[at] for at in fixed if isinstance(returned[at], torch.Tensor)))
                 ctx._materialize_non_diff_grads = False
@@ -197,6 +212,32 @@ def positional(program: Boxed) -> Callable[..., Sequence[Any]]:
         return program(list(arguments))
 
     return _hidden(call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unseen:
+    """A tensor that is no output of an autograd.Function, though it is returned through it."""
+
+    tensor: Any
+
+
+def _of_inputs(results: Sequence[Any], arguments: Sequence[Any], aliases: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Outputs that share memory with an input: as autograd knows it, they are views of that very input."""
+    if not aliases:
+        return results
+    whole = list(results)
+    for at, place, is_input, learns in aliases:
+        found, base = whole[at], arguments[place]
+        seen = found.tensor if isinstance(found, _Unseen) else found
+        whole[at] = base if is_input else _view(base, seen, learns)
+    return tuple(whole)
+
+
+def _view(base: torch.Tensor, seen: torch.Tensor, learns: bool) -> torch.Tensor:
+    view = base.as_strided(seen.shape, seen.stride(), seen.storage_offset())
+    if base.requires_grad and not learns:
+        return view.detach()
+    return view.requires_grad_() if learns and not base.requires_grad else view
 
 
 def _hidden(call: Any) -> Any:

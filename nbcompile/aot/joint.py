@@ -47,6 +47,7 @@ class Joint:
         return {
             "dynamic": dynamic_dims(self.outputs),
             "versions": [],
+            "aliases": [],
             "detached": [
                 at
                 for at, each in enumerate(example_inputs)

@@ -86,6 +86,7 @@ def write(made: Parts) -> dict[str, Any]:
         raise NotStorable(made.obstacle)
     if tuple(made.roles) != _ROLES.get(made.joined) or len(made.programs) != len(made.roles):
         raise NotStorable("the graph is not only generated code")
+    _expect_views(made)
     facts = {name: encode(value) for name, value in made.facts.items()}
     return {
         "joined": made.joined,
@@ -94,6 +95,21 @@ def write(made: Parts) -> dict[str, Any]:
         "captured": None if made.captured is None else captured.write(made.captured),
         "watch": None if made.watch is None else [encode(made.watch.written), encode(made.watch.read)],
     }
+
+
+def _expect_views(made: Parts) -> None:
+    """Outputs that are views of inputs are looks at the memory of these, which a later process repeats."""
+    for at, base, is_input, _ in made.facts.get("aliases", ()):
+        plan = made.programs[0].plan
+        if is_input:
+            continue
+        if plan is None:
+            raise NotStorable(f"an output is a view of an input, and there is no plan: {made.programs[0].no_plan}")
+        slot, looks = plan.outputs[at].slot, {each.slot: each.source for each in plan.steps if isinstance(each, Look)}
+        while slot in looks:
+            slot = looks[slot]
+        if slot != base:
+            raise NotStorable("an output is a view of an input in another way than by sizes and strides")
 
 
 def _write(emitted: Runnable, held: Callable[[str], Any] | None) -> dict[str, Any]:

@@ -1,0 +1,108 @@
+"""Outputs that are inputs, or views of inputs, are these in a later process, too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+PROGRAM = """
+import torch
+def f(x):
+    return {}, x * 2
+"""
+VIEWS = [
+    "x",
+    "x[1:]",
+    "x.t()",
+    "x.view(-1)",
+    "x[:, None, 1]",
+    "x.diagonal()",
+    "x.unfold(0, 2, 1)",
+    "x.expand(2, 3, 4)",
+    "x.detach()",
+    "x.split(2, 1)[1][:, 0]",
+]
+
+
+def example(learns: bool) -> torch.Tensor:
+    """A tensor that does not begin where its memory does."""
+    base = torch.arange(15.0)
+    return base[3:].view(3, 4).requires_grad_(learns)
+
+
+@pytest.mark.parametrize("learns", [False, True], ids=["", "learns"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_of_an_input_is_loaded(process, view, learns):
+    """Memory, layout, gradients and writes through it are eager's."""
+    for attempt in range(2):
+        run = process(PROGRAM.format(view))
+        x, other = example(learns), example(learns)
+        (found, twice), (wanted, both) = run.call("f", x), run.module.f(other)
+        assert run.loaded == [bool(attempt)], run.reasons
+        torch.testing.assert_close((found, twice), (wanted, both))
+        assert (found is x) == (wanted is other)
+        assert found.data_ptr() - x.data_ptr() == wanted.data_ptr() - other.data_ptr()
+        assert (found.shape, found.stride(), found.requires_grad) == (
+            wanted.shape,
+            wanted.stride(),
+            wanted.requires_grad,
+        )
+        if learns:
+            for result, given in (((found, twice), x), ((wanted, both), other)):
+                sum(each.pow(2).sum() for each in result).backward()
+            torch.testing.assert_close(x.grad, other.grad)
+        else:
+            found.copy_(found.clone() + 1) if "expand" not in view and "unfold" not in view else None
+            wanted.copy_(wanted.clone() + 1) if "expand" not in view and "unfold" not in view else None
+            torch.testing.assert_close(x, other)
+            assert x._version == other._version
+
+
+@pytest.mark.parametrize("view", ["torch.view_as_complex(x)", "x.view(torch.int32)"])
+def test_a_view_that_is_more_than_a_layout_is_compiled_again(process, view):
+    """Sizes and strides do not say what it is."""
+    for _ in range(2):
+        run = process(PROGRAM.format(view))
+        x = torch.arange(4.0).view(2, 2)
+        torch.testing.assert_close(run.call("f", x), run.module.f(x))
+        assert run.loaded == [False]
+
+
+WRITTEN = """
+import torch
+def f(x):
+    x.add_(1)
+    return x[1:], x, x * 2
+def g(x):
+    return x.view(-1), x[0].detach(), x.sum()
+"""
+
+
+def test_a_view_of_an_input_that_is_written_is_compiled_again(process):
+    """Generated code gives AOTAutograd what was written, not where: it shows that, and later writes reach it."""
+    for _ in range(2):
+        run = process(WRITTEN)
+        x, other = torch.zeros(3), torch.zeros(3)
+        found, wanted = run.call("f", x), run.module.f(other)
+        x.mul_(3)
+        other.mul_(3)
+        torch.testing.assert_close(found, wanted)
+        assert found[1] is x
+        assert found[0]._version == wanted[0]._version
+        assert run.loaded == [False]
+        assert "in another way" in run.reasons[0]
+
+
+def test_views_of_sizes_that_vary(process):
+    """And one that was detached has no gradient."""
+    for attempt in range(2):
+        run = process(WRITTEN)
+        for size in (2, 3, 4):
+            x, other = (torch.arange(float(size * 2)).view(size, 2).requires_grad_() for _ in range(2))
+            found, wanted = run.call("g", x), run.module.g(other)
+            torch.testing.assert_close(found, wanted)
+            assert [each.requires_grad for each in found] == [each.requires_grad for each in wanted]
+            (found[0].sin().sum() + found[2]).backward()
+            (wanted[0].sin().sum() + wanted[2]).backward()
+            torch.testing.assert_close(x.grad, other.grad)
+        assert set(run.loaded) == {bool(attempt)}, run.reasons
