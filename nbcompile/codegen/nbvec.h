@@ -642,6 +642,11 @@ template <class L, int W> INLINE Vec<i64, W> checked(Context *context, i64 site,
   return wrapped;
 }
 
+/* Divisors, of which none may be 0. */
+template <class T, int W, class L> INLINE Vec<T, W> divisor(Context *context, i64 site, L lanes, Vec<T, W> b) {
+  if (__builtin_expect(some(mask_of<W>(lanes) & (b == Vec<T, W>((T)0))), 0)) __atomic_store_n(&context->site, site, __ATOMIC_RELAXED);
+  return b;
+}
 INLINE i64 checked_one(Context *context, i64 site, i64 size, bool wraps, i64 index, bool *good) {
   Vec<bool, 1> ok;
   i64 wrapped = checked(context, site, size, wraps, All{}, Vec<i64, 1>(index), &ok)[0];
@@ -659,7 +664,6 @@ constexpr INLINE i64 floor_div(i64 a, i64 b) {
 }
 INLINE i64 trunc_div(i64 a, i64 b) { return b == 0 ? 0 : b == -1 ? (i64)-(u64)a : a / b; }
 constexpr INLINE i64 mod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a - floor_div(a, b) * b; }
-INLINE i64 trunc_mod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a % b; }
 constexpr INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
 constexpr INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }
 INLINE i64 int_pow(i64 base, i64 exponent) {
@@ -821,19 +825,54 @@ template <class T, int W> INLINE Vec<T, W> float_fmod(Vec<T, W> a, Vec<T, W> b) 
   Vec<bool, W> over = (left != zero) & ((left < zero) != (a < zero));
   return copysign(where(over, left + copysign(b, a), left), a);
 }
+/* Quotients of whole numbers as those of floats, rounded as to_integer() does: exact where a dividend has two bits less than a
+ * float's fraction, as rounding never brings such a quotient to the next whole number. By 0 it is 0. */
+template <int mode, class T, int W> RARE Raw<T, W> long_quotient(Raw<T, W> a, Raw<T, W> b) {
+  EACH(j) a[j] = mode == 1 ? floor_div((i64)a[j], (i64)b[j]) : trunc_div((i64)a[j], (i64)b[j]);
+  return a;
+}
+template <class T, int W, class F> INLINE Vec<T, W> by_halves(Vec<T, W> a, Vec<T, W> b, F function) {
+  Raw<T, W / 2> x[2], y[2];
+  __builtin_memcpy(x, &a, sizeof(x));
+  __builtin_memcpy(y, &b, sizeof(y));
+  for (int half = 0; half < 2; half++) x[half] = function(Vec<T, W / 2>(x[half]), Vec<T, W / 2>(y[half])).v;
+  __builtin_memcpy(&a, x, sizeof(x));
+  return a;
+}
+template <int mode, class T, int W> INLINE Vec<T, W> whole_quotient(Vec<T, W> a, Vec<T, W> b) {
+  const Vec<T, W> zero((T)0);
+  if constexpr (sizeof(T) <= 2) return where(b == zero, zero, cast<T>(to_integer<mode>(cast<f32>(a) / cast<f32>(b))));
+  else if constexpr (same_type<T, i32> && W * 8 > NB_BYTES) {
+    return by_halves(a, b, [](auto x, auto y) STEP { return whole_quotient<mode>(x, y); });
+  } else if constexpr (same_type<T, i32>) {
+    Vec<T, W> quotient = cast<T>(to_integer<mode>(cast<f64>(a) / cast<f64>(b)));
+    return where(b == zero, zero, where(b == Vec<T, W>((T)-1), -a, quotient)); /* the least number by -1 is itself */
+  } else if constexpr (same_type<T, i64>) {
+    /* Added to 1.5 * 2^52, numbers of 51 bits are the fraction of a float64. */
+    const Vec<i64, W> bias((i64)0x4338000000000000);
+    const Vec<f64, W> shift(0x1.8p52);
+    Raw<u64, W> high = (((Raw<u64, W>)a.v + (1ul << 50)) | ((Raw<u64, W>)b.v + (1ul << 50))) >> 51;
+    if (__builtin_expect(some(Vec<bool, W>((Raw<i64, W>)(high != 0))), 0)) return long_quotient<mode, T, W>(a.v, b.v);
+    Vec<f64, W> x = bit_cast<f64>(a + bias) - shift, y = bit_cast<f64>(b + bias) - shift;
+    return where(b == zero, zero, bit_cast<i64>(to_integer<mode>(x / y) + shift) - bias);
+  } else return long_quotient<mode, T, W>(a.v, b.v);
+}
+template <int mode, class T, int W> INLINE Vec<T, W> whole_rest(Vec<T, W> a, Vec<T, W> b) {
+  return where(b == Vec<T, W>((T)0), b, a - whole_quotient<mode>(a, b) * b);
+}
 template <class T, int W> INLINE Vec<T, W> fmod(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) return float_fmod(a, b);
-  else { EACH(j) a.v[j] = trunc_mod(a.v[j], b.v[j]); return a; }
+  else return whole_rest<3>(a, b);
 }
 template <class T, int W> INLINE Vec<T, W> remainder(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) {
     Vec<T, W> zero((T)0), left = float_fmod(a, b);
     return where((left != zero) & ((b < zero) != (left < zero)), left + b, left);
-  } else { EACH(j) a.v[j] = mod(a.v[j], b.v[j]); return a; }
+  } else return whole_rest<1>(a, b);
 }
 template <class T, int W> INLINE Vec<T, W> trunc_div(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) return trunc(a / b);
-  else { EACH(j) a.v[j] = trunc_div((i64)a.v[j], (i64)b.v[j]); return a; }
+  else return whole_quotient<3>(a, b);
 }
 /* As Python's // and torch's: through the remainder, so that it agrees with it. */
 template <class T, int W> RARE Raw<T, W> floor_div_far(Raw<T, W> first, Raw<T, W> second) {
@@ -852,7 +891,7 @@ template <class T, int W> INLINE Vec<T, W> floor_div(Vec<T, W> a, Vec<T, W> b) {
     Vec<bool, W> fits = (abs(down) < Vec<T, W>((T)(sizeof(T) == 4 ? 0x1p22 : 0x1p51))) & !isnan(left);
     if (__builtin_expect(every(fits), 1)) return where(over, down - Vec<T, W>((T)1), down);
     return floor_div_far<T, W>(a.v, b.v);
-  } else { EACH(j) a.v[j] = floor_div((i64)a.v[j], (i64)b.v[j]); return a; }
+  } else return whole_quotient<1>(a, b);
 }
 template <class T, int W> INLINE Vec<T, W> shift_left(Vec<T, W> a, Vec<T, W> b) {
   EACH(j) a.v[j] = (u64)b.v[j] < 8 * sizeof(T) ? (T)((u64)a.v[j] << b.v[j]) : (T)0;

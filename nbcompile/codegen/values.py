@@ -24,6 +24,7 @@ import torch
 
 from nbcompile.codegen.printers import C_TYPES, ROUGH, c_index, c_literal, cpp_operation
 from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir.emitted import ZERO_DIVISION
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
 from nbcompile.ir.index import (
     ONE,
@@ -234,7 +235,19 @@ def _apply(scope: Scope, op: str, args: tuple[Expr, ...], dtype: torch.dtype) ->
     values = [_value(scope, each) for each in args]
     many = any(each.many for each in values)
     texts = [as_many(scope, each) if many else each.text for each in values]
+    if op in DIVISIONS and not dtype.is_floating_point and not isinstance(args[1], Constant):
+        texts[1] = _divisor(scope, texts[1], many)
     return Value(_operation(op, args, dtype, texts), many, dtype, joined(*(each.origin for each in values)))
+
+
+DIVISIONS = ("floor_div", "trunc_div", "remainder", "fmod")
+
+
+def _divisor(scope: Scope, text: str, many: bool) -> str:
+    """A divisor that may be 0, of which the caller is told."""
+    site = len(scope.names.complaints)
+    scope.names.complaints.append(ZERO_DIVISION)
+    return f"divisor(context, {site}, {scope.lanes.many if many else scope.lanes.one}, {text})"
 
 
 def _roughly(scope: Scope, body: Expr) -> Expr:

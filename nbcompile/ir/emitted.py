@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # what is emitted is run without SymPy, in which these are wr
     from nbcompile.ir.buffer import Extern
     from nbcompile.ir.kernel import Schedule
 
+ZERO_DIVISION = "ZeroDivisionError"
+"""What is said of a whole number that is divided by 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class EmittedKernel:
@@ -41,7 +44,7 @@ class EmittedKernel:
     lengthy: bool = False
     """Other Python threads should run meanwhile."""
     complaints: tuple[str, ...] = ()
-    """For each checked index, the message when it is out of bounds."""
+    """For each checked index the message when it is out of bounds, for each divisor that when it is 0."""
     language: str = "cpp"
 
 

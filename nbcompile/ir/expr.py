@@ -185,7 +185,7 @@ OPERATIONS: dict[str, Operation] = {
     # maximum and minimum: nan if either is nan. fmax and fmin: the other one if one is nan.
     **_entries("arithmetic", 2, "maximum minimum fmax fmin"),
     # floor_div rounds down, trunc_div towards zero (both also on floats); remainder has the divisor's
-    # sign, fmod the dividend's. Lowering makes sure that no integer divisor is zero.
+    # sign, fmod the dividend's. An integer divisor that is 0 is an error.
     **_entries("arithmetic", 2, "floor_div trunc_div remainder fmod", 8),
     **_entries("arithmetic", 2, "pow", 20),
     **_entries("arithmetic", 1, "neg abs sign"),

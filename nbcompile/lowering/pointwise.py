@@ -187,15 +187,19 @@ def div_mode(build: Builder, a: Any, b: Any, rounding_mode: str | None = None) -
     """``a / b`` rounded down or towards zero."""
     if rounding_mode is None:
         return elementwise(build, true_div, (a, b), "float")
-    op = {"floor": "floor_div", "trunc": "trunc_div"}[rounding_mode]
-    return elementwise(build, lambda x, y: _divided(op, x, y), (a, b))
+    return _division({"floor": "floor_div", "trunc": "trunc_div"}[rounding_mode], build, a, b)
 
 
-def _divided(op: str, a: Expr, b: Expr) -> Expr:
-    # An integer divisor that may be zero is an error at run time, which a kernel cannot raise.
-    if is_integral(a) and not (isinstance(b, Constant) and b.value not in (0, -1)):
-        raise NoLowering("an integer division whose divisor may be zero")
-    return apply(op, a, b)
+def _division(op: str, build: Builder, a: Any, b: Any) -> Value:
+    """A quotient or a remainder. Of whole numbers it is an error if a divisor is 0: kernels for the CPU tell."""
+    tells = all(each.device.type == "cpu" for each in (a, b) if isinstance(each, Value))
+
+    def divided(x: Expr, y: Expr) -> Expr:
+        if is_integral(x) and (y.value == 0 if isinstance(y, Constant) else not tells):
+            raise NoLowering("an integer division whose divisor may be zero")
+        return apply(op, x, y)
+
+    return elementwise(build, divided, (a, b))
 
 
 for _overloads, _op in (
@@ -203,7 +207,7 @@ for _overloads, _op in (
     ((aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor), "remainder"),
     ((aten.fmod.Tensor, aten.fmod.Scalar), "fmod"),
 ):
-    pointwise(*_overloads, operands=2)(functools.partial(_named(_divided, _op), _op))
+    lowering(*_overloads)(functools.partial(_division, _op))
 
 
 @pointwise(aten.square.default)

@@ -25,6 +25,7 @@ from typing import NoReturn
 
 import torch
 
+from nbcompile.ir.emitted import ZERO_DIVISION
 from nbcompile.runtime import extension, pool
 from nbcompile.runtime.toolchain import BuildError, Compiler
 
@@ -52,6 +53,10 @@ class Entry:
     """It may run for long: other Python threads go on meanwhile."""
     complaints: tuple[str, ...] = ()
     """What to say when an index is out of bounds, by the place in the kernel."""
+
+
+ERRORS: dict[str, type[Exception]] = {ZERO_DIVISION: RuntimeError}
+"""What eager raises, where it is no IndexError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +89,17 @@ def make_kernel(entry: Entry, owner: object, compiler: Compiler) -> Callable[...
 
 
 def complain(complaints: tuple[str, ...]) -> Callable[[str, int, int, int], NoReturn]:
-    """What is called when a kernel met an index that is out of bounds."""
+    """What is called when a kernel met an index that is out of bounds, or a divisor that is 0."""
 
-    def raise_index_error(_kernel: str, site: int, index: int, size: int) -> NoReturn:
+    def raise_error(_kernel: str, site: int, index: int, size: int) -> NoReturn:
         pattern = (
             complaints[site]
             if site < len(complaints)
             else "index {index} is out of bounds for dimension with size {size}"
         )
-        raise IndexError(pattern.format(index=index, size=size))
+        raise ERRORS.get(pattern, IndexError)(pattern.format(index=index, size=size))
 
-    return raise_index_error
+    return raise_error
 
 
 class PlainKernel:
