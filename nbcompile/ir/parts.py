@@ -42,13 +42,23 @@ class Runnable(Protocol):
     def no_plan(self) -> str: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a program's text refers to, and cannot spell."""
+
+    attribute: Callable[[str], Any] | None
+    """Fetches a constant of the graph, by path."""
+    constants: Mapping[int, object]
+    """Arguments of operators, by number."""
+
+
 @dataclass(slots=True)
 class Parts:
     """The parts of one callable."""
 
     programs: list[Runnable] = field(default_factory=list)
-    held: list[Callable[[str], Any] | None] = field(default_factory=list)
-    """Of each program how the constants that its graph holds are fetched, by path."""
+    held: list[Held] = field(default_factory=list)
+    """Of each program what its text has no word for."""
     roles: list[str] = field(default_factory=list)
     """What each is for: ``inference``, ``forward``, ``backward``."""
     joined: str = ""
@@ -78,12 +88,14 @@ def collecting() -> Iterator[Parts]:
         _parts.reset(token)
 
 
-def add(program: Runnable, held: Callable[[str], Any] | None = None) -> None:
+def add(
+    program: Runnable, attribute: Callable[[str], Any] | None = None, constants: Mapping[int, object] | None = None
+) -> None:
     """A program was loaded."""
     made = _parts.get()
     if made is not None:
         made.programs.append(program)
-        made.held.append(held)
+        made.held.append(Held(attribute, constants or {}))
 
 
 def name(role: str) -> None:

@@ -73,9 +73,7 @@ def load(
     Raises:
         toolchain.BuildError: the compiler refused what we generated.
     """
-    parts.add(emitted, attribute)
-    if constants:
-        parts.refuse("an operator is given an object of this process")
+    parts.add(emitted, attribute, constants)
     library = cpp.load(emitted.source, compiler) if emitted.source else None
     entries = {}
     for kernel in emitted.kernels:

@@ -96,7 +96,7 @@ def describe(value: Any, depth: int = DEPTH) -> Description:
     if isinstance(value, _C_CALLABLES):
         return _of_c(value)
     if isinstance(value, _OPERATORS):
-        return ["operator", _operator_name(value)]
+        return _operator(value, depth)
     if isinstance(value, enum.Enum):
         return ["member", describe(type(value), depth), value.name]
     if isinstance(value, types.CodeType):
@@ -161,6 +161,8 @@ def _member(value: Any, depth: int) -> object:
 
 def _of_c(value: Any) -> Description:
     owner = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
+    if type(owner).__module__ == "pybind11_builtins":
+        owner = None  # a function of its own: what pybind binds it to has no name
     if isinstance(owner, types.ModuleType):
         return ["builtin", owner.__name__, value.__name__]
     if isinstance(owner, type):
@@ -172,18 +174,58 @@ def _of_c(value: Any) -> Description:
     raise NotStorable(f"the method {value.__name__} of an object")
 
 
-def _operator_name(value: Any) -> str:
-    name = f"higher_order.{value}" if isinstance(value, torch._ops.HigherOrderOperator) else str(value)
-    if name.partition(".")[0] not in NAMESPACES:
-        raise NotStorable(f"the operator {name}, which is not of torch")
-    return name
+def _operator(value: Any, depth: int) -> Description:
+    if isinstance(value, torch._ops.HigherOrderOperator):
+        return ["operator", f"higher_order.{value}"]
+    name, of_torch = str(value), str(value).partition(".")[0] in NAMESPACES
+    return ["operator", name] if of_torch else ["operator", name, _of_user(value, depth)]
 
 
-def _operator(name: str) -> Any:
-    namespace = name.partition(".")[0]
-    if namespace not in NAMESPACES:
-        raise Unreadable(f"there is no operator {name}")
-    importlib.import_module(NAMESPACES[namespace])
+def _of_user(operator: Any, depth: int) -> str:
+    """What tracing learns of an operator: its schema, and all that was registered beside what it does in a call."""
+    packet = getattr(operator, "overloadpacket", operator)
+    defined = torch._library.custom_ops.OPDEFS.get(packet._qualified_op_name)
+    if defined is None:
+        raise NotStorable(f"the operator {operator} was not made by torch.library.custom_op")
+    if defined._torch_dispatch_fns or defined._autocast_dtype:
+        raise NotStorable(f"the operator {operator} has rules for classes of tensors, or for autocast")
+    rules = [
+        (name, _with_all_it_calls(value, depth))
+        for name, value in vars(defined).items()
+        if isinstance(value, types.FunctionType) and name != "_init_fn"
+    ]
+    return digest_of((defined._schema, rules))
+
+
+def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]:
+    """A function, and what its global names lead to: torch runs it while tracing, and nothing guards it.
+
+    Raises:
+        NotStorable: it reads an object that cannot be described.
+    """
+    found: list[types.FunctionType] = [function]
+    told: list[object] = []
+    for each in found:
+        names = {name for code in _codes(each.__code__) for name in code.co_names}
+        for name in sorted(names & each.__globals__.keys()):
+            value = each.__globals__[name]
+            if isinstance(value, types.ModuleType) and not is_trusted(value.__name__):
+                raise NotStorable(f"{each.__qualname__} looks into the module {value.__name__}")
+            if isinstance(value, types.FunctionType) and not is_trusted(value.__module__) and value not in found:
+                found.append(value)
+            told.append([name, describe(value, depth)])
+    return [describe(each, depth) for each in found] + told
+
+
+def _codes(code: types.CodeType) -> list[types.CodeType]:
+    nested = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return [code, *(below for each in nested for below in _codes(each))]
+
+
+def _found_operator(name: str) -> Any:
+    module = NAMESPACES.get(name.partition(".")[0])
+    if module is not None:
+        importlib.import_module(module)
     return _walk(torch.ops, name)
 
 
@@ -204,8 +246,8 @@ def find(description: Description) -> Any:
             module, _, path = place.partition(":")
             owner = sys.modules.get(module)
             found = _member_of(_walk(owner, path) if path else owner, name)
-        case ["operator", str(name)]:
-            found = _operator(name)
+        case ["operator", str(name), *_]:
+            found = _found_operator(name)
         case ["member", list(of), str(name)]:
             found = find(of)[name]
         case _:

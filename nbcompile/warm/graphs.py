@@ -17,8 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-import torch
-
 from nbcompile.aot import joined, overlaps
 from nbcompile.ir.emitted import (
     Adopted,
@@ -37,7 +35,7 @@ from nbcompile.ir.emitted import (
     TensorShape,
     Value,
 )
-from nbcompile.ir.parts import Parts, Runnable
+from nbcompile.ir.parts import Held, Parts, Runnable
 from nbcompile.runtime import program, toolchain
 from nbcompile.warm import captured, tensors
 from nbcompile.warm.descriptions import find, findable
@@ -112,10 +110,11 @@ def _expect_views(made: Parts) -> None:
             raise NotStorable("an output is a view of an input in another way than by sizes and strides")
 
 
-def _write(emitted: Runnable, held: Callable[[str], Any] | None) -> dict[str, Any]:
+def _write(emitted: Runnable, held: Held) -> dict[str, Any]:
     paths = sorted(set(_HELD.findall(emitted.wrapper)))
     return {
-        "held": [[path, tensors.encode(held(path) if held else None)] for path in paths],
+        "held": [[path, tensors.encode(held.attribute(path) if held.attribute else None)] for path in paths],
+        "constants": [[number, findable(value)] for number, value in held.constants.items()],
         "source": emitted.source,
         "wrapper": emitted.wrapper,
         "kernels": [_kernel(each) for each in emitted.kernels],
@@ -157,13 +156,18 @@ def _step(part: Any) -> Any:
         return [type(part).__name__, [_step(getattr(part, each.name)) for each in fields(part)]]
     if type(part) in (list, tuple):
         return [type(part).__name__, [_step(each) for each in part]]
-    return ["value", encode(part)]
+    try:
+        return ["value", encode(part)]
+    except NotStorable:
+        return ["object", findable(part)]  # an operator that is given to another one
 
 
 def _read_step(data: Any) -> Any:
     match data:
         case ["value", value]:
             return decode(value)
+        case ["object", list(told)]:
+            return find(told)
         case ["list", list(parts)]:
             return [_read_step(each) for each in parts]
         case ["tuple", list(parts)]:
@@ -194,7 +198,7 @@ def _joined(data: dict[str, Any]) -> Callable[..., Any]:
         raise Unreadable(compiler.reason)
     facts = {name: decode(value) for name, value in data["facts"].items()}
     try:
-        loaded = [program.load(_read(each), compiler, _held(each).__getitem__) for each in data["programs"]]
+        loaded = [_load(each, compiler) for each in data["programs"]]
     except toolchain.BuildError as error:
         raise Unreadable(str(error)) from error
     match data["joined"]:
@@ -216,8 +220,10 @@ def _read(data: dict[str, Any]) -> StoredProgram:
     return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"])
 
 
-def _held(data: dict[str, Any]) -> dict[str, torch.Tensor]:
-    return {path: tensors.decode(told) for path, told in data["held"]}
+def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.Loaded:
+    held = {path: tensors.decode(told) for path, told in data["held"]}
+    constants = {number: find(told) for number, told in data["constants"]}
+    return program.load(_read(data), compiler, held.__getitem__, constants)
 
 
 def _read_plan(data: dict[str, Any]) -> Plan:

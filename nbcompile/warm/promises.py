@@ -30,7 +30,7 @@ from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 Kind = GuardKind
 _LITERAL = frozenset(
     {
-        Kind.SEQUENCE_LENGTH, Kind.DICT_LENGTH, Kind.DICT_KEYS, Kind.DICT_CONTAINS, Kind.SET_CONTAINS, Kind.HASATTR,
+        Kind.SEQUENCE_LENGTH, Kind.DICT_LENGTH, Kind.DICT_CONTAINS, Kind.SET_CONTAINS, Kind.HASATTR,
         Kind.NOT_IN_GENERIC_DICT, Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH, Kind.SAVED_TENSORS_HOOKS,
     }
 )  # fmt: skip
@@ -76,6 +76,8 @@ def _expected(guard: Guard, written: Written) -> Any:
             assert guard.source is not None
             value = cast("torch.Tensor", written.known.value(guard.source))
             return [encode(expected.sizes), encode(expected.strides), tensor_facts(value)]
+        case Kind.DICT_KEYS:
+            return [describe(key) for key in expected]
         case Kind.DIMENSION_MARKING:
             return [[[name, sorted(dims)] for name, dims in expected.present], list(expected.absent)]
         case Kind.OBJECT_ALIASING:
@@ -124,6 +126,10 @@ def _read(kind: GuardKind, place: int | None, told: Any, sources: list[Source], 
             sizes, strides, facts = told
             _same(tensor_facts(cast("torch.Tensor", known.value(source))), facts, source)
             return Guard(source, kind, TensorFacts(decode(sizes), decode(strides)))
+        case Kind.DICT_KEYS if source is not None:
+            keys = tuple(cast("Any", known.value(source)))
+            _same([_described(key) for key in keys], told, source)
+            return Guard(source, kind, keys)
         case Kind.DIMENSION_MARKING:
             present = tuple((name, frozenset(dims)) for name, dims in told[0])
             return Guard(source, kind, TensorMarks(present, tuple(told[1])))
