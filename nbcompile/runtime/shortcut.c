@@ -96,18 +96,10 @@ static int is_such(PyObject *value, const Instruction *asked) {
   return 1;
 }
 
-/* The __dict__ of an instance, borrowed; NULL where it has none. */
+/* The __dict__ of an instance, borrowed; NULL where it has none: to look at a tensor gives it no dict of its own. */
 static PyObject *vars_of(PyObject *value) {
-#if PY_VERSION_HEX < 0x030C0000
   PyObject **place = _PyObject_GetDictPtr(value);
   return place ? *place : NULL;
-#else
-  PyObject *dict = Py_TYPE(value)->tp_dictoffset || PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_MANAGED_DICT)
-                       ? PyObject_GenericGetDict(value, NULL) : NULL;
-  if (!dict) PyErr_Clear();
-  Py_XDECREF(dict); /* the instance keeps it */
-  return dict;
-#endif
 }
 
 static int has(PyObject *held, PyObject *key) {

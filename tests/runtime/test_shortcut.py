@@ -161,6 +161,17 @@ def test_many_values_are_told_apart():
         assert not check.holds((*values[:number], values[0], *values[number + 1 :]))
 
 
+def test_what_is_looked_at_gets_no_dict_for_it():
+    """A tensor that nobody marked has no ``__dict__`` of its own, and need not have one to be found unmarked."""
+    check = tools.check(("x",), [("UNMARKED", 0, 0, 0, ("mark",))])
+    tensors = [torch.ones(1) for _ in range(1000)]
+    before = sys.getallocatedblocks()
+    assert all(check.holds((each,)) for each in tensors)
+    assert sys.getallocatedblocks() - before < 100
+    tensors[0].mark = 1
+    assert not check.holds((tensors[0],))
+
+
 def test_nothing_is_kept_alive_and_no_reference_is_lost():
     """Counts of references are the same after many calls; a shortcut that refers to itself is collected."""
     value, way = object(), made(plain)
