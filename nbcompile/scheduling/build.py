@@ -31,9 +31,20 @@ from nbcompile.ir.index import (
     product,
     reduction_variable,
     simplify,
-    stride_along,
 )
-from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Scratch, Statement, Store, lies_across
+from nbcompile.ir.kernel import (
+    Accumulate,
+    Carry,
+    Inner,
+    Kernel,
+    Let,
+    Nest,
+    Scratch,
+    Statement,
+    Store,
+    is_near,
+    lies_across,
+)
 from nbcompile.scheduling.fuse import Group, Member, _is_element, passes
 from nbcompile.scheduling.loops import tidy_loops
 from nbcompile.scheduling.narrow import narrow
@@ -107,9 +118,9 @@ class _Builder:
         rows = [loop.variable for loop in self.group.outer_loops()]
         along, across = 0, 0
         for offset in self._read_offsets():
-            if any(stride_along(offset, variable) == 1 for variable in self.inner):
+            if any(is_near(offset, inner, row) for inner in self.inner for row in rows):
                 along += 1
-            elif any(stride_along(offset, variable) == 1 for variable in rows):
+            elif any(is_near(offset, row, inner) for inner in self.inner for row in rows):
                 across += 1
         return across > along and not (kept.buffer.device.type == "cpu" and self._turns_something(kept))
 

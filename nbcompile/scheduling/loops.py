@@ -35,6 +35,7 @@ from nbcompile.ir.kernel import (
     Nest,
     Store,
     Update,
+    is_near,
     is_short_row,
     lies_across,
 )
@@ -43,7 +44,7 @@ __all__ = ["tidy_loops", "with_pointers"]
 FEW_LANES = 8
 """A loop of fewer iterations is not worth a vector of its own."""
 FAR = 1024
-"""The number of iterations over which a stride is estimated."""
+"""The number of iterations over which a stride is estimated; a size that only a call knows."""
 
 
 def tidy_loops(kernel: Kernel) -> Kernel:
@@ -85,9 +86,10 @@ def _sorted(kernel: Kernel) -> Kernel:
         for index in addresses:
             step = stride_along(index, loop.variable)
             step = _overall_stride(index, loop.variable) if step is None else step
-            if step is None or not step.is_Integer:
+            number = None if step is None else _about(step)
+            if number is None:
                 return -1
-            total += abs(int(step))
+            total += abs(number)
         return total
 
     def ordered(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
@@ -108,6 +110,11 @@ def _overall_stride(index: Index, variable: Symbol) -> Index | None:
     first, last = (index.xreplace({**others, variable: index_of(place)}) for place in (0, FAR))
     distance = constant(last - first)
     return None if distance is None else index_of(distance // FAR)
+
+
+def _about(step: Index) -> int | None:
+    """A stride as a number: sizes that only a call knows are taken for large, and for alike."""
+    return constant(step.xreplace(dict.fromkeys(step.free_symbols, index_of(FAR))))
 
 
 def _joined(kernel: Kernel) -> Kernel:
@@ -190,8 +197,8 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
         if in_memory and last_inner in index.free_symbols:
             # What one of the loops does not move is small, and read once for all lanes or beside the others.
             weight = 4 if last_outer in index.free_symbols else 1
-            along += weight * (stride_along(index, last_inner) == 1)
-            across += weight * (stride_along(index, last_outer) == 1)
+            along += weight * is_near(index, last_inner, last_outer)
+            across += weight * is_near(index, last_outer, last_inner)
             is_mixed |= lies_across(index, last_outer, last_inner)
     for load in _gathering_loads(kernel):
         # Rows found through an index that the inner loop reads: along it, each lane would be elsewhere.

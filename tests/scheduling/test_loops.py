@@ -1,0 +1,41 @@
+"""Loops follow memory: sorted by how far each moves, joined where two are one walk, the lanes where memory is adjacent."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nbcompile.ir.kernel import Kernel, Nest
+from tests.lowering.programs import check, programs
+
+WALKS = {
+    "pointwise": lambda x: x.transpose(1, 2).relu(),
+    "a sum of all": lambda x: x.transpose(0, 2).sum(),
+    "all dimensions moved": lambda x: x.permute(2, 0, 1).exp() * 2,
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
+@pytest.mark.parametrize("name", WALKS)
+def test_what_walks_memory_from_end_to_end_is_one_loop(name, dynamic):
+    """Whatever the order of its dimensions, and though only a call knows their sizes."""
+    _, plan = programs(WALKS[name], torch.randn(6, 24, 34), dynamic=dynamic)
+    (kernel,) = plan.kernels()
+    assert len(loops_of(kernel)) == 1, kernel
+    check(WALKS[name], torch.randn(6, 24, 34), dynamic=dynamic)
+
+
+def loops_of(kernel: Kernel):
+    return [*kernel.loops, *(loop for each in kernel.body if isinstance(each, Nest) for loop in each.loops)]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda x: x, lambda x: x[:, ::2], lambda x: x.flip(1)], ids=["all", "second", "back"]
+)
+@pytest.mark.parametrize("reduce", [lambda x: x.var(0), lambda x: x.amax(0)], ids=["variance", "largest"])
+def test_lanes_of_columns_that_are_near_each_other(change, reduce):
+    """Down columns the lanes are columns, also where each second one is asked for, or all from the last to the first."""
+    _, plan = programs(lambda x: reduce(change(x)), torch.randn(40, 64))
+    for kernel in plan.kernels():
+        assert kernel.vector_variable == kernel.loops[-1].variable
+    check(lambda x: reduce(change(x)), torch.randn(40, 64))
