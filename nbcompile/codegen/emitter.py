@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
-from nbcompile.codegen.facts import amount_of_work, trip_count
+from nbcompile.codegen.facts import Streamed, amount_of_work, trip_count
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.values import ALIGNED_SIZE, Names, Scope, Value
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Load
-from nbcompile.ir.index import Index, Symbol
+from nbcompile.ir.index import Symbol
 from nbcompile.ir.kernel import Kernel, Loop, Nest, Schedule, Scratch
 
 SERIAL_WORK = 32768
@@ -46,7 +46,7 @@ class KernelEmitter:
     """C++ names of locals: equal kernels must not differ in them."""
     origins: dict[str, tuple[str, ...]]
     """As :func:`facts.own_work` tells."""
-    streamed: Mapping[str, Index] = field(default_factory=dict)
+    streamed: Mapping[str, Streamed] = field(default_factory=dict)
     """As :func:`facts.streamed` tells."""
     places: torch.dtype = torch.int64
     """Of the places of largest and smallest elements: as wide as lanes are."""
@@ -58,6 +58,12 @@ class KernelEmitter:
     def label(self, name: str) -> str:
         """The C++ name of a local."""
         return self.labels.setdefault(name, f"v{len(self.labels)}")
+
+
+def is_large(emitter: KernelEmitter, buffer: str) -> str:
+    """The condition, in C++, under which stores to a buffer go past the caches."""
+    large = emitter.streamed.get(buffer)
+    return "false" if large is None else large.is_large(emitter.names.pointers[buffer])
 
 
 def scope_of(emitter: KernelEmitter, vector: Symbol | None, **more: object) -> Scope:

@@ -12,8 +12,8 @@ nbcompile/codegen/kernels.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import sympy
 
@@ -28,6 +28,8 @@ LENGTHY_WORK = 200_000
 
 STREAMED_BYTES = 1 << 25
 """So large a result is in no cache when it is read: a usual size of the last-level cache, which is shared."""
+SCATTERED_BYTES = 1 << 22
+"""From here on it takes longer to wait for lines that are far from each other than to read them again later."""
 ROWS_AHEAD, ROW_BYTES, FAR_BYTES = 2, 1 << 16, 1 << 22
 """So many rows and this one should fit into a core's second cache; fewer bytes in all are near already."""
 
@@ -62,13 +64,48 @@ def lengthy(kernel: Kernel) -> bool:
     return work is None or work > LENGTHY_WORK
 
 
-def streamed(kernel: Kernel, schedule: Schedule) -> dict[str, Index]:
-    """The buffers whose stores go past the caches, with their bytes: large ones that nothing in the graph reads.
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A result whose stores go past the caches if it is large."""
+
+    size: Index
+    """In bytes. Whether one of symbolic size is large, a call sees."""
+    limit: int
+    """From so many bytes on it is."""
+    lines: bool
+    """Whether lines that follow each other are stored at different times: then only whole ones are streamed."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is never streamed."""
+        number = indexing.constant(self.size)
+        return number is not None and number < self.limit
+
+    def is_large(self, pointer: str) -> str:
+        """The condition, in C++, under which it is streamed."""
+        return f"{pointer}_is_large" if indexing.constant(self.size) is None else "true"
+
+
+def streamed(kernel: Kernel, schedule: Schedule, scattered: Container[str]) -> dict[str, Streamed]:
+    """The buffers whose stores go past the caches; ``scattered`` are those that are not stored line after line.
 
     A line that is stored as usual is fetched from memory first, which here is a third of the traffic of a sum.
-    What is read soon should stay in the cache, if it can. Whether a buffer of symbolic size is large, a call sees.
+    What is read soon should stay in the cache, if it can: of results that are stored line after line, those that
+    nothing in the graph reads. Where the lines are scattered nothing fetches them ahead, so that each is waited for.
     """
     tensors = schedule.program.tensors()
+    known, read = set(size_symbols(kernel)), _read(schedule)
+    entries = {
+        name: Streamed(
+            _bytes(tensors[name]), SCATTERED_BYTES if name in scattered else STREAMED_BYTES, name in scattered
+        )
+        for name in kernel.writes
+        if name not in (kernel.reads if name in scattered else read)
+    }
+    return {name: each for name, each in entries.items() if each.size.free_symbols <= known and not each.is_small}
+
+
+def _read(schedule: Schedule) -> set[str]:
     read = {name for each in schedule.steps if isinstance(each, Kernel) for name in each.reads}
     read |= {
         view.buffer
@@ -76,18 +113,11 @@ def streamed(kernel: Kernel, schedule: Schedule) -> dict[str, Index]:
         if isinstance(each, Extern)
         for view in views_in((each.args, each.kwargs))
     }
-    found = {name: _bytes(tensors[name]) for name in kernel.writes if name not in read}
-    known = set(size_symbols(kernel))
-    return {name: size for name, size in found.items() if size.free_symbols <= known and not _is_small(size)}
+    return read
 
 
 def _bytes(tensor: Tensor) -> Index:
     return tensor.layout.elements * tensor.dtype.itemsize
-
-
-def _is_small(size: Index) -> bool:
-    number = indexing.constant(size)
-    return number is not None and number < STREAMED_BYTES
 
 
 def coming_rows(kernel: Kernel, nest: Nest) -> tuple[Load, ...]:

@@ -19,7 +19,6 @@ import torch
 from nbcompile.codegen.columns import columns
 from nbcompile.codegen.emitter import KernelEmitter, outer_loops, rows_on_stack, scope_of
 from nbcompile.codegen.facts import (
-    STREAMED_BYTES,
     lengthy,
     own_work,
     size_symbols,
@@ -30,7 +29,7 @@ from nbcompile.codegen.facts import (
 from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
 from nbcompile.codegen.panels import Panel, panel_of, panels
 from nbcompile.codegen.printers import C_TYPES, c_index
-from nbcompile.codegen.squares import square_of, squares
+from nbcompile.codegen.squares import Square, square_of, squares, with_better_lanes
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.values import Names, Scope, Value, wide_values
 from nbcompile.codegen.writer import SourceWriter
@@ -43,6 +42,7 @@ from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Sch
 
 def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """One kernel as one C++ function."""
+    kernel = with_better_lanes(kernel)
     arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
     pointers = _pointers(kernel, arguments)
     body = SourceWriter(depth=1)
@@ -50,8 +50,10 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     panel = panel_of(kernel)
     names = Names({**pointers, **_rows(kernel, panel)}, extents=_extents(kernel))
     places = torch.int64 if half_width(kernel) else torch.int32
-    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, streamed(kernel, schedule), places)
-    _kernel_body(emitter, panel)
+    square = square_of(kernel) if vector_is_outside(kernel) else None
+    large = streamed(kernel, schedule, _scattered(kernel, square, panel))
+    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, large, places)
+    _kernel_body(emitter, square, panel)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
     writer.line(f"// {kernel.name}: {', '.join(kernel.from_nodes)}" if kernel.from_nodes else f"// {kernel.name}")
@@ -67,6 +69,13 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         kernel.buffers, kernel.from_nodes,
         writer.line_map(), lengthy(kernel), tuple(emitter.names.complaints),
     )  # fmt: skip
+
+
+def _scattered(kernel: Kernel, square: Square | None, panel: Panel | None) -> set[str]:
+    """The buffers in which lines that are stored one after the other are far from each other."""
+    if square is not None:
+        return set(kernel.writes)
+    return {each.buffer for each in panel.turned if each.is_written} if panel else set()
 
 
 def _pointers(kernel: Kernel, arguments: Sequence[str]) -> dict[str, str]:
@@ -108,9 +117,9 @@ def _prologue(
         )
     for at, symbol in enumerate(sizes):
         writer.line(f"const i64 {symbol.name} = sizes[{at}];")
-    for buffer, size in emitter.streamed.items():
-        if indexing.constant(size) is None:
-            writer.line(f"const bool {pointers[buffer]}_is_large = {c_index(size)} >= {STREAMED_BYTES};")
+    for buffer, large in emitter.streamed.items():
+        if indexing.constant(large.size) is None:
+            writer.line(f"const bool {pointers[buffer]}_is_large = {c_index(large.size)} >= {large.limit};")
     for (offset, variable), name in emitter.names.places.items():
         function = f"[](i64 {variable.name}) {{ return {c_index(offset)}; }}"
         writer.line(f"static constexpr auto {name} = places_of<{emitter.names.extents[variable]}>({function});")
@@ -168,13 +177,12 @@ def _short_places(nest: Nest) -> bool:
     return count is not None and count < 1 << 31
 
 
-def _kernel_body(emitter: KernelEmitter, panel: Panel | None) -> None:
+def _kernel_body(emitter: KernelEmitter, square: Square | None, panel: Panel | None) -> None:
     kernel = emitter.kernel
     if panel is not None:
         panels(emitter, panel)
         return
     if vector_is_outside(kernel):
-        square = square_of(kernel)
         if any(isinstance(statement, Nest) for statement in kernel.body):
             columns(emitter)
         elif square is not None:

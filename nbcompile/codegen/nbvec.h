@@ -499,6 +499,11 @@ template <class T, int W, class L> INLINE void stream_if(bool is_large, T *p, L 
   if (is_large) stream(p, lanes, x);
   else store(p, lanes, x);
 }
+/* Whole lines alone: of one that is stored in two halves, apart from each other, each half would go to memory. */
+template <class T, int W, class L> INLINE void stream_lines_if(bool is_large, T *p, L lanes, Vec<T, W> x) {
+  if (sizeof(typename MemoryOf<T>::type) * W == 64 && is_large) stream(p, lanes, x);
+  else store(p, lanes, x);
+}
 /* Streamed results are seen by all threads from here on. */
 INLINE void end_of_stream() {
 #ifdef NB_X86
@@ -552,7 +557,7 @@ template <class T, int W, class L, class R> INLINE void load_rows_turned(T *squa
 template <class T, int W, class L, class R> INLINE void store_rows_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
   typedef typename MemoryOf<T>::type M;
   turn_over<M, W>((M *)square);
-  for (int j = 0; j < count_of<W>(lanes); j++) stream_if(is_large, (M *)p + j * step, rows, load<M, W>((const M *)square + j * W, All{}));
+  for (int j = 0; j < count_of<W>(lanes); j++) stream_lines_if(is_large, (M *)p + j * step, rows, load<M, W>((const M *)square + j * W, All{}));
 }
 template <class T, int W, class L, class R> ONCE void load_turned_apart(T *square, const T *p, i64 step, L lanes, R rows) {
   load_rows_turned<T, W>(square, p, step, lanes, rows);

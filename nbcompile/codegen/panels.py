@@ -20,8 +20,16 @@ from dataclasses import dataclass
 
 import torch
 
-from nbcompile.codegen.emitter import KernelEmitter, close_loop, open_loop, outer_loops, rows_on_stack, scope_of
-from nbcompile.codegen.facts import STREAMED_BYTES, always_made, flat, vector_is_outside
+from nbcompile.codegen.emitter import (
+    KernelEmitter,
+    close_loop,
+    is_large,
+    open_loop,
+    outer_loops,
+    rows_on_stack,
+    scope_of,
+)
+from nbcompile.codegen.facts import always_made, flat, vector_is_outside
 from nbcompile.codegen.loops import nest_of_lanes
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.squares import FEW
@@ -189,7 +197,7 @@ def _move(emitter: KernelEmitter, panel: Panel, turned: Turned, function: str) -
     step = indexing.stride_along(turned.offset, last.variable)
     assert step is not None
     arguments = [
-        *([_is_large(emitter, turned.buffer)] if turned.is_written else []),
+        *([is_large(emitter, turned.buffer)] if turned.is_written else []),
         room, _apart(panel), f"{emitter.names.pointers[turned.buffer]} + {_tight(begin)}", c_index(step),
         c_index(last.size), f"{row.name}_end - {row.name}_first",
     ]  # fmt: skip
@@ -209,11 +217,3 @@ def _room(emitter: KernelEmitter, turned: Turned) -> str:
 
 def _tight(text: str) -> str:
     return f"({text})" if " - " in text else text
-
-
-def _is_large(emitter: KernelEmitter, buffer: str) -> str:
-    size = emitter.streamed.get(buffer)
-    if size is None:
-        return "false"
-    count = indexing.constant(size)
-    return f"{emitter.names.pointers[buffer]}_is_large" if count is None else str(count >= STREAMED_BYTES).lower()

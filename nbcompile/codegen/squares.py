@@ -12,23 +12,25 @@ nbcompile/codegen/columns.py
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from nbcompile.codegen.emitter import KernelEmitter, outer_loops, scope_of
-from nbcompile.codegen.facts import STREAMED_BYTES, stored
+from nbcompile.codegen.emitter import KernelEmitter, is_large, outer_loops, scope_of
+from nbcompile.codegen.facts import always_made, stored, vector_is_outside
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.values import ALIGNED_SIZE
 from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import Expr, Load, Masked, children
+from nbcompile.ir.expr import OPERATIONS, Apply, Expr, IndexOf, Load, Local, children, loads, walk
 from nbcompile.ir.index import ONE, ZERO, Index, Symbol, stride_along
 from nbcompile.ir.kernel import Kernel, Let, Loop, Store
 
 FEW = 8
 """With fewer iterations of a loop most of a square would be empty."""
-SIDE = 4
-"""How many squares a block is long, and wide."""
+SIDE, LONG_SIDE = 4, 16
+"""How many squares a block is wide, and long: lines that begin within a square are shared by two."""
+TURN_COST = 6
+"""What it takes to turn a row of a square, in additions of vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,58 @@ class Square:
     rows: Loop
     loads: tuple[Load, ...]
     stores: tuple[Store, ...]
+
+
+def with_better_lanes(kernel: Kernel) -> Kernel:
+    """The kernel with its lanes along the other side of its squares, if they have less to do there.
+
+    What only a row needs (the scale of a channel, its root) is computed again for each row of each square; what only
+    the lanes need, once for a whole square. Which side is which, a square may choose: what was turned then is not.
+    """
+    square = square_of(kernel) if vector_is_outside(kernel) else None
+    if square is None:
+        return kernel
+    rows, last = square.rows, kernel.loops[-1]
+    loops = tuple({rows: last, last: rows}.get(loop, loop) for loop in kernel.loops)
+    other = replace(kernel, loops=loops, vector_variable=rows.variable)
+    turned = _across(other, [each for each in other.body if isinstance(each, (Let, Store))], last, rows.variable)
+    return other if _cost(other, turned) < _cost(kernel, square) else kernel
+
+
+def _cost(kernel: Kernel, square: Square) -> tuple[int, int]:
+    """What goes lane by lane, then what each row of a square takes beside what any order would."""
+    rows, lanes = square.rows.variable, kernel.loops[-1].variable
+    moves = _moves(kernel)
+    places = [node.index[0] for node in moves if isinstance(node, Load) and node not in square.loads]
+    places += [each.offset for each in kernel.body if isinstance(each, Store) and each not in square.stores]
+    alone = [node for node, variables in moves.items() if rows in variables and lanes not in variables]
+    return (
+        sum(stride_along(place, lanes) not in (ZERO, ONE) for place in places),
+        TURN_COST * (len(square.loads) + len(square.stores))
+        + sum(OPERATIONS[node.op].cost if isinstance(node, Apply) else isinstance(node, Load) for node in alone),
+    )
+
+
+def _moves(kernel: Kernel) -> dict[Expr, frozenset[Symbol]]:
+    """The values of a pointwise kernel, each with what moves it: the variables of the places that it is made from."""
+    found: dict[Expr, frozenset[Symbol]] = {}
+    named: dict[str, frozenset[Symbol]] = {}
+    for statement in kernel.body:
+        assert isinstance(statement, (Let, Store))
+        for node in reversed(list(walk(statement.value))):
+            match node:
+                case Load(index=places):
+                    own = frozenset[Symbol]().union(*(place.free_symbols for place in places))
+                case IndexOf(index=place):
+                    own = frozenset(place.free_symbols)
+                case Local(name):
+                    own = named.get(name, frozenset())
+                case _:
+                    own = frozenset()
+            found[node] = own.union(*(found[part] for part in children(node)))
+        if isinstance(statement, Let):
+            named[statement.name] = found[statement.value]
+    return found
 
 
 def square_of(kernel: Kernel) -> Square | None:
@@ -67,7 +121,7 @@ def _across(kernel: Kernel, body: Sequence[Let | Store], rows: Loop, lanes: Symb
 
     stores = [statement for statement in body if isinstance(statement, Store)]
     times = Counter(store.buffer for store in stores)
-    loads = dict.fromkeys(load for statement in body for load in _always_made(statement.value))
+    loads = dict.fromkeys(load for statement in body for load in always_made(statement.value))
     return Square(
         rows,
         tuple(each for each in loads if not each.gathers and each.buffer not in times and is_turned(each.index[0])),
@@ -79,37 +133,45 @@ def _across(kernel: Kernel, body: Sequence[Let | Store], rows: Loop, lanes: Symb
     )
 
 
-def _always_made(body: Expr) -> Iterator[Load]:
-    """The loads that no condition guards."""
-    if isinstance(body, Load):
-        yield body
-    for each in (body.condition, body.otherwise) if isinstance(body, Masked) else children(body):
-        yield from _always_made(each)
-
-
 def squares(emitter: KernelEmitter, square: Square) -> None:
     """Blocks of squares, whose lines of memory stay in the cache until the next square takes the rest of them."""
     kernel, writer = emitter.kernel, emitter.writer
     others, last = [loop for loop in kernel.loops[:-1] if loop != square.rows], kernel.loops[-1]
     row, lane = square.rows.variable.name, last.variable.name
-    sides = {f"{row}_first": c_index(square.rows.size), lane: c_index(last.size)}
-    blocks = [f"for (i64 {at}_block = 0; {at}_block < {end}; {at}_block += {SIDE}*W) {{" for at, end in sides.items()]
+    ends = {f"{row}_first": c_index(square.rows.size), lane: c_index(last.size)}
+    # Lines are asked for ahead by the processor where loads go on: that is the way to go, and far.
+    ways = list(reversed(ends) if _loads_along_rows(kernel, square) else ends)
+    sides = dict(zip(ways, (SIDE, LONG_SIDE), strict=True))
+    blocks = [
+        f"for (i64 {at}_block = 0; {at}_block < {end}; {at}_block += {sides[at]}*W) {{" for at, end in ends.items()
+    ]
     with outer_loops(emitter, others, *blocks):
-        parameters = ", ".join(("auto lanes", "auto rows", *(f"i64 {at}" for at in sides)))
+        parameters = ", ".join(("auto lanes", "auto rows", *(f"i64 {at}" for at in ends)))
         with writer.block(f"const auto square = [&]({parameters}) STEP {{", "};"):
             _body(emitter, square, last.variable)
-        for at, end in sides.items():
-            writer.line(f"for (i64 {at} = {at}_block; {at} < min_of({at}_block + {SIDE}*W, {end}); {at} += W)")
+        for at in ways:
+            end = f"min_of({at}_block + {sides[at]}*W, {ends[at]})"
+            writer.line(f"for (i64 {at} = {at}_block; {at} < {end}; {at} += W)")
             writer.depth += 1
-        places = ", ".join(sides)
+        places = ", ".join(ends)
         if all((indexing.constant(loop.size) or 1) % ALIGNED_SIZE == 0 for loop in (square.rows, last)):
             writer.line(f"square(All{{}}, All{{}}, {places});")
         else:
-            whole = " && ".join(f"{at} + W <= {end}" for at, end in sides.items())
-            rest = ", ".join(f"First{{{end} - {at}}}" for at, end in reversed(sides.items()))
+            whole = " && ".join(f"{at} + W <= {end}" for at, end in ends.items())
+            rest = ", ".join(f"First{{{end} - {at}}}" for at, end in reversed(ends.items()))
             writer.line(f"if ({whole}) square(All{{}}, All{{}}, {places});")
             writer.line(f"else square({rest}, {places});")
-        writer.depth -= len(sides)
+        writer.depth -= len(ways)
+
+
+def _loads_along_rows(kernel: Kernel, square: Square) -> bool:
+    """Whether what is turned is most of what is loaded."""
+    lanes = kernel.loops[-1].variable
+    body = [statement.value for statement in kernel.body if isinstance(statement, (Let, Store))]
+    both = {
+        load for value in body for load in loads(value) if {square.rows.variable, lanes} <= load.index[0].free_symbols
+    }
+    return 2 * len(square.loads) > len(both)
 
 
 def _body(emitter: KernelEmitter, square: Square, lanes: Symbol) -> None:
@@ -133,9 +195,8 @@ def _body(emitter: KernelEmitter, square: Square, lanes: Symbol) -> None:
             emit_statement(emitter, scope, statement)
     for store, name in rooms.items():
         place = _place(emitter, store.buffer, store.offset, square, lanes)
-        text = (
-            f"store_turned<{C_TYPES[store.value.dtype]}, W>({_is_large(emitter, store)}, {name}, {place}, lanes, rows);"
-        )
+        arguments = f"{is_large(emitter, store.buffer)}, {name}, {place}, lanes, rows"
+        text = f"store_turned<{C_TYPES[store.value.dtype]}, W>({arguments});"
         writer.line(text, emitter.origins.get(store.buffer, ()))
 
 
@@ -153,11 +214,3 @@ def _place(emitter: KernelEmitter, buffer: str, offset: Index, square: Square, l
     assert step is not None
     begin = f"({begin})" if " - " in begin else begin
     return f"{emitter.names.pointers[buffer]} + {begin}, {c_index(step)}"
-
-
-def _is_large(emitter: KernelEmitter, store: Store) -> str:
-    size = emitter.streamed.get(store.buffer)
-    if size is None:
-        return "false"
-    count = indexing.constant(size)
-    return f"{emitter.names.pointers[store.buffer]}_is_large" if count is None else str(count >= STREAMED_BYTES).lower()

@@ -73,8 +73,10 @@ def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> 
         match emitter.streamed.get(store.buffer):
             case None:
                 call = f"store({arguments})"
-            case size if indexing.constant(size) is None:
-                call = f"stream_if({pointer}_is_large, {arguments})"
+            case large if large.lines:
+                call = f"stream_lines_if({large.is_large(pointer)}, {arguments})"
+            case large if indexing.constant(large.size) is None:
+                call = f"stream_if({large.is_large(pointer)}, {arguments})"
             case _:
                 call = f"stream({arguments})"
         emitter.writer.line(f"{call};", scope.origin)

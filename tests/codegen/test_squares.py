@@ -110,3 +110,71 @@ def test_few_rows_are_left_as_they_are():
     """Of a square with three rows most would be empty."""
     _, text = sources(lambda x: x.permute(1, 2, 0).contiguous(), torch.randn(3, 40, 50))
     assert "turned" not in text
+
+
+def normalised(x, mean, variance, scale):
+    return ((x - mean) * (variance + 1e-5).rsqrt() * scale).permute(0, 2, 1).contiguous()
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
+def test_lanes_go_along_what_has_numbers_of_its_own(dynamic):
+    """A channel's root is computed for a whole square, not for each of its rows: the result is turned in its place."""
+    for batch, places, channels in ((2, 50, 64), (3, 49, 24)):
+        given = (torch.randn(batch, places, channels), *(torch.rand(channels) for _ in range(3)))
+        result, text = sources(normalised, *given, dynamic=dynamic)
+        assert "store_turned" in text and "load_turned" not in text
+        torch.testing.assert_close(result, normalised(*given))
+
+
+def test_the_other_way_there_are_no_numbers_to_share():
+    """What the lanes need is computed once for a square already, so what is read stays turned."""
+    given = torch.randn(3, 40, 50)
+    for scale, turned in ((torch.rand(40), "load_turned"), (torch.rand(50, 1), "store_turned")):
+
+        def function(x, scale):
+            return (x.permute(0, 2, 1).exp() * scale.sqrt()).contiguous()
+
+        result, text = sources(function, given, scale)
+        assert turned in text
+        torch.testing.assert_close(result, function(given, scale))
+
+
+def test_nothing_is_turned_twice():
+    """Sizes that only a call knows say nothing of the best order of loops: squares find it."""
+    x = torch.randn(130, 50)
+    result, text = sources(lambda x: x.t() * 2, x, dynamic=True)
+    assert "turned" not in text
+    assert torch.equal(result, x.t() * 2)
+    assert result.stride() == (x.t() * 2).stride()
+
+
+LINES = 1 << 11
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int16], ids=str)
+def test_a_large_transpose_is_stored_past_the_caches(dtype, threads):
+    """From 4 MiB on, by lines that are whole: sizes with a remainder, and what another operator reads next."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for rows, columns in ((LINES, 1024), (LINES - 3, 1041)):
+            x = numbers(dtype, rows, columns)
+            result, text = sources(lambda x: x.t().contiguous(), x)
+            assert "W>(true, " in text or "stream_lines_if(true, " in text
+            assert "end_of_stream();" in text
+            torch.testing.assert_close(result, x.t().contiguous(), rtol=0, atol=0)
+    finally:
+        torch.set_num_threads(before)
+    y = torch.randn(LINES, 1024)
+    product = sources(lambda y: y.t().contiguous() @ torch.ones(LINES, 1), y)[0]
+    torch.testing.assert_close(product, y.t() @ torch.ones(LINES, 1), rtol=1e-3, atol=1e-3)
+
+
+def test_a_call_sees_whether_a_transpose_is_large():
+    """One kernel for all sizes."""
+    turn = nbcompile.compile(lambda x: (x * 2).t().contiguous(), dynamic=True)
+    for rows, columns in ((40, 50), (LINES, 1024), (1000, 1311)):
+        x = torch.randn(rows, columns)
+        assert torch.equal(turn(x), (x * 2).t())
+    nbcompile.reset()
