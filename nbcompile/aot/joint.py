@@ -78,6 +78,7 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
         with fake_mode, torch.enable_grad(), torch_internals.rules_in_python(symbolic):
             return _trace(module, primals, recording)
     except (Impure, RuntimeError):  # AOTAutograd raises the second again, with its own words
+        torch_internals.forget_new_symbols(fake_mode.shape_env)
         return None
 
 

@@ -92,6 +92,7 @@ def trace(
         written = recording.write_back()
         return Recorded(recording.module(returned), written)
     except (Impure, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
+        torch_internals.forget_new_symbols(fake_mode.shape_env)
         return None
 
 

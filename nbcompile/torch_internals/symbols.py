@@ -216,6 +216,13 @@ def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) 
     return True
 
 
+def forget_new_symbols(shape_env: Any) -> None:
+    """A trace was given up: no node will show the symbols that it met, and the next trace must not look for them."""
+    if shape_env is not None:
+        shape_env.pending_fresh_unbacked_symbols.clear()
+        shape_env.ignorable_fresh_unbacked_symbols.clear()
+
+
 def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: str) -> None:
     """Say each symbolic number once, in terms of the inputs; assert in the graph what only the run can check."""
     with torch._C._EnableTorchFunction():  # functions such as torch.sym_sum are given nodes of the graph

@@ -459,3 +459,18 @@ def test_tensors_that_wrap_others(backend):
         gradients.append(x.grad)
     assert torch.allclose(gradients[0].a, gradients[1].a)
     assert torch.allclose(gradients[0].b, gradients[1].b)
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("backend", LADDER)
+def test_a_number_out_of_a_tensor_as_an_index(backend, learns):
+    """The symbol that a trace met before it was given up is none of the next one's."""
+
+    def f(n, x):
+        k = n.item()
+        return x[k] + 1, [1, 2, 3][k]
+
+    x = torch.randn(4, requires_grad=learns)
+    with nbcompile.config.patch(capture_scalar_outputs=True):
+        found = nbcompile.compile(f, backend=backend)(torch.tensor(1), x)
+    torch.testing.assert_close(found, f(torch.tensor(1), x))
