@@ -163,7 +163,7 @@ def own_work(kernel: Kernel, program: Program) -> dict[str, tuple[str, ...]]:
 
 
 def _names_of(buffer: str) -> tuple[str, ...]:
-    return (buffer, f"row_{buffer}", f"turned_{buffer}", f"{buffer}_wide")
+    return (buffer, f"row_{buffer}", f"turned_{buffer}", f"{buffer}_wide", f"{buffer}_narrow")
 
 
 def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:

@@ -35,7 +35,7 @@ from nbcompile.codegen.values import Names, Scope, Value, wide_values
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.emitted import EmittedKernel
-from nbcompile.ir.expr import Local
+from nbcompile.ir.expr import Apply, Expr, Local
 from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Schedule, Store
 
@@ -153,7 +153,9 @@ def half_width(kernel: Kernel) -> bool:
                 part.name for part in statement.body if isinstance(part, Accumulate) and part.kind.startswith("arg")
             }
             found |= bool(named) and not _short_places(statement)
-            places |= named
+            places |= named | {
+                part.name for part in statement.body if isinstance(part, Accumulate) and part.value.dtype == torch.int32
+            }
             for part in statement.body:
                 if isinstance(part, Accumulate):
                     many[part.name] = Value("", outside, part.value.dtype)
@@ -164,11 +166,21 @@ def half_width(kernel: Kernel) -> bool:
             and statement.value.name in places
         ):
             continue  # stored as they are, after the loop
+        elif outside and isinstance(statement, Let) and _is_cast_of(statement.value, places):
+            places.add(statement.name)
+            many[statement.name] = Value("", True, statement.value.dtype)
         elif outside:
             found |= wide(kernel.loops[-1].variable, [statement])
         elif isinstance(statement, Let):
             many[statement.name] = Value("", False, statement.value.dtype)
     return found
+
+
+def _is_cast_of(body: Expr, names: set[str]) -> bool:
+    match body:
+        case Apply("cast", (Local(name),), torch.int64):
+            return name in names
+    return False
 
 
 def _short_places(nest: Nest) -> bool:

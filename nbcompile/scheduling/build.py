@@ -284,4 +284,6 @@ def _result(buffer: Reduction | Scan) -> Expr:
 def _accumulator(buffer: Reduction | Scan) -> str:
     """The name of the running result: another one where it has another type than the buffer."""
     exact = buffer.kind in ("argmax", "argmin") or buffer.accumulate == buffer.dtype
-    return buffer.name if exact else f"{buffer.name}_wide"
+    if exact:
+        return buffer.name
+    return f"{buffer.name}_{'wide' if buffer.accumulate.itemsize > buffer.dtype.itemsize else 'narrow'}"

@@ -1,12 +1,14 @@
-"""Arithmetic on positions in 32 bits where the sizes allow.
+"""Arithmetic on positions, and counts, in 32 bits where the sizes allow.
 
     where(int64(i1) >= int64(i2), x[i1, i2], -inf)    i1, i2 < 256
     ->  where(int32(i1) >= int32(i2), x[i1, i2], -inf)
+    sum(r0 < 1000; int64(x[r0] > 0))  ->  int64(sum(r0 < 1000; int32(x[r0] > 0)))
 
 A causal mask compares positions, which are int64 in eager. One such value
 would halve the lanes of a whole kernel, though no position is ever large.
 Where the bounds of a tree over positions and constants fit in 32 bits and its
-value only meets a comparison or a cast, the tree is computed in int32.
+value only meets a comparison or a cast, the tree is computed in int32. What is
+counted is small, too, and so is a sum of it over a known number of elements.
 
 In torch: torch/_inductor/optimize_indexing.py. Read next:
 nbcompile/scheduling/loops.py
@@ -19,11 +21,26 @@ from dataclasses import replace
 
 import torch
 
-from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, rebuild
-from nbcompile.ir.index import Ranges, constant, lower_bound, upper_bound
+from nbcompile.ir.buffer import Buffer, Program, Reduction, ranges
+from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, cast, rebuild
+from nbcompile.ir.index import Ranges, constant, lower_bound, product, upper_bound
 
 LIMIT = 2**31
 Bounds = tuple[int, int]
+
+
+def narrow_counts(program: Program) -> Program:
+    """The program with sums of small whole numbers made in 32 bits, where no sum of so many can be larger."""
+    return replace(program, buffers=tuple(map(_narrow_count, program.buffers)))
+
+
+def _narrow_count(buffer: Buffer) -> Buffer:
+    if not isinstance(buffer, Reduction) or buffer.kind != "sum" or buffer.accumulate != torch.int64:
+        return buffer
+    count, most = constant(product(buffer.reduced)), bounds(buffer.body, ranges(buffer))
+    if count is None or most is None or count * max(map(abs, most)) >= LIMIT:
+        return buffer
+    return replace(buffer, body=_in_32_bits(buffer.body), accumulate=torch.int32)
 
 
 def narrow(body: Expr, ranges: Ranges) -> Expr:
@@ -55,6 +72,8 @@ def _bounds(body: Expr, ranges: Ranges) -> Bounds | None:
             most = upper_bound(index, ranges)
             number = None if most is None else constant(most)
             return None if number is None else (0, number)
+        case Apply("cast", (given,)) if given.dtype in _SMALL:
+            return _SMALL[given.dtype]
         case Apply(op, args) if op in _RULES:
             parts = [bounds(each, ranges) for each in args]
             known = [each for each in parts if each is not None]
@@ -67,6 +86,10 @@ def _product(one: Bounds, two: Bounds) -> Bounds:
     return min(corners), max(corners)
 
 
+_SMALL: dict[torch.dtype, Bounds] = {torch.bool: (0, 1)} | {
+    dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max) for dtype in (torch.uint8, torch.int8, torch.int16)
+}
+"""Types of which every value is small."""
 _RULES: dict[str, Callable[..., Bounds]] = {
     "add": lambda one, two: (one[0] + two[0], one[1] + two[1]),
     "sub": lambda one, two: (one[0] - two[1], one[1] - two[0]),
@@ -83,6 +106,8 @@ def _in_32_bits(body: Expr) -> Expr:
             return Constant(value, torch.int32)
         case IndexOf():
             return replace(body, dtype=torch.int32)
+        case Apply("cast", (given,)):
+            return cast(given, torch.int32)
         case Apply(args=args):
             return replace(body, args=tuple(map(_in_32_bits, args)), dtype=torch.int32)
     raise AssertionError(body)

@@ -21,9 +21,10 @@ from nbcompile.scheduling.fuse import Unit, fuse
 from nbcompile.scheduling.inline import inline_small
 from nbcompile.scheduling.ledger import ledger
 from nbcompile.scheduling.memory import plan_memory
+from nbcompile.scheduling.narrow import narrow_counts
 from nbcompile.scheduling.scatter import scatter_kernel
 
-PASSES: tuple[Callable[[Program], Program], ...] = (without_dead_code, inline_small, open_circles)
+PASSES: tuple[Callable[[Program], Program], ...] = (without_dead_code, inline_small, open_circles, narrow_counts)
 """What is done to a program before its loops are fused, in order."""
 
 

@@ -1,13 +1,17 @@
 """Positions are computed in 32 bits where they surely fit, and nowhere else."""
 
+import pytest
 import sympy
 import torch
 from hypothesis import given, strategies as st
+from torch._subclasses import FakeTensorMode
 
 from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, walk
 from nbcompile.ir.index import loop_variable
+from nbcompile.ir.kernel import Accumulate, Nest
 from nbcompile.scheduling.narrow import bounds, narrow
 from tests.codegen.test_cpp import compiled
+from tests.lowering.programs import check, programs
 
 I0, I1 = loop_variable(0), loop_variable(1)
 RANGES = {I0: sympy.Integer(256), I1: sympy.Integer(100)}
@@ -98,3 +102,39 @@ def test_masks_over_positions_give_eagers_values():
     x = torch.randn(4, 33, 33)
     for ours, eager in zip(compiled(function, [x])([x]), function(x), strict=True):
         torch.testing.assert_close(ours, eager)
+
+
+def totals(function, *inputs):
+    """The types in which a program's sums are made."""
+    _, plan = programs(function, *inputs)
+    nests = [each for kernel in plan.kernels() for each in kernel.body if isinstance(each, Nest)]
+    return {part.value.dtype for nest in nests for part in nest.body if isinstance(part, Accumulate)}
+
+
+X = torch.arange(-300, 300).reshape(20, 30)
+COUNTS = {
+    "down columns": lambda x: (x > 7).sum(0),
+    "along rows": lambda x: (x != 0).sum(1),
+    "all": lambda x: (x == 3).sum() + (x.to(torch.uint8) + 1).sum(),
+    "a share of each row": lambda x: (x > 7).sum(1) / x.shape[1] + (x % 2 == 0).sum(1, keepdim=True),
+    "beside elements": lambda x: x - (x > 7).sum(0),
+    "of small numbers": lambda x: x.to(torch.int16).sum(0) * 2,
+    "one or two": lambda x: ((x > 3).long() + (x < 9)).sum(1),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_are_made_in_32_bits(name):
+    """A sum of truth values, or of other small numbers, of which there are few enough; its result has 64 bits."""
+    assert totals(COUNTS[name], X) == {torch.int32}
+    check(COUNTS[name], X)
+
+
+def test_large_sums_stay_as_they_are():
+    """A sum of large numbers, of too many small ones, and of as many as a call says."""
+    assert totals(lambda x: x.sum(), X) == {torch.int64}
+    with FakeTensorMode():
+        many = torch.empty(2**17, dtype=torch.int16)
+    assert totals(lambda x: x.sum(), many) == {torch.int64}
+    _, plan = programs(lambda x: (x > 7).sum(), X, dynamic=True)
+    assert not any("narrow" in str(kernel.body) for kernel in plan.kernels())
