@@ -18,6 +18,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.capture.exact import exact
 from nbcompile.warm.descriptions import find, findable
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
@@ -53,7 +54,7 @@ def _part(value: Any, places: dict[torch.fx.Node, int]) -> list[Any]:
         return ["dict", [[encode(key), _part(each, places)] for key, each in value.items()]]
     if isinstance(value, slice):
         return ["slice", [_part(each, places) for each in (value.start, value.stop, value.step)]]
-    return ["value", encode(value)]
+    return ["value", encode(complex(value) if isinstance(value, complex) else value)]
 
 
 def read(data: dict[str, Any]) -> Callable[..., Any]:
@@ -96,5 +97,5 @@ def _read_part(data: list[Any], nodes: list[torch.fx.Node]) -> Any:
         case ["slice", list(parts)]:
             return slice(*(_read_part(each, nodes) for each in parts))
         case ["value", value]:
-            return decode(value)
+            return exact(decode(value))
     raise Unreadable(f"no part of a node: {str(data)[:80]}")

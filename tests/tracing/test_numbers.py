@@ -207,3 +207,21 @@ def test_results_keep_what_was_stored_on_them() -> None:
     y = nbcompile.compile(paired, backend="eager", fullgraph=True)(torch.ones(2))
     assert y.peer.peer is y
     assert y.peer.tolist() == [2, 2]
+
+
+ZEROS = [complex(one, other) for one in (0.0, -0.0, math.inf) for other in (0.0, -0.0, -math.inf, 1.5)]
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("number", ZEROS, ids=repr)
+def test_complex_constants_keep_the_signs_of_their_zeros(number, backend):
+    """A graph is Python text, and ``-0+0j`` in it would be another number; nor has ``infj`` a meaning."""
+
+    def f(x):
+        return x * number, torch.full((2,), number), [x + number], number
+
+    x = torch.tensor([1 + 1j, complex(-1.0, -0.0)])
+    ours, eager = nbcompile.compile(f, backend=backend)(x), f(x)
+    told = [repr(torch.view_as_real(each).tolist()) for each in (ours[0], ours[1], ours[2][0])]
+    assert told == [repr(torch.view_as_real(each).tolist()) for each in (eager[0], eager[1], eager[2][0])]
+    assert repr(ours[3]) == repr(number)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.attention
 
+from nbcompile.capture.exact import exact
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing.protocol import Tracer
@@ -71,7 +72,7 @@ class ConstantVariable(VariableTracker):
     def proxy(self) -> object:
         if isinstance(self.value, enum.Enum) and isinstance(self.value, int):
             return int(self.value)  # the graph's text cannot name a combination of flags
-        return self.value
+        return exact(self.value)
 
     def hash_key(self, tracer: Tracer) -> Hashable:
         # nan is equal to itself as a key only where it is the same object.
