@@ -538,45 +538,11 @@ template <int W, int half, class T> INLINE void turn_blocks(Raw<T, W> *row) {
   if constexpr (half > 1) turn_blocks<W, half / 2, T>(row);
 #endif
 }
-template <class T, int W> INLINE void turn_over(T *square) {
-  Raw<T, W> row[W];
-#pragma GCC unroll 16
-  EACH(j) row[j] = load<T, W>(square + j * W, All{}).v;
-  turn_blocks<W, W / 2, T>(row);
-#pragma GCC unroll 16
-  EACH(j) store(square + j * W, All{}, Vec<T, W>(row[j]));
-}
 template <int W> INLINE int count_of(All) { return W; }
 template <int W> INLINE int count_of(First some) { return some.count < W ? some.count : W; }
-/* What lies along the rows of a square, each of its lanes a step further, and is wanted along its lanes. */
-template <class T, int W, class L, class R> INLINE void load_rows_turned(T *square, const T *p, i64 step, L lanes, R rows) {
-  typedef typename MemoryOf<T>::type M;
-  for (int j = 0; j < count_of<W>(lanes); j++) store((M *)square + j * W, All{}, load<M, W>((const M *)p + j * step, rows));
-  turn_over<M, W>((M *)square);
-}
-template <class T, int W, class L, class R> INLINE void store_rows_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
-  typedef typename MemoryOf<T>::type M;
-  turn_over<M, W>((M *)square);
-  for (int j = 0; j < count_of<W>(lanes); j++) stream_lines_if(is_large, (M *)p + j * step, rows, load<M, W>((const M *)square + j * W, All{}));
-}
-template <class T, int W, class L, class R> ONCE void load_turned_apart(T *square, const T *p, i64 step, L lanes, R rows) {
-  load_rows_turned<T, W>(square, p, step, lanes, rows);
-}
-template <class T, int W, class L, class R> ONCE void store_turned_apart(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
-  store_rows_turned<T, W>(is_large, square, p, step, lanes, rows);
-}
-template <class T> constexpr bool is_worth_a_call = sizeof(T) >= 4; /* a square of narrow ones takes little longer */
-template <class T, int W, class L, class R> INLINE void load_turned(T *square, const T *p, i64 step, L lanes, R rows) {
-  if constexpr (is_worth_a_call<T>) load_turned_apart<T, W>(square, p, step, lanes, rows);
-  else load_rows_turned<T, W>(square, p, step, lanes, rows);
-}
-template <class T, int W, class L, class R> INLINE void store_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
-  if constexpr (is_worth_a_call<T>) store_turned_apart<T, W>(is_large, square, p, step, lanes, rows);
-  else store_rows_turned<T, W>(is_large, square, p, step, lanes, rows);
-}
-
-/* Rows of a panel, each `apart` further, of which the same places lie side by side in memory, `step` from place to place. */
-template <class M, int W, class L, class R> ONCE void take_square(M *to, i64 apart, const M *p, i64 step, L lanes, R rows) {
+/* A square: what lies along its rows, the lanes of each row `step` after each other in memory, is turned over into rows that are
+ * `apart` from each other, or out of these. */
+template <class M, int W, class L, class R> INLINE void take_square(M *to, i64 apart, const M *p, i64 step, L lanes, R rows) {
   Raw<M, W> row[W];
 #pragma GCC unroll 16
   EACH(j) row[j] = j < count_of<W>(lanes) ? load<M, W>(p + j * step, rows).v : Raw<M, W>{};
@@ -584,7 +550,7 @@ template <class M, int W, class L, class R> ONCE void take_square(M *to, i64 apa
 #pragma GCC unroll 16
   EACH(j) store(to + j * apart, All{}, Vec<M, W>(row[j]));
 }
-template <class M, int W, class L, class R> ONCE void give_square(bool is_large, const M *from, i64 apart, M *p, i64 step, L lanes, R rows) {
+template <class M, int W, class L, class R> INLINE void give_square(bool is_large, const M *from, i64 apart, M *p, i64 step, L lanes, R rows) {
   Raw<M, W> row[W];
 #pragma GCC unroll 16
   EACH(j) row[j] = load<M, W>(from + j * apart, All{}).v;
@@ -592,14 +558,32 @@ template <class M, int W, class L, class R> ONCE void give_square(bool is_large,
 #pragma GCC unroll 16
   EACH(j) if (j < count_of<W>(lanes)) stream_if(is_large, p + j * step, rows, Vec<M, W>(row[j]));
 }
+template <class M, int W, class L, class R> ONCE void take_square_apart(M *to, i64 apart, const M *p, i64 step, L lanes, R rows) {
+  take_square<M, W>(to, apart, p, step, lanes, rows);
+}
+template <class M, int W, class L, class R> ONCE void give_square_apart(bool is_large, const M *from, i64 apart, M *p, i64 step, L lanes, R rows) {
+  give_square<M, W>(is_large, from, apart, p, step, lanes, rows);
+}
+template <class T> constexpr bool is_worth_a_call = sizeof(T) >= 4; /* a square of narrow ones takes little longer */
+template <class T, int W, class L, class R> INLINE void load_turned(T *square, const T *p, i64 step, L lanes, R rows) {
+  typedef typename MemoryOf<T>::type M;
+  if constexpr (is_worth_a_call<T>) take_square_apart<M, W>((M *)square, W, (const M *)p, step, lanes, rows);
+  else take_square<M, W>((M *)square, W, (const M *)p, step, lanes, rows);
+}
+template <class T, int W, class L, class R> INLINE void store_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
+  typedef typename MemoryOf<T>::type M;
+  if constexpr (is_worth_a_call<T>) give_square_apart<M, W>(is_large, (const M *)square, W, (M *)p, step, lanes, rows);
+  else give_square<M, W>(is_large, (const M *)square, W, (M *)p, step, lanes, rows);
+}
+/* Rows of a panel: squares after squares. */
 template <class T, int W> INLINE void take_rows(T *panel, i64 apart, const T *p, i64 step, i64 length, i64 rows) {
   typedef typename MemoryOf<T>::type M;
   for (i64 at = 0; at < length; at += W)
     for (i64 row = 0; row < rows; row += W) {
       M *to = (M *)panel + row * apart + at;
       const M *from = (const M *)p + row + at * step;
-      if (at + W <= length && row + W <= rows) take_square<M, W>(to, apart, from, step, All{}, All{});
-      else take_square<M, W>(to, apart, from, step, First{length - at}, First{rows - row});
+      if (at + W <= length && row + W <= rows) take_square_apart<M, W>(to, apart, from, step, All{}, All{});
+      else take_square_apart<M, W>(to, apart, from, step, First{length - at}, First{rows - row});
     }
 }
 template <class T, int W> INLINE void give_rows(bool is_large, const T *panel, i64 apart, T *p, i64 step, i64 length, i64 rows) {
@@ -608,8 +592,8 @@ template <class T, int W> INLINE void give_rows(bool is_large, const T *panel, i
     for (i64 row = 0; row < rows; row += W) {
       const M *from = (const M *)panel + row * apart + at;
       M *to = (M *)p + row + at * step;
-      if (at + W <= length && row + W <= rows) give_square<M, W>(is_large, from, apart, to, step, All{}, All{});
-      else give_square<M, W>(is_large, from, apart, to, step, First{length - at}, First{rows - row});
+      if (at + W <= length && row + W <= rows) give_square_apart<M, W>(is_large, from, apart, to, step, All{}, All{});
+      else give_square_apart<M, W>(is_large, from, apart, to, step, First{length - at}, First{rows - row});
     }
 }
 
