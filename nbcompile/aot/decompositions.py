@@ -72,7 +72,7 @@ IMAGES = (
 # Moving data, where a view, a `where` or a scatter says the same.
 DATA_MOVEMENT = (
     "rot90", "diag_embed", "select_backward", "slice_backward", "diagonal_backward", "trace",
-    "pixel_shuffle", "pixel_unshuffle", "as_strided_scatter", "unfold_backward",
+    "pixel_shuffle", "pixel_unshuffle", "unfold_backward",
 )  # fmt: skip
 
 NAMES = (

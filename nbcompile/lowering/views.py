@@ -194,7 +194,7 @@ def unsqueeze(_: Builder, x: Value, dim: int) -> Value:
 # -- some of the elements -------------------------------------------------------------------------
 
 
-def _moved_along(x: Value, dim: int, size: Index, place: Index) -> Value:
+def moved_along(x: Value, dim: int, size: Index, place: Index) -> Value:
     """Other indices along one dimension."""
     position: list[Index] = list(loop_variables(x.ndim))
     position[dim] = place
@@ -225,7 +225,7 @@ def slice_(build: Builder, x: Value, dim: int = 0, start: Any = None, end: Any =
     first, extent, stride = slice_bounds(build, x.size[dim], start, end, step)
     if first == ZERO and is_one(stride) and same(extent, x.size[dim]):
         return x
-    return _moved_along(x, dim, extent, first + stride * loop_variable(dim))
+    return moved_along(x, dim, extent, first + stride * loop_variable(dim))
 
 
 def slice_bounds(build: Builder, extent: Index, start: Any, end: Any, step: Any) -> tuple[Index, Index, Index]:
@@ -275,7 +275,7 @@ def split(_: Builder, x: Value, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
     pieces: list[Value] = []
     start: Index = ZERO
     for size in indices(sizes):
-        pieces.append(_moved_along(x, dim, size, start + loop_variable(dim)))
+        pieces.append(moved_along(x, dim, size, start + loop_variable(dim)))
         start = start + size
     return tuple(pieces)
 
@@ -373,9 +373,9 @@ def roll(build: Builder, x: Value, shifts: Sequence[Any], dims: Sequence[int] = 
         if extent is None:
             # by * (size - 1) is -by, but for whole turns, and never negative.
             forward = by * (x.size[at] - 1) if by > 0 else sympy.Integer(-by)
-            x = _moved_along(x, at, x.size[at], Mod(loop_variable(at) + forward, x.size[at]))
+            x = moved_along(x, at, x.size[at], Mod(loop_variable(at) + forward, x.size[at]))
         elif extent and by % extent:
-            x = _moved_along(x, at, x.size[at], Mod(loop_variable(at) + (-by) % extent, extent))
+            x = moved_along(x, at, x.size[at], Mod(loop_variable(at) + (-by) % extent, extent))
     return x
 
 
@@ -400,15 +400,16 @@ def repeat(_: Builder, x: Value, repeats: Sequence[Any]) -> Value:
 
 def below(place: Index, bound: Index) -> Expr:
     """``place < bound``, as a value."""
-    return apply("lt", IndexOf(place, torch.int64), _number(bound))
+    return apply("lt", IndexOf(place, torch.int64), number_of(bound))
 
 
 def at_least(place: Index, bound: Index) -> Expr:
     """``place >= bound``, as a value."""
-    return apply("ge", IndexOf(place, torch.int64), _number(bound))
+    return apply("ge", IndexOf(place, torch.int64), number_of(bound))
 
 
-def _number(place: Index) -> Expr:
+def number_of(place: Index) -> Expr:
+    """A place, as a value."""
     number = known_number(place)
     return IndexOf(place, torch.int64) if number is None else constant(number, torch.int64)
 
@@ -447,7 +448,7 @@ def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
     for each, end in reversed(list(zip(parts, ends, strict=True))):
         # Where a part of one row is read at all, it is read at 0.
         place = ZERO if is_one(each.size[dim]) else along - (end - each.size[dim])
-        piece = _moved_along(each, dim, total, place).body
+        piece = moved_along(each, dim, total, place).body
         body = piece if body is None else Masked(below(along, end), piece, body)
     assert body is not None
     nodes = joined_nodes(*(each.from_nodes for each in parts), build.here())
@@ -480,51 +481,3 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
         return inner
     body = Masked(both(conditions), inner.body, constant(value, inner.body.dtype))
     return Value(x.dtype, x.device, size, body, joined_nodes(x.from_nodes, build.here()))
-
-
-@lowering(aten.slice_scatter.default)
-def slice_scatter(
-    build: Builder, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
-) -> Value:
-    """``x`` with a slice replaced by ``source``."""
-    dim = dimension(dim, x.ndim)
-    first, extent, stride = slice_bounds(build, x.size[dim], start, end, step)
-    if extent == 0:
-        return x
-    source = convert(build, expanded(source, [*x.size[:dim], extent, *x.size[dim + 1 :]]), x.dtype)
-    along = loop_variable(dim)
-    ranges = x.ranges()
-    conditions: list[Expr] = []
-    if first != ZERO:
-        conditions.append(at_least(along, first))
-    past = first + stride * (extent - 1) + 1
-    if not same(past, x.size[dim]):
-        conditions.append(below(along, past))
-    if not is_one(stride):
-        off = Mod(along + sympy.Mod(-first, stride), stride)
-        conditions.append(apply("eq", IndexOf(off, torch.int64), 0))
-    inner = _moved_along(source, dim, x.size[dim], divide(along - first, stride, ranges))
-    body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
-    return Value(x.dtype, x.device, x.size, body, joined_nodes(x.from_nodes, source.from_nodes, build.here()))
-
-
-@lowering(aten.select_scatter.default)
-def select_scatter(build: Builder, x: Value, source: Value, dim: int, at: Any) -> Value:
-    """``x`` with one index of a dimension replaced by ``source``."""
-    dim = dimension(dim, x.ndim)
-    place = from_the_end(index(at), x.size[dim])
-    row = unsqueeze(build, source, dim)
-    return slice_scatter(build, x, row, dim, place, place + 1)
-
-
-@lowering(aten.diagonal_scatter.default)
-def diagonal_scatter(build: Builder, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """``x`` with a diagonal of two dimensions replaced by ``source``, whose last dimension it is."""
-    one, two = dimension(dim1, x.ndim), dimension(dim2, x.ndim)
-    row, column = loop_variable(one), loop_variable(two)
-    source = convert(build, source, x.dtype)
-    others = [loop_variable(at) for at in range(x.ndim) if at not in (one, two)]
-    inner = moved(source, x.size, [*others, row if offset >= 0 else column])
-    on_it = apply("eq", _number(column + max(0, -offset)), _number(row + max(0, offset)))
-    nodes = joined_nodes(x.from_nodes, source.from_nodes, build.here())
-    return Value(x.dtype, x.device, x.size, Masked(on_it, inner.body, x.body), nodes)

@@ -1,0 +1,150 @@
+"""Tensors of which a part is replaced: where a place is in the part, the other tensor's element.
+
+    slice_scatter(x, y, 0, 2, 4)                  y[i0 - 2] where 2 <= i0 < 4, else x[i0]
+    as_strided_scatter(x, y, (3,), (5,), 1)       y[(i0 - 1) // 5] where i0 >= 1 and (i0 - 1) // 5 < 3
+                                                  and (i0 - 1) % 5 == 0, else x[i0]
+
+In torch: torch/_inductor/lowering.py (slice_scatter), torch/_prims/__init__.py (as_strided_scatter). Read next:
+nbcompile/lowering/scatter.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+import torch
+
+from nbcompile.ir.expr import Expr, IndexOf, Masked, apply
+from nbcompile.ir.index import (
+    ZERO,
+    Index,
+    Mod,
+    constant as known_number,
+    divide,
+    flatten,
+    index,
+    indices,
+    is_one,
+    loop_variable,
+    loop_variables,
+    remainder,
+    same,
+)
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.value import Value, expanded, joined_nodes, moved
+from nbcompile.lowering.views import (
+    at_least,
+    below,
+    both,
+    dimension,
+    from_the_end,
+    moved_along,
+    number_of,
+    slice_bounds,
+    unsqueeze,
+)
+
+aten = torch.ops.aten
+
+
+@lowering(aten.slice_scatter.default)
+def slice_scatter(
+    build: Builder, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Value:
+    """``x`` with a slice replaced by ``source``."""
+    dim = dimension(dim, x.ndim)
+    first, extent, stride = slice_bounds(build, x.size[dim], start, end, step)
+    if extent == 0:
+        return x
+    source = convert(build, expanded(source, [*x.size[:dim], extent, *x.size[dim + 1 :]]), x.dtype)
+    along = loop_variable(dim)
+    ranges = x.ranges()
+    conditions: list[Expr] = []
+    if first != ZERO:
+        conditions.append(at_least(along, first))
+    past = first + stride * (extent - 1) + 1
+    if not same(past, x.size[dim]):
+        conditions.append(below(along, past))
+    if not is_one(stride):
+        off = Mod(along + sympy.Mod(-first, stride), stride)
+        conditions.append(apply("eq", IndexOf(off, torch.int64), 0))
+    inner = moved_along(source, dim, x.size[dim], divide(along - first, stride, ranges))
+    body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
+    return Value(x.dtype, x.device, x.size, body, joined_nodes(x.from_nodes, source.from_nodes, build.here()))
+
+
+@lowering(aten.select_scatter.default)
+def select_scatter(build: Builder, x: Value, source: Value, dim: int, at: Any) -> Value:
+    """``x`` with one index of a dimension replaced by ``source``."""
+    dim = dimension(dim, x.ndim)
+    place = from_the_end(index(at), x.size[dim])
+    row = unsqueeze(build, source, dim)
+    return slice_scatter(build, x, row, dim, place, place + 1)
+
+
+@lowering(aten.diagonal_scatter.default)
+def diagonal_scatter(build: Builder, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """``x`` with a diagonal of two dimensions replaced by ``source``, whose last dimension it is."""
+    one, two = dimension(dim1, x.ndim), dimension(dim2, x.ndim)
+    row, column = loop_variable(one), loop_variable(two)
+    source = convert(build, source, x.dtype)
+    others = [loop_variable(at) for at in range(x.ndim) if at not in (one, two)]
+    inner = moved(source, x.size, [*others, row if offset >= 0 else column])
+    on_it = apply("eq", number_of(column + max(0, -offset)), number_of(row + max(0, offset)))
+    nodes = joined_nodes(x.from_nodes, source.from_nodes, build.here())
+    return Value(x.dtype, x.device, x.size, Masked(on_it, inner.body, x.body), nodes)
+
+
+@lowering(aten.as_strided_scatter.default, torch.ops.prims.as_strided_scatter.default)
+def as_strided_scatter(
+    build: Builder, x: Value, source: Value, size: Any, stride: Any, storage_offset: Any = None
+) -> Value:
+    """``x`` with ``source`` at places that strides over its memory tell; no two of them may be the same."""
+    fake = build.node.args[0].meta["val"] if build.node is not None else None  # type: ignore[union-attr]
+    if not isinstance(fake, torch.Tensor) or not fake.is_contiguous():
+        raise NoLowering("as_strided_scatter into what is not row-major")
+    own = index(fake.storage_offset())
+    start = known_number((own if storage_offset is None else index(storage_offset)) - own)
+    steps = _steps(indices(size), indices(stride))
+    elements = known_number(sympy.Mul(*x.size))
+    if start is None or steps is None or elements is None:
+        raise NoLowering("as_strided_scatter over places that are not known to be apart")
+    if any(extent == 0 for _, extent, _ in steps):
+        return x
+    if start < 0 or start + sum((extent - 1) * step for _, extent, step in steps) >= elements:
+        raise NoLowering("as_strided_scatter beyond its tensor")
+    ranges = x.ranges()
+    conditions, position = [], [ZERO] * len(indices(size))
+    rest = flatten(loop_variables(x.ndim), x.size) - start
+    if start:
+        conditions.append(at_least(rest, ZERO))
+    for dim, extent, step in steps:
+        position[dim] = divide(rest, index(step), ranges)
+        conditions.append(below(position[dim], index(extent)))
+        rest = remainder(rest, index(step), ranges)
+    if rest != ZERO:
+        conditions.append(apply("eq", IndexOf(rest, torch.int64), 0))
+    inner = moved(convert(build, expanded(source, indices(size)), x.dtype), x.size, position)
+    body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
+    return Value(x.dtype, x.device, x.size, body, joined_nodes(x.from_nodes, source.from_nodes, build.here()))
+
+
+def _steps(size: tuple[Index, ...], stride: tuple[Index, ...]) -> list[tuple[int, int, int]] | None:
+    """Dimensions with their extents and strides, the longest stride first; None where places may meet."""
+    found = []
+    for dim, (one, two) in enumerate(zip(size, stride, strict=True)):
+        extent, step = known_number(one), known_number(two)
+        if extent is None or step is None:
+            return None
+        if extent != 1:
+            found.append((dim, extent, step))
+    found.sort(key=lambda each: -each[2])
+    beyond = 0
+    for _, extent, step in reversed(found):
+        if extent and step <= beyond:
+            return None
+        beyond += (extent - 1) * step
+    return found
