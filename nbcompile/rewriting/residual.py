@@ -32,6 +32,7 @@ from nbcompile.rewriting.code_object import compile_function
 from nbcompile.rewriting.going_on import GoingOn
 from nbcompile.rewriting.syntax import assign
 from nbcompile.rewriting.uses import tuples_needed_once
+from nbcompile.rewriting.weak import let_go
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,10 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         program.return_value(trace.exit.value, trace.mutations)
     else:
         program.go_on(trace.exit, trace.mutations)
-    lines = tuple(getattr(each, "lineno", None) for each in program.statements)
-    code, shown = compile_function(frame.code, program.statements, program.constants)
+    users = frozenset((*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars))
+    statements = let_go(program.statements, program.constants, users)
+    lines = tuple(getattr(each, "lineno", None) for each in statements)
+    code, shown = compile_function(frame.code, statements, program.constants)
     return Residual(
         code,
         shown,

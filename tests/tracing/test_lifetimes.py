@@ -116,3 +116,43 @@ def test_a_module_lives_no_longer_than_its_user_keeps_it(no_collector):
     compiled(model, torch.randn(2, 3))
     del model
     assert seen() is None
+
+
+class Node:
+    """Something that can be referred to weakly."""
+
+
+def deleted_before_a_break(x):
+    node = Node()
+    reference = weakref.ref(node)
+    del node
+    print(end="")
+    return x + 1, reference() is None
+
+
+def kept_across_a_break(x):
+    node = Node()
+    node.value = x + 1
+    reference = weakref.ref(node)
+    print(end="")
+    return node.value, reference() is node
+
+
+def kept_by_another_object(x):
+    node, owner = Node(), [x]
+    owner.append(node)
+    reference = weakref.ref(node)
+    del node
+    print(end="")
+    return owner[0] + 1, reference() is owner[1]
+
+
+@pytest.mark.parametrize("function", [deleted_before_a_break, kept_across_a_break, kept_by_another_object])
+def test_a_weak_reference_across_a_break(function):
+    """What the code deleted is gone behind the break; what it keeps, in a variable or elsewhere, is there."""
+    x = torch.ones(2)
+    compiled = nbcompile.compile(function, backend="eager")
+    for _ in range(2):
+        result, alive = compiled(x)
+        assert alive is function(x)[1] is True
+        torch.testing.assert_close(result, function(x)[0])

@@ -1,0 +1,51 @@
+"""What only weak references refer to is let go where the traced code let it go: before the graph breaks.
+
+    made = new(Node)
+    made_1 = ref(made)
+    del made                         nothing below reads it: the user's code deleted it, or it was an inner one
+    result = print("...")
+    return resume(result, made_1)    made_1() is None there, as in eager
+
+In torch: nothing (the object is made for the reference, and freed at once). Read next: nbcompile/rewriting/residual.py
+"""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+
+
+def let_go(statements: Sequence[ast.stmt], constants: Mapping[str, object], users: frozenset[str]) -> list[ast.stmt]:
+    """The statements, with a ``del`` behind the last use of each referent that the program made itself.
+
+    Args:
+        statements: of the program.
+        constants: of the program, by name.
+        users: variables of the user's function, which closures may share.
+    """
+    references = {name for name, value in constants.items() if value is weakref.ref}
+    if not references:
+        return list(statements)
+    assigned = {each.id for each in _names(statements) if isinstance(each.ctx, ast.Store)} - users
+    last = {each.id: at for at, statement in enumerate(statements) for each in _names([statement])}
+    ends: dict[int, list[str]] = {}
+    for name in sorted(assigned & set(_referents(statements, references))):
+        ends.setdefault(last[name], []).append(name)
+    whole: list[ast.stmt] = []
+    for at, statement in enumerate(statements):
+        whole.append(statement)
+        if at in ends and not isinstance(statement, ast.Return):
+            whole.append(ast.copy_location(ast.Delete([ast.Name(name, ast.Del()) for name in ends[at]]), statement))
+    return whole
+
+
+def _names(statements: Sequence[ast.stmt]) -> Iterator[ast.Name]:
+    return (each for statement in statements for each in ast.walk(statement) if isinstance(each, ast.Name))
+
+
+def _referents(statements: Sequence[ast.stmt], references: set[str]) -> Iterator[str]:
+    """The names that are given to ``ref``."""
+    for each in (node for statement in statements for node in ast.walk(statement)):
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in references:
+            yield from (given.id for given in each.args[:1] if isinstance(given, ast.Name))
