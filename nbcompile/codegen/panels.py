@@ -2,8 +2,8 @@
 
     for i0 < 64:  for i1 < 1000: v0 = max(x[64*i1 + i0]) ...; for i1 < 1000: ... exp(x[64*i1 + i0] - v0)
     ->  for (i64 i0_first = 0; i0_first < 64; i0_first += 16) {
-          take_rows<f32, W>(panel0, 1024, in0 + i0_first, 64, 1000, rows);        whole lines of x, once
-          for (i64 i0 = i0_first; i0 < i0_first + rows; i0++) { ... load<f32, W>(turned0 + i1, lanes) ... }
+          take_rows<f32, W>(panel0, 1040, in0 + i0_first, 64, 1000, i0_end - i0_first);        whole lines of x, once
+          for (i64 i0 = i0_first; i0 < i0_end; i0++) { ... load<f32, W>(turned0 + i1, lanes) ... }
 
 A kernel goes over a row several times, and each of its lanes would be in a cache line of its own each time.
 Results that lie across go the same way out.
@@ -73,8 +73,8 @@ class Panel:
 
     @property
     def apart(self) -> Index:
-        """From a row of a panel to the next: powers of two would have all rows in the same lines of a cache."""
-        return indexing.FloorDiv(self.length + ALIGNED_SIZE - 1, ALIGNED_SIZE) * ALIGNED_SIZE + ALIGNED_SIZE
+        """From a row to the next: an odd number of vectors (powers of two share cache lines), one to spare."""
+        return indexing.FloorDiv(self.length + 2 * ALIGNED_SIZE - 1, 2 * ALIGNED_SIZE) * 2 * ALIGNED_SIZE + ALIGNED_SIZE
 
     @property
     def together(self) -> int:
