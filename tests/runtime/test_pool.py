@@ -283,7 +283,7 @@ with torch.no_grad():
     faults = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 20
 
 mapped = libc.mallinfo().hblks
-block = libc.malloc(24 << 20)
+block = libc.malloc(31 << 20)
 print(faults, libc.mallinfo().hblks - mapped)
 libc.free(block)
 """
@@ -291,7 +291,7 @@ libc.free(block)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="about glibc")
 def test_what_operators_free_is_not_given_back_to_the_system():
-    """A block of 24 MiB is no mapping of its own, which its end would give back, unless the pool is off.
+    """A block of 31 MiB is no mapping of its own, which its end would give back, unless the pool is off.
 
     Then eight times 4 MiB in a call, 8,192 pages, are not made again. (Not every system counts those that are.)
     """
@@ -303,4 +303,4 @@ def test_what_operators_free_is_not_given_back_to_the_system():
     ]
     (faults, mapped), (_, mapped_without) = (map(int, each.stdout.split()) for each in told)
     assert (mapped, mapped_without) == (0, 1)
-    assert faults < 300
+    assert faults < 8192 // 4
