@@ -367,7 +367,7 @@ def _contains(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: obje
 
 
 def _not_own(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
-    writer.emit("UNMARKED", slot, key=(expected,))
+    writer.emit("UNMARKED", slot, number=1, key=(expected,))
     return True
 
 

@@ -235,7 +235,7 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
     case LACKS_MEMBER: return PyType_Check(value) && !_PyType_Lookup((PyTypeObject *)value, key) && !PyErr_Occurred();
     case ABSENT: return lacks(PyTuple_GET_ITEM(key, 0), PyTuple_GET_ITEM(key, 1));
     case TENSOR: return is_such(value, asked);
-    case UNMARKED: return is_unmarked(value, key);
+    case UNMARKED: return (!asked->number || _PyObject_GetDictPtr(value)) && is_unmarked(value, key); /* 1: where it has a place for a dict */
     case SAME: return value == found[asked->number];
     case DISTINCT: return are_distinct(found, asked->numbers, asked->number);
     case STATE: {
