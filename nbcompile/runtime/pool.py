@@ -31,8 +31,8 @@ FLAGS = 0xFFFF_0000_0000_0000
 """The bits of a count that no number of owners reaches."""
 SETTING = "output_pool_megabytes"
 
-_switched_on: list[ModuleType] = []
-"""The launchers that keep memory: one for each compiler that was used."""
+_switched_on: dict[str, ModuleType] = {}
+"""The launchers that keep memory, by file: one for each compiler that was used. What is loaded twice has one pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +67,18 @@ def switch_on(extension: ModuleType) -> str:
     if places is None:
         return "torch counts the owners of a storage where they were not found"
     extension.pool_setup(places.storage, places.owners, places.weak, places.has_object, vars(config), SETTING)
-    _switched_on.append(extension)
+    _switched_on[str(extension.__file__)] = extension
     return ""
 
 
 def state() -> State:
     """What is kept at the moment."""
-    return State(*map(sum, zip((0, 0, 0, 0), *(each.pool_state() for each in _switched_on), strict=True)))
+    return State(*map(sum, zip((0, 0, 0, 0), *(each.pool_state() for each in _switched_on.values()), strict=True)))
 
 
 def clear() -> None:
     """Give back what nobody uses, and keep no longer what is in use."""
-    for extension in _switched_on:
+    for extension in _switched_on.values():
         extension.pool_clear()
 
 

@@ -198,6 +198,15 @@ def test_a_result_lets_go_of_what_refers_to_it(compiled):
     assert reference() is None
 
 
+def test_a_launcher_that_is_switched_on_again_has_one_pool(compiled):
+    """A file that is loaded twice keeps its blocks once, and they are counted once."""
+    compiled(x())
+    before = pool.state()
+    for extension in list(pool._switched_on.values()):
+        assert not pool.switch_on(extension)
+    assert pool.state() == before
+
+
 def test_several_threads(compiled):
     """Threads that run at once have results of their own."""
     wrong = []
