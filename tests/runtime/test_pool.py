@@ -14,13 +14,20 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 import nbcompile
-from nbcompile.runtime import pool
+from nbcompile.runtime import launcher, pool, toolchain
 
 ROWS = 512  # times 1024 floats are 2 MiB
 
 
 def doubled(x):
     return x * 2 + 1
+
+
+@pytest.fixture(autouse=True)
+def one_launcher(monkeypatch):
+    """Only the launcher in use is asked: tests before may have loaded it from elsewhere, with the same pool."""
+    module = launcher.extension_module(toolchain.find())
+    monkeypatch.setattr(pool, "_switched_on", {str(module.__file__): module})
 
 
 @pytest.fixture
