@@ -130,6 +130,11 @@ def _default_device(guard: Guard, scope: Scope) -> Ambient:
 _top_hooks: Callable[[bool], tuple[object, object] | None] = torch._C._autograd._top_saved_tensors_default_hooks
 
 
+def inlined_hooks() -> tuple[int, int] | None:
+    """The addresses of the hooks on saved tensors that are traced into a graph now; None: there are none such."""
+    return _inlined(_top_hooks(True))
+
+
 def _inlined(hooks: tuple[object, object] | None) -> tuple[int, int] | None:
     """The hooks on saved tensors that AOTAutograd would trace into the graph: those that are graphs themselves."""
     if not hooks or not all(isinstance(each, torch.fx.GraphModule) for each in hooks):
@@ -139,7 +144,7 @@ def _inlined(hooks: tuple[object, object] | None) -> tuple[int, int] | None:
 
 
 def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
-    expected = _inlined(_top_hooks(True))
+    expected = inlined_hooks()
     text = f"torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == {expected}"
 
     def same(_: object, top: Callable[[bool], tuple[object, object] | None] = _top_hooks) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from nbcompile.capture import source as addresses
 from nbcompile.capture.source import ConstantSource, Source
 from nbcompile.guarding.accessors import Known
-from nbcompile.warm.descriptions import Description, describe
+from nbcompile.warm.descriptions import Description, alike, describe
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
 _KINDS: dict[str, type[Any]] = {
@@ -100,7 +100,7 @@ def read(data: dict[str, Any], known: Known, absent: set[Source] | None = None) 
             continue
         if here not in seen:
             seen[here] = _described(here)
-        if seen[here] != kinds[kind]:
+        if not alike(seen[here], kinds[kind]):
             raise Unreadable(f"{known_text(source)} is a {here.__qualname__}")
     return made
 

@@ -53,6 +53,11 @@ def is_trusted(module: object) -> bool:
     return top in ("torch", "nbcompile", "builtins") or (top in sys.stdlib_module_names and top != "__main__")
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether two descriptions say the same: ``==`` takes 1, 1.0 and True for one another, a program does not."""
+    return one == other and repr(one) == repr(other)
+
+
 def digest_of(parts: Iterable[object]) -> str:
     """A short name for a sequence of texts and numbers."""
     return hashlib.sha256(repr(list(parts)).encode()).hexdigest()[:24]
@@ -253,7 +258,7 @@ def find(description: Description) -> Any:
         case _:
             raise Unreadable(f"nothing to be found: {description!r:.80}")
     try:
-        same = describe(found) == description
+        same = alike(describe(found), description)
     except NotStorable:
         same = False
     if not same:

@@ -177,7 +177,7 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
 
 def _expect(assumed: dict[str, Any], sources: list[Source], known: Known) -> None:
     for place, told in assumed["members"]:
-        if descriptions.describe(known.value(sources[place])) != told:
+        if not descriptions.alike(descriptions.describe(known.value(sources[place])), told):
             raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
     for told in assumed["codes"]:
         descriptions.expect_code(told)

@@ -23,15 +23,16 @@ from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts, TensorMarks
 from nbcompile.capture.source import Source
 from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.ambient import inlined_hooks
 from nbcompile.warm.addresses import Written, known_text
-from nbcompile.warm.descriptions import describe, tensor_facts
+from nbcompile.warm.descriptions import alike, describe, tensor_facts
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
 Kind = GuardKind
 _LITERAL = frozenset(
     {
         Kind.SEQUENCE_LENGTH, Kind.DICT_LENGTH, Kind.DICT_CONTAINS, Kind.SET_CONTAINS, Kind.HASATTR,
-        Kind.NOT_IN_GENERIC_DICT, Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH, Kind.SAVED_TENSORS_HOOKS,
+        Kind.NOT_IN_GENERIC_DICT, Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH,
     }
 )  # fmt: skip
 """Their ``expected`` is a literal; whether it holds, the guard itself finds out."""
@@ -94,13 +95,18 @@ def _expected(guard: Guard, written: Written) -> Any:
 def _state_of_process(kind: GuardKind) -> Any:
     match kind:
         case Kind.GLOBAL_STATE:
-            return torch_internals.guards.GlobalStateGuard().__getstate__()
+            # The tree compares tensors under the keys of the thread, which alone tell inference_mode from no_grad.
+            return [torch_internals.guards.GlobalStateGuard().__getstate__(), list(torch_internals.thread_keys())]
         case Kind.TORCH_FUNCTION_MODE_STACK:
             if torch_internals.function_modes():
                 raise NotStorable("a torch function mode is active")
             return []
         case Kind.DEFAULT_DEVICE:
             return str(torch.utils._device.CURRENT_DEVICE)
+        case Kind.SAVED_TENSORS_HOOKS:
+            if inlined_hooks() is not None:
+                raise NotStorable("hooks on saved tensors are traced into the graph")
+            return None
     raise NotStorable("no form for it")
 
 
@@ -159,10 +165,10 @@ def _described(value: object) -> Any:
 def _described_state(kind: GuardKind) -> Any:
     try:
         return _state_of_process(kind)
-    except NotStorable:
-        return None
+    except NotStorable as reason:
+        raise Unreadable(str(reason)) from None
 
 
 def _same(now: Any, told: Any, source: Source | None) -> None:
-    if now != told:
+    if not alike(now, told):
         raise Unreadable(f"{known_text(source) if source is not None else 'the state of the process'} is another now")

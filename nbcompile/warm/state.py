@@ -19,7 +19,7 @@ import torch
 from nbcompile.capture.source import Source
 from nbcompile.guarding.accessors import Known
 from nbcompile.warm.addresses import Written
-from nbcompile.warm.descriptions import Description, describe, find
+from nbcompile.warm.descriptions import Description, alike, describe, find
 from nbcompile.warm.literals import Unreadable
 
 
@@ -49,6 +49,6 @@ def _found(description: Description) -> Any:
     owner, _, name = path.rpartition(".")
     function = vars(find(["class", module, owner])).get(name)
     function = getattr(function, "_torchdynamo_orig_callable", function)  # a real torch.compile wraps it
-    if describe(function) != description:
+    if not alike(describe(function), description):
         raise Unreadable(f"{module}.{path} is another one now")
     return function

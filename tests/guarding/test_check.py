@@ -216,7 +216,12 @@ CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
         [torch.ones(2, 4), torch.ones(3)],
     ),
     (K.TENSOR_MATCH, TensorFacts((2, 3), None), ONES, [torch.ones(3, 2).t()], [torch.ones(2, 4)]),
-    (K.TENSOR_MATCH, TensorFacts((), ()), torch.tensor(1.0), [torch.tensor(2.0)], [torch.ones(1), torch.tensor(1)]),
+    (
+        K.TENSOR_MATCH, TensorFacts((), ()), torch.tensor(1.0), [torch.tensor(2.0)],
+        [torch.ones(1), torch.tensor(1), torch.ones(3), torch.ones(2, 3), torch.ones(0)],
+    ),
+    (K.TENSOR_MATCH, TensorFacts((), None), torch.tensor(1.0), [torch.tensor(2.0)], [torch.ones(1), torch.ones(0)]),
+    (K.TENSOR_MATCH, TensorFacts((0,), (1,)), torch.ones(0), [torch.zeros(0)], [torch.tensor(1.0), torch.ones(0, 1)]),
     (K.DIMENSION_MARKING, marks_of(ONES), torch.ones(3, 3), [torch.zeros(1)], [marked([0]), marked([0, 1])]),
     (
         K.DIMENSION_MARKING, marks_of(marked([0])), marked([0]), [torch.ones(3, 3), marked([0])],
@@ -235,6 +240,44 @@ def test_each_kind(kind, expected, traced, good, bad):
         assert not agree(check, frame_of(value).scope()), value
     missing = Scope(function.__code__, {}, {}, {})
     assert not agree(check, missing), "an address that leads nowhere does not hold"
+
+
+PROMISES_NO_CLASS = {
+    K.HASATTR, K.NOT_IN_GENERIC_DICT, K.DIMENSION_MARKING, K.DICT_LENGTH, K.DICT_KEYS, K.FUNCTION_MATCH,
+}  # fmt: skip
+KINDS_THAT_READ_THE_VALUE = {
+    K.SEQUENCE_LENGTH, K.DICT_CONTAINS, K.SET_CONTAINS, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_MATCH,
+    K.FUNCTION_MATCH,
+}  # fmt: skip
+"""The class of the value is part of what they promise; the store compares it before (warm/addresses.py)."""
+
+
+@pytest.mark.parametrize(("kind", "expected", "traced", "good", "bad"), CASES)
+def test_each_kind_built_from_another_value(kind, expected, traced, good, bad):
+    """A tree that is built at another value, as from the store, promises the same, or is not built."""
+    for other in good:
+        check = build_check((Guard(V, kind, expected),), frame_of(other))
+        of_class = [value for value in (traced, *good) if type(value) is type(other) or kind in PROMISES_NO_CLASS]
+        for value in of_class:
+            assert agree(check, frame_of(value).scope()), (other, value)
+        for value in bad:
+            assert not agree(check, frame_of(value).scope()), (other, value)
+    for other in bad:
+        if kind in KINDS_THAT_READ_THE_VALUE and not has_promised_kind(other, traced):
+            continue
+        with pytest.raises((GuardsDoNotHold, TypeError)):  # TypeError: torch makes no such guard of it
+            build_check((Guard(V, kind, expected),), frame_of(other))
+
+
+def has_promised_kind(value, traced):
+    """Whether two values are alike in what a guard reads from the value at hand."""
+    if type(value) is not type(traced):
+        return False
+    if isinstance(value, torch.Tensor):
+        keys = [torch._C._dispatch_keys(each).raw_repr() for each in (value, traced)]
+        like = [(each.dtype, each.device, each.requires_grad, each.layout) for each in (value, traced)]
+        return keys[0] == keys[1] and like[0] == like[1]
+    return True
 
 
 def test_every_kind_is_tested():

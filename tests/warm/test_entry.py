@@ -459,3 +459,39 @@ def test_what_cannot_be_written_down_runs_all_the_same(process, monkeypatch):
         torch.testing.assert_close(first.call("f", x), first.module.f(x))
     assert first.frames[0].status == "compiled"
     assert "ZeroDivisionError" in first.frames[0].store
+
+
+RANKS = """
+import torch
+def f(y):
+    return y * 2
+def g(x, y):
+    return x * y.dim() + y.numel()
+def h(x):
+    return x + 1 if torch.is_inference_mode_enabled() else x - 1
+"""
+
+
+@pytest.mark.parametrize("name", ["f", "g"])
+def test_an_entry_for_a_number_is_for_no_other_rank(process, name):
+    """torch reads an empty list of sizes as those of the tensor at hand, which is another one here."""
+    shapes = [(), (3,), (2, 3), (1,), (0,), ()]
+    for shape in shapes:
+        run = process(RANKS)
+        given = (torch.full(shape, 3.0),) if name == "f" else (torch.ones(2), torch.full(shape, 3.0))
+        for _ in range(2):
+            torch.testing.assert_close(run.call(name, *given), getattr(run.module, name)(*given))
+    for first in shapes:
+        run = process(RANKS)
+        for shape in (first, *shapes):
+            given = (torch.full(shape, 3.0),) if name == "f" else (torch.ones(2), torch.full(shape, 3.0))
+            torch.testing.assert_close(run.call(name, *given), getattr(run.module, name)(*given))
+
+
+def test_inference_mode_is_told_from_no_grad(process):
+    """Grad mode is the same in both; what torch adds to the keys of tensors is not."""
+    x = torch.ones(2)
+    for inside in (torch.inference_mode, torch.no_grad, torch.inference_mode):
+        run = process(RANKS)
+        with inside():
+            torch.testing.assert_close(run.call("h", x), run.module.h(x))
