@@ -31,16 +31,23 @@ def noted(call: Callable[..., Any], entry: Callable[..., Any], arguments: Any, k
         return call(entry, arguments, keywords)
     finally:
         front = next((each.compile_id for each in cache.entries(code)), "")
-        compiled = cache.state(code).attempts > attempts
-        number = cache.state(code).number
-        if number is not None:
-            recorder.note_call(Call(str(number), front if compiled or front in accepting else "", compiled))
+        state = cache.state(code)
+        compiled = state.attempts > attempts
+        number = "" if state.number is None else str(state.number)
+        ran = front if compiled or front in accepting else ""
+        name = _name_of(entry, code)
+        recorder.note_call(Call(number, ran, compiled, function=name, reason="" if ran else state.skip_reason))
 
 
 def _code_of(entry: Callable[..., Any]) -> CodeType | None:
     """The code that the hook meets first: the function's own, or that of a module's forward."""
     code = getattr(entry, "__code__", None) or getattr(getattr(type(entry), "forward", None), "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+def _name_of(entry: Callable[..., Any], code: CodeType) -> str:
+    """The function's own name, or the class of a module that is called."""
+    return code.co_name if hasattr(entry, "__code__") else type(entry).__name__
 
 
 def _accepting(

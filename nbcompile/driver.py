@@ -96,7 +96,7 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
                 return _internal_error(frame, options, page, error)
             return _promise_broken(page, error)
         except RecursionError:
-            return SkipFrame("Python's stack is too deep to trace", nested=True)
+            return replace(_skipped(page, "Python's stack is too deep to trace"), code_wide=False, nested=True)
         except Exception as error:
             if torch_internals.is_constraint_violation(error):
                 raise  # the user's own promise does not hold
@@ -257,20 +257,20 @@ def _limit_reached(
     frame: Frame, options: Options, limit: tuple[str, int], failed: tuple[model.FailedGuard, ...]
 ) -> Outcome:
     text = cache.limit_warning(frame.code, limit, failed)
-    if options.fullgraph or config.fail_on_recompile_limit_hit:
-        raise errors.FailOnRecompileLimitHit(text, fullgraph=options.fullgraph)
-    warnings.warn(text, errors.RecompileLimitWarning, stacklevel=2)
     with recorder.frame(f"{cache.state(frame.code).number}/-", frame.code.co_name) as page:
         if page is not None:
             advised = _advised(frame, options, failed)
             _write_call(page, frame, tuple(advice.with_limit(each, *limit) for each in advised))
-            page.write(status="skipped", skip_reason=f"{limit[0]} ({limit[1]}) reached")
+            page.write(status="skipped", instead=model.EAGER, skip_reason=f"{limit[0]} ({limit[1]}) reached")
+        if options.fullgraph or config.fail_on_recompile_limit_hit:
+            raise errors.FailOnRecompileLimitHit(text, fullgraph=options.fullgraph)
+    warnings.warn(text, errors.RecompileLimitWarning, stacklevel=2)
     return RunOnly(text)
 
 
 def _skipped(page: recorder.FrameDraft | None, reason: str) -> SkipFrame:
     if page is not None:
-        page.write(status="skipped", skip_reason=reason)
+        page.write(status="skipped", instead=model.EAGER, skip_reason=reason)
     return SkipFrame(reason, code_wide=True)
 
 
@@ -278,18 +278,22 @@ def _promise_broken(page: recorder.FrameDraft | None, error: guarding.GuardsDoNo
     """The program promises something of a size that this call does not keep: run as it stands, it says so itself."""
     told = f"this call breaks a promise of the program: {error.failed.reason if error.failed else ''}"
     if page is not None:
-        page.write(status="skipped", skip_reason=told)
+        page.write(status="skipped", instead=model.EAGER, skip_reason=told)
     return SkipFrame(told)
 
 
 def _cannot_compile(
     options: Options, compile_id: str, page: recorder.FrameDraft | None, error: breaks.Unsupported
 ) -> Outcome:
-    reports = [tracer.break_report(each, "skip") for each in ((error.cause, error) if error.cause else (error,))]
+    is_error = options.fullgraph or error.is_final
+    met = (error.cause, error) if error.cause else (error,)
+    reports = [tracer.break_report(each, "error" if is_error else "skip") for each in met]
     if page is not None:
-        outcome = "an error, as no break is allowed" if error.is_final else "nothing can resume after it"
-        page.write(breaks=_numbered(page, tuple(reports)), skip_reason=f"{error.kind.title}: {outcome}")
-    if options.fullgraph or error.is_final:
+        page.write(breaks=_numbered(page, tuple(reports)))
+    if is_error:
+        if page is not None:
+            why = "with fullgraph=True" if options.fullgraph else "here (error_on_graph_break)"
+            page.write(skip_reason=f"{reports[0].title.rstrip('.')}; {why} a graph break is an error")
         _warn(reports)
         raise errors.Unsupported(reports[0], config.verbose) from (error if config.verbose else None)
     _tell_break(reports, compile_id)
@@ -326,7 +330,11 @@ def _internal_error(frame: Frame, options: Options, page: recorder.FrameDraft | 
     """A mistake of ours: the function still runs, uncompiled, and the user is told."""
     told = errors.InternalError(frame.code, error)
     if page is not None:
-        page.write(status="failed", skip_reason=f"internal error: {type(error).__name__}: {error}")
+        page.write(
+            status="failed",
+            instead=model.EAGER,
+            skip_reason=f"internal error of nbcompile: {type(error).__name__}: {error}",
+        )
     if options.fullgraph or config.verbose:
         raise told from error
     last = "".join(traceback.format_exception(error)[-3:])

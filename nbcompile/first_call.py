@@ -17,7 +17,7 @@ from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, skip_code
 from nbcompile.options import Options
-from nbcompile.record import recorder
+from nbcompile.record import model, recorder
 from nbcompile.warm import entry, pages
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def _kept(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     with recorder.frame(compile_id, frame.code.co_name) as page:
         if page is not None:
             pages.rewrite(page, found.page, failed, chain.calling_frame(), chain.resumes(frame.code))
-            page.write(place=chain.place(frame.code))
+            cause = model.LOADED_AGAIN if found.is_own else model.LOADED
+            page.write(place=chain.place(frame.code), cause=cause)
     for code in found.residual.python_codes:
         skip_code(code)
     chain.note(found.residual, compile_id)

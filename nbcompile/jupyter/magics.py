@@ -29,10 +29,10 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 
 from nbcompile import api, backends, config
 from nbcompile.errors import InvalidBackend
-from nbcompile.jupyter import cell as cells
+from nbcompile.jupyter import cell as cells, nothing
 from nbcompile.jupyter.display import Shown
 from nbcompile.jupyter.status import Status
-from nbcompile.jupyter.wrapping import VALUE, WRAP, decorate_definitions, wrap_call, wrapper
+from nbcompile.jupyter.wrapping import VALUE, WRAP, Wrapped, decorate_definitions, wrap_call, wrapper
 from nbcompile.record.model import Record
 from nbcompile.views import sections
 
@@ -95,7 +95,8 @@ class CompileMagics(Magics):
         recorder = api.new_recorder(parsed.defines or (title if change is decorate_definitions else body.strip(" ;")))
         # What stands in the picture needs no warning above it.
         recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
-        shell.user_ns[WRAP] = wrapper(_compiler(options))
+        met: list[Wrapped] = []
+        shell.user_ns[WRAP] = wrapper(_compiler(options), met)
         status = Status(recorder, shell)
         try:
             # A failure of ours must not cost the cell its value: it is told, and the function runs as Python.
@@ -103,14 +104,18 @@ class CompileMagics(Magics):
             with status, recorder.listening(), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 cells.run(shell, parsed)
         except BaseException:
-            self._show(recorder.record(), options, body, status, failed=True)
+            self._show(recorder.record(), options, body, status)
             raise
         finally:
             shell.user_ns.pop(WRAP, None)
-        self._show(recorder.record(), options, body, status, failed=False)
+        record = recorder.record()
+        self._show(record, options, body, status)
+        if not record.frames and not options.quiet:
+            names_only = change is wrap_call and not record.calls and VALUE not in shell.user_ns
+            print("nbcompile: " + nothing.why(record, met, names_only=names_only).replace("`", ""))  # noqa: T201
         return shell.user_ns.pop(VALUE, None)
 
-    def _show(self, record: Record, options: argparse.Namespace, body: str, status: Status, *, failed: bool) -> None:
+    def _show(self, record: Record, options: argparse.Namespace, body: str, status: Status) -> None:
         shown = Shown(record, options.show)
         if record.frames:
             self._keep(body, record.function, record)
@@ -120,14 +125,7 @@ class CompileMagics(Magics):
             status.clear()
         elif record.frames:
             status.replace(shown)
-        elif not failed:
-            print(NOTHING)  # noqa: T201
 
-
-NOTHING = (
-    "nbcompile: nothing was compiled here: no function or module that the cell defines was called, "
-    "or what was compiled before ran again."
-)
 
 _WITH_VALUE = {"-o", "--output", "-s", "--show", "-b", "--backend", "-m", "--mode"}
 

@@ -21,6 +21,7 @@ import ast
 import copy
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FunctionType, MethodType
 
 import torch
@@ -37,8 +38,33 @@ VALUE = "__nbcompile_value__"
 
 Compile = Callable[[Callable[..., object]], Callable[..., object]]
 
-_LEAVE_ALONE = (ORIGINAL, "_torchdynamo_orig_callable", "_torchdynamo_disable")
-"""Attributes of functions that are compiled already, by us or by torch, or that must not be."""
+_BY_TORCH = (
+    "is compiled by torch.compile, which nbcompile leaves alone: remove torch.compile to see here what is compiled."
+)
+_LEFT_ALONE = {
+    "_torchdynamo_disable": "is not compiled: it is marked with torch.compiler.disable.",
+    "_nbcompile_disable": "is not compiled: it is marked with nbcompile.disable.",
+    "_torchdynamo_orig_callable": _BY_TORCH,
+}
+"""Attributes of functions that must not be compiled, and what a user is told of each."""
+_SUSPENDED = {
+    inspect.isgeneratorfunction: "is a generator function, which is not compiled itself: "
+    "call it in a function that is compiled.",
+    inspect.iscoroutinefunction: "is a coroutine function, which is not compiled itself: "
+    "compile the functions that it calls.",
+    inspect.isasyncgenfunction: "is an asynchronous generator function, which is not compiled itself: "
+    "compile the functions that it calls.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """A function or a module that a cell brought before the compiler."""
+
+    name: str
+    """As its calls are recorded."""
+    obstacle: str
+    """Why it is left as it is, as the rest of a sentence; "" where it is compiled."""
 
 
 def decorate_definitions(tree: ast.Module) -> ast.Module:
@@ -84,6 +110,7 @@ class _Decorate(ast.NodeTransformer):
         return node
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
+        node.decorator_list.insert(0, _wrap_at(node.decorator_list[0] if node.decorator_list else node))
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
@@ -110,45 +137,69 @@ def _wrap(value: ast.expr) -> ast.expr:
     return ast.copy_location(ast.Call(_wrap_at(value), [value], []), value)
 
 
-def wrapper(compile_function: Compile) -> Callable[[object], object]:
-    """What :data:`WRAP` is bound to: compile what is worth it, hand back everything else as it is."""
+def wrapper(compile_function: Compile, met: list[Wrapped]) -> Callable[[object], object]:
+    """What :data:`WRAP` is bound to: compile what is worth it, hand back everything else as it is.
+
+    Args:
+        compile_function: what compiles a function.
+        met: is filled with the functions and modules that came.
+    """
 
     def wrap(value: object) -> object:
         if isinstance(value, (FunctionType, MethodType)):
-            return compile_function(value) if _compilable(value) else value
+            obstacle = _obstacle(value)
+            met.append(Wrapped(inspect.unwrap(value).__name__, obstacle))
+            return value if obstacle or hasattr(value, ORIGINAL) else compile_function(value)
         if isinstance(value, type) and issubclass(value, torch.nn.Module):
-            _compile_class(value, compile_function)
+            _compile_class(value, compile_function, met)
         elif isinstance(value, torch.nn.Module):
-            _compile_instance(value, compile_function)
+            _compile_instance(value, compile_function, met)
+        elif callable(value) and not isinstance(value, type) and hasattr(value, "__name__"):
+            met.append(Wrapped(value.__name__, "is no Python function, so that there is nothing in it to compile."))
         return value
 
     return wrap
 
 
-def _compilable(function: Callable[..., object]) -> bool:
-    """Whether calling a function runs a frame that can be compiled."""
-    if any(hasattr(function, name) for name in _LEAVE_ALONE):
-        return False
+def _obstacle(function: Callable[..., object]) -> str:
+    """Why calling a function runs no frame that can be compiled here; "" where it does."""
+    told = next((text for name, text in _LEFT_ALONE.items() if hasattr(function, name)), "")
+    if told and not hasattr(function, ORIGINAL):
+        return told
     innermost = inspect.unwrap(function)
-    return not (
-        inspect.isgeneratorfunction(innermost)
-        or inspect.iscoroutinefunction(innermost)
-        or inspect.isasyncgenfunction(innermost)
-    )
+    return next((text for suspends, text in _SUSPENDED.items() if suspends(innermost)), "")
 
 
-def _compile_class(cls: type[torch.nn.Module], compile_function: Compile) -> None:
+def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, met: list[Wrapped]) -> None:
     """Calls of instances run a compiled ``forward``; hooks stay outside, as in ``Module.__call__``."""
     forward = cls.forward
-    if forward is not torch.nn.Module.forward and isinstance(forward, FunctionType) and _compilable(forward):
+    if forward is torch.nn.Module.forward or not isinstance(forward, FunctionType):
+        met.append(Wrapped(cls.__name__, "has no `forward` method, so that there is nothing to compile."))
+        return
+    obstacle = _obstacle(forward)
+    met.append(Wrapped(forward.__name__, obstacle))
+    if not obstacle and not hasattr(forward, ORIGINAL):
         cls.forward = compile_function(forward)
 
 
-def _compile_instance(module: torch.nn.Module, compile_function: Compile) -> None:
+def _compile_instance(module: torch.nn.Module, compile_function: Compile, met: list[Wrapped]) -> None:
     """Compile one module in place, as ``Module.compile`` does: copies and pickles of it are not compiled."""
+    name = type(module).__name__
+    if isinstance(module, CompiledModule):
+        met.append(Wrapped(name, ""))
+        return
+    if hasattr(module, "_torchdynamo_orig_callable") or (
+        module._compiled_call_impl is not None and not hasattr(module._compiled_call_impl, ORIGINAL)
+    ):
+        met.append(Wrapped(name, _BY_TORCH))
+        return
     forward = inspect.getattr_static(type(module), "forward")  # a scripted module's cannot be asked for
-    compiled_already = isinstance(module, CompiledModule) or module._compiled_call_impl is not None
-    if not compiled_already and isinstance(forward, FunctionType) and _compilable(forward):
+    if not isinstance(forward, FunctionType):
+        met.append(Wrapped(name, "has no `forward` that is a Python function, so that there is nothing to compile."))
+        return
+    obstacle = _obstacle(forward)
+    met.append(Wrapped(name if code_skip_reason(forward.__code__) is not None else forward.__name__, obstacle))
+    if not obstacle and not hasattr(forward, ORIGINAL) and module._compiled_call_impl is None:
         # The frames of a library's own modules (torch.nn.Sequential) are not caught; a frame around them is.
         called = module._call_impl if code_skip_reason(forward.__code__) is None else _around(module)
         module._compiled_call_impl = compile_function(called)

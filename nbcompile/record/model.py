@@ -443,6 +443,8 @@ class CompiledFrame:
     inlined: tuple[str, ...] = ()
     """Functions that were traced through, ``name (file:line)``, in order."""
     skip_reason: str = ""
+    instead: str = ""
+    """What became of the call where no code was compiled for it: ``EAGER``, ``RAISED`` or ``INTERRUPTED``; "" else."""
     store: str = ""
     """Whether a later process can use what was compiled, or why not; "" where nothing is kept."""
 
@@ -461,8 +463,18 @@ class Timing:
 
 
 EACH_CALL = "each call"
-LOADED = "loaded from the store: an earlier process compiled it"
+LOADED = "loaded from the store: another process compiled it"
 """The cause of a frame (:attr:`CompiledFrame.cause`) that nothing was compiled for in this process."""
+LOADED_AGAIN = "loaded from the store: this process compiled it before"
+"""The cause where the code object is a new one (a cell ran twice), and the same code was compiled for an older one."""
+FROM_STORE = (LOADED, LOADED_AGAIN)
+
+EAGER = "eager"
+"""The call ran as plain Python, and what it called was compiled where that was possible."""
+RAISED = "raised"
+"""The compiler raised (``fullgraph=True``, for instance): nothing of the call ran."""
+INTERRUPTED = "interrupted"
+"""Ctrl-C ended the compilation: nothing of the call ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,6 +488,10 @@ class Call:
     compiled: bool = False
     """No entry accepted the call: this one was compiled for it."""
     times: int = 1
+    function: str = ""
+    """The function's own name."""
+    reason: str = ""
+    """Why it ran as Python, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,12 @@ class FrameDraft:
         """The user did not want to wait: what the record says of it, the innermost stage first."""
         text = f"interrupted in {stage}: nothing of it is kept, the next call compiles again"
         self.frame_fields.setdefault("skip_reason", text)
+        self.frame_fields.update(status="failed", instead=model.INTERRUPTED)
+
+    def raised(self, error: BaseException) -> None:
+        """The compiler raised: nothing of the call runs."""
+        self.frame_fields.setdefault("skip_reason", type(error).__name__)
+        self.frame_fields.update(status="failed", instead=model.RAISED)
 
     def hand_in(self, recorder: Recorder) -> None:
         """The page is finished, as far as the call is concerned."""
@@ -179,6 +185,12 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     token = _draft.set(page)
     try:
         yield page
+    except KeyboardInterrupt:
+        page.interrupted("compilation")
+        raise
+    except BaseException as error:
+        page.raised(error)
+        raise
     finally:
         _draft.reset(token)
         for recorder in recorders:

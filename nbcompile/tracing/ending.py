@@ -45,6 +45,7 @@ REASONS = {
     "STORE_SUBSCR": "when attempting to trace STORE_SUBSCR: a store subscript operation, e.g. x[0] = y",
     "BINARY_SUBSCR": "when attempting to trace BINARY_SUBSCR: a binary subscript operation, e.g. x[0]",
     "skip": "Failed to handle graph break gracefully. Skipping the function and falling back to eager.",
+    "error": "Encountered a graph break where none is allowed: it is an error, and the function does not run.",
     "step": "Encountered graph break that we cannot resume from. Compiling up to the previous resumable state, "
     "then skipping the rest of the function.",
 }

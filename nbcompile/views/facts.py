@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nbcompile.record import links
+from nbcompile.record import links, model
 from nbcompile.record.model import (
     Break,
     CompiledFrame,
@@ -111,7 +111,7 @@ def tiles(record: Record) -> tuple[Tile, ...]:
     graphs = [each.graph for each in compiled if each.graph is not None]
     kernels = [kernel for each in frames if each.compiled_graph for kernel in each.compiled_graph.kernels]
     breaks = links.distinct_breaks(record)
-    recompiles = sum(bool(each.failed_guards) or each.cause == "recompiled" for each in frames)
+    recompiles = sum(bool(each.failed_guards) or each.cause == "recompiled" for each in compiled)
     always = (
         Tile(len(graphs), "graph", figures.GRAPHS),
         Tile(sum(len(links.operators(each)) for each in graphs), "operator", f"{figures.GRAPHS}.{figures.OPERATORS}"),
@@ -369,11 +369,18 @@ def break_label(index: int) -> str:
 
 def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> str:
     """How a frame ended, in words."""
-    match frame.status:
-        case "skipped":
-            return f"ran eagerly as a whole: {frame.skip_reason}" if frame.skip_reason else "ran eagerly as a whole"
-        case "failed":
-            return f"compilation failed: {frame.skip_reason}" if frame.skip_reason else "compilation failed"
+    why = f": {frame.skip_reason}" if frame.skip_reason else ""
+    match frame.status, frame.instead:
+        case "skipped", _:
+            return f"ran eagerly as a whole{why}"
+        case "failed", model.EAGER:
+            return f"compilation failed, and it ran eagerly{why}"
+        case "failed", model.RAISED:
+            return f"did not run{why}"
+        case "failed", model.INTERRUPTED:
+            return f"did not run: compilation was {frame.skip_reason or 'interrupted'}"
+        case "failed", _:
+            return f"compilation failed{why}"
     if frame.breaks:
         each = frame.breaks[0]
         line = links.own_line(frame, each.stack)

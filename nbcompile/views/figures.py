@@ -27,7 +27,7 @@ ENDED = "frames.breaks|ended"
 CODES = "frames|codes"
 """Compile ids with the same first part are of one code object."""
 RECOMPILED = "frames|recompiled"
-"""Frames that older entries refused, or that say so."""
+"""Frames that were compiled because older entries refused the call: an attempt that came to nothing is none."""
 
 
 def of_sentence(record: Record) -> str:

@@ -105,10 +105,16 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: 
         actual = tag("td", code(came) if came else None, class_="n-now")
         at = stack(no.stack[-1:]) if no.stack else None
         rows.append(row(tag("th", code(no.entry)), (_what(no), *remedies, condition), expected, actual, at))
-    why = " was compiled because the older entries refused the call"
+    why = f" {_why(frame)}"
     title = (code(frame.id), " ", tag("b", frame.function), why)
     head = ("entry", "refused because of", "expected", "actual", "your line")
     return join((table(title, head, rows), _changed(record, frame, limits, opened=opened)))
+
+
+def _why(frame: CompiledFrame) -> str:
+    if frame.status == "compiled":
+        return "was compiled because the older entries refused the call"
+    return f"was not compiled, though the entries refused the call: it {facts.ended_by(frame, ())}"
 
 
 def read(no: facts.Refusal, frame: CompiledFrame) -> str:
@@ -187,7 +193,7 @@ def as_text(record: Record) -> Iterator[str]:
 
 
 def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
-    yield f"[{frame.id}] {frame.function} was compiled because"
+    yield from lines.wrapped(f"[{frame.id}] {frame.function} {_why(frame)}", "", "    ")
     for failed in frame.failed_guards:
         no = facts.refusal(record, failed)
         yield from lines.wrapped(f"[{no.entry}] refused: {_what(no)}", "  ", "      ")

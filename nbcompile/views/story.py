@@ -13,17 +13,17 @@ In torch: nothing. Read next: nbcompile/views/facts.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from nbcompile.record import links
-from nbcompile.record.model import LOADED, Record
+from nbcompile.record import links, model
+from nbcompile.record.model import FROM_STORE, LOADED, LOADED_AGAIN, CompiledFrame, Record
 from nbcompile.views import facts, figures
 from nbcompile.views.facts import count
 
 FEW = 3
-"""So many breaks and recompilations are told one by one."""
+"""So many breaks, causes of recompilation and frames that were not compiled are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def of(record: Record) -> list[Sentence]:
     told += _work(record)
     told += _loaded(record)
     told += islice(_breaks(record), FEW)
-    told += islice(_recompilations(record), FEW)
+    told += _recompilations(record)
     told += islice(_left_alone(record), FEW)
     return told
 
@@ -49,11 +49,11 @@ def of(record: Record) -> list[Sentence]:
 def outcome(record: Record) -> str:
     """How many frames were compiled, and what ended them."""
     if not record.frames:
-        return "Nothing was compiled: code from before answered each call, or none was caught."
+        return _without_frames(record)
     compiled = sum(each.status == "compiled" for each in record.frames)
     breaks = links.distinct_breaks(record)
     if not compiled:
-        return "No frame was compiled: everything ran as plain Python."
+        return f"No frame was compiled: {'; '.join(_not_compiled(record))}."
     if len(record.frames) == 1 and not breaks:
         if record.frames[0].graph is None:
             return "The whole function is one frame; no operator was met, so it has no graph."
@@ -63,6 +63,42 @@ def outcome(record: Record) -> str:
         ended = sum(len(each.frames) for each in breaks)
         return f"{said}. {count(len(breaks), 'distinct graph break')} ended {count(ended, 'frame')}."
     return f"{said}."
+
+
+def _without_frames(record: Record) -> str:
+    """Nothing was compiled: what the calls ran, if there were any."""
+    ran = dict.fromkeys((each.function, bool(each.entry), each.reason) for each in record.calls)
+    if not ran:
+        return "Nothing was compiled: no compiled function was called."
+    return " ".join(_of_calls(*each) for each in ran)
+
+
+def _of_calls(function: str, is_hit: bool, reason: str) -> str:
+    if is_hit:
+        return f"Nothing new was compiled: `{function}` ran code that was compiled before."
+    return f"`{function}` ran as plain Python{': ' + reason if reason else ''}."
+
+
+def _not_compiled(record: Record) -> Iterator[str]:
+    """What became of the frames, of which none was compiled."""
+    for instead, text in _INSTEAD.items():
+        names = _names(each for each in record.frames if each.instead == instead)
+        if names:
+            yield text.format(names=names)
+
+
+_INSTEAD = {
+    model.EAGER: "{names} ran as plain Python",
+    model.RAISED: "compiling {names} ended in an error, so that it did not run",
+    model.INTERRUPTED: "compiling {names} was interrupted, so that it did not run",
+    "": "compiling {names} failed",
+}
+
+
+def _names(frames: Iterable[CompiledFrame]) -> str:
+    """``f``, ``g``, ``h`` and others."""
+    names = list(dict.fromkeys(f"`{each.function}`" for each in frames))
+    return ", ".join(names[:FEW]) + (" and others" if len(names) > FEW else "")
 
 
 def _work(record: Record) -> Iterator[Sentence]:
@@ -84,16 +120,19 @@ def _work(record: Record) -> Iterator[Sentence]:
 
 
 def _loaded(record: Record) -> Iterator[Sentence]:
-    """What was not compiled for this cell, but by a process before this one."""
-    loaded = [each for each in record.frames if each.cause == LOADED]
-    names = list(dict.fromkeys(f"`{each.function}`" for each in loaded))
+    """What was not compiled for this cell, but before: by this process, or by another one."""
+    loaded = [each for each in record.frames if each.cause in FROM_STORE]
     if loaded and len(loaded) == len(record.frames):
-        yield Sentence(
-            "All of it was loaded from the store, where an earlier process left it: nothing was compiled now."
-        )
-    elif names:
-        named = ", ".join(names[:FEW]) + (" and others" if len(names) > FEW else "")
-        yield Sentence(f"Loaded from the store, where an earlier process left it: {named}.")
+        causes = {each.cause for each in loaded}
+        where = f", where {_KEPT_BY[causes.pop()]}" if len(causes) == 1 else ""
+        yield Sentence(f"All of it was loaded from the store{where}: nothing was compiled now.")
+        return
+    for cause, kept in _KEPT_BY.items():
+        if names := _names(each for each in loaded if each.cause == cause):
+            yield Sentence(f"Loaded from the store, where {kept}: {names}.")
+
+
+_KEPT_BY = {LOADED: "another process kept it", LOADED_AGAIN: "this process kept it before"}
 
 
 def _breaks(record: Record) -> Iterator[Sentence]:
@@ -115,13 +154,26 @@ def _breaks(record: Record) -> Iterator[Sentence]:
 
 
 def _recompilations(record: Record) -> Iterator[Sentence]:
+    """Each cause once: the same value that differs again and again is one."""
+    causes: dict[object, list[Sentence]] = {}
     for frame in record.frames:
-        if frame.failed_guards:
+        if frame.failed_guards and frame.status == "compiled":
             no = facts.refusal(record, frame.failed_guards[0])
-            values = f" (expected `{no.expected}`, came `{no.actual}`)" if no.expected and no.actual else ""
-            where = f", dimension `{no.dimension}`" if no.dimension else ""
-            again = "was loaded for other values" if frame.cause == LOADED else "was compiled again"
-            yield Sentence(f"`{frame.function}` {again}, for `{no.entry}` refused a call{values}: {no.what}{where}.")
+            about = (frame.function, frame.failed_guards[0].source or no.what, no.dimension)
+            causes.setdefault(about, []).append(Sentence(_refused(frame, no)))
+    for first, *more in islice(causes.values(), FEW):
+        yield first
+        if more:
+            yield Sentence("Further values of it led to further recompilations.")
+    if len(causes) > FEW:
+        yield Sentence("Other causes led to recompilations, too.")
+
+
+def _refused(frame: CompiledFrame, no: facts.Refusal) -> str:
+    values = f" (expected `{no.expected}`, got `{no.actual}`)" if no.expected and no.actual else ""
+    where = f", dimension `{no.dimension}`" if no.dimension else ""
+    again = "was loaded for other values" if frame.cause in FROM_STORE else "was compiled again"
+    return f"`{frame.function}` {again}, because `{no.entry}` refused a call{values}: {no.what}{where}."
 
 
 def _left_alone(record: Record) -> Iterator[Sentence]:

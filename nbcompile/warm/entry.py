@@ -48,6 +48,8 @@ class Found:
     check: guarding.FrameCheck
     page: dict[str, Any]
     """What the record said when it was compiled; {} where nobody asked."""
+    is_own: bool
+    """This process compiled it, for a code object that was equal."""
 
 
 def keep(
@@ -156,7 +158,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
             shelf.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
             continue
         shelf.touch(path)
-        return Found(residual, check, page)
+        return Found(residual, check, page, shelf.is_own(path))
     return None
 
 

@@ -32,6 +32,8 @@ LOOKED_AT = 32
 MEGABYTE = 1 << 20
 
 _added = [0]
+_written: set[tuple[int, str]] = set()
+"""The entries that this process made, by process (a fork inherits the set) and name."""
 _warned: set[str] = set()
 
 
@@ -81,12 +83,18 @@ def add(key: str, content: dict[str, Any], page: dict[str, Any] | None) -> bool:
     except OSError as error:
         warn("refused", f"nothing is kept for the next process: {error}")
         return False
+    _written.add((os.getpid(), name))
     for path in _by_age(where.glob("*.json"))[ENTRIES_OF_ONE_KEY:]:
         _remove(path)
     _added[0] += 1
     if _added[0] % LOOKED_AT == 1:
         shrink(config.warm_start_megabytes * MEGABYTE)
     return True
+
+
+def is_own(path: Path) -> bool:
+    """Whether this process made an entry."""
+    return (os.getpid(), path.stem) in _written
 
 
 def touch(path: Path) -> None:

@@ -30,7 +30,7 @@ def execute():
             compiled._torchdynamo_orig_callable = function
             return compiled
 
-        names = {WRAP: wrapper(compile), "torch": torch, "contextlib": contextlib, "functools": functools}
+        names = {WRAP: wrapper(compile, []), "torch": torch, "contextlib": contextlib, "functools": functools}
         exec(compile_(decorate_definitions(ast.parse(text))), names)
         return names, called
 

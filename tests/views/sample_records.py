@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nbcompile.record.model import (
+    EAGER,
     Break,
     Buffer,
     CarriedValue,
@@ -662,6 +663,7 @@ def skipped() -> Record:
                 "first call",
                 breaks=(breaking,),
                 skip_reason="a graph break inside a loop: the whole frame runs eagerly",
+                instead=EAGER,
             ),
             CompiledFrame(
                 "1/0",
@@ -673,6 +675,7 @@ def skipped() -> Record:
                 "first call",
                 called_from="0/0",
                 skip_reason="InternalError: no lowering for prims.frobnicate",
+                instead=EAGER,
             ),
         ),
     )

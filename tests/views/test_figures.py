@@ -151,7 +151,8 @@ DERIVED = {
     "ended": ended,
     "codes": lambda record, found, pipe: len({each["id"].split("/")[0] for each in found}),
     "recompiled": lambda record, found, pipe: sum(
-        bool(each.get("failed_guards")) or each["cause"] == "recompiled" for each in found
+        each["status"] == "compiled" and bool(each.get("failed_guards") or each["cause"] == "recompiled")
+        for each in found
     ),
     "beyond": lambda record, found, pipe: len(found) - int(pipe.partition(".")[2]),
     "line": of_line,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
+import pytest
 import torch
 
 import nbcompile
-from nbcompile import api
+from nbcompile import api, config
 from nbcompile.record import model
-from nbcompile.views import story, text
+from nbcompile.views import facts, story, text
+from nbcompile.warm import shelf
 from tests.views import sample_records as sample
 
 
@@ -34,7 +37,10 @@ def test_a_recompilation_is_told_with_both_values():
     with pen.listening():
         function(torch.ones(3), 1)
         function(torch.ones(4), 1)
-    wanted = "`tripled` was compiled again, for `0/0` refused a call (expected `3`, came `4`): size of tensor 'x', dimension `0`."
+    wanted = (
+        "`tripled` was compiled again, because `0/0` refused a call (expected `3`, got `4`): "
+        "size of tensor 'x', dimension `0`."
+    )
     assert wanted in told(pen.record())
 
 
@@ -48,16 +54,21 @@ def test_a_backward_pass_is_part_of_the_work():
     assert "5 operators run as 1 generated kernel." in told(sample.simple())
 
 
-def test_what_was_loaded_is_no_compile():
-    """A page that an earlier process wrote says so, also where an older entry refused the call."""
+@pytest.mark.parametrize(
+    ("cause", "kept"),
+    [(model.LOADED, "another process kept it"), (model.LOADED_AGAIN, "this process kept it before")],
+)
+def test_what_was_loaded_is_no_compile(cause, kept):
+    """A page that was kept says by whom, also where an older entry refused the call."""
     record = sample.recompiled()
     one, *more = record.frames
-    loaded = [dataclasses.replace(each, cause=model.LOADED) for each in (one, *more)]
-    assert any("nothing was compiled now" in each for each in told(dataclasses.replace(record, frames=loaded)))
-    assert any("was loaded for other values" in each for each in told(dataclasses.replace(record, frames=loaded)))
-    assert not any("compiled again" in each for each in told(dataclasses.replace(record, frames=loaded)))
+    loaded = [dataclasses.replace(each, cause=cause) for each in (one, *more)]
+    whole = told(dataclasses.replace(record, frames=loaded))
+    assert f"All of it was loaded from the store, where {kept}: nothing was compiled now." in whole
+    assert any("was loaded for other values" in each for each in whole)
+    assert not any("compiled again" in each for each in whole)
     partly = told(dataclasses.replace(record, frames=[one, *loaded[1:]]))
-    assert f"Loaded from the store, where an earlier process left it: `{more[0].function}`." in partly
+    assert f"Loaded from the store, where {kept}: `{more[0].function}`." in partly
     assert not any("store" in each for each in told(record))
 
 
@@ -67,13 +78,147 @@ def test_what_was_not_compiled_is_told_with_its_reason():
 
 
 def test_what_happens_often_is_told_a_few_times():
-    """A record with many recompilations has a short summary."""
+    """A record with many recompilations has a short summary: a sentence for each cause."""
     record = sample.recompiled()
     many = dataclasses.replace(record, frames=record.frames[:1] + record.frames[1:] * 10)
-    assert sum("compiled again" in each for each in told(many)) == story.FEW
+    assert sum("compiled again" in each for each in told(many)) == 2, "a size and a number differed"
+    assert "Further values of it led to further recompilations." in told(many)
+    assert "Further values of it led to further recompilations." not in told(record)
+    others = [
+        dataclasses.replace(
+            each, failed_guards=[dataclasses.replace(each.failed_guards[0], source=f"L['x{index}']", reason="")]
+        )
+        for index, each in enumerate(record.frames[1:2] * (story.FEW + 1))
+    ]
+    various = told(dataclasses.replace(record, frames=(record.frames[0], *others)))
+    assert sum("compiled again" in each for each in various) == story.FEW
+    assert "Other causes led to recompilations, too." in various
 
 
 def test_the_text_says_the_same():
     """Without the backticks."""
     shown = " ".join(text.render(sample.save_break(), "summary").split())
     assert all(each.replace("`", "") in shown for each in told(sample.save_break()))
+
+
+# --- what is said of a situation is false in the others -----------------------------------------------------------
+
+
+def sine(x):
+    return x.sin() + 1
+
+
+def empty(x):
+    return [x]
+
+
+def loop(x):
+    y = x.cos()
+    for _ in range(2):
+        y = y * 2
+        torch._dynamo.graph_break()
+    return y
+
+
+def raising(x):
+    y = x.cos()
+    raise ValueError("of the user's")
+
+
+def keyed(x, key):
+    return x + len(key)
+
+
+def failing(graph, inputs):
+    raise ZeroDivisionError("in a backend")
+
+
+def interrupting(graph, inputs):
+    raise KeyboardInterrupt
+
+
+def ran(function, *calls, backend="eager", settings=None, **options):
+    """The record of some calls, whatever they raise."""
+    nbcompile.reset()
+    compiled, pen = nbcompile.compile(function, backend=backend, **options), api.new_recorder(function.__name__)
+    with pen.listening(), config.patch(settings or {}):
+        for call in calls:
+            with contextlib.suppress(Exception, KeyboardInterrupt):
+                compiled(*call)
+    return pen.record()
+
+
+def loaded(monkeypatch, *, forgets):
+    with config.patch(warm_start=True):
+        ran(sine, (ONES,), backend="inductor")
+        if forgets:  # who wrote it: as another process would
+            monkeypatch.setattr(shelf, "_written", set())
+        return ran(sine, (ONES,), backend="inductor")
+
+
+ONES = torch.ones(3)
+SITUATIONS = {
+    "compiled": (lambda _: ran(sine, (ONES,)), "The whole function is one frame and one graph."),
+    "ran eagerly": (lambda _: ran(empty, (ONES,)), "`empty` ran eagerly as a whole: no ops traced."),
+    "skipped after tracing": (lambda _: ran(loop, (ONES,)), "`loop` ran eagerly as a whole: graph break: "),
+    "fullgraph": (
+        lambda _: ran(loop, (ONES,), fullgraph=True),
+        "No frame was compiled: compiling `loop` ended in an error, so that it did not run.",
+    ),
+    "interrupted": (
+        lambda _: ran(sine, (ONES,), backend=interrupting),
+        "`sine` did not run: compilation was interrupted in backend: nothing of it is kept",
+    ),
+    "same process": (lambda patch: loaded(patch, forgets=False), "where this process kept it before"),
+    "other process": (lambda patch: loaded(patch, forgets=True), "where another process kept it"),
+    "suppressed": (
+        lambda _: ran(sine, (ONES,), backend=failing, settings={"suppress_errors": True}),
+        "`sine` ran eagerly as a whole: BackendCompilerFailed",
+    ),
+    "not suppressed": (
+        lambda _: ran(sine, (ONES,), backend=failing),
+        "`sine` did not run: BackendCompilerFailed",
+    ),
+    "limit": (
+        lambda _: ran(keyed, *((ONES, key) for key in "abc"), settings={"recompile_limit": 2}),
+        "`keyed` ran eagerly as a whole: recompile_limit (2) reached.",
+    ),
+    "limit, no eager": (
+        lambda _: ran(keyed, *((ONES, key) for key in "abc"), settings={"recompile_limit": 2}, fullgraph=True),
+        "`keyed` did not run: recompile_limit (2) reached.",
+    ),
+    "nothing called": (lambda _: ran(sine), "Nothing was compiled: no compiled function was called."),
+}
+
+
+@pytest.fixture
+def records(monkeypatch, tmp_path):
+    """The record of each situation."""
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
+    with pytest.warns(UserWarning):  # the limit, the suppressed error
+        return {name: make(monkeypatch) for name, (make, _) in SITUATIONS.items()}
+
+
+def test_each_situation_has_a_sentence_that_is_false_in_the_others(records):
+    """Whatever became of a call is said there, and only there."""
+    for name, (_, sentence) in SITUATIONS.items():
+        said = {situation for situation, record in records.items() if any(sentence in each for each in told(record))}
+        also = {"same process", "other process"} if name == "compiled" else set()
+        assert said == {name, *also}, (sentence, {each: told(records[each]) for each in said | {name}})
+
+
+def test_nothing_ran_where_nothing_ran(records):
+    """An error and an interrupt are told apart from plain Python in all of the text, not in one sentence alone."""
+    for name in ("fullgraph", "interrupted", "not suppressed"):
+        shown = text.render(records[name])
+        for claim in ("plain Python", "eagerly", "falling back"):
+            assert claim not in shown, (name, claim)
+    assert "did not run" not in text.render(records["suppressed"])
+
+
+def test_an_attempt_that_came_to_nothing_is_no_recompilation(records):
+    """Three keys, a limit of two: one recompilation, and a call that was refused and not compiled for."""
+    numbers = {tile.noun: tile.number for tile in facts.tiles(records["limit"])}
+    assert (numbers["recompile"], numbers["skipped frame"]) == (1, 1)
+    shown = " ".join(text.render(records["limit"], "recompilations").split())
+    assert "keyed was not compiled, though the entries refused the call: it ran eagerly" in shown

@@ -1,0 +1,52 @@
+"""Why a cell led to no compilation: each situation has a sentence of its own.
+
+    %compile f                         `f` is compiled from now on, when it is called.
+    @torch.compile                     `f` is compiled by torch.compile, which nbcompile leaves alone: ...
+    def f(x): ...
+    def g(x): yield x                  `g` is a generator function, ...
+    def h(x): ...                      `h` was not called in this cell: it is compiled when it is.
+    h(x), in a later cell              Nothing new was compiled: `h` ran code that was compiled before.
+
+What was called is asked of the record; what was left alone, of what the cell's tree wrapped.
+
+In torch: nothing. Read next: nbcompile/jupyter/wrapping.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nbcompile import annotations as marks, config
+from nbcompile.jupyter.wrapping import Wrapped
+from nbcompile.record.model import Record
+from nbcompile.views import story
+
+
+def why(record: Record, wrapped: Sequence[Wrapped], *, names_only: bool) -> str:
+    """What there is to say of a cell (or, with ``names_only``, of ``%compile f``) that compiled nothing."""
+    return " ".join(dict.fromkeys(_sentences(record, wrapped, names_only=names_only))) or NOTHING_DEFINED
+
+
+NOTHING_DEFINED = (
+    "Nothing was compiled: the cell neither defines nor calls a function or a module that is compiled. "
+    "Move the definition into the cell, or write %compile before a call: %compile f(x)"
+)
+
+
+def _sentences(record: Record, wrapped: Sequence[Wrapped], *, names_only: bool) -> Iterator[str]:
+    if config.disable:
+        yield "Nothing was compiled: compilation is switched off (config.disable)."
+        return
+    if marks.stance()[0] == "force_eager":
+        yield 'Nothing was compiled: the stance is "force_eager" (set_stance), so that all ran as plain Python.'
+        return
+    if record.calls:
+        yield story.outcome(record)
+    called = {each.function for each in record.calls}
+    for each in wrapped:
+        if each.obstacle:
+            yield f"`{each.name}` {each.obstacle}"
+        elif names_only:
+            yield f"`{each.name}` is compiled from now on, when it is called."
+        elif each.name not in called:
+            yield f"`{each.name}` was not called in this cell: it is compiled when it is."
