@@ -98,8 +98,6 @@ class ArrayFunction:
     dtype: torch.dtype | None = None
     """Of NumPy's result, where the twin's would be another one: ``int64 / int64`` is float64, not float32."""
 
-    __module__ = "numpy"
-
     @property
     def __name__(self) -> str:
         return f"wrapped_{self.name}"
@@ -118,7 +116,6 @@ class ArrayMethod:
     """A method of arrays as a node's target."""
 
     name: str
-    __module__ = "numpy"
 
     @property
     def __name__(self) -> str:
@@ -126,6 +123,11 @@ class ArrayMethod:
 
     def __call__(self, array: object, *arguments: object, **keywords: object) -> object:
         return _tensors(getattr(_array(array), self.name)(*arguments, **keywords))
+
+
+# What FX prints before the name of a target. Set last: a dataclass looks its annotations up in the module of its
+# class, and NumPy may not be there.
+ArrayFunction.__module__ = ArrayMethod.__module__ = "numpy"
 
 
 def array_attribute(array: object, name: str) -> object:

@@ -7,7 +7,7 @@
     def f(x): ...               and its picture has the room it needs
     ```
 
-In torch: nothing. Read next: nbcompile/sphinx_ext/lexer.py, nbcompile/sphinx_ext/module_map.py
+In torch: nothing. Read next: nbcompile/tools/lexer.py, nbcompile/sphinx_ext/module_map.py
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sphinx.application import Sphinx
 
 from nbcompile.sphinx_ext.behaviours import Behaviours
 from nbcompile.sphinx_ext.break_pages import write_pages
-from nbcompile.sphinx_ext.lexer import CompileCellLexer
 from nbcompile.sphinx_ext.module_map import ModuleMap
 from nbcompile.sphinx_ext.outputs import share_assets, write_assets
 from nbcompile.sphinx_ext.settings import Settings
+from nbcompile.tools.lexer import CompileCellLexer
 
 ASSETS = Path(__file__).parent / "static"
 

@@ -21,7 +21,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 
-from nbcompile.sphinx_ext.lexer import CompileCellLexer
+from nbcompile.tools.lexer import CompileCellLexer
 
 STYLE = Path(__file__).parent / "static" / "page.css"
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"

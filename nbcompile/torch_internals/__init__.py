@@ -32,6 +32,7 @@ from nbcompile.torch_internals.fakes import (
     without_overrides,
 )
 from nbcompile.torch_internals.hooks import (
+    AUTOGRAD_APPLY,
     OUR_REGION,
     attention_backends,
     cache_entries,
@@ -114,6 +115,7 @@ from nbcompile.torch_internals.symbols import (
 )
 
 __all__ = [
+    "AUTOGRAD_APPLY",
     "OUR_REGION",
     "NamedSource",
     "PytreeNode",

@@ -25,6 +25,10 @@ def register_hook() -> Any:
     return importlib.import_module("torch._higher_order_ops.register_hook").register_hook_op
 
 
+AUTOGRAD_APPLY: Any = getattr(torch.autograd.Function.apply, "__func__", vars(torch.autograd.Function)["apply"])
+"""What ``Function.apply`` binds to a class: a function of Python; from torch 2.15 on a descriptor in C."""
+
+
 # Cache entries live in regions of a code object's list. In one of our own they are out of sight of a real
 # torch.compile, which otherwise reads every entry of the list as if it were its own when it recompiles.
 # Before torch 2.13 there are no regions: all entries stand in one list.

@@ -19,7 +19,7 @@ import torch
 from nbcompile import config, torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, Source, TypeSource
+from nbcompile.capture.source import AttrSource, ClassMemberSource, Source, TypeSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions import (  # noqa: F401  (fills the tables)
     autograd,
@@ -42,7 +42,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
-from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, class_lookup
+from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
@@ -243,5 +243,8 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
         case classmethod():
             function = None if source is None else AttrSource(source, "__func__")
             return MethodVariable(tracer.wrap(found.__func__, function), owner)
+        case _ if is_class_method_in_c(found):
+            member = None if owner.source is None else ClassMemberSource(owner.source, name)
+            return MethodVariable(tracer.wrap(found, member), owner)
     value = tracer.evaluate(getattr, (cls, name))
     return ConstantVariable(value, source) if isinstance(value, enum.Enum) else tracer.wrap(value, source)

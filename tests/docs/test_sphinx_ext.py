@@ -9,9 +9,9 @@ from pygments.token import Keyword, Operator
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from nbcompile.sphinx_ext.lexer import CompileCellLexer
 from nbcompile.sphinx_ext.module_map import rows
 from nbcompile.sphinx_ext.outputs import SCRIPT, STYLE, share_assets, write_assets
+from nbcompile.tools.lexer import CompileCellLexer
 from nbcompile.views import html, sections
 from tests.views import sample_records as sample
 

@@ -25,6 +25,7 @@ import torch
 import torch.fx
 from torch.autograd.function import Function
 
+from nbcompile import torch_internals
 from nbcompile.tracing import breaks
 from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.functions.bodies import GRAPH_VALUES, Traced, graph_values, inputs, trace_body
@@ -38,11 +39,10 @@ from nbcompile.tracing.variables.functions import FunctionVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
-APPLY: Any = Function.apply
 INHERITED: Any = Function
 
 
-@handles(APPLY.__func__)
+@handles(torch_internals.AUTOGRAD_APPLY)
 def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     owner, *given = (realise(tracer, each) for each in arguments)
     assert isinstance(owner, ClassVariable)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 import torch.distributions
 
+from nbcompile import torch_internals
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -43,6 +44,11 @@ def class_lookup(cls: type, name: str) -> object:
         if name in base.__dict__:
             return base.__dict__[name]
     return MISSING
+
+
+def is_class_method_in_c(found: object) -> bool:
+    """Whether it is bound to the class it is found on, as a ``classmethod`` is; only one whose meaning we know."""
+    return isinstance(found, types.ClassMethodDescriptorType) and found is torch_internals.AUTOGRAD_APPLY
 
 
 def is_data_descriptor(found: object) -> bool:

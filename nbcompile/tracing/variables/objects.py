@@ -46,6 +46,7 @@ from nbcompile.tracing.variables.lookup import (
     class_lookup,
     class_overlay,
     instance_dict,
+    is_class_method_in_c,
     is_data_descriptor,
     keeps_dict_elsewhere,
 )
@@ -182,6 +183,9 @@ class ObjectVariable(VariableTracker):
                 return MethodVariable(
                     tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__")), owner
                 )
+            case _ if is_class_method_in_c(found):
+                owner = tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
+                return MethodVariable(tracer.wrap(found, source), owner)
             case types.BuiltinFunctionType() if name not in object.__dict__:  # class A: act = torch.relu
                 return tracer.wrap(found, source)
             case _ if isinstance(found, METHODS_IN_C):

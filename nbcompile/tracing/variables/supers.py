@@ -18,7 +18,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
-from nbcompile.tracing.variables.lookup import BINDS
+from nbcompile.tracing.variables.lookup import BINDS, is_class_method_in_c
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 
 
@@ -65,6 +65,8 @@ class SuperVariable(VariableTracker):
                     self.owner if isinstance(self.owner, ClassVariable) else tracer.wrap(self.owner.python_type(), None)
                 )
                 return MethodVariable(tracer.wrap(found.__func__, below), owner)
+            case _ if is_class_method_in_c(found) and isinstance(self.owner, ClassVariable):
+                return MethodVariable(tracer.wrap(found, source), self.owner)
             case staticmethod():
                 return tracer.wrap(found.__func__, below)
             case property():

@@ -40,6 +40,7 @@ from nbcompile.tracing.variables.functions import (
     TensorsOwnMethodVariable,
     UnboundMethodVariable,
 )
+from nbcompile.tracing.variables.lookup import class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.random_numbers import DRAWS, METHODS, OF_MODULE, RandomVariable, generator_of_module
 
@@ -53,6 +54,12 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
     if special is not None:
         guard_function(tracer, value, source)
         return BuiltinVariable(value, special, source)
+    if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):
+        below = class_lookup(value.__self__, value.__name__)
+        if is_class_method_in_c(below):
+            guard_function(tracer, value, source)
+            owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
+            return MethodVariable(tracer.wrap(below, None), owner, source)
     told = known_annotations.annotated(value)
     if told is not None:
         guard_function(tracer, value, source)

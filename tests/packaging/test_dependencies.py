@@ -1,0 +1,151 @@
+"""What the package imports is what pyproject.toml declares: nothing of an extra, nothing that happens to be installed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+# Finds nothing of what was not asked for: what an environment without it looks like from inside.
+BLOCKER = """
+import sys
+from importlib.machinery import PathFinder
+
+class Finder(PathFinder):
+    absent = frozenset({absent!r})
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in cls.absent else super().find_spec(name, path, target)
+
+sys.meta_path[:] = [Finder if finder is PathFinder else finder for finder in sys.meta_path]
+for name in [name for name in sys.modules if name.partition(".")[0] in Finder.absent]:
+    del sys.modules[name]
+"""
+
+WHOLE_PATH = """
+import warnings
+warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # torch's, when it is imported
+import torch, nbcompile
+from nbcompile.views import report, text
+
+def f(x, y):
+    z = torch.sin(x) + y
+    if z.sum() > 0:
+        return z * 2
+    return z - 1
+
+g = nbcompile.compile(f)
+x, y = torch.ones(8), torch.ones(8)
+assert torch.equal(g(x, y), f(x, y))
+assert torch.equal(g(-x, -y), f(-x, -y))
+
+explained = nbcompile.explain(f)(x, y)
+assert "torch.sin" in text.render(explained.record)
+assert "<svg" in report.of_record(explained.record)
+
+model = torch.nn.Linear(8, 4)
+loss = nbcompile.compile(lambda given: model(given).relu().sum())(x)
+loss.backward()
+assert model.weight.grad.shape == (4, 8)
+"""
+
+
+def closure(lines: list[str]) -> set[str]:
+    """The distributions that are installed for some requirements, with all that they require themselves."""
+    found: set[str] = set()
+    wanted = [(Requirement(line), "") for line in lines]
+    while wanted:
+        requirement, extra = wanted.pop()
+        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        try:
+            needs = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        known = name in found
+        found.add(name)
+        for asked in requirement.extras or ({""} if not known else ()):
+            wanted += [(Requirement(line), asked) for line in needs]
+    return found
+
+
+def absent(lines: list[str]) -> list[str]:
+    """The modules that are installed here, and would not be where only these requirements are."""
+    there = closure(lines)
+    owners = importlib.metadata.packages_distributions()
+    return sorted(
+        module
+        for module, names in owners.items()
+        if module != "nbcompile" and not any(canonicalize_name(name) in there for name in names)
+    )
+
+
+def run(program: str, lines: list[str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    code = BLOCKER.format(absent=absent(lines)) + program
+    script = tmp_path / "program.py"
+    script.write_text(code)
+    where = {"PYTHONPATH": str(ROOT), "NBCOMPILE_CACHE_DIR": str(tmp_path / "cache"), "NBCOMPILE_WARM_START": "1"}
+    return subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env={**os.environ, **where}, capture_output=True, text=True
+    )
+
+
+def test_what_is_absent_without_extras():
+    """The test below means something: an environment without extras lacks NumPy, Triton and the notebook's tools."""
+    assert {"numpy", "triton", "jupytext", "anywidget", "pytest", "sphinx"} <= set(absent(PROJECT["dependencies"]))
+    assert "jupytext" not in absent([*PROJECT["dependencies"], *EXTRAS["notebook"]])
+
+
+def test_the_whole_path_without_extras(tmp_path):
+    """With no extra, and so without NumPy, functions are compiled, trained, stored, loaded and drawn."""
+    for _ in range(2):  # the second process loads what the first one stored
+        done = run(WHOLE_PATH, PROJECT["dependencies"], tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+OPTIONAL = {
+    "nbcompile.codegen.triton_functions": "cuda",
+    "nbcompile.jupyter.widget": "widget",
+    "nbcompile.views.live": "widget",
+    "nbcompile.tools.page": "notebook",
+    "nbcompile.tools.tour": "notebook",
+    **dict.fromkeys((f"nbcompile.sphinx_ext{each}" for each in ("", ".behaviours", ".break_pages")), "docs"),
+}
+"""Modules that an extra is for."""
+
+EVERY_MODULE = """
+import importlib, json, pkgutil, nbcompile
+refused = {}
+for found in pkgutil.walk_packages(nbcompile.__path__, "nbcompile.", onerror=lambda name: None):
+    if found.name.startswith("nbcompile.peer"):
+        continue
+    try:
+        importlib.import_module(found.name)
+    except ModuleNotFoundError as error:
+        refused[found.name] = error.name
+print(json.dumps(refused))
+"""
+
+
+@pytest.mark.parametrize("extra", ["", "notebook"])
+def test_every_module_without_extras(tmp_path, extra):
+    """Each module can be imported with the dependencies alone, but for those that an extra is for."""
+    done = run(EVERY_MODULE, [*PROJECT["dependencies"], *EXTRAS.get(extra, [])], tmp_path)
+    assert done.returncode == 0, done.stderr
+    refused = json.loads(done.stdout)
+    excused = {name for name, needs in OPTIONAL.items() if needs != extra}
+    assert {name: missing for name, missing in refused.items() if name not in excused} == {}
