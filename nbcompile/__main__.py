@@ -2,6 +2,7 @@
 
     python -m nbcompile script.py --html out.html  run a program; what was compiled, as one HTML file
     python -m nbcompile doctor                     what this machine has, and what is missing
+    python -m nbcompile explain NB0007             a kind of graph break: an example, and what to do
     python -m nbcompile draw seen.json             a record that was kept, as text
     python -m nbcompile draw seen.json -o it.html  the same as one HTML file
 
@@ -20,10 +21,11 @@ from types import TracebackType
 
 from nbcompile import api, config
 from nbcompile.record import codec
+from nbcompile.tools import explain
 from nbcompile.tools.doctor import examine
 from nbcompile.views import report, sections, text
 
-COMMANDS = ("run", "doctor", "draw")
+COMMANDS = ("run", "doctor", "explain", "draw")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -56,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     program.set_defaults(run=_run)
     doctor = commands.add_parser("doctor", help="say what this machine has, and what is missing")
     doctor.set_defaults(run=_doctor)
+    kind = commands.add_parser("explain", help="show what a kind of graph break is, and what to do about it")
+    kind.add_argument("kind", help="its id, which messages and pictures name: NB0007")
+    kind.set_defaults(run=_explain)
     draw = commands.add_parser("draw", help="draw a record that was kept as JSON")
     draw.add_argument("record", type=Path)
     draw.add_argument("-o", "--output", type=Path, help="write one HTML file; without it, text is printed")
@@ -70,6 +75,11 @@ def _doctor(_: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'✓' if finding.there else '✗'} {finding.what:{width}}  {finding.words}")
     return 0 if all(finding.there or not finding.needed for finding in findings) else 1
+
+
+def _explain(options: argparse.Namespace) -> int:
+    print(explain.as_text(explain.page(options.kind)), end="")
+    return 0
 
 
 def _run(options: argparse.Namespace) -> int:

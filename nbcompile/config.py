@@ -42,8 +42,11 @@ def _number(variable: str, default: int) -> int:
 recompile_limit: int = 8
 """Cache entries per code object before calls run eagerly (per same set of matched objects)."""
 accumulated_recompile_limit: int = 256
+"""Cache entries per code object before calls run eagerly, whatever objects they are matched to."""
 fail_on_recompile_limit_hit: bool = False
+"""A call that would exceed the limit raises an error."""
 error_on_recompile: bool = False
+"""Every recompilation raises an error."""
 
 # -- errors
 suppress_errors: bool = _flag("TORCHDYNAMO_SUPPRESS_ERRORS")
@@ -51,10 +54,13 @@ suppress_errors: bool = _flag("TORCHDYNAMO_SUPPRESS_ERRORS")
 verbose: bool = _flag("TORCHDYNAMO_VERBOSE")
 """Error messages show the compiler's own stack as well."""
 disable: bool = _flag("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
+"""Nothing is compiled: functions run eagerly."""
 
 # -- symbolic sizes and numbers
 assume_static_by_default: bool = True
+"""Sizes are constants at first; False: all sizes are symbols from the first call on."""
 automatic_dynamic_shapes: bool = True
+"""A size that differed between two calls becomes a symbol when the function is compiled again."""
 automatic_dynamic_shapes_mark_as: str = "dynamic"
 """What a size that differed becomes: ``dynamic``, or ``unbacked``."""
 dynamic_sources: str = os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES", "")
@@ -70,14 +76,20 @@ record_steps: bool = False
 recompiles_verbose: bool = False
 """Of an entry that refuses a call, every failing guard is told, not only the first."""
 specialize_int: bool = False
+"""An int argument that differed between two calls stays a constant: one cache entry for each value."""
 specialize_float: bool = False
+"""The same for a float argument."""
 force_parameter_static_shapes: bool = True
+"""The sizes of parameters and buffers are constants, also where sizes of inputs are symbols."""
 force_nn_module_property_static_shapes: bool = True
 allow_unspec_int_on_nn_module: bool = False
+"""An int attribute of a module may become a symbol, as an int argument does."""
 allow_ignore_mark_dynamic: bool = False
 """A dim marked with `mark_dynamic` may become a constant, as with `maybe_mark_dynamic`."""
 capture_scalar_outputs: bool = _flag("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS")
+"""`Tensor.item()` and its like are operators of the graph, and break it no more."""
 capture_dynamic_output_shape_ops: bool = _flag("TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS")
+"""Operators whose result's size depends on data, such as `nonzero`, are operators of the graph."""
 prefer_deferred_runtime_asserts_over_guards: bool = False
 do_not_emit_runtime_asserts: bool = False
 

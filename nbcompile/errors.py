@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Sequence
 from types import CodeType
 
-from nbcompile.record.links import page_of
+from nbcompile.record.links import explaining
 from nbcompile.record.model import Break, FailedGuard, StackLine
 
 
@@ -88,7 +88,7 @@ def report_text(report: Break) -> str:
     """A break as torch prints it: title, explanation, hints, context, where to read on."""
     lines = [report.title, *_field("Explanation", report.explanation), *(f"  Hint: {hint}" for hint in report.hints)]
     lines += ["", *_field("Developer debug context", report.context), ""]
-    return "\n".join([*lines, f" For more details about this graph break, please visit: {page_of(report.kind)}"])
+    return "\n".join([*lines, f" For more details about this graph break, run: {explaining(report.kind)}"])
 
 
 ADVICE = "Set TORCHDYNAMO_VERBOSE=1 (or nbcompile.config.verbose) for the compiler's own stack trace."

@@ -34,6 +34,16 @@ def test_draw_as_a_page(kept, tmp_path, capsys):
     assert (tmp_path / "it.html").read_text().startswith("<!")
 
 
+def test_a_kind_of_break_is_explained(capsys):
+    """`explain NB0005` prints its page, as lines of text; what is no kind is an error of one line."""
+    assert main(["explain", "NB0005"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("NB0005: Data-dependent branching\n====")
+    assert "The condition is computed in line 2, `if x.sum() > 0:`" in " ".join(text.split())
+    assert main(["explain", "NB5"]) == 2
+    assert "'NB5' is no kind of graph break." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("content", "says"), [("not json", "a record is JSON"), ("{}", "no nbcompile record"), (None, "No such file")]
 )

@@ -1,4 +1,4 @@
-"""Doors for notebooks: ``%load_ext nbcompile`` brings ``%%compile``, ``%compile`` and three more.
+"""Doors for notebooks: ``%load_ext nbcompile`` brings ``%%compile``, ``%compile`` and four more.
 
     %load_ext nbcompile          nothing is printed, nothing changes but some magics
     %%compile                    functions and modules of the cell are compiled

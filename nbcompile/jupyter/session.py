@@ -4,6 +4,7 @@
     %compile_config recompile_limit          what one is
     %compile_config recompile_limit=16       from now on
     %compile_report out.html                 all that was compiled in the notebook's cells, as one file
+    %compile_explain NB0007                  a kind of graph break: an example, and what to do
     %compile_reset                           as if nothing had been compiled
 
 A cell that is run again supersedes what it led to before.
@@ -21,9 +22,12 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.display import display
 
 from nbcompile import api, config
 from nbcompile.record.model import Record
+from nbcompile.tools import explain, settings
+from nbcompile.tracing import breaks
 from nbcompile.views import report
 
 MOST_CELLS = 100
@@ -32,7 +36,7 @@ MOST_CELLS = 100
 
 @magics_class
 class SessionMagics(Magics):
-    """``%compile_config``, ``%compile_report`` and ``%compile_reset``."""
+    """``%compile_config``, ``%compile_report``, ``%compile_explain`` and ``%compile_reset``."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -78,6 +82,17 @@ class SessionMagics(Magics):
         print(f"nbcompile: {path}")  # noqa: T201
 
     @line_magic
+    def compile_explain(self, line: str) -> None:
+        """Show what a kind of graph break is, with an example and what to do: ``%compile_explain NB0007``."""
+        if not line.strip():
+            raise UsageError("%compile_explain wants a kind of graph break, as in: %compile_explain NB0007")
+        try:
+            parts = explain.page(line)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        display({"text/markdown": explain.as_markdown(parts), "text/plain": explain.as_text(parts)}, raw=True)
+
+    @line_magic
     def compile_reset(self, line: str) -> None:
         """Forget all compiled code, what was learnt about functions, and the records of earlier cells."""
         if line.strip():
@@ -86,8 +101,10 @@ class SessionMagics(Magics):
         self._cells.clear()
 
 
-def _settings(*, every: bool) -> dict[str, object]:
-    return {name: value for name, value in config.current().items() if every or value != config.DEFAULTS[name]}
+def _settings(*, every: bool) -> settings.Listing:
+    return settings.Listing(
+        {name: value for name, value in config.current().items() if every or value != config.DEFAULTS[name]}
+    )
 
 
 def _value(text: str) -> Any:
@@ -102,4 +119,12 @@ def complete_setting(shell: InteractiveShell, event: Any) -> list[str]:
     return [name for name in config.DEFAULTS if name.startswith(event.symbol)]
 
 
-COMPLETERS: dict[str, Callable[[InteractiveShell, Any], list[str]]] = {"%compile_config": complete_setting}
+def complete_kind(shell: InteractiveShell, event: Any) -> list[str]:
+    """Kinds of graph breaks, for the completer of ``%compile_explain``."""
+    return [name for name in sorted(breaks.KINDS) if name.startswith(event.symbol.upper())]
+
+
+COMPLETERS: dict[str, Callable[[InteractiveShell, Any], list[str]]] = {
+    "%compile_config": complete_setting,
+    "%compile_explain": complete_kind,
+}

@@ -213,12 +213,9 @@ def distinct_breaks(record: Record) -> tuple[DistinctBreak, ...]:
     )
 
 
-PAGES = "https://nbcompile.readthedocs.io/en/latest/docs/graph_breaks"
-
-
-def page_of(kind: str) -> str:
-    """Where the documentation tells about a kind of break: ``NB0001``."""
-    return f"{PAGES}/{kind.lower()}.html"
+def explaining(kind: str) -> str:
+    """The command that shows the page of a kind of break, without a network: ``NB0001``."""
+    return f"python -m nbcompile explain {kind}"
 
 
 def cause_of(breaking: Break, distinct: tuple[DistinctBreak, ...]) -> int:

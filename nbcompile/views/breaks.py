@@ -45,7 +45,7 @@ def _break(index: int, each: links.DistinctBreak) -> Markup:
     why = (
         ("Explanation", prose(cause.explanation) if cause.explanation else None),
         ("Hint", tag("ul", hints) if hints else None),
-        ("More", tag("small", links.page_of(cause.kind)) if cause.kind else None),  # text: a view links nowhere
+        ("More", code(f"%compile_explain {cause.kind}") if cause.kind else None),
         ("While", cause.reason),
         ("Developer debug context", code(cause.context) if cause.context else None),
     )

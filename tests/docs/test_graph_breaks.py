@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
 
-from nbcompile.sphinx_ext import break_pages
+from nbcompile.tools import explain
 from nbcompile.tracing import breaks
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = break_pages.load_examples(ROOT / "docs" / break_pages.FOLDER / "examples.py")
+EXAMPLES = explain.load_examples()
 
 
 def kinds_in_code() -> dict[str, set[str]]:
@@ -51,11 +52,44 @@ def test_every_kind_has_an_example():
 
 @pytest.mark.parametrize("name", sorted(breaks.KINDS))
 def test_examples_break_and_fixes_do_not(name):
-    """The example meets its kind, the fix does not; the page tells both."""
-    text = break_pages.page(breaks.KINDS[name], EXAMPLES)
+    """The example meets its kind, the fix does not; the page shows both, its texts are filled in, its lines are its own."""
+    parts = explain.page(name)
+    text = explain.as_markdown(parts)
     assert text.startswith(f"# {name}: ")
     assert "## Example" in text
     assert "## Without the break" in text
+    prose = " ".join(part.text for part in parts if part.kind != "code")
+    assert re.findall(r"\{\w+\}|⟨|\.\.\. is|site-packages|0x[0-9a-f]{6}", prose) == []
+    shown = next(part.text for part in parts if part.kind == "code").count("\n") + 1
+    assert [line for line in re.findall(r"\bline (\d+)", prose) if int(line) > shown] == []
+    assert max(map(len, explain.as_text(parts).splitlines())) < 140
+
+
+def test_a_page_without_numpy(monkeypatch):
+    """Where an example cannot be run, its page stands all the same; what the example would have filled in is left open."""
+    for name in ("NB0031", "NB0060"):
+        with monkeypatch.context() as patch:
+            patch.setattr(EXAMPLES, "np", None)
+            text = explain.as_markdown(explain.page(name))
+        assert "## Example" in text
+        assert not re.search(r"\{\w+\}", text.partition("## Example")[0])
+
+
+def test_a_kind_that_does_not_exist():
+    """The error names the nearest kind."""
+    with pytest.raises(ValueError, match=r"'NB005' is no kind of graph break\. Did you mean NB00\d\d\?"):
+        explain.page("NB005")
+
+
+def test_an_example_is_shown_with_what_it_names():
+    """Helpers stand above the function, in their order, and the call below it, where it is not f(x)."""
+    text = explain.Example.of(EXAMPLES, "nb0055").text
+    assert text.index("class Doubled(") < text.index("class DoubledForwards(Doubled)") < text.index("def f(x)")
+    assert text.endswith("f(torch.ones(3, requires_grad=True))")
+    assert "given" not in text
+    plain = explain.Example.of(EXAMPLES, "nb0001").text
+    assert plain.startswith("def f(x):")
+    assert plain.endswith("return x * 2")
 
 
 def test_titles_are_unique_per_id():

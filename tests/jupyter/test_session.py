@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 
 import pytest
@@ -34,6 +35,24 @@ def test_settings_are_shown_and_changed(run, settings):
     assert run("%compile_config --all").value.keys() == config.DEFAULTS.keys()
 
 
+def test_settings_say_what_they_do(run, settings):
+    """--all has a sentence on each setting; where nothing was changed, that is said, and how to see all."""
+    assert "--all lists them" in repr(run("%compile_config").value)
+    run("%compile_config recompile_limit=16")
+    assert repr(run("%compile_config").value).startswith("recompile_limit = 16  (default: 8)\n    Cache entries per")
+    lines = repr(run("%compile_config --all").value).splitlines()
+    assert [line.partition(" = ")[0] for line in lines[::2]] == list(config.DEFAULTS)
+    assert [line for line in lines[1::2] if not re.fullmatch(r"    (?:[A-Z`]|assert ).{15,}\.", line)] == []
+
+
+def test_a_kind_of_break_is_explained(run):
+    """%compile_explain shows the page as Markdown and as text; nothing is asked of a network."""
+    ran = run("%compile_explain nb0007")
+    [shown] = ran.outputs
+    assert shown.data["text/markdown"].startswith("# NB0007: ")
+    assert "Without the break\n---" in shown.data["text/plain"]
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -41,6 +60,8 @@ def test_settings_are_shown_and_changed(run, settings):
         ("%compile_config recompile_limit=lots", "a Python constant is wanted"),
         ("%compile_report", "wants a file"),
         ("%compile_report /none/out.html", "there is nothing to report yet"),
+        ("%compile_explain", "wants a kind of graph break, as in: %compile_explain NB0007"),
+        ("%compile_explain NB07", "'NB07' is no kind of graph break. Did you mean NB00"),
         ("%compile_reset now", "takes no arguments"),
     ],
 )
