@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, calls, config, errors, later, logs, shortcuts, stances
+from nbcompile import annotations as marks, calls, config, errors, later, logs, shortcuts, stances, tracebacks
 from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import links, recorder
@@ -155,7 +155,11 @@ def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Opti
 
     @functools.wraps(original)
     def compiled(*arguments: Any, **keywords: Any) -> Any:
-        return way(arguments, keywords)
+        try:
+            return way(arguments, keywords)
+        except BaseException as error:
+            tracebacks.hide_ours(error)
+            raise
 
     setattr(compiled, ORIGINAL, original)
     setattr(compiled, OPTIONS, options)

@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any
 
 from nbcompile.capture.source import Scope
-from nbcompile.dispatch import cache
+from nbcompile.dispatch import cache, hook
 from nbcompile.record import recorder
 from nbcompile.record.model import Call
 
@@ -26,17 +26,22 @@ def noted(call: Callable[..., Any], entry: Callable[..., Any], arguments: Any, k
     code = _code_of(entry)
     if code is None:
         return call(entry, arguments, keywords)
-    attempts, accepting = cache.state(code).attempts, _accepting(code, entry, arguments, keywords)
+    with hook.paused():  # a compiled function may be called by another: what follows is not for the hook to look at
+        attempts, accepting = cache.state(code).attempts, _accepting(code, entry, arguments, keywords)
     try:
         return call(entry, arguments, keywords)
     finally:
-        front = next((each.compile_id for each in cache.entries(code)), "")
-        state = cache.state(code)
-        compiled = state.attempts > attempts
-        number = "" if state.number is None else str(state.number)
-        ran = front if compiled or front in accepting else ""
-        name = _name_of(entry, code)
-        recorder.note_call(Call(number, ran, compiled, function=name, reason="" if ran else state.skip_reason))
+        with hook.paused():
+            recorder.note_call(_outcome(code, _name_of(entry, code), attempts, accepting))
+
+
+def _outcome(code: CodeType, name: str, attempts: int, accepting: set[str]) -> Call:
+    front = next((each.compile_id for each in cache.entries(code)), "")
+    state = cache.state(code)
+    compiled = state.attempts > attempts
+    number = "" if state.number is None else str(state.number)
+    ran = front if compiled or front in accepting else ""
+    return Call(number, ran, compiled, function=name, reason="" if ran else state.skip_reason)
 
 
 def _code_of(entry: Callable[..., Any]) -> CodeType | None:

@@ -38,7 +38,7 @@ from nbcompile.guarding import check as guarding, filtering
 from nbcompile.ir import parts
 from nbcompile.later import collector_paused
 from nbcompile.options import Options
-from nbcompile.record import model, recorder
+from nbcompile.record import links, model, recorder
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
 from nbcompile.runtime import ahead, conditions, memo
@@ -171,11 +171,20 @@ def _build_ahead(trace: Trace) -> None:
 def _trace_and_compile(
     frame: Frame, options: Options, dynamism: Dynamism, page: recorder.FrameDraft | None
 ) -> tuple[Trace, Callable[..., object] | None]:
+    unfinished = None if page is None else tracer.Unfinished()
     with recorder.stage("tracing"), collector_paused():
-        trace = tracer.trace(frame, options, dynamism, recording=page is not None and config.record_steps)
-    if page is not None:
+        try:
+            trace = tracer.trace(frame, options, dynamism, page is not None and config.record_steps, unfinished)
+        except BaseException:
+            if page is not None and unfinished is not None:
+                with torch._C.DisableTorchFunction():
+                    _write_unfinished(page, unfinished)
+            raise
+    if page is not None and unfinished is not None:
         with torch._C.DisableTorchFunction():
             _write_trace(page, trace)
+            if unfinished.failed is not None:
+                page.write(failed=narrate.failed(unfinished.failed, unfinished.sources))
     _build_ahead(trace)
     try:
         with recorder.stage("backend"):
@@ -318,11 +327,15 @@ def _warn(reports: Sequence[model.Break]) -> None:
 
 def _suppressed(frame: Frame, page: recorder.FrameDraft | None, error: Exception) -> Outcome:
     code = frame.code
-    warnings.warn(
-        f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
-        errors.SuppressedErrorWarning,
-        stacklevel=2,
-    )
+    fails_anyway = isinstance(error, errors.TorchRuntimeError)
+    if not (fails_anyway and recorder.tells_breaks()):  # what fails in eager mode too is told there, and in the picture
+        warnings.warn(
+            f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
+            errors.SuppressedErrorWarning,
+            stacklevel=2,
+        )
+    if fails_anyway:
+        return _skipped(page, "an operator fails on its inputs, whatever runs it")
     return _skipped(page, f"{type(error).__name__} (config.suppress_errors)")
 
 
@@ -389,6 +402,21 @@ def source_text(code: CodeType) -> str:
         return textwrap.dedent(inspect.getsource(original))
     except (OSError, TypeError):
         return ""
+
+
+def _write_unfinished(page: recorder.FrameDraft, unfinished: tracer.Unfinished) -> None:
+    """How far tracing came, and the operator at which it ended if that is one that fails."""
+    if unfinished.steps:
+        page.write(steps=unfinished.steps)
+    if unfinished.failed is not None:
+        page.write(failed=narrate.failed(unfinished.failed, unfinished.sources))
+    if unfinished.graph is None:
+        return
+    graph, failed = narrate.unfinished(unfinished, page.compile_id)
+    if links.operators(graph):
+        page.write(unfinished=graph)
+        if unfinished.failed is not None and failed:
+            page.write(failed=replace(page.frame_fields["failed"], node=failed))  # type: ignore[type-var]
 
 
 def _write_trace(page: recorder.FrameDraft, trace: Trace) -> None:

@@ -123,6 +123,7 @@ class TorchRuntimeError(NbcompileError):
         ]
         super().__init__("\n".join([*lines, *stack_lines(stack)]))
         self.inner_exception = inner
+        self.stack = stack
 
 
 class UncapturedHigherOrderOpError(NbcompileError):

@@ -16,13 +16,17 @@ import dataclasses
 import functools
 import importlib.metadata
 import inspect
+import itertools
+import linecache
+import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
@@ -34,6 +38,10 @@ from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduct
 from nbcompile.ir.kernel import Allocate, Free, Reuse, Schedule
 from nbcompile.ir.printer import print_body, print_index
 from nbcompile.record import model
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.output_graph import FailedNode
+    from nbcompile.tracing.tracer import Unfinished
 
 # Where people find a function, in the order in which they would look.
 HOMES: tuple[tuple[str, ModuleType], ...] = (
@@ -69,7 +77,7 @@ def graph(
 
 def node_ids(fx_graph: torch.fx.Graph, compile_id: str, stage: str = "captured") -> dict[str, str]:
     """The id of every node, by name: ``0/0.n3`` in the captured graph, ``0/0.forward.n3`` in later ones."""
-    prefix = f"{compile_id}.n" if stage == "captured" else f"{compile_id}.{stage}.n"
+    prefix = f"{compile_id}.n" if stage in ("captured", "unfinished") else f"{compile_id}.{stage}.n"
     return {node.name: f"{prefix}{position}" for position, node in enumerate(fx_graph.nodes)}
 
 
@@ -99,6 +107,97 @@ def _node(
         from_nodes=tuple(origins[name] for name in node.meta.get(ORIGIN, ()) if name in origins),
         modules=tuple(path for path, _ in node.meta.get("nn_module_stack", {}).values()),
     )
+
+
+# --- what went wrong -------------------------------------------------------------------------------------------------
+
+
+def unfinished(left: Unfinished, compile_id: str) -> tuple[model.Graph, str]:
+    """What was traced before tracing ended, and the id of the operator that fails, which is its last; "" if none."""
+    assert left.graph is not None
+    drawn = torch.fx.Graph()
+    drawn.graph_copy(left.graph, known := {})
+    failed, node = left.failed, None
+    if failed is not None and all(each in known for each in _nodes_in((failed.arguments, failed.keywords))):
+        given = torch.fx.map_arg((failed.arguments, failed.keywords), known.__getitem__)
+        node = drawn.create_node(failed.op, failed.target, *given)
+        node.meta[STACK] = failed.stack
+    for each in drawn.find_nodes(op="placeholder"):
+        if not each.users:
+            drawn.erase_node(each)
+    module = torch.fx.GraphModule(left.modules, drawn)
+    told = graph(module, compile_id, "unfinished", left.sources)
+    return told, "" if node is None else node_ids(drawn, compile_id)[node.name]
+
+
+def failed(left: FailedNode, sources: Mapping[str, str]) -> model.FailedCall:
+    """An operator that fails on its inputs, and what these are."""
+    positional = [_argument("", each, left.names, sources) for each in _flat(left.arguments)]
+    keywords = [
+        _argument(name, each, left.names, sources) for name, value in left.keywords.items() for each in _flat(value)
+    ]
+    message = str(left.error) if not isinstance(left.error, KeyError) else repr(left.error.args[0])
+    return model.FailedCall(
+        target_name(left.target), (*positional, *keywords), type(left.error).__name__, message, left.stack
+    )
+
+
+def _flat(value: Any) -> list[Any]:
+    return [one for each in value for one in _flat(each)] if isinstance(value, (tuple, list)) else [value]
+
+
+def _nodes_in(value: Any) -> list[torch.fx.Node]:
+    found: list[torch.fx.Node] = []
+    torch.fx.map_arg(value, found.append)
+    return found
+
+
+def _argument(name: str, value: Any, names: Mapping[torch.fx.Node, str], sources: Mapping[str, str]) -> model.Argument:
+    if not isinstance(value, torch.fx.Node):
+        return model.Argument(name, value=_spell(value))
+    name = names.get(value) or sources.get(value.name) or value.name
+    tensor = tensor_of(value)
+    if tensor is None:
+        return model.Argument(name, value=str(value.meta.get("example_value", value.name)))
+    sizes = tuple(str(_known(size)) for size in tensor.shape)
+    return model.Argument(name, sizes, dtype_name(tensor.dtype), str(tensor.device))
+
+
+def _known(size: Any) -> object:
+    """A symbolic size as the number that it is in this call."""
+    node = getattr(size, "node", None)
+    return size if node is None or not node.has_hint() else node.hint
+
+
+def raised(error: BaseException) -> model.Raised:
+    """An exception that reached the user: its own lines of the traceback, with the columns that CPython knows."""
+    lines = [line for each in _walk(error.__traceback__) if (line := _line_of(each)) is not None]
+    message = repr(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return model.Raised(type(error).__name__, message, tuple(lines), getattr(error, "_nbcompile_kernel", ""))
+
+
+def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+_NOT_THE_USERS = tuple(str(Path(file).parent) + os.sep for file in (torch.__file__, __file__))
+
+
+def _line_of(trace: TracebackType) -> model.StackLine | None:
+    code, line = trace.tb_frame.f_code, trace.tb_lineno
+    if code.co_filename.startswith(_NOT_THE_USERS) or code.co_filename.startswith("<frozen"):
+        return None
+    positions = next(itertools.islice(code.co_positions(), trace.tb_lasti // 2, None), (None, None, None, None))
+    text = linecache.getline(code.co_filename, line).rstrip()
+    indent = len(text) - len(text.lstrip())
+    first, last, column, end = positions
+    if first != line or last != line or column is None or end is None or not text:
+        return model.StackLine(code.co_filename, line, code.co_name, text.strip())
+    raw = text.encode()
+    begin, stop = (len(raw[:each].decode(errors="replace")) - indent for each in (column, end))
+    return model.StackLine(code.co_filename, line, code.co_name, text.strip(), max(begin, 0), max(stop, 0))
 
 
 # --- bytecode --------------------------------------------------------------------------------------------------------

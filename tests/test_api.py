@@ -28,7 +28,7 @@ def test_explain_of_compiled_code_tells_what_a_call_adds():
     compiled(torch.ones(3))
     answered = nbcompile.explain(compiled)(torch.ones(3))
     assert answered.graph_count == 0
-    assert "Nothing was compiled: code from before answered each call" in str(answered)
+    assert "Nothing new was compiled: double ran code that was compiled before." in str(answered)
     (frame,) = nbcompile.explain(compiled)(torch.ones(4)).record.frames
     assert frame.cause == "recompiled"
 

@@ -29,7 +29,7 @@ from types import CellType, CodeType
 from typing import Protocol, TypeVar, assert_never, cast
 from weakref import WeakValueDictionary
 
-from nbcompile import config, errors
+from nbcompile import config, errors, tracebacks
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache, skipping
@@ -148,6 +148,9 @@ class FrameCallback:
                 if not config.verbose:
                     error.__traceback__ = None  # the compiler's own frames say nothing to a user
                 raise
+
+
+tracebacks.ends_at(FrameCallback.__call__.__code__)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from nbcompile import api, backends, config
+from nbcompile import api, backends, config, narrate
 from nbcompile.errors import InvalidBackend
 from nbcompile.jupyter import cell as cells, nothing
 from nbcompile.jupyter.display import Shown
@@ -103,7 +103,8 @@ class CompileMagics(Magics):
             quiet = config.suppress_errors or not options.fullgraph
             with status, recorder.listening(), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 cells.run(shell, parsed)
-        except BaseException:
+        except BaseException as error:
+            recorder.raised = narrate.raised(error)
             self._show(recorder.record(), options, body, status)
             raise
         finally:

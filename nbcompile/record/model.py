@@ -108,13 +108,43 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """What an operator was called with."""
+
+    name: str
+    """The user's name for it, an expression that reads it (``L['self'].weight``), or the node's; a keyword's name."""
+    shape: tuple[str, ...] | None = None
+    """None where it is no tensor."""
+    dtype: str = ""
+    device: str = ""
+    value: str = ""
+    """As Python writes it, where it is no tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """An operator that fails on its inputs while it is traced, whatever runs it."""
+
+    operator: str
+    """As :attr:`Node.target`."""
+    arguments: tuple[Argument, ...]
+    error: str
+    """The class of the exception."""
+    message: str
+    stack: tuple[StackLine, ...] = ()
+    node: str = ""
+    """Its id in :attr:`CompiledFrame.unfinished`; "" where the frame was compiled up to it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """One graph at one stage of its life."""
 
     id: str
     """``"0/0.captured"``, ``"0/0.forward"``, ..."""
     stage: str
-    """``captured``, ``traced`` (before a pass rewrote it), ``inference``, ``joint``, ``forward`` or ``backward``."""
+    """``captured``, ``traced`` (before a pass rewrote it), ``inference``, ``joint``, ``forward`` or ``backward``;
+    ``unfinished`` where tracing ended before the graph was complete."""
     nodes: tuple[Node, ...]
     code: str
     """The graph as readable Python."""
@@ -419,7 +449,11 @@ class CompiledFrame:
     failed_guards: tuple[FailedGuard, ...] = ()
     """For a recompile: why each existing entry refused, newest first."""
     graph: Graph | None = None
-    """The captured graph; None where no operator was met."""
+    """The captured graph; None where no operator was met, or the frame was not traced to an end."""
+    unfinished: Graph | None = None
+    """What was traced of a frame that was not compiled, up to where tracing ended."""
+    failed: FailedCall | None = None
+    """The operator that ended tracing, or the graph, because it fails on its inputs."""
     compiled_graph: CompiledGraph | None = None
     guards: tuple[Guard, ...] = ()
     readings: tuple[Reading, ...] = ()
@@ -478,6 +512,19 @@ INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
+class Raised:
+    """The exception that ended what was recorded (a cell, a call), as the user sees it."""
+
+    error: str
+    """Its class."""
+    message: str
+    stack: tuple[StackLine, ...] = ()
+    """The user's lines, outermost first: neither torch's nor the compiler's own."""
+    kernel: str = ""
+    """The generated kernel that met it, where one did."""
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call of a compiled function from outside, or some in a row with the same outcome."""
 
@@ -517,4 +564,6 @@ class Record:
     timings: tuple[Timing, ...] = field(default=(), compare=False)
     calls: tuple[Call, ...] = ()
     """The calls of compiled functions that were made meanwhile, in order."""
+    raised: Raised | None = None
+    """What ended it, if an exception did."""
     schema: int = SCHEMA

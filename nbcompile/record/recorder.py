@@ -45,6 +45,7 @@ class Recorder:
     frames: list[model.CompiledFrame] = field(default_factory=list)
     timings: list[model.Timing] = field(default_factory=list)
     calls: list[model.Call] = field(default_factory=list)
+    raised: model.Raised | None = None
     active: Phase | None = None
     """None while nothing is compiled."""
     tells_breaks: bool = False
@@ -52,7 +53,8 @@ class Recorder:
 
     def record(self) -> model.Record:
         """Everything so far, as data; may be asked again later."""
-        return model.Record(self.function, self.environment, tuple(self.frames), tuple(self.timings), tuple(self.calls))
+        frames, timings, calls = tuple(self.frames), tuple(self.timings), tuple(self.calls)
+        return model.Record(self.function, self.environment, frames, timings, calls, self.raised)
 
     @contextmanager
     def listening(self) -> Iterator[Recorder]:

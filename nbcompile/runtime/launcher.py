@@ -91,13 +91,15 @@ def make_kernel(entry: Entry, owner: object, compiler: Compiler) -> Callable[...
 def complain(complaints: tuple[str, ...]) -> Callable[[str, int, int, int], NoReturn]:
     """What is called when a kernel met an index that is out of bounds, or a divisor that is 0."""
 
-    def raise_error(_kernel: str, site: int, index: int, size: int) -> NoReturn:
+    def raise_error(kernel: str, site: int, index: int, size: int) -> NoReturn:
         pattern = (
             complaints[site]
             if site < len(complaints)
             else "index {index} is out of bounds for dimension with size {size}"
         )
-        raise ERRORS.get(pattern, IndexError)(pattern.format(index=index, size=size))
+        error = ERRORS.get(pattern, IndexError)(pattern.format(index=index, size=size))
+        error._nbcompile_kernel = kernel  # type: ignore[attr-defined]  # for the record: which one it was
+        raise error
 
     return raise_error
 

@@ -14,6 +14,7 @@ from torch._C._dynamo import eval_frame, guards
 
 from nbcompile.torch_internals.fakes import (
     dispatches,
+    errors_not_logged,
     fake_from_tensor,
     fake_number,
     fake_scalar,
@@ -131,6 +132,7 @@ __all__ = [
     "device_constructors",
     "dispatch_modes",
     "dispatches",
+    "errors_not_logged",
     "eval_frame",
     "example_of",
     "fake_from_tensor",

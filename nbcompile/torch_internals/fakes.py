@@ -7,7 +7,9 @@ Read next: nbcompile/torch_internals/symbols.py
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dataclasses
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +31,27 @@ def _lower_version_count_by_1(tensor: torch.Tensor) -> torch.Tensor:
 
 unsee_last_write = _lower_version_count_by_1
 """What wrote to it last does not count for autograd, as ``x.data = y`` does not. In graphs it has torch's name."""
+
+
+class _NotOfTracing(logging.Filter):
+    """Drops what torch logs of an operator that fails on fake tensors of ours: the record and the exception say it."""
+
+    def filter(self, entry: logging.LogRecord) -> bool:
+        return not (_tracing.get() and str(entry.msg).startswith("failed while attempting to run meta"))
+
+
+_tracing: contextvars.ContextVar[bool] = contextvars.ContextVar("nbcompile_tracing", default=False)
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(_NotOfTracing())
+
+
+@contextmanager
+def errors_not_logged() -> Iterator[None]:
+    """Inside, an operator that fails on fake tensors raises, and torch logs nothing of it."""
+    token = _tracing.set(True)
+    try:
+        yield
+    finally:
+        _tracing.reset(token)
 
 
 def new_fake_mode(shape_env: Any) -> Any:

@@ -102,6 +102,7 @@ class Interpreter:
         self.assumed = assumed
         self.output = OutputGraph(frame, options, dynamism, overrides)
         self.output.stack = self.output.inputs.stack = self.stack
+        self.output.names = self.names
         self.side_effects = SideEffects()
         self.frames: list[Translator] = []
         self.generic_contexts: list[VariableTracker] = []
@@ -148,6 +149,16 @@ class Interpreter:
             return ()
         top = self.frames[-1]
         return top.callers if top.is_polyfill else (*top.callers, top.stack_line())
+
+    def names(self) -> dict[torch.fx.Node, str]:
+        """What the user's functions call their tensors, the outermost function's name first."""
+        names: dict[torch.fx.Node, str] = {}
+        for frame in self.frames:
+            for name, value in frame.locals.items():
+                node = getattr(getattr(value, "realised", value), "node", None)
+                if isinstance(node, torch.fx.Node) and not frame.is_polyfill:
+                    names.setdefault(node, name)
+        return names
 
     def note_step(self, frame: Translator) -> None:
         """For the record: one instruction is about to be traced."""

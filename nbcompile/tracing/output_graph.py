@@ -15,6 +15,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from nbcompile.capture.node_meta import STACK
 from nbcompile.capture.source import Source
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
+from nbcompile.record import recorder
 from nbcompile.record.model import StackLine
 from nbcompile.tracing import breaks
 from nbcompile.tracing.body import EXAMPLE, Body
@@ -37,6 +39,20 @@ from nbcompile.tracing.inputs import GraphInputs
 from nbcompile.tracing.module_calls import ModuleCalls
 from nbcompile.tracing.override_state import OverrideState
 from nbcompile.tracing.variables.base import VariableTracker
+
+
+@dataclass(frozen=True, slots=True)
+class FailedNode:
+    """An operator that fails on its inputs; kept only where somebody wants to see it."""
+
+    op: str
+    target: str | Callable[..., object]
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    names: Mapping[torch.fx.Node, str]
+    """The user's names for tensors."""
+    stack: tuple[StackLine, ...]
+    error: BaseException
 
 
 class OutputGraph:
@@ -60,6 +76,9 @@ class OutputGraph:
         self.module_calls = ModuleCalls()
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
+        self.names: Callable[[], Mapping[torch.fx.Node, str]] = dict
+        self.failed: FailedNode | None = None
+        """The last operator that failed."""
         self.began_with_grad = torch.is_grad_enabled()
         self.overrides = overrides
         self.modes: list[object] = []
@@ -157,7 +176,10 @@ class OutputGraph:
             if not torch_internals.note_unbacked_symbols(self.shape_env, node, example):
                 # The operator read a number from a tensor on the way, and no result says which.
                 raise breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(target), name=target)
-        except BaseException:
+        except BaseException as error:
+            if recorder.draft() is not None:
+                inner = error.__cause__ or error  # the operator's own
+                self.failed = FailedNode(op, target, node.args, node.kwargs, self.names(), node.meta[STACK], inner)
             self.graph.erase_node(node)
             raise
         return node

@@ -19,7 +19,7 @@ import itertools
 import sys
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -30,16 +30,17 @@ from nbcompile.bytecode.flow import outer_protection
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
-from nbcompile.capture.source import ArraySource, LocalSource, Source
+from nbcompile.capture.source import ArraySource, LocalSource, Source, expression
 from nbcompile.capture.trace import Assumed, Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
-from nbcompile.record.model import Break
+from nbcompile.record.model import Break, StackLine, Step
 from nbcompile.tracing import breaks, ending, process_state
 from nbcompile.tracing.dynamism import Dynamism, is_module_state
 from nbcompile.tracing.exceptions import ObservedException, TooLate
 from nbcompile.tracing.inputs import EXAMPLE
 from nbcompile.tracing.interpreter import Interpreter, PlannedEnd
+from nbcompile.tracing.output_graph import FailedNode
 from nbcompile.tracing.override_state import OverrideState
 from nbcompile.tracing.reconstruction import Reconstruction
 from nbcompile.tracing.side_effects import Change
@@ -72,6 +73,23 @@ class Plan:
     """What the earlier attempt traced through on its way."""
 
 
+@dataclass(slots=True)
+class Unfinished:
+    """What was traced by the attempt that came furthest, of those that ended without a result."""
+
+    graph: torch.fx.Graph | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+    """Of the placeholders, by name: the expression that each is read from."""
+    modules: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
+    failed: FailedNode | None = None
+    """The operator that ended it, because it fails on its inputs."""
+    steps: tuple[Step, ...] = ()
+
+    def operators(self) -> int:
+        """How far it came."""
+        return -1 if self.graph is None else sum(node.op != "placeholder" for node in self.graph.nodes)
+
+
 class _Again(Exception):
     """Start over with a plan."""
 
@@ -81,8 +99,14 @@ class _Again(Exception):
         plan.error.forget_values()
 
 
-def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = False) -> Trace:
-    """Run a frame symbolically.
+def trace(
+    frame: Frame,
+    options: Options,
+    dynamism: Dynamism,
+    recording: bool = False,
+    unfinished: Unfinished | None = None,
+) -> Trace:
+    """Run a frame symbolically; what ``unfinished`` is filled with is of use where that raises.
 
     Raises:
         breaks.Unsupported: it cannot be compiled, and nothing before the break can either.
@@ -96,8 +120,9 @@ def trace(frame: Frame, options: Options, dynamism: Dynamism, recording: bool = 
         overrides = OverrideState()
         try:
             # The compiler's own looks at a tensor are not for its class or for a mode.
-            with torch._C.DisableTorchFunction(), process_state.kept():
-                return _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused).trace()
+            with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
+                attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused)
+                return attempt.trace(unfinished)
         except _Again as again:
             plan = again.plan
         except TooLate as late:
@@ -145,17 +170,32 @@ class _FrameTracer:
         }
         return Translator(self.interpreter, code, self.frame.globals, inputs, cells)
 
-    def trace(self) -> Trace:
-        """What it finds out; an attempt that ends without that leaves nothing behind."""
+    def trace(self, unfinished: Unfinished | None) -> Trace:
+        """What it finds out; an attempt that ends without that leaves nothing behind but what can be looked at."""
         output = self.interpreter.output
         try:
             try:
                 return self._run()
             finally:
                 output.leave_modes()
-        except BaseException:
+        except BaseException as error:
+            if unfinished is not None:
+                self._keep(unfinished, error)
             self.release()
             raise
+
+    def _keep(self, unfinished: Unfinished, error: BaseException) -> None:
+        """What was traced, for who wants to see how far that came."""
+        output, met = self.interpreter.output, error.plan.error if isinstance(error, _Again) else error
+        failed = output.failed
+        if failed is not None and (met is failed.error or _is_at(failed.stack, getattr(met, "stack", ()))):
+            unfinished.failed = failed
+        if output.operators() < unfinished.operators():
+            return
+        self.interpreter.note_effects()
+        unfinished.graph, unfinished.modules = output.root.graph, output.modules
+        unfinished.sources = {node.name: expression(source) for node, source in output.inputs.placeholders}
+        unfinished.steps = tuple(self.interpreter.steps or ())
 
     def _run(self) -> Trace:
         finished = None
@@ -439,6 +479,11 @@ class _FrameTracer:
             output.guard(source, GuardKind.DIMENSION_MARKING, TensorMarks(present, absent))
         if len(inputs) > 1:
             output.guard(None, GuardKind.NO_TENSOR_ALIASING, tuple(inputs))
+
+
+def _is_at(inner: tuple[StackLine, ...], outer: tuple[StackLine, ...]) -> bool:
+    """Whether one place in the user's code lies in the calls that another one names."""
+    return bool(outer) and inner[: len(outer)] == outer
 
 
 def _is_in_try(frame: Translator, broken: Instruction) -> bool:

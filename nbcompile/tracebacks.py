@@ -1,0 +1,50 @@
+"""Tracebacks of exceptions that go through a compiled function: the user's frames and torch's, without ours.
+
+    cell:9   forward                         cell:9   forward
+    nbcompile/api.py, hook.py                torch/nn/modules/linear.py
+    torch/nn/modules/linear.py       ->
+    nbcompile/runtime/program.py
+
+While a frame is compiled, what torch does is done for us: nothing of it is left. With ``config.verbose`` all of it is.
+
+In torch: ``raise e.with_traceback(None)`` in torch/_dynamo/eval_frame.py. Read next: nbcompile/errors.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, TracebackType
+
+from nbcompile import config
+
+_OURS = str(Path(__file__).parent) + os.sep
+_COMPILING: list[CodeType] = []
+"""Functions below which all is the compiler's. No set: code of residual programs has no hash."""
+
+
+def ends_at(code: CodeType) -> None:
+    """What a function of ours calls is the compiler's work."""
+    _COMPILING.append(code)
+
+
+def hide_ours(error: BaseException) -> None:
+    """Leave out the compiler's frames."""
+    if config.verbose:
+        return
+    shown = None
+    for each in reversed(list(_users(error.__traceback__))):
+        each.tb_next = shown
+        shown = each
+    error.__traceback__ = shown
+
+
+def _users(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if any(code is each for each in _COMPILING):
+            return
+        if not code.co_filename.startswith(_OURS):
+            yield trace
+        trace = trace.tb_next

@@ -1,0 +1,399 @@
+"""Mistakes that beginners make, one cell each, and what the first screen has to say of each.
+
+Acceptance runs them again: ``python -m tests.jupyter.mistakes`` runs all of them in a kernel and prints the table.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+
+import nbformat
+from nbclient import NotebookClient
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A cell that ends with an exception."""
+
+    name: str
+    cell: str
+    error: str
+    """The exception's class."""
+    line: str
+    """A piece of the line that is marked."""
+    mark: str
+    """What stands above the carets; "" where the whole line does."""
+    operator: str = ""
+    """What is named as the operator; "" where no operator of torch is at fault."""
+    arguments: tuple[str, ...] = ()
+    """Types of arguments that are told."""
+    advice: str = ""
+    """A piece of the sentence that says what to change."""
+
+
+SETUP = "%load_ext nbcompile\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+
+
+def cell(text: str) -> str:
+    return textwrap.dedent(text).strip("\n")
+
+
+MISTAKES = (
+    Mistake(
+        "wrong size of a Linear",
+        cell("""
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first = nn.Linear(8, 16)
+                    self.last = nn.Linear(8, 4)
+                def forward(self, x):
+                    h = torch.relu(self.first(x))
+                    return self.last(h)
+            Net()(torch.randn(2, 8))
+        """),
+        "RuntimeError", "return self.last(h)", "self.last(h)", "linear", ("f32[2, 16]", "f32[4, 8]"), "in_features",
+    ),
+    Mistake(
+        "dtypes that do not fit",
+        cell("""
+            def f(x, i):
+                return x @ i
+            f(torch.ones(3, 3), torch.ones(3, 3, dtype=torch.int64))
+        """),
+        "RuntimeError", "return x @ i", "x @ i", "matmul", ("f32[3, 3]", "i64[3, 3]"), ".to(",
+    ),
+    Mistake(
+        "index out of range",
+        cell("""
+            def f(x):
+                y = x * 2
+                return y[5]
+            f(torch.ones(3))
+        """),
+        "IndexError", "return y[5]", "y[5]", "getitem", ("f32[3]",), "count from 0",
+    ),
+    Mistake(
+        "index out of range in an embedding",
+        cell("""
+            table = nn.Embedding(10, 4)
+            def f(i):
+                return table(i).sum()
+            f(torch.tensor([3, 10]))
+        """),
+        "IndexError", "return table(i).sum()", "table(i)", "embedding", ("i64[2]", "f32[10, 4]"), "num_embeddings",
+    ),
+    Mistake(
+        "undefined name",
+        cell("""
+            def f(x):
+                y = x + 1
+                return y * sclae
+            f(torch.ones(3))
+        """),
+        "NameError", "return y * sclae", "sclae", advice="defined",
+    ),
+    Mistake(
+        "two devices",
+        cell("""
+            def f(x, y):
+                return torch.add(x, y)
+            f(torch.ones(3), torch.ones(3, device="meta"))
+        """),
+        "RuntimeError", "return torch.add(x, y)", "torch.add(x, y)", "add", ("f32[3] on meta",), ".to(",
+    ),
+    Mistake(
+        "wrong keyword",
+        cell("""
+            def f(x):
+                return torch.softmax(x, axs=1)
+            f(torch.ones(3, 3))
+        """),
+        "TypeError", "torch.softmax(x, axs=1)", "torch.softmax(x, axs=1)", "softmax", ("f32[3, 3]",), "keyword",
+    ),
+    Mistake(
+        "None where a tensor was meant",
+        cell("""
+            def layer(x):
+                x.relu()
+            def f(x):
+                return layer(x) + 1
+            f(torch.ones(3))
+        """),
+        "TypeError", "return layer(x) + 1", "layer(x) + 1", advice="return",
+    ),
+    Mistake(
+        "shapes that do not broadcast",
+        cell("""
+            def f(x, y):
+                return x + y
+            f(torch.ones(3, 4), torch.ones(3))
+        """),
+        "RuntimeError", "return x + y", "x + y", "add", ("f32[3, 4]", "f32[3]"), "broadcast",
+    ),
+    Mistake(
+        "too many arguments",
+        cell("""
+            def scale(x, k):
+                return x * k
+            def f(x):
+                return scale(x, 2, 3)
+            f(torch.ones(3))
+        """),
+        "TypeError", "return scale(x, 2, 3)", "scale(x, 2, 3)", advice="arguments",
+    ),
+    Mistake(
+        "in-place change of a leaf",
+        cell("""
+            w = torch.ones(3, requires_grad=True)
+            def f(x):
+                w.add_(x)
+                return w
+            f(torch.ones(3))
+        """),
+        "RuntimeError", "w.add_(x)", "w.add_(x)", "add_", ("f32[3]",), "torch.no_grad()",
+    ),
+    Mistake(
+        "no forward",
+        cell("""
+            class Net(nn.Module):
+                def fowrard(self, x):
+                    return x
+            net = Net()
+            def f(x):
+                return net(x) + 1
+            f(torch.ones(3))
+        """),
+        "NotImplementedError", "return net(x) + 1", "net(x)", advice="forward",
+    ),
+    Mistake(
+        "shapes in cat",
+        cell("""
+            def f(x, y):
+                return torch.cat([x, y])
+            f(torch.ones(2, 3), torch.ones(2, 4))
+        """),
+        "RuntimeError", "torch.cat([x, y])", "torch.cat([x, y])", "cat", ("f32[2, 3]", "f32[2, 4]"), "dim",
+    ),
+    Mistake(
+        "shapes in stack",
+        cell("""
+            def f(x, y):
+                return torch.stack((x, y))
+            f(torch.ones(2), torch.ones(3))
+        """),
+        "RuntimeError", "torch.stack((x, y))", "torch.stack((x, y))", "stack", ("f32[2]", "f32[3]"), "same shape",
+    ),
+    Mistake(
+        "shapes in matmul",
+        cell("""
+            def f(x, w):
+                h = x.relu()
+                return h @ w
+            f(torch.ones(2, 3), torch.ones(2, 3))
+        """),
+        "RuntimeError", "return h @ w", "h @ w", "matmul", ("f32[2, 3]", "f32[2, 3]"), "last dimension",
+    ),
+    Mistake(
+        "mean of integers",
+        cell("""
+            def f(x):
+                return x.mean()
+            f(torch.arange(4))
+        """),
+        "RuntimeError", "return x.mean()", "x.mean()", "mean", ("i64[4]",), ".float()",
+    ),
+    Mistake(
+        "a float as a size",
+        cell("""
+            def f(x):
+                n = x.shape[0] / 2
+                return torch.zeros(n) + x.sum()
+            f(torch.ones(4))
+        """),
+        "TypeError", "torch.zeros(n)", "torch.zeros(n)", "zeros", (), "//",
+    ),
+    Mistake(
+        "dtype of a loss target",
+        cell("""
+            def f(logits, target):
+                return F.cross_entropy(logits, target)
+            f(torch.randn(4, 3), torch.tensor([0, 1, 2, 0], dtype=torch.int32))
+        """),
+        "RuntimeError", "F.cross_entropy(logits, target)", "F.cross_entropy(logits, target)",
+        "cross_entropy", ("f32[4, 3]", "i32[4]"), ".to(",
+    ),
+    Mistake(
+        "numpy() with a gradient",
+        cell("""
+            def f(x):
+                return (x * 2).numpy()
+            f(torch.ones(3, requires_grad=True))
+        """),
+        "RuntimeError", "(x * 2).numpy()", "(x * 2).numpy()", advice=".detach()",
+    ),
+    Mistake(
+        "misspelled attribute",
+        cell("""
+            def f(x):
+                y = x.cos()
+                return y.sigmoid_of()
+            f(torch.ones(3))
+        """),
+        "AttributeError", "return y.sigmoid_of()", "y.sigmoid_of", advice="attribute",
+    ),
+    Mistake(
+        "no super().__init__()",
+        cell("""
+            class Net(nn.Module):
+                def __init__(self):
+                    self.layer = nn.Linear(2, 2)
+                def forward(self, x):
+                    return self.layer(x)
+            Net()(torch.ones(2, 2))
+        """),
+        "AttributeError", "self.layer = nn.Linear(2, 2)", "self.layer", advice="super().__init__()",
+    ),
+    Mistake(
+        "a shape with another number of elements",
+        cell("""
+            def f(x):
+                return x.reshape(4, 4)
+            f(torch.ones(3, 4))
+        """),
+        "RuntimeError", "x.reshape(4, 4)", "x.reshape(4, 4)", "reshape", ("f32[3, 4]",), "elements",
+    ),
+    Mistake(
+        "a view of what is not contiguous",
+        cell("""
+            def f(x):
+                return x.t().view(12)
+            f(torch.ones(3, 4))
+        """),
+        "RuntimeError", "x.t().view(12)", "x.t().view(12)", "view", ("f32[4, 3]",), "reshape",
+    ),
+    Mistake(
+        "channels of a convolution",
+        cell("""
+            conv = nn.Conv2d(3, 8, 3)
+            def f(x):
+                return conv(x)
+            f(torch.ones(1, 1, 8, 8))
+        """),
+        "RuntimeError", "return conv(x)", "conv(x)", "conv2d", ("f32[1, 1, 8, 8]", "f32[8, 3, 3, 3]"), "channels",
+    ),
+    Mistake(
+        "truth of many elements",
+        cell("""
+            def f(x):
+                if x > 0:
+                    return x
+                return -x
+            f(torch.ones(3))
+        """),
+        "RuntimeError", "if x > 0:", "", advice=".all()",
+    ),
+    Mistake(
+        "backward of no scalar",
+        cell("""
+            def f(x):
+                y = x * 2
+                y.backward()
+                return x.grad
+            f(torch.ones(3, requires_grad=True))
+        """),
+        "RuntimeError", "y.backward()", "y.backward()", advice=".sum()",
+    ),
+    Mistake(
+        "key that is not there",
+        cell("""
+            def f(x, options):
+                return x * options["scal"]
+            f(torch.ones(3), {"scale": 2.0})
+        """),
+        "KeyError", 'return x * options["scal"]', 'options["scal"]', advice="key",
+    ),
+    Mistake(
+        "wrong dimension",
+        cell("""
+            def f(x):
+                return x.sum(dim=2)
+            f(torch.ones(3, 4))
+        """),
+        "IndexError", "return x.sum(dim=2)", "x.sum(dim=2)", "sum", ("f32[3, 4]",), "dim",
+    ),
+)  # fmt: skip
+
+ODD_CELLS = {
+    "torch.compile inside": "%%compile\n@torch.compile(backend='eager')\ndef f(x): return x + 1\nf(torch.ones(3))",
+    "a name alone": "def later(x): return x + 1\n%compile later",
+    "a generator": "%%compile\ndef g(x):\n    yield x + 1\nlist(g(torch.ones(3)))",
+    "not called": "%%compile\ndef n(x): return x + 1",
+    "print under fullgraph": "%%compile --fullgraph\ndef f(x):\n    print('hello')\n    return x + 1\nf(torch.ones(3))",
+    "print in a loop": (
+        "%%compile\ndef f(x):\n    y = x.sin()\n    for i in range(2):\n        y = y * 2\n        print(y.shape, y)\n"
+        "    return y\nf(torch.ones(3))"
+    ),
+    "backward": "%%compile\ndef f(w, x):\n    loss = (w * x).sum()\n    loss.backward()\n    return w.grad\n"
+    "f(torch.ones(3, requires_grad=True), torch.ones(3))",
+    "step of an optimizer": (
+        "%%compile\nnet = nn.Linear(4, 2)\nopt = torch.optim.Adam(net.parameters())\ndef step(x):\n"
+        "    opt.zero_grad()\n    loss = net(x).sum()\n    loss.backward()\n    opt.step()\n    return loss\n"
+        "step(torch.ones(3, 4))"
+    ),
+    "first time": "%%compile\ndef f(x):\n    return x.sin() * 3.25\nf(torch.ones(7))",
+    "same cell again": "%%compile\ndef f(x):\n    return x.sin() * 3.25\nf(torch.ones(7))",
+    "storm": "%%compile\ndef f(x, tag):\n    return x + len(tag)\nfor i in range(10): f(torch.ones(3), f'tag {i}')",
+    "exception of one's own": "%%compile\ndef f(x):\n    y = x.sin()\n    raise ValueError('no')\nf(torch.ones(3))",
+    "numpy and dict": (
+        "%%compile\nimport numpy as np\ndef f(d):\n    return {'a': np.mean(d['x'].numpy())}\nf({'x': torch.ones(3)})"
+    ),
+}
+"""Cells in which people look at what happens where it is not the usual."""
+
+
+def run(cells: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Run cells in one fresh kernel: the streams, the first screen, and the traceback of each."""
+    book = nbformat.v4.new_notebook()
+    book.cells = [nbformat.v4.new_code_cell(text) for text in (SETUP, *cells.values())]
+    NotebookClient(book, timeout=300, allow_errors=True, kernel_name="python3").execute()
+    return {name: _outputs(ran.outputs) for name, ran in zip(cells, book.cells[1:], strict=True)}
+
+
+def _outputs(outputs: list) -> dict[str, str]:
+    found = {"stdout": "", "stderr": "", "plain": "", "html": "", "error": "", "traceback": ""}
+    for each in outputs:
+        if each.output_type == "stream":
+            found[each.name] += each.text
+        elif each.output_type == "error":
+            found["error"] = f"{each.ename}: {each.evalue}"
+            found["traceback"] = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(each.traceback))
+        elif "text/html" in each.get("data", {}):
+            found["plain"], found["html"] = each.data.get("text/plain", ""), each.data["text/html"]
+    return found
+
+
+def first_screen(found: dict[str, str]) -> str:
+    """What is read first: the picture's summary, without the environment."""
+    lines = found["plain"].split("\n\n")[0].split("\n")[2:-1] or found["stdout"].strip().split("\n")
+    return re.sub(r"\s+", " ", " ".join(lines))
+
+
+def table() -> str:
+    """One row a mistake: the first screen, lines of the error stream, and our frames in the traceback."""
+    cells = {each.name: f"%%compile\n{each.cell}" for each in MISTAKES} | ODD_CELLS
+    rows = []
+    for name, found in run(cells).items():
+        ours = len(re.findall(r"nbcompile/\w+[/\w]*\.py", found["traceback"]))
+        rows.append(
+            f"## {name}\n{first_screen(found)}\n\n- raises: {found['error'].splitlines()[:1]}\n"
+            f"- lines on stderr: {len(found['stderr'].splitlines())}; lines of traceback: "
+            f"{len(found['traceback'].splitlines())}, frames of nbcompile in it: {ours}\n"
+        )
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table())  # noqa: T201
