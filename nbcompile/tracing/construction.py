@@ -41,7 +41,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
-from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
 from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
@@ -56,6 +56,7 @@ FOLDED = (torch.dtype, torch.device, torch.finfo, torch.iinfo)
 def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``cls(...)``."""
     cls = owner.value
+    arguments, keywords = in_order(tracer, cls, arguments, keywords)
     handler = registry.handler(cls)
     if handler is not None:
         return handler(tracer, arguments, keywords)

@@ -17,6 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks, numbers
 from nbcompile.tracing.protocol import Tracer
@@ -182,7 +185,48 @@ def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Varia
             result = realise(tracer, tracer.call_special(owner, name, [other]))
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
+        elif _takes(owner, name, other):
+            return None
     return None
+
+
+_SEQUENCES = (str, bytes, tuple, list)
+_OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__iadd__", "__imul__")
+"""What sequences do where neither operand takes the other as a number: they are asked last."""
+
+
+def _takes(owner: VariableTracker, name: str, other: VariableTracker) -> bool:
+    """Whether an operator of a built-in class answers for the operand: then the operand's class is not asked."""
+    kind, operand = _kind(owner), _kind(other)
+    return kind is not object and _is_taken(kind, name, operand)
+
+
+def _kind(value: VariableTracker) -> type:
+    """The built-in class that a value is of, or derives from; ``object``: an operand like any other."""
+    value = built_in_part(value)
+    if isinstance(value, TensorVariable):
+        return torch.Tensor
+    kind = value.python_type()
+    return kind if kind in _SAMPLES else object
+
+
+_SAMPLES: dict[type, Callable[[], object]] = {
+    int: lambda: 1, bool: lambda: True, float: lambda: 1.0, complex: lambda: 1j, str: str, bytes: bytes, tuple: tuple,
+    list: list, dict: dict, set: set, frozenset: frozenset, types.NoneType: lambda: None, object: object,
+    torch.Tensor: lambda: torch.ones(1),
+}  # fmt: skip
+
+
+@functools.cache
+def _is_taken(kind: type, name: str, operand: type) -> bool:
+    method = getattr(kind, name, None)
+    if method is None or (kind in _SEQUENCES and name in _OF_SEQUENCES):
+        return False
+    with torch_internals.dispatch_modes()._disable_current_modes(), torch._C.DisableTorchFunction():
+        try:
+            return method(_SAMPLES[kind](), _SAMPLES[operand]()) is not NotImplemented
+        except Exception:  # noqa: BLE001 - it answers, with an error
+            return True
 
 
 def _has_method(owner: VariableTracker, name: str) -> bool:
@@ -197,6 +241,11 @@ def _in_place(
 ) -> VariableTracker | None:
     if isinstance(left, (TensorVariable, NdarrayVariable)):
         assert rule.in_place is not None
+        asked = (
+            isinstance(left, TensorVariable) and isinstance(right, WITH_METHODS) and not _is_told_of_functions(right)
+        )
+        if asked and not _takes(left, rule.in_place_method, right):
+            return None
         return _in_graph(tracer, rule.in_place, left, right)
     if isinstance(left, ListVariable) and symbol == "+":
         left.call_method(tracer, "extend", [right], {})
@@ -217,6 +266,11 @@ def _in_place(
         result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
         return None if result.is_constant() and result.constant() is NotImplemented else result
     return None
+
+
+def _is_told_of_functions(value: VariableTracker) -> bool:
+    """Whether its class has a ``__torch_function__``, which operators of tensors ask."""
+    return isinstance(value, ObjectVariable) and value.has_special("__torch_function__")
 
 
 def built_in_part(value: VariableTracker) -> VariableTracker:
@@ -309,7 +363,7 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
 
 def _comparable_in_graph(left: VariableTracker, right: VariableTracker) -> bool:
     other = right if isinstance(left, GRAPH_VALUES) else left
-    if isinstance(other, GRAPH_VALUES):
+    if isinstance(other, GRAPH_VALUES) or _is_told_of_functions(other):
         return True
     return other.is_constant() and isinstance(other.constant(), (int, float, complex, type(None)))
 

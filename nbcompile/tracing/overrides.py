@@ -63,12 +63,13 @@ def ask_about_node(
     elif target in SILENT:
         return None
     else:
-        takes = [isinstance(realise(tracer, each), TensorVariable) for each in arguments]
+        tensors = tuple(isinstance(realise(tracer, each), TensorVariable) for each in arguments)
+        takes = tensors
         if owners:
-            takes = [realise(tracer, each) is owners[0] for each in arguments]
+            takes = tuple(realise(tracer, each) is owners[0] for each in arguments)
         elif getattr(target, "__module__", "") == "_operator" and not any(takes):
             return None  # numbers
-        function, swapped = function_of(target, takes.index(True) if True in takes else 0, len(arguments))
+        function, swapped = function_of(target, takes.index(True) if True in takes else 0, tensors)
         arguments = arguments[::-1] if swapped else arguments
     return _dispatch(tracer, tracer.wrap(function, None), owners, arguments, keywords)
 
@@ -151,29 +152,37 @@ def _keywords(tracer: Tracer, given: VariableTracker) -> dict[str, VariableTrack
     )
 
 
-class _Probe(torch.Tensor):
+class _Probe:
     """Tells which function an operator is for ``__torch_function__``, and whether it gets the operands in turn."""
 
     seen: Any = None
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        cls.seen = cls.seen or (func, args)
+        _Probe.seen = _Probe.seen or (func, args)
         return torch.Tensor()
 
 
+class _TensorProbe(_Probe, torch.Tensor):
+    """The same of a tensor."""
+
+
 @functools.cache
-def function_of(target: Any, position: int, count: int) -> tuple[Any, bool]:
-    """What ``x - 1`` (position 0 of 2) or ``1 - x`` calls, and whether it gets the operands in turn, as ``x, 1``."""
+def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[Any, bool]:
+    """What ``x - 1`` (position 0 of 2) or ``1 - x`` calls, and whether it gets the operands in turn, as ``x, 1``.
+
+    ``tensors`` says which of the operands are tensors: ``y - x`` is asked of ``y`` first, ``1 - x`` is not, and a
+    subclass of tensors comes before its base class.
+    """
     if getattr(target, "__module__", "") != "_operator" or not isinstance(target, types.BuiltinFunctionType):
         return target, False
     _Probe.seen = None
-    probe = torch.zeros(1).as_subclass(_Probe)
+    probe = torch.zeros(1).as_subclass(_TensorProbe) if tensors[position] else _Probe()
     _Probe.seen = None
-    arguments: list[Any] = [1] * count
+    arguments: list[Any] = [torch.ones(1) if each else 1 for each in tensors]
     arguments[position] = probe
     if target in (operator.getitem, operator.setitem):
-        arguments[1:] = [0, 0.0][: count - 1]
+        arguments[1:] = [0, 0.0][: len(tensors) - 1]
     if target in (operator.matmul, operator.imatmul):
         arguments[1 - position] = torch.ones(1)
     asked = (torch_internals.without_function_modes(), torch._C._EnableTorchFunction())

@@ -464,7 +464,7 @@ def _folded(function: object, tracer: Tracer, arguments: Arguments, keywords: Ke
 def _pow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return (
         operations.binary(tracer, "**", realise(tracer, arguments[0]), realise(tracer, arguments[1]))
-        if len(arguments) == 2
+        if len(arguments) == 2 and not keywords
         else fold(tracer, pow, arguments, keywords)
     )
 

@@ -113,7 +113,8 @@ def _fromkeys(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
 def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     limit = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", ConstantVariable(None))
     maxlen = realise(tracer, limit).constant()
-    items = realise(tracer, arguments[0]).unpack(tracer) if arguments else []
+    given = arguments[0] if arguments else keywords.get("iterable")
+    items = [] if given is None else realise(tracer, given).unpack(tracer)
     return DequeVariable(items, maxlen=maxlen)  # type: ignore[arg-type]
 
 

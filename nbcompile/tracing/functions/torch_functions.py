@@ -60,7 +60,17 @@ def _is_tensor(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
 
 @handles(torch.numel)
 def _numel(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    _expect_one_tensor(tracer, torch.numel, arguments, keywords)
     return realise(tracer, arguments[0]).call_method(tracer, "numel", [], {})
+
+
+def _expect_one_tensor(tracer: Tracer, function: Any, arguments: Arguments, keywords: Keywords) -> None:
+    """Refuse other arguments as the function itself does."""
+    values = [realise(tracer, each) for each in arguments]
+    if len(values) == 1 and not keywords and isinstance(values[0], TensorVariable):
+        return
+    given = [each.example if isinstance(each, TensorVariable) else None for each in values]
+    tracer.evaluate(function, given, dict.fromkeys(keywords))
 
 
 @handles(torch.resize_as_)
@@ -164,6 +174,7 @@ folds(
 def _dtype_handler(method: str) -> None:
     @handles(getattr(torch, method))
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        _expect_one_tensor(tracer, getattr(torch, method), arguments, keywords)
         return realise(tracer, arguments[0]).call_method(tracer, method, [], {})
 
 

@@ -9,6 +9,8 @@ In torch: torch/_dynamo/variables/functions.py. Read next: objects.py
 
 from __future__ import annotations
 
+import functools
+import inspect
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -434,10 +436,66 @@ class BuiltinVariable(KnownCallable):
             answer = tracer.ask(self.value, arguments, keywords)
             if answer is not None:
                 return answer
-        return self.handler(tracer, arguments, keywords)
+        return self.handler(tracer, *in_order(tracer, self.value, arguments, keywords))
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "function"))
+
+
+def in_order(
+    tracer: Tracer, function: Callable[..., object], arguments: Arguments, keywords: Keywords
+) -> tuple[Arguments, Keywords]:
+    """The arguments with those in their positions that the function needs, however they were given.
+
+    What it does not take, it refuses itself.
+    """
+    signature = _signature(function)
+    if signature is None:
+        return arguments, keywords
+    try:
+        signature.bind(*arguments, **keywords)
+    except TypeError:
+        tracer.evaluate(function, [None] * len(arguments), dict.fromkeys(keywords))
+    given, rest = list(arguments), dict(keywords)
+    for each in list(signature.parameters.values())[len(given) :]:
+        if each.kind is not each.POSITIONAL_OR_KEYWORD or each.default is not each.empty or each.name not in rest:
+            break
+        given.append(rest.pop(each.name))
+    return given, rest
+
+
+_UNSAID: dict[object, Callable[..., object]] = {
+    getattr: lambda value, name, default=None, /: 0,
+    next: lambda iterator, default=None, /: 0,
+    iter: lambda value, sentinel=None, /: 0,
+    max: lambda first, /, *others, key=None, default=None: 0,
+    min: lambda first, /, *others, key=None, default=None: 0,
+    list: lambda iterable=(), /: 0,
+    tuple: lambda iterable=(), /: 0,
+    torch.Size: lambda iterable=(), /: 0,
+    set: lambda iterable=(), /: 0,
+    frozenset: lambda iterable=(), /: 0,
+    bool: lambda value=False, /: 0,
+    reversed: lambda sequence, /: 0,
+    map: lambda function, iterable, /, *others: 0,
+    filter: lambda function, iterable, /: 0,
+    functools.partial: lambda function, /, *arguments, **keywords: 0,
+    functools.reduce: lambda function, iterable, initial=None, /: 0,
+}
+"""What Python does not say of its own functions: which arguments they take (an ``initial`` by name since 3.14)."""
+
+
+@functools.cache
+def _signature(function: Callable[..., object]) -> inspect.Signature | None:
+    """Which arguments a function takes; None where nothing says so."""
+    if function in _UNSAID:
+        return inspect.signature(_UNSAID[function])
+    if str(getattr(function, "__qualname__", "")).startswith("_VariableFunctionsClass."):
+        return inspect.signature(lambda input, *arguments, **keywords: 0)  # noqa: A006 - torch's name
+    try:
+        return None if isinstance(function, type) else inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
 
 
 class PolyfillVariable(KnownCallable):
@@ -452,7 +510,7 @@ class PolyfillVariable(KnownCallable):
         return f"PolyfilledFunctionVariable({getattr(self.value, '__name__', self.value)})"
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        return tracer.call(self.polyfill, arguments, keywords)
+        return tracer.call(self.polyfill, *in_order(tracer, self.value, arguments, keywords))
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "function"))

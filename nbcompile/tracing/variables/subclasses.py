@@ -122,7 +122,8 @@ def made_of(tensor: TensorVariable, cls: object) -> VariableTracker:
 def _as_subclass(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
-    return made_of(tensor, getattr(realise(tracer, arguments[0]), "value", None))
+    (cls,) = (*arguments, *keywords.values())
+    return made_of(tensor, getattr(realise(tracer, cls), "value", None))
 
 
 def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTracker:

@@ -63,14 +63,24 @@ TENSOR_METHODS["size"] = _size_of("size")
 TENSOR_METHODS["stride"] = _size_of("stride")
 
 
+def _refuse_arguments(
+    tracer: Tracer, function: Callable[..., object], arguments: Arguments, keywords: Keywords
+) -> None:
+    """Raise what a method raises that takes none."""
+    if arguments or keywords:
+        tracer.evaluate(function, [None] * len(arguments), dict.fromkeys(keywords))
+
+
 @method("numel", "nelement")
 def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    _refuse_arguments(tracer, tensor.example.numel, arguments, keywords)
     count = tensor.example.numel()
     return ConstantVariable(count) if isinstance(count, int) else tracer.apply_method("numel", (tensor,))
 
 
 @method("storage_offset")
 def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    _refuse_arguments(tracer, tensor.example.storage_offset, arguments, keywords)
     offset = tensor.example.storage_offset()
     if tensor.source is not None and isinstance(offset, int):
         tracer.guard(SizeSource(tensor.source, "storage_offset"), GuardKind.EQUALS_MATCH, offset)
@@ -90,7 +100,8 @@ def _scaled(keyword: str, combine: Callable[..., object] | None) -> Special:
         scale = keywords.get(keyword)
         if scale is None or not isinstance(realise(tracer, scale), TensorVariable):
             return None
-        added = arguments[0] if combine is None else tracer.apply(combine, arguments)
+        operands = [*arguments, *(each for name, each in keywords.items() if name != keyword)]
+        added = operands[0] if combine is None else tracer.apply(combine, operands)
         return tracer.apply_method("add_", (tensor, tracer.apply(torch.mul, (added, scale))))
 
     return method
@@ -130,7 +141,8 @@ def _backward(
 def _requires_grad(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
-    wanted = arguments[0].constant() if arguments else True
+    given = (*arguments, *keywords.values())
+    wanted = realise(tracer, given[0]).constant() if given else True
     if tensor.example.requires_grad == wanted:
         return tensor
     if tensor.source is not None or not wanted:
@@ -236,6 +248,8 @@ def _type(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords
 def _getitem(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
+    if len(arguments) != 1 or keywords:
+        tracer.evaluate(tensor.example.__getitem__, [0] * len(arguments), dict.fromkeys(keywords))
     return tensor.get_item(tracer, arguments[0])
 
 

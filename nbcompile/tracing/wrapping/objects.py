@@ -116,7 +116,7 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
 
 def _plain(scalar: Any, value: Any) -> Any:
     """The number or text in an object of a subclass, whatever its own methods make of it."""
-    return scalar.__getnewargs__(value)[0] if hasattr(scalar, "__getnewargs__") else scalar(value)
+    return scalar(*scalar.__getnewargs__(value)) if hasattr(scalar, "__getnewargs__") else scalar(value)
 
 
 def wrap_type_form(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
