@@ -1,7 +1,7 @@
 """What an object of a program is, in words that hold in every process that has the same one.
 
     torch.nn.functional        ["module", "torch.nn.functional"]
-    a function                 ["function", "mine", "helper", digest of its code and defaults]
+    a function                 ["function", "mine", "helper", digest of its code, defaults and closure]
     a class                    ["class", "mine", "Model", digest of its members and bases]
     print                      ["builtin", "builtins", "print"]
     torch.ops.aten.add.Tensor  ["operator", "aten.add.Tensor"]
@@ -10,8 +10,8 @@ An entry of the store holds descriptions, never objects. When it is looked up, t
 its guards lead to *now* are described in the same way, and the words compared: an edited function, or a class with
 another method, is another object, wherever it came from.
 
-Members of torch and of Python's library are described by their names alone: their versions are part of every
-entry's key.
+A name alone says little, also within torch and Python's library: a factory makes many functions of one name,
+``functools.wraps`` copies names, and somebody may have put another function in a class. So content counts there, too.
 
 In torch: nothing; torch/_dynamo/package.py pickles. Read next: nbcompile/warm/addresses.py
 """
@@ -33,10 +33,16 @@ from nbcompile.warm.literals import NotStorable, Unreadable, encode
 Description = list[Any]
 DEPTH = 4
 """Of functions that are defaults, or members of members."""
-_MEMBERS_OF_PYTHON = frozenset({"__dict__", "__weakref__", "__doc__", "__annotations__", "__firstlineno__"})
+_MEMBERS_OF_PYTHON = frozenset(
+    {"__dict__", "__weakref__", "__doc__", "__annotations__", "__firstlineno__", "__slotnames__", "_abc_impl"}
+    | {"___needs_generation_tag_patch"}
+)
+"""Members that change nothing in what a program does, some of which Python makes when it needs them."""
+_HEAP_TYPE = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: made by a class statement; no other class can be changed, or made twice."""
 _OF_PYTHON = {each.__name__: each for each in vars(types).values() if getattr(each, "__module__", "") == "builtins"}
 """Classes that say that they are in ``builtins``, and are not: function, method, cell."""
-_C_CALLABLES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_C_CALLABLES = types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType
 
 
 NAMESPACES: dict[str, str] = {
@@ -93,13 +99,15 @@ def describe(value: Any, depth: int = DEPTH) -> Description:
         NotStorable: there are none that another process would understand.
     """
     if isinstance(value, types.ModuleType):
+        if is_trusted(value.__name__) and sys.modules.get(value.__name__) is not value:
+            raise NotStorable(f"another module than {value.__name__} has its name")
         return ["module", value.__name__]
     if isinstance(value, type):
         return _class(value, depth)
     if isinstance(value, types.FunctionType):
         return _function(value, depth)
     if isinstance(value, _C_CALLABLES):
-        return _of_c(value)
+        return _of_c(value, depth)
     if isinstance(value, _OPERATORS):
         return _operator(value, depth)
     if isinstance(value, enum.Enum):
@@ -110,14 +118,19 @@ def describe(value: Any, depth: int = DEPTH) -> Description:
 
 
 def _function(value: types.FunctionType, depth: int) -> Description:
-    if is_trusted(value.__module__):
-        return ["function", value.__module__, value.__qualname__, value.__code__.co_filename.rpartition("/")[2]]
     if not depth:
         raise NotStorable(f"functions within functions, down to {value.__qualname__}")
     given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
     held = [_content(cell, depth - 1) for cell in value.__closure__ or ()]
-    told = digest_of((code_digest(value.__code__), [_roughly(each, depth - 1) for each in given], held))
+    told = digest_of(
+        (module_of(value), code_digest(value.__code__), [_roughly(each, depth - 1) for each in given], held)
+    )
     return ["function", value.__module__, value.__qualname__, told]
+
+
+def module_of(function: types.FunctionType) -> str:
+    """The module whose globals a function reads; ``functools.wraps`` copies ``__module__`` from another one."""
+    return str(function.__globals__.get("__name__", ""))
 
 
 def _content(cell: types.CellType, depth: int) -> object:
@@ -141,17 +154,53 @@ def _roughly(value: object, depth: int) -> object:
 
 def _class(value: type, depth: int) -> Description:
     name = [value.__module__, value.__qualname__]
-    if is_trusted(value.__module__):
+    if not value.__flags__ & _HEAP_TYPE:
         return ["class", *name]
     bases = [[each.__module__, each.__qualname__] for each in value.__mro__]
-    own = [each for each in value.__mro__ if not is_trusted(each.__module__)]
-    members = [
-        (key, _member(member, depth - 1))
-        for each in own
-        for key, member in sorted(vars(each).items())
-        if key not in _MEMBERS_OF_PYTHON
-    ]
+    members = [_members(each, depth) for each in value.__mro__ if each.__flags__ & _HEAP_TYPE]
     return ["class", *name, digest_of((bases, members))]
+
+
+def _members(cls: type, depth: int) -> list[object]:
+    own = [(key, member) for key, member in vars(cls).items() if key not in _MEMBERS_OF_PYTHON]
+    if is_trusted(cls.__module__) and _walk(sys.modules.get(cls.__module__), cls.__qualname__) is cls:
+        return [(key, _outline(member, depth)) for key, member in own]  # in the order of its file
+    return [(key, _member(member, depth - 1)) for key, member in sorted(own)]
+
+
+def _outline(value: Any, depth: int) -> object:
+    """A member of a class of torch's, which has hundreds: enough to see that another function was put in its place.
+
+    What a program reads of values that stand there, it guards.
+    """
+    if isinstance(value, types.FunctionType):
+        value = _without_torchs_compiler(value)
+        code, cells = value.__code__, value.__closure__ or ()
+        held = [_outline(_content_of(each), depth - 1) for each in cells] if depth else len(cells)
+        return [module_of(value), code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, held]
+    if isinstance(value, staticmethod | classmethod):
+        return _outline(value.__func__, depth)
+    if isinstance(value, property):
+        return [_outline(each, depth) for each in (value.fget, value.fset, value.fdel)]
+    if isinstance(value, _C_CALLABLES | type):
+        return getattr(value, "__qualname__", value.__name__)
+    return type(value).__qualname__
+
+
+def _without_torchs_compiler(value: types.FunctionType) -> types.FunctionType:
+    """A method that a real torch.compile in this process has wrapped, as it was before."""
+    if module_of(value).split(".")[:2] == ["torch", "_dynamo"]:
+        held = [_content_of(each) for each in value.__closure__ or ()]
+        original = getattr(value, "_torchdynamo_orig_callable", None)
+        return next((each for each in (original, *held) if isinstance(each, types.FunctionType)), value)
+    return value
+
+
+def _content_of(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _member(value: Any, depth: int) -> object:
@@ -164,19 +213,21 @@ def _member(value: Any, depth: int) -> object:
     return _roughly(value, depth)
 
 
-def _of_c(value: Any) -> Description:
+def _of_c(value: Any, depth: int) -> Description:
     owner = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
     if type(owner).__module__ == "pybind11_builtins":
         owner = None  # a function of its own: what pybind binds it to has no name
-    if isinstance(owner, types.ModuleType):
-        return ["builtin", owner.__name__, value.__name__]
     if isinstance(owner, type):
         if not is_trusted(owner.__module__) and owner.__module__ not in sys.modules:
             raise NotStorable(f"a method of {owner.__qualname__}")
-        return ["builtin", f"{owner.__module__}:{owner.__qualname__}", value.__name__]
-    if owner is None and isinstance(value.__module__, str):
-        return ["builtin", value.__module__, value.__name__]
-    raise NotStorable(f"the method {value.__name__} of an object")
+        more = [_class(owner, depth - 1)] if depth and not is_trusted(owner.__module__) else []
+        return ["builtin", f"{owner.__module__}:{owner.__qualname__}", value.__name__, *more]
+    module = owner.__name__ if isinstance(owner, types.ModuleType) else value.__module__ if owner is None else None
+    if not isinstance(module, str):
+        raise NotStorable(f"the method {value.__name__} of an object")
+    if getattr(sys.modules.get(module), value.__name__, None) is not value:
+        raise NotStorable(f"{module}.{value.__name__} is another function")
+    return ["builtin", module, value.__name__]
 
 
 def _operator(value: Any, depth: int) -> Description:
@@ -216,7 +267,7 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
             value = each.__globals__[name]
             if isinstance(value, types.ModuleType) and not is_trusted(value.__name__):
                 raise NotStorable(f"{each.__qualname__} looks into the module {value.__name__}")
-            if isinstance(value, types.FunctionType) and not is_trusted(value.__module__) and value not in found:
+            if isinstance(value, types.FunctionType) and not is_trusted(module_of(value)) and value not in found:
                 found.append(value)
             told.append([name, describe(value, depth)])
     return [describe(each, depth) for each in found] + told
@@ -247,7 +298,7 @@ def find(description: Description) -> Any:
             found = _walk(sys.modules[module], path)
             if found is None and module == "builtins":
                 found = _OF_PYTHON.get(path)
-        case ["builtin", str(place), str(name)]:
+        case ["builtin", str(place), str(name), *_]:
             module, _, path = place.partition(":")
             owner = sys.modules.get(module)
             found = _member_of(_walk(owner, path) if path else owner, name)
@@ -263,6 +314,18 @@ def find(description: Description) -> Any:
         same = False
     if not same:
         raise Unreadable(f"{'.'.join(map(str, description[1:3]))} is another one now")
+    return found
+
+
+def named(module: str, path: str) -> Any:
+    """What has a name now, whatever it is; its caller compares the description.
+
+    Raises:
+        Unreadable: nothing has it.
+    """
+    found = _walk(sys.modules.get(module), path)
+    if found is None:
+        raise Unreadable(f"there is no {module}.{path}")
     return found
 
 

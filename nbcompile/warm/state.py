@@ -18,8 +18,9 @@ import torch
 
 from nbcompile.capture.source import Source
 from nbcompile.guarding.accessors import Known
+from nbcompile.warm import descriptions
 from nbcompile.warm.addresses import Written
-from nbcompile.warm.descriptions import Description, alike, describe, find
+from nbcompile.warm.descriptions import Description, alike, describe
 from nbcompile.warm.literals import Unreadable
 
 
@@ -47,7 +48,7 @@ def make(told: list[Any], sources: list[Source], known: Known) -> None:
 def _found(description: Description) -> Any:
     _, module, path, _ = description
     owner, _, name = path.rpartition(".")
-    function = vars(find(["class", module, owner])).get(name)
+    function = vars(descriptions.named(module, owner)).get(name)
     function = getattr(function, "_torchdynamo_orig_callable", function)  # a real torch.compile wraps it
     if not alike(describe(function), description):
         raise Unreadable(f"{module}.{path} is another one now")

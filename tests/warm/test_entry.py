@@ -495,3 +495,77 @@ def test_inference_mode_is_told_from_no_grad(process):
         run = process(RANKS)
         with inside():
             torch.testing.assert_close(run.call("h", x), run.module.h(x))
+
+
+CAPTURED = """
+import torch
+def of_torch(text):
+    names = {"__name__": "torch.testing", "torch": torch}
+    exec(text, names)
+    return names["made"]
+act = of_torch(CHOSEN)
+def make(act):
+    def f(x):
+        return act(x)
+    return f
+f = make(act)
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return act(x) + 1
+def g(x):
+    return torch.nn.functional.max_pool1d(x[None], 2) if POOL else x.relu()
+"""
+CHOICES = [
+    "made = lambda x: x.float()",
+    "made = lambda x: x.bool()",
+    "made = (lambda k: lambda x: x * k)(2)",
+    "made = (lambda k: lambda x: x * k)(3)",
+    "made = (lambda x, k=2: x * k)",
+    "made = (lambda x, k=3: x * k)",
+]
+
+
+@pytest.mark.parametrize("name", ["f", "g"])
+def test_functions_of_one_name_in_a_module_of_torch_are_not_confused(process, name):
+    """Lambdas, closures of one factory, other defaults: each loads its own entry."""
+    x = torch.arange(4.0)
+    for again in (False, True):
+        for number, chosen in enumerate(CHOICES):
+            pool = number % 2
+            run = process(CAPTURED.replace("CHOSEN", repr(chosen)).replace("POOL", str(pool)))
+            found, wanted = run.call(name, x), getattr(run.module, name)(x)
+            assert found.dtype == wanted.dtype
+            torch.testing.assert_close(found, wanted)
+            assert not again or run.loaded == [True]
+
+
+PATCHES = {
+    "a method of tensors": (torch.Tensor, "relu", lambda x: x - 1),
+    "a method of a module": (torch.nn.Linear, "forward", lambda self, x: x * 3),
+    "a function": (torch.nn.functional, "gelu", lambda x, approximate="none": x * 5),
+    "a function for another of its factory": (
+        torch.nn.functional,
+        "max_pool1d",
+        torch.nn.functional.adaptive_max_pool1d,
+    ),
+}
+PATCHED = """
+import torch
+torch.manual_seed(0)
+line = torch.nn.Linear(4, 4).requires_grad_(False)
+def f(x):
+    y = torch.nn.functional.max_pool1d(x.relu()[None], 2)
+    return line(x), y, torch.nn.functional.gelu(x)
+"""
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_a_patched_torch_is_noticed_by_a_later_process(process, patch, monkeypatch):
+    """And the unpatched one in the process after that."""
+    x = torch.linspace(-1, 1, 8).view(2, 4)
+    for patched in (False, True, False):
+        with monkeypatch.context() as patching:
+            run = process(PATCHED)
+            if patched:
+                patching.setattr(*PATCHES[patch], raising=False)
+            torch.testing.assert_close(run.call("f", x), run.module.f(x))
