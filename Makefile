@@ -9,13 +9,16 @@ EXTRAS := notebook,docs,models,dev
 TESTS  ?= tests
 # Processes that share the tests, with up to 2 GB each. Whoever is done takes over half of what another has left.
 WORKERS ?= 2
+# Of `make fuzz`.
+SECONDS ?= 600
+SEED    ?= 1
 SHARED := -n $(WORKERS) --dist worksteal
 # test-all: what reads bytecode, with the other versions of Python that it is written for.
 VERSIONS  := 3.12 3.13
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-all sweep docs lint bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-all sweep fuzz docs lint bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -36,6 +39,9 @@ test: $(STAMP)  ## Run the tests (TESTS=tests/record for some of them)
 
 sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the whole standard library
 	$(BIN)/python -m pytest -q -m slow --timeout 7200 --hypothesis-profile=default $(TESTS)
+
+fuzz: $(STAMP)  ## Random programs, eager against compiled (SECONDS=600 SEED=1); what is found lies in build/fuzz
+	nice -n 19 $(BIN)/python -m nbcompile.tools.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 test-all: test $(VERSIONS:%=test-%)  ## Run the tests, then the front end's with each other Python that is here
 

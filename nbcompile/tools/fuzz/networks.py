@@ -1,0 +1,64 @@
+"""Modules, losses, gradients, optimisers: programs that train a small network some steps.
+
+    model = nn.Sequential(Residual(nn.Linear(4, 4)), nn.BatchNorm1d(4))
+    def step(x, y): out = model(x); ...; loss = F.mse_loss(out, y); loss.backward(); optimizer.step()
+
+After each step the result, the loss, the parameters, their gradients, the buffers and the state of the optimiser are
+observed; between the steps modes, parameters and hooks change. What is compiled is the step, the model, or the loss.
+
+In torch: nothing. Read next: nbcompile/tools/fuzz/tensors.py
+"""
+
+from __future__ import annotations
+
+import random
+
+from nbcompile.tools.fuzz import grammar
+from nbcompile.tools.fuzz.program import Program
+
+PRELUDE = (grammar.TABLES / "networks_prelude.txt").read_text(encoding="utf-8")
+GRAMMAR = grammar.Grammar(grammar.read("networks.txt"), depth=2)
+BACKENDS = ("eager",) * 12 + ("aot_eager",) * 7 + ("inductor",)
+
+
+def generate(seed: str) -> Program:
+    """The program that a seed stands for."""
+    chance = random.Random(seed)
+
+    def drawn(name: str) -> str:
+        return GRAMMAR.draw(chance, f"<{name}>")
+
+    layers = ", ".join(drawn("LAYER") for _ in range(chance.randint(1, 4)))
+    inside = [f"        {drawn('INSIDE')}" for _ in range(chance.randint(0, 4))]
+    trains = chance.random() < 0.8
+    what = chance.choice(("step", "step", "model", "forward"))
+    lines = [
+        "def play(compiled):",
+        "    torch.manual_seed(1)",
+        f"    model = nn.Sequential({layers})",
+        f"    optimizer = {drawn('OPTIM')} if list(model.parameters()) else None",
+        "    x, y, labels, seen = torch.randn(3, 4), torch.randn(3, 4), torch.tensor([0, 3, 1]), []",
+        f"    called = {'compiled(model)' if what == 'model' else 'model'}",
+        f"    def loss_of(out): return {drawn('LOSS')}",
+        "    def forward(x, y):",
+        "        out = called(x)",
+        *inside,
+        "        return out",
+        f"    forward = {'compiled(forward)' if what == 'forward' else 'forward'}",
+        "    def step(x, y):",
+        "        out = forward(x, y)",
+        "        loss = loss_of(out)",
+        *(["        if loss.requires_grad: loss.backward()"] if trains else []),
+        *(["        if optimizer: optimizer.step()"] if trains and chance.random() < 0.6 else []),
+        *(["        if optimizer: optimizer.zero_grad()"] if trains and chance.random() < 0.3 else []),
+        "        return out, loss",
+        f"    step = {'compiled(step)' if what == 'step' else 'step'}",
+        "    def seen_now(result): return [result, x, y, model, seen, optimizer and optimizer.state_dict()]",
+    ]
+    for _ in range(chance.randint(2, 4)):
+        lines.append("    yield seen_now(tried(step, x, y))")
+        lines += [f"    {drawn('CHANGE')}" for _ in range(chance.randint(0, 2))]
+    lines.append("    yield seen_now(tried(step, x, y))")
+    text = PRELUDE + "\n\n" + "\n".join(lines) + "\n"
+    # A traced optimiser updates as its other implementation does: approximate, whatever the backend is.
+    return Program("nn", seed, text, chance.choice(BACKENDS), approximate=True)

@@ -1,0 +1,256 @@
+"""Plays a program eagerly and compiled, and says what differs.
+
+    examine(program)    Outcome(refused="", difference=None)         as in eager
+                        Outcome(refused="NameError: ...")            eager itself cannot play it
+                        Outcome(difference=Difference("bits", ...))  found something
+
+Where last digits may differ, a distance is a mistake only if it is larger than what the program makes of rounding
+errors: eager plays it again with an error of one unit in the last place after each inexact operator (Jitter).
+
+In torch: torch/_dynamo/debug_utils.py (same_two_models, against float64). Read next:
+nbcompile/tools/fuzz/reduction.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import sys
+import traceback
+import warnings
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import nbcompile
+from nbcompile import config, errors
+from nbcompile.tools.fuzz import observe
+from nbcompile.tools.fuzz.compare import Difference, compare
+from nbcompile.tools.fuzz.observe import Observation
+from nbcompile.tools.fuzz.program import Program, load
+
+Compiler = Callable[[Any], Any]
+INTERNAL = (errors.InternalErrorWarning, errors.GeneratedCodeWarning)
+"""Warnings of our own mistakes: the result is right, the compiler is not."""
+COMPILER_ERRORS = (errors.InternalError, errors.BackendCompilerFailed, errors.VerificationFailed)
+JITTERED = 3
+MAGNIFIED = 16
+"""Rounding errors are random: how much larger than those of the jittered runs others may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a program showed."""
+
+    refused: str = ""
+    """Why eager itself cannot play it."""
+    difference: Difference | None = None
+    observations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What was seen while a program was played to its end, or to an exception."""
+
+    seen: list[Observation]
+    error: BaseException | None
+    complaints: list[str]
+    """Of the compiler, about itself."""
+
+
+def examine(program: Program, compiler: Compiler | None = None) -> Outcome:
+    """Play a program eagerly and compiled.
+
+    Args:
+        program: the program.
+        compiler: what compiles; None: ``nbcompile.compile`` as the program asks.
+    """
+    expected = play(program, lambda function: function)
+    if expected.error is not None:
+        return Outcome(f"{type(expected.error).__name__}: {expected.error}")
+    difference = None
+    for _ in range(2 if program.stored and compiler is None else 1):  # the second time loads what the first kept
+        difference = difference or _disagreement(program, expected, _compiled(program, compiler))
+    if difference is not None and _unstable(program, expected):
+        return Outcome("eager does not give the same twice")
+    if difference is not None and difference.aspect == "value" and _is_rounding(program, expected, compiler):
+        difference = None
+    return Outcome("", difference, len(expected.seen))
+
+
+def _compiled(program: Program, compiler: Compiler | None) -> Played:
+    if compiler is not None:
+        return play(program, compiler)
+    options: dict[str, Any] = {"backend": program.backend, "dynamic": program.dynamic, "recompile_limit": 64}
+    try:
+        with config.patch(rewrite_assert_with_torch_assert=False, warm_start=program.stored):
+            return play(program, lambda function: nbcompile.compile(function, **options))
+    finally:
+        nbcompile.reset()
+
+
+def play(program: Program, compiler: Compiler) -> Played:
+    """All that a program yields."""
+    seen: list[Observation] = []
+    error: BaseException | None = None
+    torch.manual_seed(0)
+    random.seed(0)
+    dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
+    with warnings.catch_warnings(record=True) as warned, contextlib.ExitStack() as stack:
+        warnings.simplefilter("always")
+        printed = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        try:
+            for value in load(program.source)["play"](compiler):
+                seen.append(observe.observe(value))  # noqa: PERF401 - what was seen before an exception counts
+            seen.append(observe.observe([printed.getvalue(), _process()]))
+        except Exception as raised:  # noqa: BLE001 - whatever it is, it is what was seen
+            error = raised
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.set_grad_enabled(grad)
+    complaints = [str(warning.message) for warning in warned if issubclass(warning.category, INTERNAL)]
+    return Played(seen, error, complaints)
+
+
+def _process() -> dict[str, object]:
+    """What a program may have changed outside of itself."""
+    return {
+        "random state of torch": zlib.crc32(torch.get_rng_state().numpy().tobytes()),
+        "random state of Python": zlib.crc32(repr(random.getstate()).encode()),
+        "modes": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")),
+        "default dtype": torch.get_default_dtype(),
+    }
+
+
+def _disagreement(program: Program, expected: Played, found: Played) -> Difference | None:
+    for number, wanted in enumerate(expected.seen):
+        if number == len(found.seen):
+            break
+        if _is_ended(found.seen[number]):
+            return None
+        difference = compare(wanted, found.seen[number], program.approximate)
+        if difference is not None:
+            return replace(difference, path=f"observation {number}{difference.path}")
+    if found.complaints:
+        return Difference("internal", "", "", found.complaints[0])
+    if found.error is not None:
+        return Difference("internal", f"observation {len(found.seen)}", "", _traced(found.error))
+    return None
+
+
+def _is_ended(found: Observation) -> bool:
+    """An operator fails, which a compiler finds before the side effects and tells with a class of its own."""
+    return any("TorchRuntimeError" in fact.text for fact in found.values())
+
+
+def _traced(error: BaseException) -> str:
+    """An exception, and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/nbcompile/" in frame.filename and "/tools/fuzz/" not in frame.filename]
+    where = f" [{own[-1].filename.rpartition('/nbcompile/')[2]}:{own[-1].name}]" if own else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+# -- rounding ---------------------------------------------------------------------------------------------------------
+
+
+def _unstable(program: Program, expected: Played) -> bool:
+    again = play(program, lambda function: function)
+    pairs = zip(expected.seen, again.seen, strict=False)
+    return again.error is not None or any(compare(one, other, approximate=False) for one, other in pairs)
+
+
+def _is_rounding(program: Program, expected: Played, compiler: Compiler | None) -> bool:
+    """Whether compiled and eager are not further apart than eager and eager with rounding errors."""
+    found = _compiled(program, compiler)
+    jittered = []
+    for seed in range(JITTERED):
+        with Jitter(seed):
+            jittered.append(play(program, lambda function: function))
+    for number, (wanted, seen) in enumerate(zip(expected.seen, found.seen, strict=False)):
+        others = [each.seen[number] for each in jittered if len(each.seen) > number]
+        for path, fact in wanted.items():
+            if path not in seen or fact.elements is None or seen[path].elements is None:
+                continue
+            if not _within(fact.elements, seen[path].elements, [one[path].elements for one in others if path in one]):
+                return False
+    return True
+
+
+def _within(expected: torch.Tensor, found: torch.Tensor, jittered: list[torch.Tensor | None]) -> bool:
+    if expected.is_complex():
+        expected, found = torch.view_as_real(expected), torch.view_as_real(found)
+        jittered = [torch.view_as_real(each) for each in jittered if each is not None]
+    if expected.shape != found.shape or not expected.numel():
+        return expected.shape == found.shape
+    one, other = expected.double(), found.double()
+    moved = torch.zeros_like(one)
+    for each in jittered:
+        if each is None or each.shape != expected.shape:
+            return True
+        moved = torch.maximum(moved, (each.double() - one).abs().nan_to_num(torch.inf, torch.inf))
+    if bool(moved.isinf().any()):
+        return True  # an overflow or a NaN hangs on the last digit
+    apart = (other - one).abs()
+    epsilon = torch.finfo(expected.dtype).eps if expected.is_floating_point() else 0.0
+    size = one.abs().nan_to_num(0.0, 0.0, 0.0)
+    bound = MAGNIFIED * (float(moved.max()) + epsilon * float(size.max()))
+    same = (one == other) | (one.isnan() & other.isnan())
+    return bool((same | (apart <= bound)).all())
+
+
+class Jitter(TorchDispatchMode):
+    """Every result of an inexact operator is off by a unit in the last place or none."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func._schema.name.partition("::")[2].rstrip("_") in EXACT or any(
+            each.alias_info is not None and not each.alias_info.is_write for each in func._schema.returns
+        ):
+            return result
+        for each in pytree.tree_leaves(result):
+            if isinstance(each, torch.Tensor) and each.is_floating_point() and each.numel():
+                self.move(each)
+        return result
+
+    def move(self, tensor: torch.Tensor) -> None:
+        steps = torch.randint(-1, 2, tensor.shape, generator=self.generator)
+        try:
+            moved = tensor.detach() * (1 + steps * torch.finfo(tensor.dtype).eps)
+            tensor.detach().copy_(moved)
+        except RuntimeError:
+            return  # memory that overlaps
+
+
+EXACT = frozenset(
+    # values that are moved, chosen, compared, converted
+    """clone copy _to_copy to contiguous cat stack where select slice index gather scatter index_select masked_fill
+    masked_select index_put take flip roll tril triu repeat pad constant_pad_nd narrow view reshape permute transpose
+    expand unsqueeze squeeze diagonal diag diag_embed unfold as_strided split chunk unbind alias detach
+    max min amax amin argmax argmin maximum minimum fmax fmin clamp clamp_min clamp_max relu sort topk kthvalue median
+    eq ne lt le gt ge isnan isinf isfinite signbit sign sgn neg abs positive logical_and logical_or logical_not
+    logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
+    floor ceil round trunc frac copysign nextafter heaviside any all count_nonzero nonzero unique
+    zeros ones full zeros_like ones_like full_like empty empty_like arange eye fill zero fill_diagonal
+    cummax cummin searchsorted bucketize isin ldexp frexp hardshrink threshold max_pool2d_with_indices max_pool1d
+    embedding one_hot nan_to_num real imag view_as_real view_as_complex conj_physical equal
+    add sub mul div rsub reciprocal square addcmul""".split()
+)
+"""Operators whose results eager rounds correctly, or does not round."""
+
+
+def replay(program: Program) -> None:
+    """Print what differs: the end of a file that was found."""
+    outcome = examine(program)
+    print(outcome.refused or outcome.difference or "as in eager")
+    sys.exit(1 if outcome.difference is not None else 0)

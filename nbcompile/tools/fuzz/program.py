@@ -1,0 +1,119 @@
+"""A program: the text of a module that is played eagerly and compiled.
+
+    def f(x):
+        return x + 1
+
+    def play(compiled):
+        g = compiled(f)
+        yield g(torch.ones(2))      each value that is yielded is observed
+        yield tried(g, None)        what it raises is a value, too
+
+The text alone says everything: a program that was found is a file that anybody can run.
+
+In torch: torch/_dynamo/repro/after_aot.py writes graphs that fail into files that run. Read next:
+nbcompile/tools/fuzz/oracle.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+KINDS = ("tensor", "python", "nn", "guards")
+BACKENDS = ("eager", "aot_eager", "inductor")
+HEADER = "from nbcompile.tools.fuzz.program import tried\n"
+FOOTER = """
+
+if __name__ == "__main__":
+    from nbcompile.tools.fuzz import oracle, program
+    oracle.replay(program.Program.read(__file__))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A module's text, and how it is to be compiled."""
+
+    kind: str
+    seed: str
+    """What it was made from: ``"1/python/17/4"``."""
+    source: str
+    backend: str = "eager"
+    dynamic: bool | None = None
+    stored: bool = False
+    """Played a second time, from what the first left in the store."""
+    size: int = 1
+    """How many small programs are in it."""
+    approximate: bool = False
+    """It calls operators whose last digits may differ."""
+
+    def text(self) -> str:
+        """The file that runs alone."""
+        settings = {name: getattr(self, name) for name in ("kind", "seed", "backend", "dynamic", "stored", "size")}
+        settings["approximate"] = self.approximate
+        first = "# fuzz: " + " ".join(f"{name}={value}" for name, value in settings.items())
+        return f"{first}\n{HEADER}\n{self.source.strip()}\n{FOOTER}"
+
+    @staticmethod
+    def read(path: str) -> Program:
+        """A program from the file that :meth:`text` wrote.
+
+        Raises:
+            ValueError: the file is no program.
+        """
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - __file__ is a string
+            text = file.read()
+        first, _, rest = text.partition("\n")
+        if not first.startswith("# fuzz: "):
+            raise ValueError(f"{path} is no program of the fuzzer: its first line is no `# fuzz: ...`")
+        found = dict(word.split("=", 1) for word in first.removeprefix("# fuzz: ").split())
+        source = rest.replace(HEADER, "", 1).partition(FOOTER.strip().partition("\n")[0])[0]
+        truth = {"True": True, "False": False, "None": None}
+        return Program(
+            found["kind"],
+            found["seed"],
+            source.strip() + "\n",
+            found["backend"],
+            truth[found["dynamic"]],
+            found["stored"] == "True",
+            int(found["size"]),
+            found["approximate"] == "True",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What a call raised."""
+
+    kind: str
+    text: str
+    error: BaseException
+
+
+def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> object:
+    """What a call gives: its value, or the exception."""
+    try:
+        return function(*arguments, **keywords)
+    except Exception as error:  # noqa: BLE001 - whatever it raises is what is observed
+        return Raised(type(error).__name__, str(error), error)
+
+
+_numbers = itertools.count()
+
+
+def load(source: str) -> dict[str, Any]:
+    """The program's names, in a new module whose source tracebacks can show."""
+    name = f"<fuzz {next(_numbers)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    module = sys.modules["fuzzed_program"] = types.ModuleType("fuzzed_program")  # data classes look their module up
+    try:
+        vars(module)["tried"] = tried
+        exec(compile(source, name, "exec"), vars(module))
+    finally:
+        linecache.cache.pop(name, None)
+    return vars(module)

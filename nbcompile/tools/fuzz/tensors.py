@@ -1,0 +1,201 @@
+"""Tensor programs: dtypes, layouts, views, changes in place, special values; many of them in one compiled function.
+
+    def p0(a, b):
+        v0 = a.mT
+        v1 = v0 + b
+        v1.add_(2)
+        return a, b, v0, v1
+
+A program is written while it runs: a step that eager refuses is drawn again. Templates come from ``tables/tensors.txt``
+and from torch's own database of operators (database.py). One C++ compile takes a second and serves all programs of a
+batch; of a batch that differs, each program is tried alone.
+
+In torch: nothing. Read next: nbcompile/tools/fuzz/layouts.py
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from nbcompile.tools.fuzz import database, grammar
+from nbcompile.tools.fuzz.layouts import DTYPES, FLOATS, LAYOUTS, OTHERS, made
+from nbcompile.tools.fuzz.program import Program
+
+BATCH = 40
+SHAPES = (
+    (),
+    (0,),
+    (1,),
+    (5,),
+    (3, 4),
+    (2, 0),
+    (4, 1),
+    (1, 7),
+    (2, 3, 4),
+    (2, 1, 3),
+    (2, 3, 4, 5),
+    (1, 2, 6, 6),
+    (33,),
+    (3, 17),
+)
+TABLES = grammar.read("tensors.txt")
+PRELUDE = "import torch\nfrom nbcompile.tools.fuzz.layouts import made\n"
+TRIES = 8
+FROM_DATABASE = 0.3
+MOST_ELEMENTS = 2000
+
+
+def generate(seed: str) -> Program:
+    """A batch of programs, all exact or all not."""
+    chance = random.Random(seed)
+    exact = chance.random() < 0.6
+    functions = [_playable(chance, exact) for _ in range(BATCH)]
+    dynamic = True if chance.random() < 0.1 else None
+    return Program("tensor", seed, module(functions), "inductor", dynamic, size=BATCH, approximate=not exact)
+
+
+def _playable(chance: random.Random, exact: bool) -> tuple[str, str]:
+    """A program that eager plays from the start: a step that failed half way may have changed what later ones met."""
+    while True:
+        text, inputs = _Author(chance, exact).written()
+        scope: dict[str, Any] = {"torch": torch, "made": made}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exec(text, scope)
+                exec(f"p(*{inputs})", scope)
+        except Exception:  # noqa: BLE001, S112 - another one, then
+            continue
+        return text, inputs
+
+
+def module(functions: list[tuple[str, str]]) -> str:
+    """Functions and their inputs, and one function that calls them all."""
+    numbers = range(len(functions))
+    called = ", ".join(f"p{number}(*inputs[{number}])" for number in numbers)
+    given = ", ".join(inputs for _, inputs in functions)
+    texts = "\n".join(text.replace("def p(", f"def p{number}(") for number, (text, _) in enumerate(functions))
+    play = f"def play(compiled):\n    inputs = [{given}]\n    yield compiled(f)(inputs)\n"
+    return f"{PRELUDE}\n{texts}\ndef f(inputs):\n    return [{called}]\n\n{play}"
+
+
+def singles(program: Program) -> Iterator[Program]:
+    """Each program of a batch by itself."""
+    tree = ast.parse(program.source)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    given = functions["play"].body[0]
+    assert isinstance(given, ast.Assign)
+    assert isinstance(given.value, ast.List)
+    for number, inputs in enumerate(given.value.elts):
+        functions[f"p{number}"].name = "p"
+        alone = module([(ast.unparse(functions[f"p{number}"]) + "\n", ast.unparse(inputs))])
+        yield replace(program, source=alone, size=1)
+
+
+@dataclass
+class _Author:
+    chance: random.Random
+    exact: bool
+    lines: list[str] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def written(self) -> tuple[str, str]:
+        """The text of the function and of its inputs."""
+        chance = self.chance
+        for _ in range(chance.randint(1, 2)):
+            self.input(chance.choice(SHAPES), self.dtype())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(chance.randint(1, 5)):
+                self.step()
+        names = [chr(97 + k) for k in range(len(self.inputs))]
+        returned = [name for name in self.values if name not in names][-3:] or names
+        body = "".join(f"    {line}\n" for line in self.lines)
+        text = f"def p({', '.join(names)}):\n{body}    return {', '.join(returned)},\n"
+        return text, f"({', '.join(self.inputs)},)"
+
+    def dtype(self) -> torch.dtype:
+        roll = self.chance.random()
+        table = FLOATS[:2] if roll < 0.5 else FLOATS if roll < 0.6 else OTHERS if roll > 0.9 else DTYPES
+        if self.exact and roll < 0.6:
+            table = FLOATS[:2]
+        return self.chance.choice(table)
+
+    def input(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
+        """A new input, read before anything else."""
+        name, chance = chr(97 + len(self.inputs)), self.chance
+        layout, seed, special = (
+            chance.choice(LAYOUTS),
+            chance.randrange(10000),
+            chance.random() < (0.35 if self.exact else 0.08),
+        )
+        self.inputs.append(f"made({shape}, {dtype}, {layout!r}, {seed}, {special})")
+        self.values[name] = made(shape, dtype, layout, seed, special)
+        return name
+
+    def step(self) -> None:
+        for _ in range(TRIES):
+            text = self.proposed()
+            if text is not None and self.ran(text):
+                return
+
+    def proposed(self) -> str | None:
+        chance = self.chance
+        if not self.exact and chance.random() < FROM_DATABASE and len(self.inputs) < 8:
+            return self.of_the_database()
+        names = [name for name, value in self.values.items() if isinstance(value, torch.Tensor)]
+        one, other = chance.choice(names[-3:]), chance.choice(names)
+        if chance.random() < 0.2:
+            table = "CHANGE"
+        else:
+            table = "EXACT" if self.exact or chance.random() < 0.4 else "INEXACT"
+        text = chance.choice(TABLES[table]).replace("<A>", one).replace("<B>", other)
+        for name in "IDS":
+            while f"<{name}>" in text:
+                text = text.replace(f"<{name}>", chance.choice(TABLES[name]), 1)
+        text = text.replace("<DT>", chance.choice(TABLES["DT"]))
+        return text if table == "CHANGE" else f"v{len(self.lines)} = {text}"
+
+    def of_the_database(self) -> str | None:
+        call = database.drawn(self.chance)
+        if call is None:
+            return None
+        names = []
+        for shape, dtype in call.tensors:
+            same = [
+                n
+                for n, v in self.values.items()
+                if isinstance(v, torch.Tensor) and v.shape == shape and v.dtype == dtype
+            ]
+            names.append(self.chance.choice(same) if same and self.chance.random() < 0.7 else self.input(shape, dtype))
+        return f"v{len(self.lines)} = {call.text.format(*names)}"
+
+    def ran(self, text: str) -> bool:
+        """Whether eager can do it; the values are then what they are after it."""
+        scope = dict(self.values) | {"torch": torch}
+        try:
+            exec(text, scope)
+        except Exception:  # noqa: BLE001 - no step for these values
+            return False
+        new = {name: value for name, value in scope.items() if name not in ("torch", "__builtins__")}
+        if not all(_is_usable(value) for value in new.values()):
+            return False
+        self.values |= new
+        self.lines.append(text)
+        return True
+
+
+def _is_usable(value: object) -> bool:
+    parts = value if isinstance(value, (tuple, list)) else (value,)
+    return all(
+        isinstance(part, torch.Tensor) and part.layout == torch.strided and part.numel() <= MOST_ELEMENTS
+        for part in parts
+    )

@@ -1,0 +1,180 @@
+"""The fuzzer: what it makes, what it notices, how small it makes it, and what its command says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.tools.fuzz import (
+    __main__ as command,
+    campaign,
+    guards,
+    networks,
+    oracle,
+    program,
+    python,
+    reduction,
+    tensors,
+)
+
+CORPUS = sorted((Path(__file__).parents[1] / "fuzz_corpus").glob("*.py"))
+
+SMALL = """
+import torch
+
+def f(x, items):
+    items.append(1)
+    y = x + 0.0
+    if x.sum() > 0:
+        y = y * 2
+    return y
+
+def play(compiled):
+    items = []
+    yield [compiled(f)(torch.ones(3), items), items]
+"""
+
+
+def made(source: str) -> program.Program:
+    return program.Program("python", "test", source)
+
+
+@pytest.mark.parametrize("generate", [python.generate, guards.generate, networks.generate])
+def test_a_seed_is_a_program(generate):
+    """The same seed gives the same text, another seed another, and Python can read it."""
+    assert generate("1") == generate("1")
+    assert generate("1").source != generate("2").source
+    compile(generate("1").source, "<test>", "exec")
+
+
+def test_a_batch_and_its_programs(monkeypatch):
+    """A batch of tensor programs is one function; each can be played by itself, and eager plays them all."""
+    monkeypatch.setattr(tensors, "BATCH", 3)
+    batch = tensors.generate("7")
+    alone = list(tensors.singles(batch))
+    assert len(alone) == 3
+    for each in [batch, *alone]:
+        assert oracle.play(each, lambda function: function).error is None
+
+
+def test_equal_programs_are_equal():
+    """A program that is compiled rightly shows nothing."""
+    outcome = oracle.examine(made(SMALL))
+    assert (outcome.refused, outcome.difference, outcome.observations) == ("", None, 2)
+
+
+WRONG = {
+    "bits": lambda f: lambda x, items: f(x, items) * -0.0,
+    "metadata": lambda f: lambda x, items: f(x, items).double(),
+    "type": lambda f: lambda x, items: f(x, list(items)),
+    "internal": lambda f: lambda x, items: 1 / 0,
+}
+
+
+@pytest.mark.parametrize("aspect", WRONG)
+def test_what_is_noticed(aspect):
+    """A wrong bit, dtype, side effect or an exception is a difference of its kind."""
+    outcome = oracle.examine(made(SMALL), WRONG[aspect])
+    assert outcome.difference is not None
+    assert outcome.difference.aspect == aspect
+
+
+def test_the_sign_of_a_zero_and_memory():
+    """Zeros of unlike signs differ, NaNs do not, and a copy is not a view."""
+    source = "import torch\ndef f(x): return x[:1]\ndef play(compiled): x = torch.tensor([0.0, float('nan')]); yield [x, compiled(f)(x)]\n"
+    assert oracle.examine(made(source), lambda f: f).difference is None
+    assert oracle.examine(made(source), lambda f: lambda x: -f(x)).difference.aspect == "metadata"  # another memory
+    assert oracle.examine(made(source), lambda f: lambda x: f(x.neg_())).difference.aspect == "bits"
+    assert oracle.examine(made(source), lambda f: lambda x: f(x).clone()).difference.aspect == "metadata"
+
+
+def test_rounding_is_no_mistake():
+    """A distance within what rounding makes of the program is none; a larger one is, and so is a NaN elsewhere."""
+    source = "import torch\ndef f(x): return x.exp().sum()\ndef play(compiled): yield compiled(f)(torch.arange(9.0))\n"
+    approximate = program.Program("tensor", "test", source, approximate=True)
+    assert oracle.examine(approximate, lambda f: lambda x: f(x) * (1 + 2**-22)).difference is None
+    assert oracle.examine(approximate, lambda f: lambda x: f(x) * 1.001).difference.aspect == "value"
+    assert oracle.examine(approximate, lambda f: lambda x: f(x) * torch.nan).difference.aspect == "value"
+
+
+def test_what_eager_refuses():
+    """What eager cannot play is counted as that."""
+    assert oracle.examine(made("def play(compiled): yield nothing_of_this_name\n")).refused.startswith("NameError")
+
+
+def test_reduction(monkeypatch):
+    """What does not matter for a difference goes."""
+    monkeypatch.setattr(nbcompile, "compile", lambda f, **_: lambda x, items: -f(x, items))
+    found = oracle.examine(made(SMALL)).difference
+    small, difference = reduction.reduced(made(SMALL), found, seconds=10)
+    assert difference.aspect == found.aspect
+    assert "if " not in small.source
+    assert len(small.source) < len(SMALL) - 60
+    assert reduction.cause(small, difference).startswith("python bits:")
+
+
+def test_a_file_that_runs_alone(tmp_path):
+    """A program's file holds all that it is."""
+    path = tmp_path / "found.py"
+    for each in [made(SMALL), networks.generate("1"), guards.generate("2")]:
+        path.write_text(each.text())
+        read = program.Program.read(str(path))
+        assert (read.kind, read.backend, read.approximate) == (each.kind, each.backend, each.approximate)
+        assert read.source.strip() == each.source.strip()
+
+
+def test_a_campaign_goes_on(tmp_path, monkeypatch, capsys):
+    """Counts and causes are kept; a cause is new once; a worker that ends too early is a finding."""
+
+    plan = campaign.Plan(1000.0, 1, ("python",), 1, tmp_path, ask_peer=False)
+    run = campaign._Campaign(plan, campaign.State())
+    (tmp_path / "causes").mkdir()
+    run.count(
+        "python", {"unit": 0, "programs": 3, "refused": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2}
+    )
+    kept = json.loads((tmp_path / "state-1.json").read_text())
+    assert kept["programs"] == {"python": 3}
+    assert kept["causes"]["c"]["count"] == 2
+    assert run.new == 1
+    assert len(list((tmp_path / "causes").iterdir())) == 1
+    monkeypatch.setattr(
+        campaign, "_lines", lambda *_: iter([{"unit": 1, "programs": 2, "refused": 0, "seconds": 1.0, "found": []}])
+    )
+    run.state.next_unit["python"] = 1 + campaign.UNITS_OF_A_WORKER
+    run.process("python", 1)
+    assert run.state.next_unit["python"] == 3  # unit 2 ended the process
+    assert "crash or hang" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kind", "nothing"], "no kind of program is called 'nothing'"),
+        (["--seconds", "0"], "more than 0"),
+        (["--replay", "/nowhere.py"], "No such file"),
+        (["--unit", "python"], "KIND/NUMBER"),
+    ],
+)
+def test_wrong_options(capsys, arguments, words):
+    """One line says what is wrong; the status is 2."""
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_one_unit_in_this_process(capsys):
+    """Some programs of a kind, and what they counted."""
+    assert command.main(["--unit", "python/0", "--seed", "9"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["programs"] > 10
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_the_corpus(path):
+    """What was found once, and mended, is as in eager."""
+    outcome = oracle.examine(program.Program.read(str(path)))
+    assert (outcome.refused, outcome.difference) == ("", None)
