@@ -59,6 +59,8 @@ class OutputGraph:
     """Nodes, inputs and guards of one frame."""
 
     def __init__(self, frame: Frame, options: Options, dynamism: Dynamism, overrides: OverrideState) -> None:
+        self.left_unread: list[Any] = []
+        """Attributes of inputs that were read: what nobody looks at must still be there, for it may go out."""
         self.frame = frame
         self.options = options
         self.dynamism = dynamism

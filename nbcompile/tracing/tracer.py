@@ -30,7 +30,7 @@ from nbcompile.bytecode.flow import outer_protection
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
-from nbcompile.capture.source import ArraySource, LocalSource, Source, expression
+from nbcompile.capture.source import ArraySource, AttrSource, LocalSource, Source, expression
 from nbcompile.capture.trace import Assumed, Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
@@ -392,7 +392,14 @@ class _FrameTracer:
         report = break_report(plan.error, opcode)
         return self._trace(reconstruction, mutations, GraphBreak(action, resume, contexts, report, earlier, outer))
 
+    def _expect_attributes(self) -> None:
+        """Promise that what was read of an object, and not looked at, is there: the residual program reads it again."""
+        for each in self.interpreter.output.left_unread:
+            if each.realised is None and type(each.source) is AttrSource:
+                self.interpreter.guard(each.source.base, GuardKind.HASATTR, (each.source.attribute, True))
+
     def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
+        self._expect_attributes()
         output = self.interpreter.output
         self.interpreter.note_effects()
         draws = reconstruction.draws()

@@ -53,6 +53,64 @@ def module_of(source: str, name: str = "nbcompile_scenario") -> types.ModuleType
 
 x = ones(3)
 
+# -- attributes whose values nobody looks at ---------------------------------------------------------
+
+
+def plain_function() -> None:
+    """Has attributes of its own."""
+
+
+class Slotted:
+    __slots__ = ("tag",)
+
+
+HOLDERS: dict[str, Any] = {
+    "object": lambda: type("Holder", (), {})(),
+    "slots": Slotted,
+    "namespace": types.SimpleNamespace,
+    "function": lambda: types.FunctionType(plain_function.__code__, {}),
+    "module": lambda: types.ModuleType("holder"),
+    "nn_module": lambda: nn.Linear(1, 1),
+    "partial": lambda: functools.partial(torch.sin),
+    "class": lambda: type("Holder", (), {}),
+    "tensor": lambda: ones(2),
+    "cached": lambda: functools.lru_cache(lambda: 1),
+    "list": lambda: type("Items", (list,), {})([1]),
+    "int": lambda: type("Number", (int,), {})(4),
+}
+
+
+def read_or_default(x: torch.Tensor, holder: Any) -> object:
+    return x * 2, [getattr(holder, "tag", None)]
+
+
+def read_or_except(x: torch.Tensor, holder: Any) -> object:
+    try:
+        holder.tag  # noqa: B018 - whether it is there is what is asked
+    except AttributeError:
+        return x * 2
+    return x * 3
+
+
+@pytest.mark.parametrize("read", [read_or_default, read_or_except])
+@pytest.mark.parametrize("kind", HOLDERS)
+def test_an_attribute_that_comes_or_goes(kind: str, read: Any) -> None:
+    """Whether it is there decides, though nothing looks at its value."""
+    for first in (True, False):
+
+        def changed(compiled: Compiler, first: bool = first) -> Iterator[object]:
+            holder, g = HOLDERS[kind](), compiled(read)
+            for is_there in (first, not first, first, not first):
+                if is_there:
+                    holder.tag = "yes"
+                elif hasattr(holder, "tag"):
+                    del holder.tag
+                yield tried(g, x, holder)
+
+        found = disagreement(changed)
+        assert not found, found
+
+
 # -- functions -------------------------------------------------------------------------------------
 
 

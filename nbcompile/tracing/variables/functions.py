@@ -197,7 +197,9 @@ class FunctionVariable(BaseFunctionVariable):
             return BuiltinGetVariable(self)
         if self.source is None:
             return tracer.wrap(value, None)
-        return LazyVariable(value, AttrSource(self.source, name))
+        made = LazyVariable(value, AttrSource(self.source, name))
+        tracer.output.left_unread.append(made)
+        return made
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         tracer.side_effects.store_attribute(tracer, self, name, value)
@@ -370,6 +372,11 @@ class CachedFunctionVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "__wrapped__":
             return self.function
+        if name in vars(self.value) or not hasattr(self.value, name):  # the wrapper has attributes of its own
+            if self.source is not None:
+                tracer.guard(self.source, GuardKind.HASATTR, (name, hasattr(self.value, name)))
+            found = tracer.evaluate(getattr, (self.value, name))
+            return tracer.wrap(found, None if self.source is None else AttrSource(self.source, name))
         if name in ("cache_info", "cache_clear", "cache_parameters"):
             return super().get_attribute(tracer, name)
         return self.function.get_attribute(tracer, name)

@@ -147,7 +147,9 @@ class ObjectVariable(VariableTracker):
         """An attribute that is looked at when it is used: the same tracker each time."""
         if self.source is None:
             return tracer.wrap(value, None)
-        return self.seen.setdefault(name, LazyVariable(value, self._own_source(self.source, name)))
+        made = self.seen.setdefault(name, LazyVariable(value, self._own_source(self.source, name)))
+        tracer.output.left_unread.append(made)
+        return made
 
     def _own_source(self, source: Source, name: str) -> Source:
         past = self._has_getattribute() and not keeps_dict_elsewhere(self.cls)
