@@ -154,6 +154,7 @@ def _cut_and_compile(
     lasting: frozenset[int] | None = None
     if recompute:
         passes.drop_detach(traced.graph)
+        passes.spell_numbers(traced.graph)
         passes.share_equal(traced.graph)
         lasting = frozenset(at for at, each in enumerate(example_inputs) if isinstance(each, torch.nn.Parameter))
     halves = cut.cut(traced.graph.graph, len(traced.outputs), lasting)
@@ -241,6 +242,7 @@ def _through_autograd(
         if recompute:
             passes.drop_detach(whole)
             whole.graph.eliminate_dead_code()
+            passes.spell_numbers(whole)
             passes.share_equal(whole)
             forward, backward = partitioners.min_cut_rematerialization_partition(whole, *arguments, **keywords)
         else:

@@ -17,8 +17,10 @@ from typing import Any
 
 import torch
 import torch.fx
+import torch.utils._pytree as pytree
 
-from nbcompile import torch_internals
+from nbcompile import scalars, torch_internals
+from nbcompile.capture.exact import exact
 
 NOT_TWICE_THE_SAME = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
 """Operators whose results are not told by their arguments, although they draw no random numbers."""
@@ -37,6 +39,15 @@ def drop_detach(joint: torch.fx.GraphModule) -> None:
         (original,) = node.args
         node.replace_all_uses_with(original)
         joint.graph.erase_node(node)
+    joint.recompile()
+
+
+def spell_numbers(joint: torch.fx.GraphModule) -> None:
+    """Complex numbers whose Python text means another number, or a name, are written as calls: a graph is text."""
+    for node in joint.graph.nodes:
+        if any(type(value) is complex for value in pytree.tree_leaves((node.args, node.kwargs))):
+            node.args = torch.fx.node.map_aggregate(node.args, exact)
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, exact)
     joint.recompile()
 
 
@@ -96,13 +107,11 @@ def _key(node: torch.fx.Node, writes: int) -> Hashable | None:
 
 
 def _frozen(argument: Any) -> Hashable:
-    """An argument that can be a key, with its type: 1 is not 1.0, nor True, and 0.0 is not -0.0."""
+    """An argument that can be a key; equal for the same numbers alone (scalars.py)."""
     if isinstance(argument, (tuple, list)):
         return "sequence", tuple(map(_frozen, argument))
     if isinstance(argument, dict):
         return "dict", tuple((name, _frozen(value)) for name, value in sorted(argument.items()))
     if isinstance(argument, slice):
         return "slice", tuple(map(_frozen, (argument.start, argument.stop, argument.step)))
-    if isinstance(argument, (float, complex)):
-        return type(argument), repr(argument)
-    return type(argument), argument
+    return scalars.key(argument)

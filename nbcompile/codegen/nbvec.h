@@ -798,8 +798,8 @@ template <class T, int W> INLINE Vec<T, W> smaller(Vec<T, W> a, Vec<T, W> b) {
 }
 template <class T, int W> INLINE Vec<T, W> maximum(Vec<T, W> a, Vec<T, W> b) { return where(isnan(a), a, larger(a, b)); }
 template <class T, int W> INLINE Vec<T, W> minimum(Vec<T, W> a, Vec<T, W> b) { return where(isnan(a), a, smaller(a, b)); }
-template <class T, int W> INLINE Vec<T, W> fmax(Vec<T, W> a, Vec<T, W> b) { return where((a > b) | isnan(b), a, b); }
-template <class T, int W> INLINE Vec<T, W> fmin(Vec<T, W> a, Vec<T, W> b) { return where((a < b) | isnan(b), a, b); }
+template <class T, int W> INLINE Vec<T, W> fmax(Vec<T, W> a, Vec<T, W> b) { return where((a >= b) | isnan(b), a, b); }
+template <class T, int W> INLINE Vec<T, W> fmin(Vec<T, W> a, Vec<T, W> b) { return where((a <= b) | isnan(b), a, b); }
 template <int W> INLINE Vec<bool, W> maximum(Vec<bool, W> a, Vec<bool, W> b) { return a | b; }
 template <int W> INLINE Vec<bool, W> minimum(Vec<bool, W> a, Vec<bool, W> b) { return a & b; }
 template <class T, int W> INLINE Vec<T, W> reciprocal(Vec<T, W> x) { return Vec<T, W>((T)1) / x; }

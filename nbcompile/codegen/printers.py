@@ -203,8 +203,8 @@ def c_literal(value: bool | float, dtype: torch.dtype) -> str:
     if not dtype.is_floating_point:
         return _integer(int(value), dtype)
     single = dtype != torch.float64
-    if math.isnan(value):
-        return '__builtin_nanf("")' if single else '__builtin_nan("")'
+    if math.isnan(value):  # it has a sign, which copysign and signbit read
+        return ("-" if math.copysign(1, value) < 0 else "") + ('__builtin_nanf("")' if single else '__builtin_nan("")')
     if math.isinf(value):
         return ("-" if value < 0 else "") + ("__builtin_inff()" if single else "__builtin_inf()")
     if not single:

@@ -10,7 +10,7 @@ nbcompile/codegen/triton.py
 """
 
 # mypy: allow-untyped-defs
-# ruff: noqa: ANN001, ANN201, D103, PLR0124  (Triton reads annotations as its own; x != x asks for nan)
+# ruff: noqa: ANN001, ANN201, ANN202, D103, PLR0124  (Triton reads annotations as its own; x != x asks for nan)
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
@@ -34,6 +34,16 @@ def nan_maximum(a, b):
 @triton.jit
 def nan_minimum(a, b):
     return tl.where((a < b) | (a != a), a, b)
+
+
+@triton.jit
+def number_maximum(a, b):
+    return tl.where((a >= b) | (b != b), a, b)
+
+
+@triton.jit
+def number_minimum(a, b):
+    return tl.where((a <= b) | (b != b), a, b)
 
 
 @triton.jit
@@ -117,7 +127,7 @@ def tanh(x):
     a = tl.abs(x)
     e = expm1(-2.0 * a)
     y = -e / (e + 2.0)
-    return tl.where(x < 0, -y, y)
+    return libdevice.copysign(y, x)  # -0.0 stays -0.0
 
 
 @triton.jit
@@ -146,7 +156,7 @@ def round_half_even(x):
     rest = x - down
     odd = (down - 2.0 * tl.floor(down * 0.5)) != 0
     up = (rest > 0.5) | ((rest == 0.5) & odd)
-    return tl.where(up, down + 1.0, down)
+    return libdevice.copysign(tl.where(up, down + 1.0, down), x)  # -0.3 rounds to -0.0
 
 
 @triton.jit
@@ -172,10 +182,24 @@ def remainder(a, b):
 
 @triton.jit
 def floor_divide(a, b):
+    return _floor_divide_whole(a, b) if a.dtype.is_int() else _floor_divide_floats(a, b)
+
+
+@triton.jit
+def _floor_divide_whole(a, b):
     left = c_remainder(a, b)
+    return tl.where((left != 0) & ((left < 0) != (b < 0)), a // b - 1, a // b)
+
+
+@triton.jit
+def _floor_divide_floats(a, b):
+    left = libdevice.fmod(a, b)
     down = (left != 0) & ((left < 0) != (b < 0))
-    quotient = a // b if a.dtype.is_int() else (a - left) / b
-    return tl.where(down, quotient - 1, quotient)
+    quotient = tl.where(down, (a - left) / b - 1.0, (a - left) / b)
+    below = tl.floor(quotient)
+    whole = tl.where(quotient - below > 0.5, below + 1.0, below)
+    whole = tl.where(quotient == 0, libdevice.copysign(whole * 0.0, a / b), whole)
+    return tl.where(b == 0, a / b, whole)
 
 
 @triton.jit

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import torch
 
-from nbcompile.codegen.triton_values import TYPES, TritonEmitter, index_text, value_text
+from nbcompile.codegen.triton_values import TYPES, TritonEmitter, index_text, named, value_text
 from nbcompile.ir.kernel import Accumulate, Carry
 
 START = {"sum": "0", "prod": "1", "any": "0", "all": "1"}
@@ -114,7 +114,8 @@ def _totals(part: Carry) -> list[str]:
 
 def _scanned(emitter: TritonEmitter, part: Carry) -> str:
     """What is scanned, in the block's full shape; with places where these are asked for."""
-    text = f"({value_text(emitter, part.value)}) + tl.zeros_like({emitter.mask}).to({TYPES[part.value.dtype]})"
+    value = named(emitter, value_text(emitter, part.value))
+    text = f"tl.where({emitter.mask}, {value}, {value})"  # to add zeros would change -0.0
     if not part.kind.startswith("arg"):
         return text
     return f"{text}, ({index_text(part.place)}) + tl.zeros_like({emitter.mask}).to(tl.int64)"
@@ -125,7 +126,8 @@ def scan_block(emitter: TritonEmitter, part: Carry) -> None:
     emitter.asking = emitter.origins.get(part.name, ())
     scanned = _scanned(emitter, part)
     scanned = f"({scanned})" if part.kind.startswith("arg") else scanned
-    emitter.line(f"{', '.join(_results(part))} = tl.associative_scan({scanned}, 0, {COMBINE[part.kind]})")
+    begun = " + 0.0" if part.kind == "sum" and part.value.dtype.is_floating_point else ""  # 0.0 + -0.0 is 0.0
+    emitter.line(f"{', '.join(_results(part))} = tl.associative_scan({scanned}, 0, {COMBINE[part.kind]}){begun}")
     emitter.locals[part.name] = part.name
 
 

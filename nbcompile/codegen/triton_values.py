@@ -39,7 +39,7 @@ OPERATIONS = {
     "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}", "bitwise_not": "~{0}",
     "shift_left": "{0} << {1}", "shift_right": "{0} >> {1}", "where": "tl.where({0}, {1}, {2})",
     "maximum": "nan_maximum({0}, {1})", "minimum": "nan_minimum({0}, {1})",
-    "fmax": "tl.maximum({0}, {1})", "fmin": "tl.minimum({0}, {1})",
+    "fmax": "number_maximum({0}, {1})", "fmin": "number_minimum({0}, {1})",
     "exp": "tl.exp({0})", "log": "tl.log({0})", "sqrt": "square_root({0})", "sin": "tl.sin({0})", "cos": "tl.cos({0})",
     "erf": "tl.erf({0})", "ndtr": "normal_share({0})", "gelu": "{0} * normal_share({0})",
     "abs": "tl.abs({0})", "floor": "tl.floor({0})",
@@ -171,7 +171,7 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
         case Apply(op, args):
             if op not in OPERATIONS:
                 raise NoTriton(f"the operation {op}")
-            return _named(emitter, OPERATIONS[op].format(*(_operand(value_text(emitter, each)) for each in args)))
+            return named(emitter, OPERATIONS[op].format(*(_operand(value_text(emitter, each)) for each in args)))
         case Load():
             return _load(emitter, body)
         case IndexOf(index, dtype, gathers):
@@ -179,18 +179,19 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             return f"({index_text(index)} + tl.full([1], 0, tl.int64)).to({TYPES[dtype]})"
         case Masked(condition, value, otherwise):
             before = emitter.mask
-            name = _named(emitter, value_text(emitter, condition), "m")
+            name = named(emitter, value_text(emitter, condition), "m")
             emitter.mask = f"({before} & {name})" if before else name
-            inside = _named(emitter, value_text(emitter, value))
+            inside = named(emitter, value_text(emitter, value))
             emitter.mask = before
-            return _named(emitter, f"tl.where({name}, {inside}, {value_text(emitter, otherwise)})")
+            return named(emitter, f"tl.where({name}, {inside}, {value_text(emitter, otherwise)})")
 
 
 def _operand(text: str) -> str:
     return text if text.isidentifier() else f"({text})"
 
 
-def _named(emitter: TritonEmitter, text: str, stem: str = "t") -> str:
+def named(emitter: TritonEmitter, text: str, stem: str = "t") -> str:
+    """A value as a variable of its own, unless it is one."""
     if text.isidentifier():
         return text
     name = emitter.fresh(stem)
@@ -215,7 +216,7 @@ def _load(emitter: TritonEmitter, load: Load) -> str:
     address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])})" + (
         f" + tl.zeros_like({emitter.mask}).to(tl.int32)" if emitter.mask else " + tl.arange(0, 1)"
     )
-    return _named(emitter, f"tl.load({address}{mask})", "x")
+    return named(emitter, f"tl.load({address}{mask})", "x")
 
 
 def _gathers(emitter: TritonEmitter, gathers: Sequence[Gather], index: sympy.Expr) -> None:

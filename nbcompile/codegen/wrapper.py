@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import sympy
 
+from nbcompile.capture.exact import exact
 from nbcompile.codegen.printers import python_index, python_number
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute, GraphInput, ModuleReference, Tensor
@@ -185,7 +186,9 @@ def _argument(tensors: dict[str, Tensor], value: object) -> str:
             return f"slice({', '.join(_argument(tensors, each) for each in (value.start, value.stop, value.step))})"
         case float() if not math.isfinite(value):
             return f"float({str(value)!r})"
-        case None | bool() | int() | float() | complex() | str():
+        case complex():
+            return repr(exact(value))
+        case None | bool() | int() | float() | str():
             return repr(value)
     if type(value).__module__ == "torch" and type(value).__name__ == "device":
         return f"torch.{value!r}"

@@ -533,14 +533,25 @@ def _gelu(x: torch.Tensor) -> torch.Tensor:
     return (wide * _ndtr(wide)).to(x.dtype)
 
 
+def _maximum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Of two zeros the second, which torch's own takes or does not, by their place in memory."""
+    return torch.where((a > b) | a.isnan(), a, b)
+
+
+def _minimum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.where((a < b) | a.isnan(), a, b)
+
+
 _UNDER_TORCHS_NAME = (
-    "add sub mul div maximum minimum fmax fmin remainder fmod pow neg abs sign atan2 hypot copysign nextafter floor "
+    "add sub mul div fmax fmin remainder fmod pow neg abs sign atan2 hypot copysign nextafter floor "
     "ceil trunc round sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf sin cos tan asin acos "
     "atan sinh cosh asinh acosh atanh erfc erfinv lgamma digamma eq ne lt le gt ge isnan isinf signbit logical_and "
     "logical_or logical_not bitwise_and bitwise_or bitwise_xor bitwise_not where"
 )
 EVALUATE: dict[str, Callable[..., torch.Tensor]] = {
     **{name: getattr(torch, name) for name in _UNDER_TORCHS_NAME.split()},
+    "maximum": _maximum,
+    "minimum": _minimum,
     "ndtr": _ndtr,
     "gelu": _gelu,
     "floor_div": torch.floor_divide,

@@ -27,6 +27,7 @@ from typing import assert_never
 import sympy
 import torch
 
+from nbcompile import scalars
 from nbcompile.ir.index import Index, Symbol
 
 
@@ -97,12 +98,26 @@ class Load(Operators):
     origin: Origin = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Constant(Operators):
-    """A number: a bool for ``torch.bool``, an int for integers, a float (also inf and nan) otherwise."""
+    """A number: a bool for ``torch.bool``, an int for integers, a float (also inf and nan) otherwise.
+
+    Bodies are compared and are keys, so constants are equal where they are the
+    same number (scalars.py): 0.0 and -0.0 are two, NaN is one.
+    """
 
     value: bool | int | float
     dtype: torch.dtype
+
+    def __eq__(self, other: object) -> bool:
+        """The same number of the same type."""
+        if not isinstance(other, Constant):
+            return NotImplemented
+        return self.dtype == other.dtype and scalars.same(self.value, other.value)
+
+    def __hash__(self) -> int:
+        """Of both."""
+        return hash((scalars.key(self.value), self.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +197,8 @@ _INFIX = {
 
 OPERATIONS: dict[str, Operation] = {
     **_entries("arithmetic", 2, "add sub mul"),
-    # maximum and minimum: nan if either is nan. fmax and fmin: the other one if one is nan.
+    # maximum and minimum: nan if either is nan; fmax and fmin: the other one if one is nan. Of two zeros maximum and
+    # minimum give the second, fmax and fmin the first.
     **_entries("arithmetic", 2, "maximum minimum fmax fmin"),
     # floor_div rounds down, trunc_div towards zero (both also on floats); remainder has the divisor's
     # sign, fmod the dividend's. An integer divisor that is 0 is an error.

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import sympy
 import torch
 
-from nbcompile.ir.expr import apply, cast, compute_dtype
+from nbcompile.ir.expr import apply, cast, compute_dtype, constant
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.elementwise import SUPPORTED, common_device, operand, promoted
+from nbcompile.lowering.elementwise import SUPPORTED, common_device, operand, promoted, require_representable
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, expanded, joined_nodes
 
@@ -37,11 +38,17 @@ def where(build: Builder, condition: Value, a: Any, b: Any) -> Value:
 
 @lowering(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
 def masked_fill(build: Builder, x: Value, mask: Value, value: Any) -> Value:
-    """``value`` where the mask holds; the result has x's dtype."""
+    """``value`` where the mask holds; it becomes a number of x's dtype first, as other elements must not change."""
     if isinstance(value, Value):
-        value = convert(build, value, x.dtype)
-    filled = where(build, mask, value, x)
-    return convert(build, filled, x.dtype)
+        return where(build, mask, convert(build, value, x.dtype), x)
+    if x.dtype not in SUPPORTED or isinstance(value, (complex, sympy.Basic)):
+        raise NoLowering(f"a tensor of {x.dtype} filled with {value}")
+    require_representable(value, x.dtype)
+    size = broadcast_size(mask.size, x.size)
+    filler = constant(constant(value, x.dtype).value, compute_dtype(x.dtype))
+    body = apply("where", operand(mask, torch.bool, size), filler, expanded(x, size).body)
+    device = common_device([x, mask])
+    return Value(x.dtype, device, size, body, joined_nodes(x.from_nodes, mask.from_nodes, build.here()))
 
 
 def convert(build: Builder, x: Value, dtype: torch.dtype) -> Value:

@@ -10,6 +10,7 @@ nbcompile/lowering/pointwise.py
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +89,15 @@ def operand(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
             return constant(value, wide)
         case _:
             raise NoLowering(f"an argument of type {type(value).__name__}")
+
+
+def require_representable(number: float, dtype: torch.dtype) -> None:
+    """Numbers beyond a dtype are a matter for ATen, which refuses them."""
+    if dtype == torch.bool or (isinstance(number, float) and not math.isfinite(number)):
+        return
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    if not (limits.min <= number <= limits.max):
+        raise NoLowering(f"{number} is no {dtype}")
 
 
 def elementwise(

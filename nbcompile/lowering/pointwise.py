@@ -21,7 +21,7 @@ import torch
 from nbcompile.ir.expr import Constant, Expr, IndexOf, apply, cast, constant
 from nbcompile.ir.index import constant as known_number
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.elementwise import elementwise, pointwise
+from nbcompile.lowering.elementwise import SUPPORTED, elementwise, pointwise, promoted, require_representable
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value
 
@@ -53,8 +53,10 @@ def _register_tables() -> None:
     for name in ("isnan", "isinf"):
         pointwise(getattr(aten, name).default, kind="compare")(functools.partial(_named(_float_test, name), name))
     pointwise(aten.signbit.default, kind="compare")(functools.partial(_named(_float_test, "signbit"), "signbit"))
-    for name in ("maximum", "minimum", "fmax", "fmin"):
-        pointwise(getattr(aten, name).default, operands=2)(functools.partial(_named(_extreme, name), name))
+    for name in ("maximum", "minimum"):
+        pointwise(getattr(aten, name).default, operands=2)(functools.partial(_named(arithmetic, name), name))
+    for name in ("fmax", "fmin"):
+        lowering(getattr(aten, name).default)(functools.partial(_extreme_number, name))
     for name in ("atan2", "hypot"):
         pointwise(getattr(aten, name).default, operands=2, kind="float")(functools.partial(_named(apply, name), name))
     pointwise(aten.copysign.Tensor, aten.copysign.Scalar, operands=2, kind="float")(
@@ -113,10 +115,18 @@ def arithmetic(op: str, a: Expr, b: Expr) -> Expr:
     return apply(_ON_BOOL[op] if a.dtype == torch.bool else op, a, b)
 
 
-def _extreme(op: str, a: Expr, b: Expr) -> Expr:
-    if is_integral(a):
-        op = {"fmax": "maximum", "fmin": "minimum"}.get(op, op)
-    return arithmetic(op, a, b)
+def _extreme_number(op: str, build: Builder, first: Value, second: Value) -> Value:
+    """The larger or smaller, of a number and NaN the number; of two zeros the first, in bfloat16 the second."""
+
+    def compute(a: Expr, b: Expr) -> Expr:
+        return apply({"fmax": "maximum", "fmin": "minimum"}[op], a, b) if is_integral(a) else apply(op, a, b)
+
+    def of_bools(a: Expr, b: Expr) -> Expr:
+        return arithmetic(op, a, b)
+
+    dtype = promoted(first, second)
+    operands = (second, first) if dtype == torch.bfloat16 else (first, second)
+    return elementwise(build, of_bools if dtype == torch.bool else compute, operands)
 
 
 def _shifted(op: str, a: Expr, b: Expr) -> Expr:
@@ -275,6 +285,10 @@ def _bounded(op: str, x: Expr, bound: Expr) -> Expr:
 def clamp(build: Builder, x: Value, min: Any = None, max: Any = None) -> Value:
     """At least ``min``, at most ``max``; nan stays nan."""
     given = tuple(each for each in (min, max) if each is not None)
+    dtype = promoted(x, *given)
+    for bound in given:
+        if isinstance(bound, (int, float)) and dtype in SUPPORTED:
+            require_representable(bound, dtype)
 
     def compute(x: Expr, *bounds: Expr) -> Expr:
         parts = list(bounds)

@@ -44,10 +44,13 @@ def externs(program: Program) -> list[str]:
 
 def check(
     function: Callable[..., Any], *inputs: Any, allow_extern: bool = False, exact_strides: bool = True,
-    other_inputs: tuple[Any, ...] | None = None, cpp: bool = True, triton: bool = True, must_be_triton: bool = False,
-    **how: Any,
+    signs_of_zeros: bool = True, other_inputs: tuple[Any, ...] | None = None, cpp: bool = True, triton: bool = True,
+    must_be_triton: bool = False, **how: Any,
 ) -> tuple[Program, kernel.Schedule]:  # fmt: skip
-    """Program, schedule, generated C++ and (in its interpreter) Triton give eager's values, dtypes and strides."""
+    """Program, schedule, generated C++ and (in its interpreter) Triton give eager's values, dtypes and strides.
+
+    ``signs_of_zeros=False`` is for results whose zeros have no defined sign; a caller says why.
+    """
     graph = traced(function, *inputs, **how)
     program = lower(graph, inputs)
     verify.verify_program(program)
@@ -58,19 +61,21 @@ def check(
     inputs = inputs if other_inputs is None else other_inputs
     expected = flat(function(*copy.deepcopy(inputs)))
     for stage in (program, plan):
-        require_equal(evaluate.run(stage, copy.deepcopy(inputs), graph), expected, exact_strides)
+        require_equal(evaluate.run(stage, copy.deepcopy(inputs), graph), expected, exact_strides, signs_of_zeros)
     if cpp:
-        require_equal(targets.run_cpp(plan, copy.deepcopy(inputs), graph), expected, exact_strides)
+        require_equal(targets.run_cpp(plan, copy.deepcopy(inputs), graph), expected, exact_strides, signs_of_zeros)
     if triton and targets.HAS_TRITON:
         try:
-            require_equal(targets.run_triton(plan, copy.deepcopy(inputs)), expected, exact_strides)
+            require_equal(targets.run_triton(plan, copy.deepcopy(inputs)), expected, exact_strides, signs_of_zeros)
         except targets.Refused as reason:
             assert not must_be_triton, reason
     return program, plan
 
 
-def require_equal(found: Sequence[Any], expected: Sequence[Any], exact_strides: bool = True) -> None:
-    """Values as eager's within rounding; dtypes, shapes and strides as eager's exactly."""
+def require_equal(
+    found: Sequence[Any], expected: Sequence[Any], exact_strides: bool = True, signs_of_zeros: bool = True
+) -> None:
+    """Values as eager's within rounding; dtypes, shapes, strides and the signs of zeros as eager's exactly."""
     assert len(found) == len(expected)
     for mine, theirs in zip(found, expected, strict=True):
         if not isinstance(theirs, torch.Tensor):
@@ -79,6 +84,9 @@ def require_equal(found: Sequence[Any], expected: Sequence[Any], exact_strides: 
         assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
         tolerance = {"rtol": 2e-2, "atol": 2e-2} if theirs.dtype in (torch.bfloat16, torch.float16) else {}
         torch.testing.assert_close(mine, theirs, equal_nan=True, **tolerance)
+        if signs_of_zeros and theirs.is_floating_point():
+            zeros = (mine == 0) & (theirs == 0)
+            assert torch.equal(mine.signbit() & zeros, theirs.signbit() & zeros), "zeros of other signs"
         if exact_strides and theirs.numel():
             sized = [at for at, n in enumerate(theirs.shape) if n > 1]
             assert [mine.stride(at) for at in sized] == [theirs.stride(at) for at in sized]

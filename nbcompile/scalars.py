@@ -1,0 +1,32 @@
+"""When two numbers are one number: only if no program can tell them apart.
+
+    same(0.0, -0.0)    False: 1 / x tells          same(1, True)        False, as are 1 and 1.0
+    same(nan, nan)     True, where == says no      same(nan, -nan)      False: copysign tells
+
+Python's ``==`` is another relation, and dict keys go by it. Whatever looks for a
+constant that it has seen before (a body of the IR, an argument of a node, a
+value that code was compiled for) compares with ``same`` or by ``key``.
+
+In torch: torch/_inductor/codegen/common.py (CSE) compares the text that it has printed. Read next:
+nbcompile/ir/expr.py
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Hashable
+
+
+def key(value: object) -> Hashable:
+    """Equal for the same numbers alone; any other hashable value with its type."""
+    match value:
+        case float():
+            return type(value), struct.pack("<d", value)
+        case complex():
+            return type(value), struct.pack("<dd", value.real, value.imag)
+    return type(value), value
+
+
+def same(left: object, right: object) -> bool:
+    """Whether no program can tell two numbers apart."""
+    return key(left) == key(right)

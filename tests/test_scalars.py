@@ -1,0 +1,105 @@
+"""When two numbers are one number, and that the compiler goes by it wherever it looks for one that it has seen."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import nbcompile
+from nbcompile import scalars
+from nbcompile.ir.expr import Constant, apply
+from tests.lowering.programs import check, require_equal
+
+NAN, INF = math.nan, math.inf
+NUMBERS = (0, 0.0, -0.0, 0j, complex(-0.0, 0.0), complex(0.0, -0.0), False, 1, 1.0, True, 1 + 0j, NAN, -NAN, INF, -INF)
+
+
+def test_numbers_that_a_program_can_tell_apart_are_several():
+    """Each of these is itself alone, NaN too, whichever object it is."""
+    for left, right in itertools.product(enumerate(NUMBERS), repeat=2):
+        assert scalars.same(left[1], right[1]) == (left[0] == right[0]), (left, right)
+    assert scalars.same(float("nan"), float("nan"))
+
+
+def test_constants_of_the_ir_are_as_their_numbers():
+    """Constants, and bodies of them, are equal and keys as their numbers are; the dtype counts."""
+    positive, negative = Constant(0.0, torch.float32), Constant(-0.0, torch.float32)
+    assert positive != negative
+    assert apply("neg", positive) != apply("neg", negative)
+    assert len({positive, negative, Constant(0.0, torch.float32), Constant(0.0, torch.float64)}) == 3
+    assert Constant(NAN, torch.float32) == Constant(float("nan"), torch.float32)
+
+
+ZEROS = {
+    "quotients": lambda x: [x / 0.0, x / -0.0],
+    "choices": lambda x: [torch.where(x > 0, 0.0, -0.0), torch.where(x > 0, x, 0.0), torch.where(x > 0, x, -0.0)],
+    "pad": lambda x: [F.pad(x, (1, 1), value=0.0), F.pad(x, (1, 1), value=-0.0)],
+    "copysign": lambda x: [torch.copysign(x, 0.0), torch.copysign(x, -0.0)],
+    "threshold": lambda x: [F.threshold(x, 1.0, 0.0), F.threshold(x, 1.0, -0.0)],
+    "full": lambda x: [torch.full((3,), 0.0), torch.full((3,), -0.0), x * 1],
+    "masked_fill": lambda x: [x.masked_fill(x > 0, 0.0), x.masked_fill(x > 0, -0.0)],
+    "clamp": lambda x: [x.clamp(min=0.0), x.clamp(min=-0.0), x.clamp(max=0.0), x.clamp(max=-0.0), x.relu()],
+    "sums": lambda x: [x * 0 + 0.0, x * 0 + -0.0, x - 0.0, x - -0.0, x * -0.0, x * 0.0],
+    "rounded": lambda x: [(x * 0.2).round(), (x * 0.2).ceil(), (x * 0.2).trunc(), x.tanh(), x // 2.0, x % -2.0],
+    "truth and numbers": lambda x: [x + 1, x + 1.0, x + True, x * 1, x * 1.0, x * True],
+    "scans": lambda x: [x.cumsum(0), x.cumprod(0)],
+    "fmax": lambda x: [torch.fmax(x, -x), torch.fmin(x, -x), torch.fmax(x.bfloat16(), -x.bfloat16())],
+}
+
+
+@pytest.mark.parametrize("name", ZEROS)
+def test_both_zeros_in_one_graph(name):
+    """0.0 and -0.0 (and 1, 1.0, True) side by side keep their signs, on every target."""
+    check(ZEROS[name], torch.tensor([1.0, -2.0, 0.0, -0.0, INF, 3.0]))
+
+
+def test_the_sign_of_nan():
+    """C++ that is written for -nan has its sign. (Triton's constants have none.)"""
+    check(lambda x: [torch.copysign(x, NAN), torch.copysign(x, -NAN)], torch.ones(5), triton=False)
+
+
+LARGE = torch.tensor([2**24 + 1, 2**31 - 1, 2**53 + 1, 2**62 + 1, 5, 0])
+
+
+@pytest.mark.parametrize("value", [1.5, -3.7, 2, True])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_integers_outside_a_mask_stay_as_they_are(dtype, value):
+    """Only the number that fills is converted: above 2**24 a float is not every integer."""
+    x = LARGE.to(dtype)
+    check(lambda x, mask: [x.masked_fill(mask, value), x.masked_fill(mask, torch.tensor(2.5))], x, x < 9)
+
+
+def test_a_mask_that_broadcasts_the_input():
+    """The result has the common shape, and 16-bit numbers are rounded before they are compared with."""
+    x, mask = torch.randn(1, 4).bfloat16(), torch.tensor([[True], [False], [True]])
+    check(lambda x, mask: torch.masked_fill(x, mask, 1.23456789) + 1, x, mask, exact_strides=False)
+
+
+@pytest.mark.parametrize("of", [lambda x: x.clamp(-300, 300), lambda x: x.half().masked_fill(x > 0, -1e9)])
+def test_numbers_that_a_dtype_lacks(of):
+    """They are ATen's to refuse."""
+    x = torch.ones(3, dtype=torch.int8)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        of(x)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        nbcompile.compile(of)(x)
+
+
+COMPLEX = (complex(NAN, 1), complex(1, INF), complex(-0.0, -INF), complex(INF, NAN), complex(-0.0, 0.0))
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager", "eager"])
+@pytest.mark.parametrize("number", COMPLEX, ids=str)
+def test_complex_numbers_whose_text_is_another(backend, number):
+    """Graphs and wrappers write them as calls: ``nanj`` is a name, and ``-0j`` another number."""
+
+    def function(x, y):
+        return x.masked_fill(x.real > 0, number), x * number, torch.full((2,), number), torch.where(y > 0, number, 1.0)
+
+    arguments = torch.randn(4, dtype=torch.complex64), torch.randn(4)
+    found, expected = nbcompile.compile(function, backend=backend)(*arguments), function(*arguments)
+    require_equal(list(map(torch.view_as_real, found)), list(map(torch.view_as_real, expected)))
