@@ -193,7 +193,7 @@ def _line_of(trace: TracebackType) -> model.StackLine | None:
     text = linecache.getline(code.co_filename, line).rstrip()
     indent = len(text) - len(text.lstrip())
     first, last, column, end = positions
-    if first != line or last != line or column is None or end is None or not text:
+    if first != line or last != line or column is None or end is None or not column < end:
         return model.StackLine(code.co_filename, line, code.co_name, text.strip())
     raw = text.encode()
     begin, stop = (len(raw[:each].decode(errors="replace")) - indent for each in (column, end))

@@ -69,9 +69,10 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
     by_line: dict[int, list[str]] = {}
     pieces: dict[int, dict[tuple[int, int], list[str]]] = {}
     by_instruction: dict[int, list[str]] = {}
-    for node in frame.graph.nodes if frame.graph else ():
+    graph = traced(frame)
+    for node in graph.nodes if graph else ():
         origins[node.id] = (node.id,)
-    for node in operators(frame.graph):
+    for node in operators(graph):
         at = own_place(frame, node.stack)
         if at is None:
             continue
@@ -134,6 +135,11 @@ def own_place(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine |
         if each.file == frame.file and frame.first_line <= each.line < end:
             return each
     return None
+
+
+def traced(frame: CompiledFrame) -> Graph | None:
+    """The captured graph, or what was traced of a frame that was not compiled."""
+    return frame.graph or frame.unfinished
 
 
 def graphs(frame: CompiledFrame) -> tuple[Graph, ...]:

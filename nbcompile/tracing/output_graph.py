@@ -31,7 +31,7 @@ from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import StackLine
-from nbcompile.tracing import breaks
+from nbcompile.tracing import breaks, dtypes
 from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.exceptions import TooLate
@@ -196,6 +196,7 @@ class OutputGraph:
             with self.fake_mode, self._dispatch():
                 if "out" in fake_keywords and callable(target):
                     _refuse_other_memory(target, fake_arguments, fake_keywords)
+                dtypes.check(target, fake_arguments, fake_keywords)
                 if op == "call_method":
                     assert isinstance(target, str)
                     return getattr(fake_arguments[0], target)(*fake_arguments[1:], **fake_keywords)

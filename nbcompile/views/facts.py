@@ -172,6 +172,8 @@ class SourceLine:
     """Captured nodes, by id."""
     elsewhere: bool
     """Not traced in this frame: before a resume function begins, or after a break."""
+    carets: str = ""
+    """Below the piece of the line that raised."""
 
 
 def source_lines(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> tuple[SourceLine, ...]:
@@ -202,13 +204,14 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
     resumed = links.resumed_function(record, frame)
     if resumed:
         add(resumed[1], "resume", f"resumes after {resumed[0].id} ended here")
-    nodes = {node.id: node for node in links.operators(frame.graph)}
+    nodes = {node.id: node for node in links.operators(links.traced(frame))}
+    only_traced = "" if frame.graph else "traced, not compiled: "
     for line, ids in found.by_line.items():
         callees = dict.fromkeys(nodes[each].stack[-1].function for each in ids if _is_inlined(nodes[each], line))
         if callees:
             add(line, "inlined", "traced into " + ", ".join(callees))
-        more = f"graph.nodes|line.{line}|beyond.5" if len(ids) > 5 else ""
-        add(line, "operators", shortened(short_target(nodes[each].target) for each in ids), more)
+        more = f"{'graph' if frame.graph else 'unfinished'}.nodes|line.{line}|beyond.5" if len(ids) > 5 else ""
+        add(line, "operators", only_traced + shortened(short_target(nodes[each].target) for each in ids), more)
         kernels, fallbacks = _run_by(frame, found, ids)
         if kernels:
             add(line, "kernels", f"in {shortened(kernels, 3)}")
@@ -230,7 +233,7 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
     for later in resumed_frames(record, frame):
         for line, ids in links.frame_links(later).by_line.items():
             if line not in found.by_line:
-                ran = {node.id: node for node in links.operators(later.graph)}
+                ran = {node.id: node for node in links.operators(links.traced(later))}
                 add(line, "later", f"{shortened(short_target(ran[each].target) for each in ids)} in {later.id}")
     return notes
 
@@ -387,6 +390,21 @@ def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) ->
         at = f" at line {line}" if line is not None else ""
         return f"ended by graph break {break_label(links.cause_of(each, distinct))}{at}"
     return "ran to its return"
+
+
+def without_graph(frame: CompiledFrame) -> str:
+    """What stands in the place of a graph."""
+    if frame.status == "compiled":
+        return "No operator was met, so there is no graph."
+    return "Not compiled, and no operator was traced: there is no graph."
+
+
+def unfinished(frame: CompiledFrame) -> str:
+    """What is said of a graph that is shown though it was not compiled."""
+    end = (
+        f" `{short_target(frame.failed.operator)}`, the last one, fails." if frame.failed and frame.failed.node else ""
+    )
+    return f"Not compiled: this is what had been traced when tracing ended.{end}"
 
 
 def is_chain(frame: CompiledFrame) -> bool:

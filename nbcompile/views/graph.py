@@ -18,7 +18,7 @@ from markupsafe import Markup
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph
 from nbcompile.views import dot, facts, figures, passes, svg
-from nbcompile.views.markup import Limits, chip, code, fold, join, listing, row, section, table, tag
+from nbcompile.views.markup import Limits, chip, code, fold, join, listing, prose, row, section, table, tag
 
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
 AT_A_GLANCE = 12
@@ -33,20 +33,31 @@ NO_LAYOUT = "No picture: neither pygraphviz nor a `dot` program was found. The t
 def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup:
     """The captured graph of a frame."""
     graph = frame.graph
+    if frame.unfinished is not None:
+        return _unfinished(frame, frame.unfinished, found, limits)
     if graph is None:
-        return section("graph", "FX graph", tag("p", "No operator was met, so there is no graph."), opened=True)
+        return section("graph", "FX graph", tag("p", facts.without_graph(frame)), opened=True)
     about = f"{facts.count(len(links.operators(graph)), 'operator')}, as captured"
     return section(
         "graph", "FX graph", body(frame.function, graph, found, limits), about=about, figures=_COUNTED, opened=True
     )
 
 
+def _unfinished(frame: CompiledFrame, graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
+    """What was traced of a frame that is not compiled, to the operator that fails."""
+    note = tag("p", prose(facts.unfinished(frame)))
+    counted = f"unfinished.{figures.OPERATORS}"
+    about = f"{facts.count(len(links.operators(graph)), 'operator')}, not compiled"
+    drawn = body(frame.function, graph, found, limits, failed=frame.failed.node if frame.failed else "")
+    return section("graph", "FX graph", note, drawn, about=about, figures=counted, opened=True)
+
+
 _COUNTED = f"graph.{figures.OPERATORS}"
 
 
-def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
-    """Picture, table twin and code of any graph."""
-    drawn = picture(function, graph, found)
+def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits, failed: str = "") -> Markup:
+    """Picture, table twin and code of any graph; ``failed`` is the id of an operator to mark."""
+    drawn = picture(function, graph, found, failed)
     return join([
         drawn or tag("p", NO_LAYOUT, class_="n-quiet"),
         fold("Table", nodes_table(graph, found, limits), opened=drawn is None),
@@ -54,19 +65,20 @@ def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits) -
     ])  # fmt: skip
 
 
-def picture(function: str, graph: Graph, found: links.FrameLinks) -> Markup | None:
+def picture(function: str, graph: Graph, found: links.FrameLinks, failed: str = "") -> Markup | None:
     """The graph drawn; None if it is empty or nothing can lay it out."""
     shown = dot.boxes(graph)
     arrangement = dot.arrange(shown) if shown else None
     if arrangement is None:
         return None
+    shown = tuple(replace(box, kind="failed") if failed in box.nodes else box for box in shown)
     names = tuple(node_names(found, *box.nodes) for box in shown)
     inputs = sum(node.op == "placeholder" for node in graph.nodes)
     alt = (
         f"{graph.stage} graph of {function}: {facts.count(inputs, 'input')}, "
         f"{facts.count(len(links.operators(graph)), 'operator')}; the table below lists them"
     )
-    drawing = svg.draw(shown, arrangement, names)
+    drawing = svg.draw(shown, arrangement, names, pale=graph.stage == "unfinished")
     folded = any(len(box.nodes) > 1 for box in shown)
     note = tag("p", FOLDED, class_="n-quiet") if folded else None
     return join([tag("div", tag("img", src=svg.data_url(drawing), alt=alt), class_="n-graph"), note])

@@ -102,10 +102,16 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
         "header",
         title,
         tag("ul", [_tile(each) for each in facts.tiles(record)], class_="n-tiles") if record.frames else None,
-        [tag("p", prose(each.text), data_r=each.reference) for each in story.of(record)],
+        [_sentence(each) for each in story.of(record)],
         tag("p", "Shortened to stay small: the full report has everything.", class_="n-callout") if shortened else None,
         tag("p", facts.environment(record), class_="n-quiet"),
     )
+
+
+def _sentence(told: story.Sentence) -> Markup:
+    """A sentence, and the line of the user's that it is about."""
+    shown = breaks.stack((told.place,)) if told.place is not None else None
+    return join((tag("p", prose(told.text), data_r=told.reference), shown))
 
 
 def _tile(tile: facts.Tile) -> Markup:
@@ -173,13 +179,14 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
 
 
 ALL_PROGRAMS = ("graph", "trees", "what_if", "steps", "predict")
-ALL_STYLES = ("calls", "what_if", "steps", "predict")
+ALL_STYLES = ("calls", "what_if", "steps", "predict", "failed")
 
 
 def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the style sheet that the sections need."""
     calls = ("calls",) if len(record.frames) > 1 else ()
-    return (*calls, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
+    failed = ("failed",) if record.raised or any(frame.unfinished for frame in record.frames) else ()
+    return (*calls, *failed, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
 
 
 def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,20 +16,20 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record
-from nbcompile.views import facts
+from nbcompile.views import facts, mistakes
 from nbcompile.views.graph import words
 from nbcompile.views.markup import Cut, Limits, chip, code, fold, highlighted, join, listing, row, section, table, tag
 
 _INFO = "n-note n-info"
 _LOOKS = {
-    "operators": "n-note n-op", "break": "n-note n-warn", "fallback": _INFO,
+    "operators": "n-note n-op", "break": "n-note n-warn", "error": "n-note n-bad", "fallback": _INFO,
     "mutation": _INFO, "inlined": _INFO, "resume": _INFO,
 }  # fmt: skip
 
 
 def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup:
     """The annotated source of a frame."""
-    lines = facts.source_lines(record, frame, found)
+    lines = mistakes.marked(record, frame, facts.source_lines(record, frame, found))
     where = facts.place(frame.file, frame.first_line)
     if not lines:
         return section(
@@ -62,10 +62,11 @@ def _line(line: facts.SourceLine, text: Markup) -> Markup:
         tag("span", note.text, class_=_LOOKS.get(note.kind, "n-note"), data_r=note.reference) for note in line.notes
     ]
     tail = tag("em", Markup("  # "), Markup("; ").join(notes)) if notes else None
-    state = "n-broken" if any(note.kind == "break" for note in line.notes) else "n-past" if line.elsewhere else ""
-    return tag(
-        "span", tag("i", f"{line.number:>3} "), tag("span", text), tail, "\n", class_=state, data_n=words(line.nodes)
-    )
+    below = tag("b", " " * 4 + line.carets, "\n") if line.carets else None
+    kinds = {note.kind for note in line.notes}
+    state = "n-broken" if kinds & {"break", "error"} else "n-past" if line.elsewhere else ""
+    number = tag("i", f"{line.number:>3} ")
+    return tag("span", number, tag("span", text), tail, "\n", below, class_=state, data_n=words(line.nodes))
 
 
 def _inlined(frame: CompiledFrame, limits: Limits) -> Markup | None:

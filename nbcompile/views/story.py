@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from nbcompile.record import links, model
-from nbcompile.record.model import FROM_STORE, LOADED, LOADED_AGAIN, CompiledFrame, Record
-from nbcompile.views import facts, figures
+from nbcompile.record.model import FROM_STORE, LOADED, LOADED_AGAIN, CompiledFrame, Record, StackLine
+from nbcompile.views import facts, figures, mistakes
 from nbcompile.views.facts import count
 
 FEW = 3
@@ -33,17 +33,34 @@ class Sentence:
     text: str
     reference: str = ""
     """What its numbers count (figures.py)."""
+    place: StackLine | None = None
+    """A line of the user's to show below it."""
 
 
 def of(record: Record) -> list[Sentence]:
     """The summary in words."""
-    told = [Sentence(outcome(record), figures.of_sentence(record))]
+    told = [*_mistake(record), Sentence(outcome(record), figures.of_sentence(record))]
     told += _work(record)
     told += _loaded(record)
     told += islice(_breaks(record), FEW)
     told += _recompilations(record)
     told += islice(_left_alone(record), FEW)
     return told
+
+
+def _mistake(record: Record) -> Iterator[Sentence]:
+    """The exception of the user's program that ended it all: what is read first."""
+    found = mistakes.of(record)
+    if found is None or found.place is None:
+        return
+    message = found.message.strip().partition("\n")[0].replace("`", "'")
+    text = f"`{found.place.function}` raises `{found.error}` at line {found.place.line}"
+    reference = f"raised.stack.{found.position}.line" if found.position >= 0 else ""
+    yield Sentence(f"{text}: `{message}`" if message else f"{text}.", reference, found.place)
+    if called := mistakes.call(found):
+        yield Sentence(called)
+    if found.advice:
+        yield Sentence(found.advice)
 
 
 def outcome(record: Record) -> str:

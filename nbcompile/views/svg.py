@@ -26,8 +26,12 @@ _STYLE = Markup(
 _MARGIN = 6
 
 
-def draw(shown: tuple[Box, ...], arrangement: Arrangement, names: tuple[str, ...]) -> Markup:
-    """The SVG; ``names[i]`` is the space-separated link ids of box i."""
+_PALE = Markup("text{fill:light-dark(#626b7a,#9aa3b2)}rect,path{stroke-dasharray:3 3}")
+_FAILED = Markup(".n-failed text{fill:light-dark(#a3262c,#ff9aa0)}.n-failed rect{stroke:#d0454c;stroke-width:2.5}")
+
+
+def draw(shown: tuple[Box, ...], arrangement: Arrangement, names: tuple[str, ...], *, pale: bool = False) -> Markup:
+    """The SVG; ``names[i]`` is the space-separated link ids of box i. What was not compiled is drawn ``pale``."""
     wide, high = math.ceil(arrangement.width + 2 * _MARGIN), math.ceil(arrangement.height + 2 * _MARGIN)
     arrows = [_arrow(curve) for _, _, curve in arrangement.arrows]
     # All curves are one path and all heads another: no arrow is ever addressed alone, and it is half the size.
@@ -35,7 +39,9 @@ def draw(shown: tuple[Box, ...], arrangement: Arrangement, names: tuple[str, ...
     drawn = [_box(*each) for each in zip(shown, arrangement.centres, names, strict=True)]
     size = {"width": wide, "height": high, "viewBox": f"{-_MARGIN} {-_MARGIN} {wide} {high}"}
     paths = (tag("path", d=curves), tag("path", d=heads, class_="n-a")) if arrows else None
-    return tag("svg", tag("style", _STYLE), paths, drawn, xmlns="http://www.w3.org/2000/svg", **size)
+    style = (_STYLE, _PALE, _FAILED) if pale else _STYLE
+    kind = "n-pale" if pale else ""
+    return tag("svg", tag("style", style), paths, drawn, xmlns="http://www.w3.org/2000/svg", class_=kind, **size)
 
 
 def data_url(drawing: Markup) -> Markup:

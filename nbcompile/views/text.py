@@ -25,6 +25,7 @@ from nbcompile.views import (
     facts,
     lines,
     memory,
+    mistakes,
     passes,
     predict,
     recompilations,
@@ -77,6 +78,8 @@ def _summary(record: Record) -> Iterator[str]:
     for each in story.of(record):
         told = each.text.replace("`", "")
         yield from lines.wrapped(told, rest="    ") if len(told) > lines.WIDTH else [told]
+        if each.place is not None:
+            yield from (f"    {line}" for line in list(lines.stack((each.place,)))[1:])
     yield facts.environment(record)
 
 
@@ -136,11 +139,13 @@ def _breaks(record: Record) -> Iterator[str]:
 
 
 def _source(record: Record, frame: CompiledFrame) -> Iterator[str]:
-    lines = facts.source_lines(record, frame, links.frame_links(frame))
+    lines = mistakes.marked(record, frame, facts.source_lines(record, frame, links.frame_links(frame)))
     room = min(max((len(each.code) for each in lines), default=0), 48)
     for each in lines:
         note = "; ".join(note.text for note in each.notes)
         yield f"{each.number:>4}  {each.code:<{room}}  # {note}" if note else f"{each.number:>4}  {each.code}"
+        if each.carets:
+            yield f"      {each.carets}"
     if not lines:
         yield "(the source of this function is not known)"
     for name in frame.inlined:
@@ -152,11 +157,14 @@ def _steps(_: Record, frame: CompiledFrame) -> Iterator[str]:
 
 
 def _graph(_: Record, frame: CompiledFrame) -> Iterator[str]:
-    if frame.graph is None:
-        yield "(no operator was met: there is no graph)"
+    graph = links.traced(frame)
+    if graph is None:
+        yield facts.without_graph(frame)
         return
-    yield from _nodes(frame.graph)
-    yield from ("", *frame.graph.code.rstrip("\n").split("\n"))
+    if graph is frame.unfinished:
+        yield from lines.wrapped(facts.unfinished(frame).replace("`", ""), "", "")
+    yield from _nodes(graph)
+    yield from ("", *graph.code.rstrip("\n").split("\n"))
 
 
 def _nodes(graph: Graph) -> Iterator[str]:

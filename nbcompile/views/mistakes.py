@@ -1,0 +1,252 @@
+"""The exception that ended a cell, explained from the record: where, in which operator, with what, and what to change.
+
+    `forward` raises `RuntimeError` at line 9: `mat1 and mat2 shapes cannot be multiplied (2x16 and 8x4)`.
+        return self.last(h)
+               ^^^^^^^^^^^^
+    `linear` is called with `h` `f32[2, 16]`, `self.last.weight` `f32[4, 8]`, `self.last.bias` `f32[4]`.
+    The last dimension of the input must be the layer's `in_features`: ...
+
+The operator is the one that failed while it was traced, or the one in the kernel that met a wrong index. What to
+change is a table by the exception's class and text; where nothing is known, nothing is said.
+
+In torch: nothing; the traceback alone. Read next: nbcompile/views/story.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from nbcompile.record import links
+from nbcompile.record.model import Argument, CompiledFrame, Node, Raised, Record, StackLine
+from nbcompile.views import facts
+
+OWN_ERRORS = frozenset({
+    "BackendCompilerFailed", "FailOnRecompile", "FailOnRecompileLimitHit", "InternalError", "KeyboardInterrupt",
+    "RecompileError", "ReplayedSideEffects", "UncapturedHigherOrderOpError", "Unsupported",
+})  # fmt: skip
+"""What the compiler itself raises: the frames say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is known of an exception of the user's program."""
+
+    error: str
+    message: str
+    place: StackLine | None
+    position: int
+    """Of the place in ``raised.stack``; -1 where it is another."""
+    operator: str = ""
+    arguments: tuple[Argument, ...] = ()
+    advice: str = ""
+
+
+def of(record: Record) -> Mistake | None:
+    """What ended a record; None where that was no exception of the user's program."""
+    raised = record.raised
+    if raised is None or raised.error in OWN_ERRORS or not raised.stack:
+        return None
+    found = _while_traced(record, raised) or _in_a_kernel(record, raised) or _elsewhere(record, raised)
+    return replace(found, advice=_advice(found))
+
+
+def marks(record: Record, frame: CompiledFrame) -> StackLine | None:
+    """The line of a frame's own source that raised; of several frames of one function the last is meant."""
+    found = of(record)
+    if found is None or record.raised is None:
+        return None
+    inner = () if found.place is None else (found.place,)
+    at = links.own_place(frame, (*inner, *reversed(record.raised.stack)))
+    alike = [each for each in record.frames if (each.file, each.first_line) == (frame.file, frame.first_line)]
+    return at if at is not None and alike[-1] is frame else None
+
+
+def marked(record: Record, frame: CompiledFrame, lines: tuple[facts.SourceLine, ...]) -> tuple[facts.SourceLine, ...]:
+    """The lines of a frame's source, with the exception at the one that raised it and carets below."""
+    at, found = marks(record, frame), of(record)
+    if at is None or found is None:
+        return lines
+    told = facts.Note("error", f"raises {found.error}: {found.message.partition(chr(10))[0]}")
+    return tuple(
+        replace(each, notes=(told, *each.notes), carets=_carets(each.code, at)) if each.number == at.line else each
+        for each in lines
+    )
+
+
+def _carets(code: str, at: StackLine) -> str:
+    indent = len(code) - len(code.lstrip())
+    return " " * indent + (facts.carets(at) or "^" * len(code.strip()))
+
+
+def _while_traced(record: Record, raised: Raised) -> Mistake | None:
+    """The operator failed on its inputs when it was traced, at a line that the traceback names."""
+    lines = {(each.file, each.line): index for index, each in enumerate(raised.stack)}
+    for frame in reversed(record.frames):
+        failed = frame.failed
+        at = [each for each in failed.stack if (each.file, each.line) in lines] if failed else []
+        if failed is None or not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
+            continue
+        is_traces = raised.error == "TorchRuntimeError"
+        error, message = (failed.error, failed.message) if is_traces else (raised.error, raised.message)
+        operator = facts.short_target(failed.operator)
+        return Mistake(error, message, at[-1], len(raised.stack) - 1, operator, failed.arguments)
+    return None
+
+
+_INDEXING = frozenset({
+    "embedding", "embedding_bag", "gather", "getitem", "index", "index_add", "index_copy", "index_fill", "index_put",
+    "index_select", "nll_loss", "cross_entropy", "one_hot", "scatter", "scatter_add", "setitem", "take",
+    "take_along_dim",
+})  # fmt: skip
+
+
+def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
+    """A generated kernel met a wrong index: the one operator in it that takes indices."""
+    for frame in reversed(record.frames) if raised.kernel else ():
+        made = frame.compiled_graph.kernels if frame.compiled_graph else ()
+        kernels = [each.id for each in made if each.name.rpartition(".")[2] == raised.kernel]
+        if not kernels or links.own_place(frame, raised.stack) is None:
+            continue
+        computed = links.frame_links(frame).captured(*kernels)
+        takes = [node for node in _nodes(frame, computed) if facts.short_target(node.target).rstrip("_") in _INDEXING]
+        if len(takes) != 1:
+            return None
+        tensors = [each for each in _nodes(frame, takes[0].inputs) if each.shape is not None]
+        arguments = tuple(Argument(each.source or each.name, each.shape, each.dtype, each.device) for each in tensors)
+        place = links.own_place(frame, takes[0].stack)
+        return Mistake(raised.error, raised.message, place, -1, facts.short_target(takes[0].target), arguments)
+    return None
+
+
+def _nodes(frame: CompiledFrame, ids: tuple[str, ...]) -> Iterator[Node]:
+    return (node for node in (frame.graph.nodes if frame.graph else ()) if node.id in ids)
+
+
+def _elsewhere(record: Record, raised: Raised) -> Mistake:
+    """The user's innermost line; where Python ran it after a break, the break knows the columns."""
+    known = {each.file for each in record.frames}
+    position = next((index for index, each in reversed([*enumerate(raised.stack)]) if each.file in known), -1)
+    position = position % len(raised.stack)
+    place = raised.stack[position]
+    if place.column < 0:
+        lines = (each for frame in record.frames for broken in frame.breaks for each in reversed(broken.stack))
+        place = next((one for one in lines if (one.file, one.line) == (place.file, place.line)), place)
+    if place.column < 0:
+        place = replace(place, column=0, end_column=len(place.code))
+    return Mistake(raised.error, raised.message, place, position)
+
+
+# --- in words ------------------------------------------------------------------------------------
+
+
+def call(mistake: Mistake) -> str:
+    """What the operator was called with; "" where that is not known."""
+    tensors = [each for each in mistake.arguments if each.shape is not None]
+    if not mistake.operator or not tensors:
+        return ""
+    several = len({each.device for each in tensors}) > 1
+    told = [f"`{facts.readable(each.name)}` `{type_of(each, device=several)}`" for each in tensors]
+    return f"`{mistake.operator}` is called with {', '.join(told)}."
+
+
+def type_of(argument: Argument, *, device: bool = False) -> str:
+    """``f32[2, 16]``, or ``f32[2, 16] on cuda:0``."""
+    node = Node("", "", "", "", "", shape=argument.shape, dtype=argument.dtype)
+    return facts.type_of(node) + (f" on {argument.device}" if device else "")
+
+
+def _advice(mistake: Mistake) -> str:
+    for error, pattern, operators, text in _ADVICE:
+        found = re.search(pattern, mistake.message)
+        if found and mistake.error in error.split() and (not operators or mistake.operator in operators.split()):
+            return text.format(*found.groups(), **{name: value or "?" for name, value in found.groupdict().items()})
+    return ""
+
+
+_ANY = ""
+_ADVICE: tuple[tuple[str, str, str, str], ...] = (
+    # Class of the exception, its text, the operator (any where ""), what to change.
+    ("RuntimeError", "shapes cannot be multiplied|same reduction dim", "linear",
+     ("The last dimension of the input must be the layer's `in_features`: "
+     "change `in_features`, or what comes before the layer.")),
+    ("RuntimeError", "cannot be multiplied|same reduction dim|size mismatch|Expected size for first two dim", _ANY,
+     ("A matrix product wants the last dimension of the first tensor and the last but one of the second to be equal: "
+     "transpose one of them (`.mT`), or change a size.")),
+    ("RuntimeError", "Given groups=.*to have .* channels", _ANY,
+     "The input's channels (its second dimension) must be the layer's `in_channels`: change one of the two."),
+    ("RuntimeError", "must match the size of tensor|broadcast|not broadcastable|must match the existing size", _ANY,
+     ("Shapes broadcast from the right: each pair of sizes must be equal, or one of them 1. "
+     "Insert a dimension with `unsqueeze`, or change a shape.")),
+    ("RuntimeError", "target dtype|expected scalar type Long", "cross_entropy nll_loss",
+     "The target holds class indices: convert it with `target.to(torch.int64)`."),
+    ("RuntimeError", "same dtype|expected scalar type|Found dtype|must have the same dtype", _ANY,
+     "Both tensors must have one dtype: convert one with `.to(other.dtype)`."),
+    ("RuntimeError", "same device|expected device|on device|two devices", _ANY,
+     "All tensors must be on one device: move them with `.to(device)`."),
+    ("RuntimeError", "could not infer output dtype|floating point or complex", _ANY,
+     "Whole numbers have no such result: convert the tensor with `.float()` first."),
+    ("RuntimeError", "leaf Variable that requires grad", _ANY,
+     ("A leaf that requires gradients must not change in place: compute a new tensor, "
+     "or change it inside of `with torch.no_grad():`.")),
+    ("RuntimeError", "Sizes of tensors must match except in dimension", _ANY,
+     ("The shapes may differ only in the dimension `dim` along which the tensors are joined: choose another `dim`, "
+     "or change a shape.")),
+    ("RuntimeError", "stack expects each tensor to be equal size", _ANY,
+     "`torch.stack` wants tensors of the same shape: `torch.cat` joins tensors that differ along one dimension."),
+    ("RuntimeError", "is invalid for input of size", _ANY,
+     "The new shape must have as many elements as the old one; -1 stands for one size that follows from the others."),
+    ("RuntimeError", "view size is not compatible", _ANY,
+     "A view needs another layout of memory than this tensor has: use `.reshape(...)`, which copies where it must."),
+    ("RuntimeError", r"Can't call numpy\(\) on Tensor that requires grad", _ANY,
+     "NumPy knows no gradients: write `.detach().numpy()`."),
+    ("RuntimeError", "Boolean value of Tensor with", _ANY,
+     "A condition needs one truth value: say `.all()` or `.any()`, or choose by element with `torch.where`."),
+    ("RuntimeError", "grad can be implicitly created only for scalar", _ANY,
+     "`backward()` starts at one number: reduce to one first, as with `.sum().backward()` or `.mean().backward()`."),
+    ("RuntimeError", "does not require grad and does not have a grad_fn", _ANY,
+     "Nothing that it was computed from requires gradients: make a parameter, or pass `requires_grad=True`."),
+    ("RuntimeError", "backward through the graph a second time", _ANY,
+     "The first `backward()` freed what it needed: compute the loss again, or pass `retain_graph=True`."),
+    ("RuntimeError", "a Tensor with .* elements cannot be converted to Scalar", _ANY,
+     "`.item()` reads a tensor with one element: index or reduce it first, or use `.tolist()`."),
+    ("RuntimeError", "CUDA|cuda", _ANY, "Ask `torch.cuda.is_available()` before a tensor is moved to a GPU."),
+    ("IndexError", "out of range|out of bounds", "embedding",
+     "An index must be smaller than the embedding's `num_embeddings`: enlarge the table, or check the indices."),
+    ("IndexError", "Dimension out of range", _ANY,
+     "`dim` must name a dimension that the tensor has: they count from 0, or from -1 backwards."),
+    ("IndexError", "too many indices", _ANY, "There must not be more indices than the tensor has dimensions."),
+    ("IndexError", "out of range|out of bounds", _ANY,
+     "Indices count from 0, so that the last one is the size less 1; -1 is the last one, too."),
+    ("NameError UnboundLocalError", r"name '(\w+)' is not defined|variable '?(\w+)", _ANY,
+     "The name is not defined where the line runs: check its spelling, or define it before."),
+    ("TypeError", "unsupported operand.*NoneType|NoneType", _ANY,
+     "One of the values is `None`: a function without a `return` returns `None`."),
+    ("AttributeError", "'NoneType' object has no attribute", _ANY,
+     "The value is `None`: a function without a `return` returns `None`."),
+    ("AttributeError", r"before Module\.__init__\(\)|has no attribute '_(modules|parameters)'", _ANY,
+     "A module's `__init__` begins with `super().__init__()`."),
+    ("AttributeError", "has no attribute", _ANY,
+     "There is no such attribute: check the spelling; `dir(...)` lists the attributes that there are."),
+    ("TypeError", r"\(\) (missing|got an unexpected keyword|received an invalid)", "softmax sum mean cat zeros ones",
+     "Check the keyword arguments and their order: `help(...)` shows what the operator takes."),
+    ("TypeError", "unexpected keyword|got an unexpected", _ANY,
+     "There is no such keyword: check its spelling; `help(...)` shows what the function takes."),
+    ("TypeError", "positional argument|required positional|multiple values", _ANY,
+     "The number of arguments does not fit the definition: compare the call with the `def` line."),
+    ("TypeError", "must be tuple of ints|must be int|not float|cannot be interpreted as an integer", _ANY,
+     "A size is a whole number: divide with `//`, or convert with `int(...)`."),
+    ("TypeError", "argument '(\\w+)'.*must be (\\w+)", _ANY, "Pass a {1} as `{0}`."),
+    ("NotImplementedError", 'missing the required "forward"', _ANY,
+     "The class needs a method that is called `forward`: check its name and its indentation."),
+    ("NotImplementedError", "not implemented for '(\\w+)'", _ANY,
+     "There is no such operator for tensors of type `{0}`: convert the tensor, as with `.float()`."),
+    ("KeyError", _ANY, _ANY, "The mapping has no such key: `.keys()` lists those that there are."),
+    ("ZeroDivisionError", _ANY, _ANY, "Look for a number that is 0 below the division."),
+    ("ValueError", "not enough values to unpack|too many values to unpack", _ANY,
+     "There must be as many names on the left as there are values on the right."),
+    ("ValueError", "Expected input batch_size", _ANY,
+     "The input and the target must have as many rows: compare their first dimensions."),
+)  # fmt: skip
+"""The first row that fits is told."""

@@ -1,0 +1,98 @@
+"""Beginners' mistakes: one picture that explains, one traceback of the user's frames, nothing on the error stream."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbcompile import api
+from nbcompile.record import codec
+from nbcompile.views import text
+from tests.jupyter import mistakes
+
+NEVER_COMPILED = {"no super().__init__()"}
+"""The exception comes before anything is compiled: there is no picture."""
+
+
+@pytest.fixture
+def explained(run, shell):
+    """Run the cell of a mistake."""
+
+    def explained(mistake):
+        api.reset()
+        run(mistakes.SETUP.partition("\n")[2])
+        return run(f"%%compile -o seen\n{mistake.cell}")
+
+    return explained
+
+
+@pytest.mark.parametrize("mistake", mistakes.MISTAKES, ids=lambda mistake: mistake.name)
+def test_a_mistake_is_explained(explained, shell, mistake):
+    """The exception is eager's; the first screen has line, carets, operator, types and what to change."""
+    ran = explained(mistake)
+    assert type(ran.error).__name__ == mistake.error
+    assert "nbcompile/" not in ran.out.replace("nbcompile: ", "")
+    assert ran.err == ""
+    assert mistake.line in ran.out
+    if mistake.name in NEVER_COMPILED:
+        return
+    (picture,) = ran.pictures
+    summary = picture["text/plain"].split("\n\n")[0].split("\n")
+    line = next(index for index, each in enumerate(summary) if mistake.line in each)
+    carets, code = summary[line + 1], summary[line]
+    assert set(carets.strip()) == {"^"}
+    if mistake.mark:
+        marked = code[carets.index("^") : carets.rindex("^") + 1]
+        assert mistake.mark in marked or marked in mistake.mark
+    told = " ".join(" ".join(summary).split())
+    assert f"raises {mistake.error} at line" in told
+    assert str(ran.error).split("\n")[0].split()[0] in told
+    assert not mistake.operator or f"{mistake.operator} is called with" in told or not mistake.arguments
+    assert all(each in told for each in mistake.arguments)
+    assert mistake.advice in told
+    assert "cannot be drawn" not in picture["text/html"]
+    record = shell.user_ns["seen"].record
+    assert codec.from_json(codec.to_json(record)) == record
+
+
+def by_name(name):
+    return next(each for each in mistakes.MISTAKES if each.name == name)
+
+
+def test_what_was_traced_is_drawn_to_the_operator_that_fails(explained, shell):
+    """Of a skipped frame the graph, the source notes and, with --steps, the steps are there, not as compiled ones."""
+    explained(by_name("wrong size of a Linear"))
+    seen = shell.user_ns["seen"]
+    (frame,) = seen.record.frames
+    assert [node.name for node in frame.unfinished.nodes if node.op == "call_function"] == [
+        "linear",
+        "relu",
+        "linear_1",
+    ]
+    assert frame.failed.node == frame.unfinished.nodes[-1].id
+    assert frame.graph is None
+    shown = text.render(seen.record)
+    assert "traced, not compiled: linear, relu" in shown
+    assert "linear, the last one, fails" in " ".join(shown.split())
+    assert "No operator" not in shown
+
+
+def test_a_skipped_frame_keeps_its_steps(run, shell):
+    """The stepper is there where one wants to see the failure."""
+    run(mistakes.SETUP.partition("\n")[2])
+    run("%%compile -o seen --steps\ndef f(x):\n    y = x.sin()\n    raise ValueError('no')\nf(torch.ones(3))")
+    (frame,) = shell.user_ns["seen"].record.frames
+    assert (frame.status, [each.opcode for each in frame.steps][-1]) == ("skipped", "RAISE_VARARGS")
+    assert any("sin" in node for step in frame.steps for node in step.nodes)
+
+
+def test_what_raises_nothing_is_no_mistake(run, shell):
+    """A cell that ends well, one whose function catches the exception, and one that the compiler refuses."""
+    run(mistakes.SETUP.partition("\n")[2])
+    cells = (
+        "%%compile -o seen\ndef f(x): return x.sin()\nf(torch.ones(3))",
+        "%%compile -o seen\ndef f(x):\n    try:\n        return x[7]\n    except IndexError:\n        return x\nf(torch.ones(3))",
+        "%%compile -o seen --fullgraph\ndef f(x):\n    print(x)\n    return x\nf(torch.ones(3))",
+    )
+    for cell in cells:
+        ran = run(cell)
+        assert " raises " not in ran.pictures[0]["text/plain"].split("\n\n")[0]
