@@ -23,6 +23,7 @@ import functools
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -34,8 +35,10 @@ import platformdirs
 from nbcompile import errors
 
 VARIABLE = "NBCOMPILE_CACHE_DIR"
-FORMAT = "1"
+FORMAT = "2"
 """Part of every key: raise it when entries of an older nbcompile must not be used."""
+LARGEST = 1 << 30
+"""No entry is longer, in bytes: such a file is not read."""
 
 
 def directory() -> Path:
@@ -53,11 +56,29 @@ def fetch(key: str, suffix: str) -> Path | None:
     """The entry's path, or None if it is absent or damaged."""
     path = _path(key, suffix)
     try:
-        expected = path.with_suffix(suffix + ".sha256").read_text()
-        content = path.read_bytes()
-    except OSError:
+        expected = read(path.with_suffix(suffix + ".sha256"), 64)
+        content = read(path, LARGEST)
+    except (OSError, ValueError):
         return None
-    return path if hashlib.sha256(content).hexdigest() == expected else None
+    return path if checksum(path.name, content).encode() == expected else None
+
+
+def checksum(name: str, content: bytes) -> str:
+    """Of a file under its name: the whole file of another entry is damage, too."""
+    return hashlib.sha256(name.encode() + b"\n" + content).hexdigest()
+
+
+def read(path: Path, most: int) -> bytes:
+    """The bytes of a file of the store.
+
+    Raises:
+        OSError: it is not there, may not be read, is longer than that, or is no file (a pipe would be waited for).
+        ValueError: there can be no such path.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+        raise OSError(f"{path} is no file of at most {most} bytes")
+    return path.read_bytes()
 
 
 def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
@@ -92,19 +113,28 @@ def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     """Make an entry: ``build`` writes the file it is given, which then becomes the entry."""
     path = _path(key, suffix)
     folder = _writable(path.parent)
-    path = folder / path.name
     descriptor, name = tempfile.mkstemp(prefix=f"{key[:8]}-", suffix=suffix, dir=folder)
     os.close(descriptor)
     draft = Path(name)
     try:
         build(draft)
-        checksum = hashlib.sha256(draft.read_bytes()).hexdigest()
-        # The old checksum goes first and the new one comes last: whoever looks in between finds no entry.
-        path.with_suffix(suffix + ".sha256").unlink(missing_ok=True)
-        draft.replace(path)
-        _write(path.with_suffix(suffix + ".sha256"), checksum)
+        return _install(draft, folder / path.name)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _install(draft: Path, path: Path) -> Path:
+    """Rename a finished file to an entry; where something else has its name, to one of this process."""
+    told = checksum(path.name, draft.read_bytes())
+    beside = path.with_suffix(path.suffix + ".sha256")
+    for each in (path, beside):
+        if each.is_dir() and not each.is_symlink():
+            private = Path(tempfile.mkdtemp(dir=_private(str(path.parent), f"{each.name} is a folder")))
+            return Path(shutil.move(draft, private / path.name))
+    # The old checksum goes first and the new one comes last: whoever looks in between finds no entry.
+    beside.unlink(missing_ok=True)
+    draft.replace(path)
+    _write(beside, told)
     return path
 
 
@@ -119,8 +149,8 @@ def _writable(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
-    except OSError as error:
-        reason = error.strerror
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
     return _private(str(directory()), str(reason))
 
 

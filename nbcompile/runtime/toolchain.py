@@ -119,14 +119,25 @@ def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
         return NoCompiler(str(error))
     key = store.key_of("compiler", *command, str((binary.st_size, binary.st_mtime_ns)), processor_model())
     known = store.fetch(key, ".json")
-    if known is not None:
-        version, *flags = json.loads(known.read_text())
-        return Compiler(command, version, tuple(flags), processor_model())
+    told = None if known is None else _read(known)
+    if told is not None:
+        return Compiler(command, told[0], tuple(told[1:]), processor_model())
     found = _tried(command)
     if isinstance(found, Compiler):
         with contextlib.suppress(OSError):
             store.add(key, ".json", lambda draft: _write(draft, [found.version, *found.flags]))
     return found
+
+
+def _read(path: Path) -> list[str] | None:
+    """A version and flags of ours; None where something else was written there."""
+    try:
+        told = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return None
+    ours = (*BASE_FLAGS, *TUNING_FLAGS, "-fopenmp")
+    is_told = isinstance(told, list) and told and all(isinstance(each, str) for each in told)
+    return told if is_told and all(flag in ours for flag in told[1:]) else None
 
 
 def _write(path: Path, told: list[str]) -> None:

@@ -148,9 +148,11 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
         return None
     for path, content in shelf.entries(key):
         page = shelf.page(path) if with_page else {}
-        if page is None or (page and page["file"] != frame.code.co_filename):
+        if page is None or (page and page.get("file") != frame.code.co_filename):
             continue  # compiled unwatched, or in another file: the page would say nothing, or the wrong place
         try:
+            if page:
+                pages.read(page)
             residual, check = _read(content, frame)
         except (Unreadable, NotStorable, GuardsDoNotHold):
             continue

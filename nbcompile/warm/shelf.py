@@ -44,7 +44,7 @@ def folder(key: str) -> Path:
 
 def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The entries of a key, last used first; damaged ones are passed over."""
-    for path in _by_age(folder(key).glob("*.json")):
+    for path in _by_age(folder(key), "*.json"):
         content = read(path)
         if content is not None:
             yield path, content
@@ -53,16 +53,31 @@ def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
 def read(path: Path) -> dict[str, Any] | None:
     """What a file holds; None, and a warning, if it is not what was written."""
     try:
-        checksum, _, text = path.read_bytes().partition(b"\n")
-    except OSError:
+        whole = store.read(path, config.warm_start_megabytes * MEGABYTE)
+    except FileNotFoundError:
         return None
-    if hashlib.sha256(text).hexdigest().encode() != checksum:
+    except (OSError, ValueError):
+        whole = b""
+    told, _, text = whole.partition(b"\n")
+    content = _parsed(text) if _checksum(path, text) == told else None
+    if content is None:
         warn("damaged", f"{path} is damaged: it is not used, and what it held is compiled again")
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             path.unlink()
-        return None
-    content: dict[str, Any] = json.loads(text)
     return content
+
+
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _checksum(path: Path, text: bytes) -> bytes:
+    """Of a file in its place: the whole file of another function is damage, too."""
+    return store.checksum(f"{path.parent.name}/{path.name}", text).encode()
 
 
 def page(path: Path) -> dict[str, Any] | None:
@@ -80,11 +95,11 @@ def add(key: str, content: dict[str, Any], page: dict[str, Any] | None) -> bool:
         if page is not None:
             _write(where / f"{name}.page", json.dumps(page).encode())
         _write(where / f"{name}.json", text)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         warn("refused", f"nothing is kept for the next process: {error}")
         return False
     _written.add((os.getpid(), name))
-    for path in _by_age(where.glob("*.json"))[ENTRIES_OF_ONE_KEY:]:
+    for path in _by_age(where, "*.json")[ENTRIES_OF_ONE_KEY:]:
         _remove(path)
     _added[0] += 1
     if _added[0] % LOOKED_AT == 1:
@@ -105,7 +120,7 @@ def touch(path: Path) -> None:
 
 def size() -> int:
     """How many bytes all entries take."""
-    return sum(_size(each) for each in (store.directory() / "frames").glob("*/*"))
+    return sum(map(_size, _by_age(store.directory() / "frames", "*/*")))
 
 
 def shrink(limit: int) -> None:
@@ -113,7 +128,7 @@ def shrink(limit: int) -> None:
     excess = size() - limit
     if excess <= 0:
         return
-    for path in reversed(_by_age((store.directory() / "frames").glob("*/*.json"))):
+    for path in reversed(_by_age(store.directory() / "frames", "*/*.json")):
         if excess <= 0:
             return
         excess -= _size(path) + _size(path.with_suffix(".page"))
@@ -131,7 +146,7 @@ def _write(path: Path, text: bytes) -> None:
     descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".draft")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+            file.write(_checksum(path, text) + b"\n" + text)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -146,8 +161,11 @@ def _remove(path: Path) -> None:
         path.parent.rmdir()  # only where it is empty
 
 
-def _by_age(paths: Iterator[Path]) -> list[Path]:
-    return sorted(paths, key=_last_used, reverse=True)
+def _by_age(where: Path, pattern: str) -> list[Path]:
+    try:
+        return sorted(where.glob(pattern), key=_last_used, reverse=True)
+    except (OSError, ValueError):  # no folder can be there, or none that may be read
+        return []
 
 
 def _last_used(path: Path) -> float:
