@@ -12,8 +12,12 @@ In torch: torch/_dynamo/graph_break_registry.json and exc.py
 
 from __future__ import annotations
 
+import os
 import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
 
 from nbcompile.record.model import Operand, StackLine
 
@@ -237,7 +241,9 @@ BACKWARD = _kind(
     "GB0123",
     "Unsupported Tensor.backward() call",
     "Tensor.backward() is not traced.",
-    FUNDAMENTAL,
+    "Compile the forward pass only, and call `backward()` outside of the compiled function: its backward graph is "
+    "compiled all the same.",
+    "torch.compile traces it with `torch._dynamo.config.trace_autograd_ops = True`; nbcompile does not yet.",
 )
 REQUIRES_GRAD = _kind(
     "NB0020",
@@ -555,6 +561,11 @@ NOT_A_GRAPH_VALUE = _kind(
 )  # fmt: skip
 
 
+REMOVABLE = (GRAPH_BREAK, SKIP_FRAME, STEP_UNSUPPORTED)
+"""Calls that somebody wrote in order to break."""
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+
+
 @dataclass
 class Unsupported(Exception):
     """The traced code did something that has no place in a graph."""
@@ -585,7 +596,12 @@ class Unsupported(Exception):
         return self.kind.explanation.format_map(_Blank(self.details))
 
     def hints(self) -> tuple[str, ...]:
-        """The row's hints, filled likewise."""
+        """The row's hints, filled likewise; of a call in torch's own code, what a user can do about it."""
+        if self.kind in REMOVABLE and self.stack and self.stack[-1].file.startswith(_TORCH):
+            own = next((each for each in reversed(self.stack) if not each.file.startswith(_TORCH)), None)
+            called = f" (line {own.line}: `{own.code}`)" if own is not None else ""
+            told = f"The call is in torch's own code, in `{self.stack[-1].function}`: it cannot be removed. "
+            return (f"{told}Make the call that leads there{called} outside of the compiled function.",)
         return tuple(hint.format_map(_Blank(self.details)) for hint in self.kind.hints)
 
     def forget_values(self) -> None:

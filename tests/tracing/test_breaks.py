@@ -1,0 +1,50 @@
+"""What a report of a break advises is something that the user can do."""
+
+from __future__ import annotations
+
+import torch
+
+import nbcompile
+from nbcompile import api
+from nbcompile.record import links
+
+
+def breaks_of(function, *arguments):
+    nbcompile.reset()
+    pen = api.new_recorder("f")
+    with pen.listening():
+        nbcompile.compile(function, backend="eager")(*arguments)
+    return [each.cause for each in links.distinct_breaks(pen.record())]
+
+
+def test_a_call_in_torchs_own_code_is_not_to_be_removed():
+    """The optimizer's own graph_break(): the hint names the user's line; a call of the user's own is to be removed."""
+    net = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def step(x):
+        net(x).sum().backward()
+        optimizer.step()
+
+    def own(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    in_torch = next(each for each in breaks_of(step, torch.ones(3, 4)) if "graph_break" in each.title)
+    (hint,) = in_torch.hints
+    assert "`optimizer.step()`" in hint
+    assert "Remove" not in hint
+    (mine,) = breaks_of(own, torch.ones(3))
+    assert mine.hints == ("Remove the `torch._dynamo.graph_break()` call.",)
+
+
+def test_a_backward_pass_is_not_said_to_be_impossible():
+    """torch can trace it; what helps here is to leave it outside."""
+
+    def learn(w):
+        (w * 2).sum().backward()
+
+    (report,) = breaks_of(learn, torch.ones(3, requires_grad=True))
+    assert "fundamental" not in " ".join(report.hints)
+    assert "outside of the compiled function" in report.hints[0]
