@@ -14,6 +14,7 @@ Read next: nbcompile/guarding/leaves.py
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
@@ -138,7 +139,9 @@ class GuardTree:
                 return self._globals().dict_getitem_manager(name, *about)
             case BuiltinSource(name):
                 return self._builtin(name, about)
-            case ModuleSource() | FunctionModeSource() | ConstantSource() | DrawSource():
+            case ModuleSource(name):
+                return self._modules().dict_getitem_manager(name, *about)
+            case FunctionModeSource() | ConstantSource() | DrawSource():
                 # Neither the frame nor its values may be kept by what the tree keeps.
                 nowhere = Scope(self._scope.code, {}, {}, {})
                 return self.root.lambda_manager(lambda _: resolve(source, nowhere), *about)
@@ -177,6 +180,9 @@ class GuardTree:
 
     def _globals(self) -> Any:
         return self.root.globals_dict_manager(self._scope.globals, "G", _OPAQUE, None)
+
+    def _modules(self) -> Any:
+        return self.root.globals_dict_manager(sys.modules, "sys.modules", _OPAQUE, None)
 
     def _builtin(self, name: str, about: tuple[str, object, None]) -> Any:
         # ``name`` means the builtin only as long as no global of that name is made (a later notebook cell may).

@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, NoneType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, ModuleType, NoneType
 from typing import Any, Protocol
 
 import torch
@@ -225,6 +225,8 @@ class _Writer:
             return self.into("ITEM", slot, key=attribute)
         if isinstance(owner, torch.Tensor) and type(owner) not in PLAIN:
             raise Unknown(base)
+        if type(owner) is ModuleType and attribute in vars(owner):
+            return self.into("ITEM", self.into("VARS", slot), key=attribute)
         return self.into("ATTRIBUTE", slot, key=attribute)
 
     def _item(self, base: Source, key: object) -> int:

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import builtins
 import collections
+import copy
 import dataclasses
 import enum
 import functools
+import math
 import operator
 import types
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -109,6 +112,63 @@ def test_an_attribute_that_comes_or_goes(kind: str, read: Any) -> None:
 
         found = disagreement(changed)
         assert not found, found
+
+
+# -- members of libraries ---------------------------------------------------------------------------
+
+
+def of_a_module(x: torch.Tensor) -> torch.Tensor:
+    return x * math.sqrt(4.0)
+
+
+def after_a_break(x: torch.Tensor) -> torch.Tensor:
+    y = torch.sin(x)
+    print(end="")
+    return torch.sin(y) * math.sqrt(4.0)
+
+
+LINEAR = nn.Linear(3, 3)
+
+
+def within_a_module(x: torch.Tensor) -> torch.Tensor:
+    return LINEAR(x)
+
+
+REPLACED: dict[str, tuple[Any, Any, str, Any]] = {
+    "torch": (lambda x: torch.sin(x) + 1, torch, "sin", torch.cos),
+    "torch, by Python": (lambda x: torch.sin(x) + 1, torch, "sin", lambda x: x * 7),
+    "functional": (lambda x: nn.functional.relu(x) + 1, nn.functional, "relu", lambda x: x * 7),
+    "functional, by a module": (within_a_module, nn.functional, "linear", lambda x, weight, bias: x * 7),
+    "math": (of_a_module, math, "sqrt", lambda value: 100.0),
+    "operator": (lambda x: operator.add(x, 1), operator, "add", lambda x, y: x * 7),
+    "a question": (lambda x: x * 2 if torch.is_tensor(x) else x + 1, torch, "is_tensor", lambda value: False),
+    "state": (lambda x: x * torch.is_grad_enabled(), torch, "is_grad_enabled", lambda: 11),
+    "copy": (lambda x: x * copy.copy([1, 2])[1], copy, "copy", lambda value: [11, 12]),
+    "a class": (lambda x: nn.ReLU()(x) * 2, nn, "ReLU", nn.Tanh),
+    "a whole module": (lambda x: nn.functional.relu(x) + 1, nn, "functional", types.SimpleNamespace(relu=torch.cos)),
+    "after a break": (after_a_break, torch, "sin", torch.cos),
+    "a constant after a break": (after_a_break, math, "sqrt", lambda value: 100.0),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_member_of_a_library_is_replaced(name: str, backend: str) -> None:
+    """``unittest.mock.patch`` between calls is seen, and so is its end; also by what is past the frame hook."""
+    function, owner, attribute, other = REPLACED[name]
+
+    def scenario(compiled: Compiler) -> Iterator[object]:
+        g = compiled(function)
+        for _ in range(5):
+            yield g(x)
+        with mock.patch.object(owner, attribute, other):
+            for _ in range(3):
+                yield g(x)
+        for _ in range(3):
+            yield g(x)
+
+    found = disagreement(scenario, backend=backend)
+    assert not found, found
 
 
 # -- functions -------------------------------------------------------------------------------------

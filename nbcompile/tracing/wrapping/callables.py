@@ -3,7 +3,7 @@
     math.sqrt         a handler or a polyfill of a table
     torch.sin         becomes a node
     a user's own      FUNCTION_MATCH; its body is traced
-    of the library    not guarded (docs/design/front_end.md, "What is trusted")
+    of the library    ID_MATCH (docs/design/front_end.md, "What is trusted")
 
 In torch: torch/_dynamo/variables/builder.py and torch/_dynamo/trace_rules.py. Read next:
 nbcompile/tracing/functions/registry.py
@@ -138,10 +138,18 @@ def is_trusted(tracer: Tracer, source: Source | None) -> bool:
     return isinstance(owner, types.ModuleType) and rules.is_trusted_module(owner.__name__)
 
 
+def keeps_its_identity(tracer: Tracer, source: Source, value: object) -> bool:
+    """Whether to look again gives the same object: some members are made at each look-up."""
+    return tracer.real_value(source) is value
+
+
 def guard_function(tracer: Tracer, value: Callable[..., object], source: Source | None) -> None:
-    """Promise that it is this function; torch.sin of a guarded module torch, and the like, is taken as unchanging."""
-    if source is None or is_trusted(tracer, source):
+    """Promise that it is this function: torch.sin may be replaced between calls, as a test with a mock does."""
+    if source is None or (is_trusted(tracer, source) and not keeps_its_identity(tracer, source, value)):
         tracer.assume(source, value)
+        return
+    if is_trusted(tracer, source):  # whether its code is exchanged is not asked of the library's functions
+        tracer.guard(source, GuardKind.ID_MATCH, value)
         return
     kind = GuardKind.FUNCTION_MATCH if isinstance(value, types.FunctionType) else GuardKind.ID_MATCH
     if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):

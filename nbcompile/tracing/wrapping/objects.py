@@ -36,9 +36,7 @@ from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_se
 
 def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTracker:
     """A class: itself, no other."""
-    if is_trusted(tracer, source):
-        tracer.assume(source, value)
-    elif source is not None:
+    if source is not None:
         tracer.guard(source, GuardKind.ID_MATCH, value)
     if marks.mark_of(value):
         return known_annotations.annotated(value) or ClassVariable(value, source)
