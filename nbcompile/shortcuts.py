@@ -93,7 +93,7 @@ class Seeker:
             self._look(arguments, keywords)
 
     def _look(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
-        code = self.function.__code__
+        code, before = self.function.__code__, cache.last_forgotten()
         entries = cache.made_with(code, self.callback.key)
         if _first_frame(self.entry)[0] is not self.function:
             return  # the class has another forward by now
@@ -114,6 +114,8 @@ class Seeker:
         for each in entries:
             if isinstance(each.check, FrameCheck) and each.check.holds(scope):
                 self._add(each, each.check, scope, values, tools)
+                if cache.last_forgotten() is not before:  # it may be this entry that is gone
+                    self._shortcut.forget()
                 return
 
     def _begin(self, tools: shortcut.Tools) -> bool:
@@ -122,7 +124,7 @@ class Seeker:
             self._shortcut = tools.shortcut(self.function, self.bound, names, self._long_way)
         except ValueError:  # very many arguments
             return False
-        cache.copies.add(self._shortcut)
+        cache.add_copy(self._shortcut)
         self._take(self._shortcut)
         return True
 

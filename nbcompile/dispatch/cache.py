@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Protocol
-from weakref import ReferenceType, WeakSet, ref
+from weakref import ReferenceType, ref
 
 import torch
 
@@ -28,7 +28,7 @@ from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import ConstantSource, LocalSource, Scope, Source, expression, resolve, root
-from nbcompile.dispatch import profile
+from nbcompile.dispatch import lifetimes, profile
 from nbcompile.record.model import FailedGuard
 from nbcompile.torch_internals import cache_entries
 
@@ -45,15 +45,18 @@ class Holder:
     and ``extra_state`` (its own side of the link; None once the entry is gone).
     """
 
-    cache_entry: object = None
-    extra_state: object = None
+    cache_entry: Any = None
+    extra_state: Any = None
     diff_guard_root = None
 
-    def __init__(self, compiled: CompiledFrame) -> None:
+    def __init__(self, compiled: CompiledFrame, code: CodeType) -> None:
         self.compiled: CompiledFrame | None = compiled
         self.compile_id = compiled.compile_id
         self.root = compiled.check.root
         self.gone: FailedGuard | None = None
+        living, address = state(code).living, id(self)
+        self._code, self._living = ref(code), living
+        living[address] = ref(self, lambda _: living.pop(address, None))
         watch: Callable[[Callable[[FailedGuard], None]], None] | None = getattr(compiled.check, "watch", None)
         if watch is not None:
             watch(_expiry(ref(self)))
@@ -62,11 +65,20 @@ class Holder:
         """An object that a guard recognises by identity has died: the entry can never hold again."""
         if self.gone is None:
             self.gone = replace(reason, compile_id=self.compile_id, guard=f"{self.compile_id}{reason.guard}")
-            entry, state = self.cache_entry, self.extra_state
-            if entry is not None and state is not None:
-                state.invalidate(entry, _Tombstone(self.compile_id, self.gone))  # type: ignore[attr-defined]
-            self.compiled = None
-            forget_copies()
+            self.withdraw(_Tombstone(self.compile_id, self.gone))
+            lifetimes.release()
+
+    def withdraw(self, stand_in: object) -> None:
+        """Put the entry out of use; C keeps ``stand_in`` in its place. What C may be looking at lives on."""
+        code = self._code()  # None: the code is being freed, and its entries with it
+        backend = None if self.cache_entry is None else self.cache_entry.backend
+        lifetimes.keep(self, self.compiled, backend)
+        entry, extra_state = self.cache_entry, self.extra_state
+        if code is not None and entry is not None and extra_state is not None:
+            extra_state.invalidate(entry, stand_in)
+        self.compiled = None
+        self._living.pop(id(self), None)
+        forget_copies()
 
 
 class _Copy(Protocol):
@@ -74,23 +86,46 @@ class _Copy(Protocol):
         """Use no entry any longer."""
 
 
-copies: WeakSet[_Copy] = WeakSet()
-"""What holds entries beside the code objects (shortcuts.py)."""
+_copies: dict[int, ReferenceType[_Copy]] = {}
+_forgotten = [object()]
+
+
+def add_copy(copy: _Copy) -> None:
+    """Remember what holds entries beside the code objects (shortcuts.py)."""
+    address = id(copy)
+    _copies[address] = ref(copy, lambda _: _copies.pop(address, None))
 
 
 def forget_copies() -> None:
     """Some entry is gone: nothing may run it any more."""
-    for each in list(copies):
-        each.forget()
+    _forgotten[0] = object()
+    for each in list(_copies.values()):
+        copy = each()
+        if copy is not None:
+            copy.forget()
 
 
-class _Tombstone:
-    """What C keeps in place of a holder whose entry expired: the reason, for the next recompilation."""
+def last_forgotten() -> object:
+    """Another object after each :func:`forget_copies`: whoever copies an entry meanwhile has to forget it himself."""
+    return _forgotten[0]
 
-    cache_entry: object = None
-    extra_state: object = None
+
+class _StandIn:
+    """What C keeps in place of a holder. To free it runs no Python, nor to write to it."""
+
+    __slots__ = ("cache_entry", "extra_state")
     diff_guard_root = None
     compiled = None
+
+
+_FORGOTTEN = _StandIn()
+"""In place of the holders that :func:`forget` put out of use."""
+
+
+class _Tombstone(_StandIn):
+    """What C keeps in place of a holder whose entry expired: the reason, for the next recompilation."""
+
+    __slots__ = ("compile_id", "gone")
 
     def __init__(self, compile_id: str, reason: FailedGuard) -> None:
         self.compile_id = compile_id
@@ -113,7 +148,7 @@ def _expiry(holder: ReferenceType[Holder]) -> Callable[[FailedGuard], None]:
 
 def entries(code: CodeType) -> tuple[CompiledFrame, ...]:
     """Every entry of a code object that can still hold, last used first."""
-    return tuple(holder.compiled for holder, _ in _holders(code) if holder.compiled is not None)
+    return tuple(compiled for holder, _ in _holders(code) if (compiled := holder.compiled) is not None)
 
 
 def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGuard, ...]:
@@ -135,10 +170,10 @@ def _attempt(holder: Holder | _Tombstone) -> int:
 
 
 def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: object) -> FailedGuard | None:
-    if holder.gone is not None:
+    compiled = holder.compiled
+    if holder.gone is not None or compiled is None:
         return holder.gone
-    assert holder.compiled is not None
-    failed = holder.compiled.check.failure(scope, holder.compile_id)
+    failed = compiled.check.failure(scope, holder.compile_id)
     if failed is None and key is not None and made_with != key:
         reason = (
             "BACKEND_MATCH failure: torch.compile detected different backend callables."
@@ -146,14 +181,20 @@ def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: 
         )
         return FailedGuard(holder.compile_id, reason)
     if failed is not None and config.recompiles_verbose:
-        every = holder.compiled.check.failures(scope, holder.compile_id)
+        every = compiled.check.failures(scope, holder.compile_id)
         return replace(failed, others=tuple(each.reason for each in every if each.guard != failed.guard))
     return failed
 
 
 def made_with(code: CodeType, key: object) -> list[CompiledFrame]:
     """The living entries of one backend, last used first."""
-    return [each.compiled for each, backend in _holders(code) if backend is key and each.compiled is not None]
+    made = (each.compiled for each, backend in _holders(code) if backend is key)
+    return [compiled for compiled in made if compiled is not None]
+
+
+def accepts(frame: Frame, key: object) -> bool:
+    """Whether a living entry of a backend holds for this call."""
+    return any(each.check.holds(frame.scope()) for each in made_with(frame.code, key))
 
 
 def _holders(code: CodeType) -> Iterator[tuple[Holder | _Tombstone, object]]:
@@ -180,6 +221,12 @@ class CodeState:
     attempts: int = 0
     skip_reason: str = ""
     """Why a frame of it ran eagerly the last time one did."""
+    living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
+    """Its entries that are in use, of all regions, by their addresses."""
+
+    def reset(self) -> None:
+        """As if it had never been tried."""
+        self.number, self.attempts, self.skip_reason = None, 0, ""
 
 
 _numbers = [itertools.count()]
@@ -246,9 +293,10 @@ def limit_warning(code: CodeType, limit: tuple[str, int], failed: tuple[FailedGu
 def _about_same_modules(holder: Holder | _Tombstone, frame: Frame) -> bool:
     # One function called with 64 modules that it recognises by identity has 64
     # entries without one recompilation: the limit counts entries per module.
-    if holder.compiled is None:
+    compiled = holder.compiled
+    if compiled is None:
         return True
-    for guard in holder.compiled.check.guards:
+    for guard in compiled.check.guards:
         if guard.kind is GuardKind.ID_MATCH and isinstance(guard.source, LocalSource):
             other = isinstance(guard.expected, torch.nn.Module)
             if other and frame.locals.get(guard.source.name) is not guard.expected:
@@ -433,21 +481,29 @@ def _code_in_cell(cell: object) -> CodeType | None:
 
 
 def known_codes() -> tuple[CodeType, ...]:
-    """Every living code object that was ever compiled or skipped."""
-    return tuple(code for known in list(_states.values()) if (code := known.code()) is not None)
+    """Every living code object that was compiled or skipped since it was forgotten."""
+    tried = (each for each in list(_states.values()) if each.number is not None or each.skip_reason or each.living)
+    return tuple(code for known in tried if (code := known.code()) is not None)
 
 
 def forget(code: CodeType) -> None:
-    """Forget the accounting of one code object (its number stays: ids are never used twice)."""
+    """Forget every entry and every skip of one code object (its number stays: ids are never used twice)."""
+    known = state(code)
+    known.skip_reason = ""
+    for each in list(known.living.values()):
+        holder = each()
+        if holder is not None:
+            holder.withdraw(_FORGOTTEN)
     forget_copies()
-    known = _states.get(id(code))
-    if known is not None and known.code() is code:
-        known.skip_reason = ""
+    lifetimes.free_state(code, known.living)
 
 
 def reset() -> None:
     """Forget everything; numbering starts again at 0."""
+    for code in known_codes():
+        forget(code)
     forget_copies()
-    _states.clear()
+    for known in list(_states.values()):
+        known.reset()
     _memory.clear()
     _numbers[0] = itertools.count()

@@ -32,7 +32,8 @@ from weakref import WeakValueDictionary
 from nbcompile import config, errors, tracebacks
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
-from nbcompile.dispatch import cache, skipping
+from nbcompile.dispatch import cache, lifetimes, skipping
+from nbcompile.dispatch.lifetimes import pending
 from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, set_region
 
 Result = TypeVar("Result")
@@ -121,15 +122,20 @@ class FrameCallback:
         self, function: Callable[..., Result], arguments: tuple[object, ...], keywords: Mapping[str, object]
     ) -> Result:
         """Call with the hook on. The prior hook is back afterwards, also after Ctrl-C at any instruction."""
-        # Read first: an interrupt between here and ``try`` has nothing to undo.
-        prior, prior_region = _get_hook(), get_region()
+        # Read first: an interrupt between here and ``try`` has nothing to undo. To refer to INSIDE is to be inside.
+        prior, prior_region, inside = _get_hook(), get_region(), lifetimes.INSIDE
         try:
             set_region(self.region)
             _set_hook(self)
             return function(*arguments, **keywords)
-        finally:
-            _set_hook(prior)
-            set_region(prior_region)
+        finally:  # an interrupt comes after a call: what follows has a ``finally`` of its own
+            try:
+                _set_hook(prior)
+            finally:
+                inside = None  # noqa: F841
+                set_region(prior_region)
+            if pending:
+                lifetimes.release()
 
     def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _Answer:
         """No entry holds. Asked by C, with the hook off; what it raises, the call raises."""
@@ -141,7 +147,10 @@ class FrameCallback:
         if (reason := skipping.frame_skip_reason(caught, _caller())) is not None:
             cache.note_skip(code, reason)
             return _Answer(_SKIP)
+        attempts = cache.state(code).attempts
         with _compiling:
+            if cache.state(code).attempts != attempts and cache.accepts(caught, self.key):
+                return _Answer(_SKIP_NESTED)  # another thread compiled it while this one waited: run eagerly, once
             try:
                 return _answer(code, self.compile_frame(caught))
             except errors.NbcompileError as error:
@@ -171,15 +180,14 @@ def skip_code(code: CodeType) -> None:
 
 def reset_code(code: CodeType) -> None:
     """Forget every entry and every skip of one code object."""
-    eval_frame.reset_code(code)
-    cache.forget(code)
+    with _compiling:
+        cache.forget(code)
 
 
 def reset() -> None:
-    """Forget everything that was compiled or skipped in this process."""
-    for code in cache.known_codes():
-        eval_frame.reset_code(code)
-    cache.reset()
+    """Forget everything that was compiled or skipped in this process; waits for what is being compiled."""
+    with _compiling:
+        cache.reset()
 
 
 def as_frame(caught: _CaughtFrame) -> Frame:
@@ -240,17 +248,17 @@ class _Entry:
 
     __slots__ = ("code", "compile_id", "guard_manager", "trace_annotation")
 
-    def __init__(self, compiled: CompiledFrame) -> None:
+    def __init__(self, compiled: CompiledFrame, code: CodeType) -> None:
         self.code = compiled.code
         self.compile_id = compiled.compile_id
         self.trace_annotation = f"nbcompile {compiled.compile_id}"
-        self.guard_manager = cache.Holder(compiled)
+        self.guard_manager = cache.Holder(compiled, code)
 
 
 def _answer(code: CodeType, outcome: Outcome) -> _Answer:
     match outcome:
         case CompiledFrame():
-            return _Answer(_DEFAULT, entry=_Entry(outcome))
+            return _Answer(_DEFAULT, entry=_Entry(outcome, code))
         case SkipFrame(reason, code_wide, nested):
             cache.note_skip(code, reason)
             return _Answer(_SKIP_NESTED if nested else _SKIP, code_wide)

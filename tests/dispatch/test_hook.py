@@ -281,7 +281,9 @@ def test_the_hook_belongs_to_its_thread():
         thread.start()
     for thread in threads:
         thread.join()
-    assert results == [11] * 20
+    # Who waited while another thread compiled the same runs eagerly, that once: eager is 2, and our compiled code 11.
+    assert len(results) == 20 and set(results) <= {11, 2}
+    assert callback.call(plus_one, (torch.ones(1),), {"k": 1}).item() == 11
 
 
 def test_it_nests_inside_and_around_the_real_compiler():

@@ -1,0 +1,81 @@
+"""Nothing is freed while C may be looking at it.
+
+C walks the entries of a code object with plain pointers: to the list, to an entry, to the tree of its guards. To
+evaluate a guard it lets other threads run, and guards run Python; so does the compiler, which is asked while C holds
+the same pointers. What goes meanwhile (``reset``; the death of an object that a guard recognises by identity) is put
+out of use at once, and freed when no call has the hook on any more.
+
+    inside = INSIDE          a call turns the hook on: while it does, it refers to this object
+    keep(holder)             another thread puts an entry out of use: it is not freed yet
+    inside = None            the call ends
+    release()                nobody refers to INSIDE: it is freed
+
+To count references costs a call nothing, and an interrupt at any moment leaves the count right.
+
+In torch: nothing; there a reset in one thread ends the process if another is in a call. Read next:
+nbcompile/dispatch/cache.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import sys
+from collections.abc import Callable, Iterator, Sized
+from types import CodeType
+from weakref import ReferenceType, ref
+
+from nbcompile.torch_internals import eval_frame
+
+INSIDE = object()
+"""To be read from this module: a name for it elsewhere would be one more reference."""
+pending: list[None] = []
+"""Not empty while something waits for calls to end."""
+
+_references = map(sys.getrefcount, itertools.repeat(INSIDE))
+_quiet = next(_references)
+_nobody_is_inside: Iterator[bool] = map(_quiet.__eq__, _references)
+"""Each ``next`` of it asks anew."""
+_action: Iterator[Callable[[CodeType], object]] = map((id, eval_frame.reset_code).__getitem__, _nobody_is_inside)
+
+_kept: list[object] = []
+_states: list[tuple[ReferenceType[CodeType], Sized]] = []
+
+
+def keep(*things: object) -> None:
+    """These are out of use; they live on for calls that came across them before."""
+    _kept.extend(things)
+    pending.append(None)
+
+
+def free_state(code: CodeType, living: Sized) -> None:
+    """Free what C keeps for a code object: now, or when no call has the hook on.
+
+    Args:
+        code: whose state it is.
+        living: empty while no entry of it is in use; only then it is freed, and that runs no Python.
+    """
+    _states.append((ref(code), living))
+    pending.append(None)
+    release()
+
+
+def release() -> None:
+    """Free all that waits, unless a call has the hook on."""
+    pending.clear()
+    kept, states = _kept[:], _states[:]
+    if not next(_nobody_is_inside):
+        pending.append(None)
+        return
+    del _kept[: len(kept)], _states[: len(states)]
+    for reference, living in states:
+        code = reference()
+        if code is not None:
+            _free(code, living)
+
+
+def _free(code: CodeType, living: Sized) -> None:
+    # Question and deed are one call of a function of C's, and nothing is called before: no other thread comes between.
+    act = map(operator.call, _action, (code,))
+    if not living:
+        next(act)
