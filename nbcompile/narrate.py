@@ -116,7 +116,8 @@ def unfinished(left: Unfinished, compile_id: str) -> tuple[model.Graph, str]:
     """What was traced before tracing ended, and the id of the operator that fails, which is its last; "" if none."""
     assert left.graph is not None
     drawn = torch.fx.Graph()
-    drawn.graph_copy(left.graph, known := {})
+    known: dict[torch.fx.Node, torch.fx.Node] = {}
+    drawn.graph_copy(left.graph, known)
     failed, node = left.failed, None
     if failed is not None and all(each in known for each in _nodes_in((failed.arguments, failed.keywords))):
         given = torch.fx.map_arg((failed.arguments, failed.keywords), known.__getitem__)
