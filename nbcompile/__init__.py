@@ -17,12 +17,15 @@ In torch: torch/compiler/__init__.py. Read next: nbcompile/api.py
 
 from typing import TYPE_CHECKING, Any
 
-from torch.compiler import is_compiling, is_dynamo_compiling, is_exporting
-from torch.library import custom_op, triton_op
-
 from nbcompile.later import importing
+from nbcompile.supported import VERSION, check
+
+check()  # before anything that another torch may lack
 
 with importing():
+    from torch.compiler import is_compiling, is_dynamo_compiling, is_exporting
+    from torch.library import custom_op, triton_op
+
     from nbcompile import config, errors as exc, later
     from nbcompile.annotations import (
         allow_in_graph,
@@ -101,7 +104,7 @@ __all__ = [
     "triton_op",
     "unload_ipython_extension",
 ]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def load_ipython_extension(shell: Any) -> None:

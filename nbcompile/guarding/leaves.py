@@ -29,6 +29,7 @@ from typing import Any, cast
 
 import torch
 
+from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
 from nbcompile.capture.source import Source
 
@@ -277,16 +278,13 @@ def _has_equal_lookalike(expected: object) -> bool:
 
 
 def _nan_match(guard: Guard, name: str, value: object) -> Leaf:
-    text = f"__math_isnan({name})"
-    if isinstance(guard.expected, complex):
-        text = f"__numpy_isnan({name})"
-        return Leaf(guard, text, _is_complex_nan, lambda m: m.add_complex_is_nan_guard([text], None))
-    return Leaf(
-        guard,
-        text,
-        lambda value: type(value) is float and math.isnan(value),
-        lambda manager: manager.add_float_is_nan_guard([text], None),
-    )
+    of_complex = isinstance(guard.expected, complex)
+    text, holds = (f"__numpy_isnan({name})", _is_complex_nan) if of_complex else (f"__math_isnan({name})", _is_nan)
+    return Leaf(guard, text, holds, lambda manager: torch_internals.add_nan_guard(manager, guard.expected, text, holds))
+
+
+def _is_nan(value: object) -> bool:
+    return type(value) is float and math.isnan(value)
 
 
 def _is_complex_nan(value: object) -> bool:

@@ -18,11 +18,9 @@ from dataclasses import dataclass
 
 import torch
 
+from nbcompile import supported
 from nbcompile.runtime import store, toolchain
 from nbcompile.views import dot
-
-TESTED_PYTHON = ((3, 11), (3, 13))
-TESTED_TORCH = ((2, 11), (2, 13))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +39,19 @@ def examine() -> tuple[Finding, ...]:
 
 
 def _python() -> Finding:
-    inside = TESTED_PYTHON[0] <= sys.version_info[:2] <= TESTED_PYTHON[1]
-    words = platform.python_version() + ("" if inside else ": bytecode of this version is not known; 3.11 to 3.13 are")
+    inside = supported.PYTHON[0] <= sys.version_info[:2] <= supported.PYTHON[1]
+    words = platform.python_version() + ("" if inside else f": bytecode of {_range(supported.PYTHON)} alone is known")
     return Finding("Python", inside, words, needed=True)
 
 
 def _torch() -> Finding:
-    major, minor = map(int, torch.__version__.split(".")[:2])
-    inside = TESTED_TORCH[0] <= (major, minor) <= TESTED_TORCH[1]
-    return Finding(
-        "torch", inside, str(torch.__version__) + ("" if inside else ": tested with 2.11 to 2.13"), needed=True
-    )
+    inside = supported.is_tested()
+    words = str(torch.__version__) + ("" if inside else f": tested with {_range(supported.TORCH)}")
+    return Finding("torch", inside, words, needed=True)
+
+
+def _range(versions: tuple[supported.Version, supported.Version]) -> str:
+    return " to ".join(".".join(map(str, version)) for version in versions)
 
 
 def _compiler() -> Finding:

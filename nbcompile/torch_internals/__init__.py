@@ -35,6 +35,7 @@ from nbcompile.torch_internals.fakes import (
 from nbcompile.torch_internals.hooks import (
     AUTOGRAD_APPLY,
     OUR_REGION,
+    add_nan_guard,
     attention_backends,
     cache_entries,
     device_constructors,
@@ -121,6 +122,7 @@ __all__ = [
     "NamedSource",
     "PytreeNode",
     "SymbolicDim",
+    "add_nan_guard",
     "allow_scalar_outputs",
     "aot_autograd",
     "artifact_logger",

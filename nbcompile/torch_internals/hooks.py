@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any, cast
@@ -47,6 +47,15 @@ def cache_entries(code: CodeType) -> list[Any]:
     if in_region is None:
         return list(eval_frame._debug_get_cache_entry_list(code))
     return list(in_region(code, max(get_region(), OUR_REGION)))
+
+
+def add_nan_guard(manager: Any, nan: object, text: str, holds: Callable[[Any], bool]) -> None:
+    """A leaf of the guard tree: the value is not a number, of the class of ``nan``."""
+    add = manager.add_complex_is_nan_guard if isinstance(nan, complex) else manager.add_float_is_nan_guard
+    if "arg2" in (add.__doc__ or ""):  # from torch 2.15 on it asks for the same bits, not for any NaN
+        manager.add_lambda_guard(holds, [text], None)
+    else:
+        add([text], None)
 
 
 def hide_from_hook(code: CodeType) -> None:

@@ -108,6 +108,8 @@ PROGRAMS = {
 
 ABSENT = {
     "COUNT_ITERATOR_MATCH": "next() of an argument that is itertools.count breaks the graph; what it gives is guarded",
+    "COW_TENSOR_MATCH": "since torch 2.15; `torch._C._is_cow_tensor` breaks the graph",
+    "LIST_REVERSEITERATOR_LEN": "since torch 2.15; next() of an argument that is a reversed list breaks the graph",
     "DICT_VERSION": "torch builds it no more",
     "DTENSOR_SPEC_MATCH": "distributed tensors run uncompiled",
     "FSDP_TRAINING_STATE": "wrappers for distributed training run uncompiled",

@@ -1,0 +1,66 @@
+"""Which versions of Python and torch this version of nbcompile is for, and one clear sentence where another is here.
+
+    torch 2.10    ImportError: nbcompile 0.1.0 needs torch 2.11 or later; this is torch 2.10.0. Install ...
+    torch 2.16    a warning: nbcompile 0.1.0 is tested with torch 2.11 to 2.15; this is torch 2.16.0. ...
+
+Asked before anything else is imported, since what is missing in another version would be named instead.
+
+In torch: nothing; ``pip`` reads the same bounds in pyproject.toml. Read next: nbcompile/tools/doctor.py
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+
+import torch
+
+VERSION = "0.1.0"
+PYTHON = ((3, 11), (3, 13))
+"""The first and the last version whose bytecode is known."""
+TORCH = ((2, 11), (2, 15))
+"""The first version that works, and the last one that the tests were run with."""
+Version = tuple[int, int]
+
+
+class UnsupportedTorchWarning(UserWarning):
+    """This torch is newer than those that nbcompile was tested with."""
+
+
+def check() -> None:
+    """Raise ImportError for what cannot work, and warn of what nobody has tried."""
+    python, found = sys.version_info[:2], torch_version()
+    if not PYTHON[0] <= python <= PYTHON[1]:
+        raise ImportError(
+            f"nbcompile {VERSION} needs Python {_text(PYTHON[0])} to {_text(PYTHON[1])}, whose bytecode it knows; "
+            f"this is Python {_text(python)}. Make an environment with one: python{_text(PYTHON[1])} -m venv .venv"
+        )
+    install = f'Install one of them: pip install "torch>={_text(TORCH[0])},<{TORCH[1][0]}.{TORCH[1][1] + 1}"'
+    if found < TORCH[0]:
+        raise ImportError(
+            f"nbcompile {VERSION} needs torch {_text(TORCH[0])} or later; this is torch {torch.__version__}. "
+            f"Versions to {_text(TORCH[1])} are tested. {install}"
+        )
+    if found > TORCH[1]:
+        warnings.warn(
+            f"nbcompile {VERSION} is tested with torch {_text(TORCH[0])} to {_text(TORCH[1])}; "
+            f"this is torch {torch.__version__}, with which something may fail. {install}",
+            UnsupportedTorchWarning,
+            stacklevel=3,
+        )
+
+
+def torch_version() -> Version:
+    """Major and minor version; of a build from source ("2.16.0a0+git1234") too."""
+    major, minor = re.findall(r"\d+", torch.__version__)[:2]
+    return int(major), int(minor)
+
+
+def is_tested() -> bool:
+    """Whether this torch is one of those that the tests were run with."""
+    return TORCH[0] <= torch_version() <= TORCH[1]
+
+
+def _text(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"

@@ -1,0 +1,63 @@
+"""An unsupported torch or Python gets one clear sentence, and the bounds stand once."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from nbcompile import supported
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+
+def test_this_torch_is_supported():
+    """Nothing is said of the versions that the tests run with."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        supported.check()
+
+
+@pytest.mark.parametrize("version", ["2.10.1", "2.6.0+cu124", "1.13"])
+def test_an_older_torch(monkeypatch, version):
+    """An older torch is an ImportError with the version that is here, and the command that brings another."""
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.raises(ImportError, match=r"needs torch 2\.11 or later.*pip install \"torch>=2\.11,<2\.16\"") as raised:
+        supported.check()
+    assert version in str(raised.value)
+
+
+@pytest.mark.parametrize("version", ["2.16.0", "2.16.0a0+git12ab", "3.0"])
+def test_a_newer_torch(monkeypatch, version):
+    """A newer torch is one warning."""
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.warns(supported.UnsupportedTorchWarning, match=r"tested with torch 2\.11 to 2\.15") as warned:
+        supported.check()
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 14)])
+def test_another_python(monkeypatch, version):
+    """A Python whose bytecode is not known is an ImportError."""
+    monkeypatch.setattr(sys, "version_info", (*version, 0, "final", 0))
+    with pytest.raises(ImportError, match=r"needs Python 3\.11 to 3\.13"):
+        supported.check()
+
+
+def test_pip_knows_the_same_bounds():
+    """pyproject.toml refuses what the import refuses, and takes what it takes."""
+    torch_bounds = next(Requirement(line).specifier for line in PROJECT["dependencies"] if line.startswith("torch"))
+    (oldest, newest), python = supported.TORCH, SpecifierSet(PROJECT["requires-python"])
+    for major, minor in (oldest, newest):
+        assert f"{major}.{minor}.0" in torch_bounds
+    assert f"{oldest[0]}.{oldest[1] - 1}.0" not in torch_bounds
+    assert f"{newest[0]}.{newest[1] + 1}.0" not in torch_bounds
+    assert all(f"3.{minor}" in python for minor in (11, 12, 13))
+    assert not any(f"3.{minor}" in python for minor in (10, 14))
+    assert supported.VERSION == PROJECT["version"]
