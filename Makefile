@@ -18,7 +18,7 @@ VERSIONS  := 3.12 3.13
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-all sweep fuzz docs lint bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-all sweep fuzz docs lint bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -36,6 +36,11 @@ tour: $(STAMP)  ## Execute notebooks/tour.md, check what it claims, write build/
 
 test: $(STAMP)  ## Run the tests (TESTS=tests/record for some of them)
 	$(BIN)/python -m pytest -q $(SHARED) $(TESTS)
+
+test-warm: $(STAMP)  ## Run the tests with the store on, twice over one store: compiled, then loaded (TESTS= for some)
+	@rm -rf $${TMPDIR:-/tmp}/nbcompile-test-store
+	NBCOMPILE_TEST_STORE=keep $(BIN)/python -m pytest -q $(SHARED) $(TESTS)
+	NBCOMPILE_TEST_STORE=keep $(BIN)/python -m pytest -q $(SHARED) $(TESTS)
 
 sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the whole standard library
 	$(BIN)/python -m pytest -q -m slow --timeout 7200 --hypothesis-profile=default $(TESTS)

@@ -28,7 +28,7 @@ from nbcompile.warm.literals import NotStorable, encode
 
 FORMAT = 1
 VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX")
-NO_PART = ("NBCOMPILE_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+NO_PART = ("NBCOMPILE_CACHE_DIR", "NBCOMPILE_FRAMES_DIR", "TORCHINDUCTOR_CACHE_DIR")
 """Where something is kept does not change what it is."""
 
 

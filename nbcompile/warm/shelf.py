@@ -26,6 +26,7 @@ from typing import Any
 from nbcompile import config, errors
 from nbcompile.runtime import store
 
+VARIABLE = "NBCOMPILE_FRAMES_DIR"
 ENTRIES_OF_ONE_KEY = 16
 LOOKED_AT = 32
 """How many entries are added between two looks at the size of them all."""
@@ -37,9 +38,15 @@ _written: set[tuple[int, str]] = set()
 _warned: set[str] = set()
 
 
+def directory() -> Path:
+    """Where all entries are: $NBCOMPILE_FRAMES_DIR, else beside the kernels."""
+    chosen = os.environ.get(VARIABLE)
+    return Path(chosen).expanduser() if chosen else store.directory() / "frames"
+
+
 def folder(key: str) -> Path:
     """Where the entries of a key are."""
-    return store.directory() / "frames" / key
+    return directory() / key
 
 
 def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -120,7 +127,7 @@ def touch(path: Path) -> None:
 
 def size() -> int:
     """How many bytes all entries take."""
-    return sum(map(_size, _by_age(store.directory() / "frames", "*/*")))
+    return sum(map(_size, _by_age(directory(), "*/*")))
 
 
 def shrink(limit: int) -> None:
@@ -128,7 +135,7 @@ def shrink(limit: int) -> None:
     excess = size() - limit
     if excess <= 0:
         return
-    for path in reversed(_by_age(store.directory() / "frames", "*/*.json")):
+    for path in reversed(_by_age(directory(), "*/*.json")):
         if excess <= 0:
             return
         excess -= _size(path) + _size(path.with_suffix(".page"))

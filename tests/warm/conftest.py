@@ -48,6 +48,7 @@ def process(tmp_path, monkeypatch) -> Callable[[str], Process]:
     """``process(source)``: a run of a program, with a store of its test's own."""
     kernels = tmp_path / "store"
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(kernels))
+    monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
     with config.patch(warm_start=True):
         yield Process
     sys.modules.pop("warm_program", None)

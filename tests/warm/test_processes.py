@@ -35,7 +35,12 @@ def run(folder, *arguments: str):
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "NBCOMPILE_CACHE_DIR": str(folder), "NBCOMPILE_WARM_START": "1"},
+        env={
+            **os.environ,
+            "NBCOMPILE_CACHE_DIR": str(folder),
+            "NBCOMPILE_FRAMES_DIR": str(folder / "frames"),
+            "NBCOMPILE_WARM_START": "1",
+        },
     )
     assert told.returncode == 0, told.stderr
     assert told.stderr.count("between") == 1
