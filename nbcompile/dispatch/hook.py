@@ -20,6 +20,7 @@ torch/csrc/dynamo/eval_frame_cpp.cpp. Read next: nbcompile/dispatch/cache.py
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -213,6 +214,16 @@ _RUN_ONLY = _Strategy(_Action.RUN_ONLY, _Action.RUN_ONLY)
 
 # One frame is compiled at a time: the tracer and the record are not written for two.
 _compiling = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """In a forked child the thread that compiled is not there; it would never let go."""
+    if not _compiling._is_owned():  # type: ignore[attr-defined]
+        _compiling._at_fork_reinit()  # type: ignore[attr-defined]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextmanager

@@ -42,9 +42,27 @@ LARGEST = 1 << 30
 
 
 def directory() -> Path:
-    """Where entries are kept: $NBCOMPILE_CACHE_DIR, else the user's cache directory."""
+    """Where entries are kept: $NBCOMPILE_CACHE_DIR, else the user's cache directory; both only if they are safe."""
     chosen = os.environ.get(VARIABLE)
-    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("nbcompile"))
+    folder = Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("nbcompile"))
+    reason = _danger(str(folder))
+    return _private(str(folder), reason) if reason else folder
+
+
+@functools.cache
+def _danger(folder: str) -> str:
+    """Why another user could put code into a folder, which would run here; "" if none can. Asked once in a process."""
+    if not hasattr(os, "geteuid"):
+        return ""
+    try:
+        found = os.stat(folder)  # noqa: PTH116 - of what a link leads to: that is what is written and loaded
+    except (OSError, ValueError):
+        return ""  # it is made when it is needed
+    if found.st_uid not in (0, os.geteuid()):
+        return "it belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users may write to it; chmod go-w makes it safe"
+    return ""
 
 
 def key_of(*parts: str) -> str:
@@ -146,6 +164,7 @@ def _writable(folder: Path) -> Path:
     """The folder, made if need be; a private temporary one, for this process, where the disk refuses."""
     reason: object = "it cannot be written"
     try:
+        directory().mkdir(parents=True, exist_ok=True, mode=0o700)  # of parents, ``mode`` says nothing
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(folder, os.W_OK | os.X_OK):
             return folder

@@ -147,7 +147,7 @@ def _write(path: Path, told: list[str]) -> None:
 def _tried(command: tuple[str, ...]) -> Compiler | NoCompiler:
     try:
         version = subprocess.run(
-            (*command, "--version"), capture_output=True, text=True, timeout=20, check=False
+            (*command, "--version"), capture_output=True, encoding="utf-8", errors="replace", timeout=20, check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         return NoCompiler(str(error))
@@ -287,7 +287,8 @@ def _started(command: Sequence[str], source: TextIO) -> subprocess.Popen[str]:
         stdin=source,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
+        errors="replace",  # what a compiler says may be in any encoding
         start_new_session=True,
     )
     _running.add(process)
