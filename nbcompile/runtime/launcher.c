@@ -739,11 +739,11 @@ static PyObject *empty_strided(PyObject *module, PyObject *const *arguments, Py_
   return tensor;
 }
 
-/* setup(offset, {dtype: number}, torch.empty_strided) */
+/* setup(offset, {dtype: number}, torch.empty_strided, the dispatch keys of autograd) */
 static PyObject *setup(PyObject *module, PyObject *arguments) {
   PyObject *numbers, *otherwise;
   Py_ssize_t offset;
-  if (!PyArg_ParseTuple(arguments, "nO!O", &offset, &PyDict_Type, &numbers, &otherwise)) return NULL;
+  if (!PyArg_ParseTuple(arguments, "nO!Ok", &offset, &PyDict_Type, &numbers, &otherwise, &autograd_keys)) return NULL;
   tensor_offset = offset;
   onednn_is_faster = has_onednn_products();
   Py_XSETREF(dtype_numbers, Py_NewRef(numbers));

@@ -1,6 +1,7 @@
-/* The part of the launcher that is C++: a matrix product by oneDNN (operators.h says which ones).
+/* The part of the launcher that is C++: a matrix product by oneDNN (operators.h says which ones), and torch's guard that
+ * excludes dispatch keys while an operator runs.
  *
- * It is C++ for one thing: what oneDNN throws must not fly through frames of C. No header of torch's is read; functions are
+ * It is C++ because what oneDNN throws must not fly through frames of C. No header of torch's is read; functions are
  * known by their mangled names, which hold the types of their arguments, so that another torch's are not taken for them.
  *
  * In torch: aten/src/ATen/native/mkldnn/Matmul.cpp
@@ -14,11 +15,32 @@ __attribute__((weak)) void *copy_values(void *into, const void *from, bool later
 __attribute__((weak)) const void *torch_settings(void) __asm__("_ZN2at13globalContextEv");
 __attribute__((weak)) bool allows_onednn(const void *settings) __asm__("_ZNK2at7Context17userEnabledMkldnnEv");
 
+__attribute__((weak)) void begin_excluding(void *guard, unsigned long keys)
+    __asm__("_ZN3c104impl23ExcludeDispatchKeyGuardC1ENS_14DispatchKeySetE");
+__attribute__((weak)) void end_excluding(void *guard) __asm__("_ZN3c104impl23ExcludeDispatchKeyGuardD1Ev");
+__attribute__((weak)) char *getenv(const char *name);
+
+/* Dispatch keys that no operator sees from here on, in this thread; `guard` has room for torch's object. */
+void exclude_keys(void *guard, unsigned long keys) {
+  if (begin_excluding && end_excluding) begin_excluding(guard, keys);
+}
+void include_keys(void *guard) {
+  if (begin_excluding && end_excluding) end_excluding(guard);
+}
+
+/* $NBCOMPILE_PRODUCTS, "aten" or "onednn", decides in place of the processor's maker: its first letter. */
+static char chosen_library(void) {
+  const char *chosen = getenv ? getenv("NBCOMPILE_PRODUCTS") : 0;
+  return chosen ? *chosen : 0;
+}
+
 /* Whether this processor's products are oneDNN's, as far as its maker and torch decide it. */
 int has_onednn_products(void) {
 #if defined(__x86_64__) && defined(__linux__)
   __builtin_cpu_init();
-  return onednn_product && copy_values && torch_settings && allows_onednn && !__builtin_cpu_is("intel");
+  const char chosen = chosen_library();
+  if (!(onednn_product && copy_values && torch_settings && allows_onednn) || chosen == 'a') return 0;
+  return chosen == 'o' || !__builtin_cpu_is("intel");
 #else
   return 0; /* ATen has no MKL there */
 #endif

@@ -137,6 +137,12 @@ class PlainKernel:
             self.complain(entry.name, context.site, context.index, context.size)
 
 
+def autograd_keys() -> int:
+    """The dispatch keys by which autograd sees an operator, and changes are counted, as a set of bits."""
+    keys = (torch._C.DispatchKey.AutogradFunctionality, torch._C.DispatchKey.ADInplaceOrView)
+    return sum(torch._C.DispatchKeySet(key).raw_repr() for key in keys)
+
+
 @functools.lru_cache(maxsize=4)
 @extension.tried_in_its_own_thread
 def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
@@ -146,8 +152,9 @@ def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
         offset = tensor_offset()
         if offset is None:
             return NoLauncher("torch keeps its tensors where they were not found")
-        module.setup(offset, {}, torch.empty_strided)  # dtypes are numbered by what it says of tensors
-        module.setup(offset, {dtype: dtype_code(module, dtype) for dtype in DTYPES}, torch.empty_strided)
+        keys = autograd_keys()
+        module.setup(offset, {}, torch.empty_strided, keys)  # dtypes are numbered by what it says of tensors
+        module.setup(offset, {dtype: dtype_code(module, dtype) for dtype in DTYPES}, torch.empty_strided, keys)
         trouble = self_test(module)
         if not trouble:
             pool.switch_on(module)

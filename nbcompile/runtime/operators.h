@@ -17,6 +17,13 @@ extern int aoti_torch_cpu_baddbmm_out(Handle, Handle, Handle, Handle, double, do
 extern int32_t aoti_torch_dtype_float32(void);
 extern int has_onednn_products(void);                                                  /* launcher.cpp */
 extern int multiply_by_onednn(Handle left, Handle right, Handle result, Handle bias); /* launcher.cpp */
+extern void exclude_keys(void *guard, unsigned long keys);                            /* launcher.cpp */
+extern void include_keys(void *guard);                                                /* launcher.cpp */
+
+/* Autograd is not involved inside a compiled graph: inside ATen's products and convolutions the bias is copied through the
+ * dispatcher, which would make a result that needs a gradient, and count a change of it. */
+static unsigned long autograd_keys = 0; /* set by setup() */
+typedef struct { i64 words[8]; } Guard; /* room for torch's object, of two words */
 extern int aoti_torch_cpu_convolution(Handle, Handle, Handle *, const i64 *, i64, const i64 *, i64, const i64 *, i64, int32_t,
                                       const i64 *, i64, i64, Handle *);
 
@@ -145,7 +152,10 @@ static int multiply(const Step *step, const Slots *slots) {
   for (Py_ssize_t i = 0; i < step->count; i++) with[i] = handle_at(slots, step->slots[i]);
   int status;
   Py_BEGIN_ALLOW_THREADS;
+  Guard guard;
+  exclude_keys(&guard, autograd_keys);
   status = by_onednn(step, with) && by_aten(step, with);
+  include_keys(&guard);
   Py_END_ALLOW_THREADS;
   if (status) PyErr_SetString(PyExc_RuntimeError, "a matrix product of a compiled graph failed; torch said why on the standard error");
   return status ? -1 : 0;
@@ -158,8 +168,11 @@ static int convolve(const Step *step, const Slots *slots) {
   Handle bias = step->count > 2 ? handle_at(slots, step->slots[2]) : NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS;
+  Guard guard;
+  exclude_keys(&guard, autograd_keys);
   status = aoti_torch_cpu_convolution(input, weight, bias ? &bias : NULL, stride, dims, padding, dims, dilation, dims,
                                       (int32_t)more[dims], more, dims, more[dims + 1], &made);
+  include_keys(&guard);
   Py_END_ALLOW_THREADS;
   if (status) {
     PyErr_SetString(PyExc_RuntimeError, "a convolution of a compiled graph failed; torch said why on the standard error");

@@ -142,6 +142,28 @@ def test_autograd_does_not_see_the_bias_copied(function):
     torch.testing.assert_close(found, eager, atol=1e-3, rtol=1e-4)
 
 
+GRADIENT_FREE = {
+    "linear": lambda x, w, b: torch.nn.functional.linear(x, w, b).detach(),
+    "scaled": lambda x, w, b: torch.addmm(b, x, w, beta=0.5, alpha=2).detach(),
+    "batch": lambda x, w, b: torch.baddbmm(b, x[None], w[None]).detach(),
+    "convolution": lambda x, w, b: torch.nn.functional.conv1d(x[None], w[:, :, None], b).detach(),
+    "transposed convolution": lambda x, w, b: torch.nn.functional.conv_transpose1d(x[None], w[:, :, None], b).detach(),
+}
+
+
+@pytest.mark.parametrize("side", [8, 300])
+@pytest.mark.parametrize("with_onednn", [True, False])
+@pytest.mark.parametrize("name", GRADIENT_FREE)
+def test_autograd_does_not_see_what_a_library_does(name, with_onednn, side):
+    """Whichever library works: parameters among the factors leave no trace on a result without a gradient."""
+    x, w, b = numbers(side, side), *(torch.nn.Parameter(each.clone()) for each in (numbers(side, side), numbers(side)))
+    function = GRADIENT_FREE[name]
+    with torch.backends.mkldnn.flags(enabled=with_onednn):
+        found, eager = nbcompile.compile(lambda *args: function(*args))(x, w, b), function(x, w, b)
+    assert not found.requires_grad and found.is_leaf and found._version == eager._version
+    torch.testing.assert_close(found, eager, atol=1e-2, rtol=1e-3)
+
+
 def test_nan_and_infinity_pass_through(calls_of_onednn):
     """What is no number in a factor is none in the rows and columns that it belongs to, and nowhere else."""
     left, right = numbers(SIDE, SIDE).clone(), numbers(SIDE, 448).clone()
