@@ -1,0 +1,40 @@
+"""README's snippets run as they stand, in order, in one IPython."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+IN_IPYTHON = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for snippet in json.loads(sys.argv[1]):
+    result = shell.run_cell(snippet)
+    result.raise_error()
+print("all of them ran:", len(shell.user_ns["r"].record.frames), shell.user_ns["explained"].result.shape)
+"""
+
+
+def snippets() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def test_snippets_run_in_order(tmp_path):
+    """Each snippet needs nothing but those above it."""
+    assert len(snippets()) >= 4
+    done = subprocess.run(
+        [sys.executable, "-c", IN_IPYTHON, json.dumps(snippets())],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "all of them ran: " in done.stdout
