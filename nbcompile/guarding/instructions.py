@@ -46,7 +46,7 @@ from nbcompile.capture.source import (
 from nbcompile.guarding.accessors import MODULE_TABLES, Known, is_own, module_table
 from nbcompile.guarding.ambient import Ambient
 from nbcompile.guarding.check import FrameCheck
-from nbcompile.guarding.leaves import Leaf
+from nbcompile.guarding.leaves import Leaf, has_lookalikes
 
 Instruction = tuple[str, int, int, int, object]
 """Operation, slot that is looked at (-1: none), number, address, object."""
@@ -361,6 +361,8 @@ def _keys(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) 
 
 def _contains(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
     key, wanted = expected
+    if leaf.guard.kind is GuardKind.SET_CONTAINS and has_lookalikes(key):
+        return False
     if type(value) not in (dict, set, frozenset) or not _is_hashed_in_c(key) or not (wanted or type(value) is dict):
         return False
     writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))

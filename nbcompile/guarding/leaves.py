@@ -21,7 +21,7 @@ import re
 import reprlib
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType
@@ -277,6 +277,18 @@ def _has_equal_lookalike(expected: object) -> bool:
     return isinstance(expected, complex | slice)
 
 
+def has_lookalikes(member: object) -> bool:
+    """Whether a set may hold a member that is equal and another value: ``{True}`` has the member 1."""
+    return isinstance(member, int | float | complex | tuple | frozenset)
+
+
+def has_member(members: Collection[object], member: object) -> bool:
+    """Whether this very value is in a set, not only one that is equal."""
+    if member not in members:
+        return False
+    return not has_lookalikes(member) or any(same(found, member) for found in members)
+
+
 def _nan_match(guard: Guard, name: str, value: object) -> Leaf:
     of_complex = isinstance(guard.expected, complex)
     text, holds = (f"__numpy_isnan({name})", _is_complex_nan) if of_complex else (f"__math_isnan({name})", _is_nan)
@@ -372,11 +384,13 @@ def _set_contains(guard: Guard, name: str, value: object) -> Leaf:
     cls, of_type = Kept(type(value)), _type_text(name, type(value))
 
     def holds(value: object) -> bool:
-        return id(type(value)) == cls.address and ((item in cast("set[object]", value)) is wanted)
+        return id(type(value)) == cls.address and (has_member(cast("set[object]", value), item) is wanted)
 
     def install(manager: Any) -> None:
         manager.add_type_match_guard(cls.address, [of_type], None)
         manager.add_set_contains_guard(wanted, item, [text], None)
+        if wanted and has_lookalikes(item):
+            manager.add_lambda_guard(holds, [text], None)
 
     return Leaf(guard, text, holds, install)
 

@@ -30,7 +30,7 @@ from nbcompile.capture.guard import GuardKind, ShapeGuards, TensorFacts, TensorM
 from nbcompile.capture.source import Scope, Source, expression
 from nbcompile.guarding.ambient import Ambient, readable_conditions, shape_names
 from nbcompile.guarding.check import fetch
-from nbcompile.guarding.leaves import Kept, Leaf, meaning, short
+from nbcompile.guarding.leaves import Kept, Leaf, has_member, meaning, short
 from nbcompile.record import model, trees
 from nbcompile.record.trees import Tree
 from nbcompile.torch_internals import guards as torch_guards
@@ -219,7 +219,12 @@ def _dict_keys(readings: Readings, each: Leaf, scope: Scope) -> Tree:
 def _contains(readings: Readings, each: Leaf, scope: Scope) -> Tree:
     item, wanted = cast("tuple[Any, bool]", each.guard.expected)
     name = spelled(item).replace("{", "{{").replace("}", "}}") + " in {}"
-    found = trees.same(readings.of(_source(each), name, lambda value: item in value), wanted)
+    in_set = each.guard.kind is GuardKind.SET_CONTAINS
+
+    def held(value: Any) -> bool:
+        return has_member(value, item) if in_set else item in value
+
+    found = trees.same(readings.of(_source(each), name, held), wanted)
     return trees.every([readings.of_type(_source(each), type(fetch(_source(each), scope))), found])
 
 

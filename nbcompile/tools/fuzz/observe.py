@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import torch
 
+from nbcompile.api import ORIGINAL
 from nbcompile.tools.fuzz.program import Raised
 
 SCALARS = (
@@ -141,6 +142,8 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
     """The path steps and values of what a value holds."""
     if isinstance(value, (*OPAQUE, Raised)):
         return
+    if isinstance(value, types.FunctionType) and ORIGINAL in vars(value):
+        return  # what a compiled function holds is its own affair
     if isinstance(value, types.FunctionType):
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         yield from ((f".{name}", _content(cell)) for name, cell in cells)
