@@ -88,6 +88,8 @@ def compile_graph(
     _expect_tuple(module)
     provenance.prepare(module.graph)
     table = decompositions or {}
+    if _has_symbols_of_dynamo(module):
+        return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     recorded = pure.trace(module, example_inputs, table, may_write=mutate_in_graph)
     if recorded is not None:
         _expect_apart(recorded.written, example_inputs)
@@ -108,6 +110,24 @@ def compile_graph(
     # The derivative of x[mask] = y has sizes that only the run knows: such symbols are allowed now.
     inputs = torch_internals.with_unknown_sizes(example_inputs)
     return _through_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
+
+
+def _has_symbols_of_dynamo(module: torch.fx.GraphModule) -> bool:
+    """Whether the real torch.compile asks, for sizes that are symbols.
+
+    It hands over the tensors of this call, and keeps beside them which sizes vary: AOTAutograd itself looks there.
+    """
+    if torch_internals.guards_context().TracingContext.try_get() is None:
+        return False
+    kept = (node.meta.get("example_value") for node in module.graph.find_nodes(op="placeholder"))
+    return any(map(_is_symbolic, kept))
+
+
+def _is_symbolic(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        strides = value.stride() if value.layout is torch.strided else ()
+        return any(map(_is_symbolic, (*value.shape, *strides)))
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def _join_pure(compiled: BoxedFunction, recorded: pure.Recorded) -> CompiledFunction:
