@@ -214,7 +214,7 @@ def _member(value: Any, depth: int) -> object:
 
 
 def _of_c(value: Any, depth: int) -> Description:
-    owner = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
+    owner: Any = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
     if type(owner).__module__ == "pybind11_builtins":
         owner = None  # a function of its own: what pybind binds it to has no name
     if isinstance(owner, type):
