@@ -45,7 +45,6 @@ with importing():
         substitute_in_graph,
     )
     from nbcompile.api import (
-        Explanation,
         compile,  # noqa: A004
         compile_module_,
         disable,
@@ -115,3 +114,15 @@ def load_ipython_extension(shell: Any) -> None:
 def unload_ipython_extension(shell: Any) -> None:
     """``%unload_ext nbcompile``."""
     jupyter.unload_ipython_extension(shell)
+
+
+if TYPE_CHECKING:
+    from nbcompile.views.explanation import Explanation
+else:
+    _explanation = later.module("nbcompile.views.explanation")
+
+    def __getattr__(name: str) -> Any:
+        """Views are imported when something is shown."""
+        if name == "Explanation":
+            return _explanation.Explanation
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,16 +24,16 @@ import torch
 from nbcompile import annotations as marks, calls, config, errors, later, logs, shortcuts, stances, tracebacks
 from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
-from nbcompile.record import links, recorder
-from nbcompile.record.model import Break, Guard, Record
+from nbcompile.record import recorder
 from nbcompile.runtime import pool
 
 if TYPE_CHECKING:
-    from nbcompile import backends, narrate, views
-    from nbcompile.views import text
+    from nbcompile import backends, narrate
+    from nbcompile.views import explanation
+    from nbcompile.views.explanation import Explanation
 else:
     backends, narrate = later.module("nbcompile.backends"), later.module("nbcompile.narrate")
-    views, text = later.module("nbcompile.views"), later.module("nbcompile.views.text")
+    explanation = later.module("nbcompile.views.explanation")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS = "_nbcompile_options"
@@ -323,59 +322,6 @@ class CompiledModule(torch.nn.Module):
         return self
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """What ``explain(f)(*args)`` returns: the record, and the value that f returned."""
-
-    record: Record
-    result: Any = None
-    exception: BaseException | None = None
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return views.mimebundle(self.record)
-
-    def _display_(self) -> object:
-        """What marimo asks for first."""
-        return views.for_marimo(self.record)
-
-    def __str__(self) -> str:
-        return text.render(self.record)
-
-    @property
-    def graph_count(self) -> int:
-        """How many graphs were compiled."""
-        return sum(frame.graph is not None for frame in self.record.frames)
-
-    @property
-    def graph_break_count(self) -> int:
-        """How many distinct graph breaks: kinds of break at places of the user's code, however often each was met."""
-        return len(self.breaks)
-
-    @property
-    def breaks(self) -> tuple[tuple[Break, int], ...]:
-        """Each distinct break, and how often it was met."""
-        return tuple((each.cause, len(each.breaks)) for each in links.distinct_breaks(self.record))
-
-    @property
-    def operators(self) -> tuple[tuple[str, ...], ...]:
-        """The operators of each graph."""
-        graphs = [frame.graph for frame in self.record.frames if frame.graph is not None]
-        return tuple(tuple(node.target for node in links.operators(graph)) for graph in graphs)
-
-    @property
-    def guards(self) -> tuple[Guard, ...]:
-        """All guards of all frames."""
-        return tuple(guard for frame in self.record.frames for guard in frame.guards)
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """How long each stage took, all frames together."""
-        total: dict[str, float] = {}
-        for each in self.record.timings:
-            total[each.stage] = total.get(each.stage, 0.0) + each.seconds
-        return total
-
-
 def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Explanation]:
     """Run a function compiled, and tell what happened.
 
@@ -401,7 +347,7 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
         pen = new_recorder(name)
         with pen.listening():
             result = compiled(*positional, **keywords)
-        return Explanation(pen.record(), result)
+        return explanation.Explanation(pen.record(), result=result)
 
     return explained
 

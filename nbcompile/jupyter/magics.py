@@ -28,13 +28,13 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 from nbcompile import api, backends, config, narrate
-from nbcompile.errors import InvalidBackend
+from nbcompile.errors import InvalidBackend, InvalidMode
 from nbcompile.jupyter import cell as cells, nothing
-from nbcompile.jupyter.display import Shown
 from nbcompile.jupyter.status import Status
 from nbcompile.jupyter.wrapping import VALUE, WRAP, Wrapped, decorate_definitions, wrap_call, wrapper
 from nbcompile.record.model import Record
 from nbcompile.views import sections
+from nbcompile.views.explanation import Explanation
 
 Keep = Callable[[str, str, Record], None]
 """What a cell led to is kept under its text, with a title."""
@@ -49,7 +49,12 @@ class CompileMagics(Magics):
         self._keep = keep
 
     @magic_arguments()
-    @argument("-o", "--output", metavar="NAME", help="bind what was recorded to this name (its .record is the data)")
+    @argument(
+        "-o",
+        "--output",
+        metavar="NAME",
+        help="bind what was recorded: NAME.show('guards'), NAME.report(path)",
+    )
     @argument("-s", "--show", metavar="SECTIONS", help=f"show only: {','.join(sections.SECTIONS)}")
     @argument("--predict", action="store_true", help="ask what will be seen, before it is shown")
     @argument("-q", "--quiet", action="store_true", help="show nothing")
@@ -117,7 +122,7 @@ class CompileMagics(Magics):
         return shell.user_ns.pop(VALUE, None)
 
     def _show(self, record: Record, options: argparse.Namespace, body: str, status: Status) -> None:
-        shown = Shown(record, options.show)
+        shown = Explanation(record, options.show)
         if record.frames:
             self._keep(body, record.function, record)
         if options.output and self.shell is not None:
@@ -155,7 +160,8 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
         raise UsageError(f"-o wants a name to bind, not {options.output!r}")
     try:
         backends.lookup(options.backend)
-    except InvalidBackend as error:
+        backends.read_settings(options.mode, {})
+    except (InvalidBackend, InvalidMode) as error:
         raise UsageError(str(error)) from None
     return options, rest
 

@@ -133,6 +133,77 @@ def is_tree(record: Record) -> bool:
     return any(node.children for node in links.resume_tree(record))
 
 
+SEVERAL = 3
+"""So many entries of a function with the same graph are folded into the first."""
+
+
+def repetitions(record: Record) -> dict[str, str]:
+    """Entries of a code object whose graph and end are those of an earlier entry, and that one, by id."""
+    found: dict[str, str] = {}
+    for group in links.entries(record):
+        firsts: dict[object, str] = {}
+        like = {}
+        for each in group:
+            if each.status == "compiled" and not each.breaks:
+                look = tuple((node.op, node.target, node.shape) for node in each.graph.nodes) if each.graph else ()
+                first = firsts.setdefault(look, each.id)
+                like |= {each.id: first} if first != each.id else {}
+        found |= like if len(like) >= SEVERAL else {}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Recompilations that one value led to."""
+
+    about: str
+    """``tag``; ``size of tensor x, dimension 0``."""
+    frames: tuple[CompiledFrame, ...]
+    values: tuple[str, ...]
+    """What the value was, entry by entry, as far as the refusals say."""
+
+    @property
+    def recompiled(self) -> int:
+        """How many of the calls were compiled: the one that meets the recompilation limit is not."""
+        return sum(each.status == "compiled" for each in self.frames)
+
+
+def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]:
+    """Recompilations of one function by the value that each of their refusals is about; others by themselves."""
+    groups: dict[object, list[CompiledFrame]] = {}
+    for frame in frames:
+        about = {_about(record, each) for each in frame.failed_guards}
+        key = (frame.id.partition("/")[0], *about) if len(about) == 1 else frame.id
+        groups.setdefault(key, []).append(frame)
+    return tuple(
+        Cause(
+            _about(record, same[0].failed_guards[0]),
+            tuple(same),
+            tuple(dict.fromkeys(_refused_value(record, each) for frame in same for each in frame.failed_guards)),
+        )
+        for same in groups.values()
+    )
+
+
+def _about(record: Record, failed: FailedGuard) -> str:
+    """The value that a refusal is about."""
+    no, guard = refusal(record, failed), _guard_of(record, failed)
+    source = readable(guard.source) if guard is not None else ""
+    if no.dimension:
+        return f"{no.what}, dimension {no.dimension}"
+    return source or no.what
+
+
+def _refused_value(record: Record, failed: FailedGuard) -> str:
+    no = refusal(record, failed)
+    return no.expected or no.what
+
+
+def _guard_of(record: Record, failed: FailedGuard) -> Guard | None:
+    every = (each for frame in record.frames for each in frame.guards)
+    return next((each for each in every if failed.guard and each.id == failed.guard), None)
+
+
 def environment(record: Record) -> str:
     """``Python 3.11.9 · torch 2.13.0 · ...``: what the record is true of."""
     env = record.environment
@@ -282,12 +353,17 @@ def shortened(names: Iterable[str], most: int = 5) -> str:
 
 
 def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], ...]:
-    """The guards by what they are about, in order of first mention: a value's name, or words in parentheses."""
+    """The guards by what they are about, a value's name or words in parentheses: the user's values first."""
     groups: dict[str, list[Guard]] = {}
     for guard in frame.guards:
-        rest = "(sizes and numbers)" if guard.kind == "SHAPE_ENV" else "(state of the process)"
+        rest = "(sizes and numbers)" if guard.kind == "SHAPE_ENV" else PROCESS
         groups.setdefault(readable(guard.source) or rest, []).append(guard)
-    return tuple((about, tuple(guards)) for about, guards in groups.items())
+    ordered = sorted(groups, key=lambda about: (about == PROCESS, about.startswith("(")))
+    return tuple((about, tuple(groups[about])) for about in ordered)
+
+
+PROCESS = "(state of the process)"
+"""What guards are about that name no value of the user's: they come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +386,7 @@ _VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<a
 def refusal(record: Record, failed: FailedGuard) -> Refusal:
     """Take a failed guard's reason apart into what was expected and what came."""
     mismatch, values = _MISMATCH.match(failed.reason), _VALUES.search(failed.reason)
-    guard = next(
-        (each for frame in record.frames for each in frame.guards if failed.guard and each.id == failed.guard), None
-    )
+    guard = _guard_of(record, failed)
     return Refusal(
         failed.compile_id,
         f"{mismatch['aspect']} of tensor {mismatch['what']}" if mismatch else failed.reason,

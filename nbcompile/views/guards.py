@@ -10,16 +10,20 @@ from markupsafe import Markup
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Guard
 from nbcompile.views import facts
-from nbcompile.views.markup import Limits, chip, code, row, section, table, tag
+from nbcompile.views.markup import Limits, chip, code, fold, row, section, table, tag
 
 
 def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
     """What must hold for the compiled code to run again."""
     if not frame.guards:
         return None
-    shown, more = limits.cut([(about, each) for about, group in facts.guard_groups(frame) for each in group])
+    groups = dict(facts.guard_groups(frame))
+    process = groups.pop(facts.PROCESS, ())
+    shown, more = limits.cut([(about, each) for about, group in groups.items() for each in group])
     firsts = {group[0].id: len(group) for _, group in facts.guard_groups(frame)}
     rows = [_row(about, each, each.id in firsts, found) for about, each in shown]
+    if process:
+        rows.append(_state(process))
     head = ("value", "what must hold", "as it is checked", "line")
     about = f"{len(frame.guards)}, all checked before each call"
     tables = [table("Guards by the value they are about", head, rows)]
@@ -27,6 +31,13 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
         cards = [row(tag("th", code(name)), *cells) for name, *cells in symbols]
         tables.append(table("Sizes and numbers that vary", ("symbol", "read from", "value", "assumed"), cards))
     return section("guards", "Guards", tables, more, about=about, figures="guards")
+
+
+def _state(guards: tuple[Guard, ...]) -> Markup:
+    """What no value of the user's is concerned with, in one row."""
+    words = "; ".join(dict.fromkeys(each.words or facts.readable(each.condition) for each in guards))
+    checks = fold(facts.count(len(guards), "check"), [tag("div", code(each.condition)) for each in guards])
+    return row(tag("th", tag("em", facts.PROCESS.strip("()"))), words, checks, "")
 
 
 def _row(about: str, guard: Guard, first: bool, found: links.FrameLinks) -> Markup:

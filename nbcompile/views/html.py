@@ -18,7 +18,7 @@ the imports, in page order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from markupsafe import Markup
 
@@ -42,15 +42,15 @@ from nbcompile.views import (
     timings,
     what_if,
 )
-from nbcompile.views.markup import Limits, chip, code, fold, join, prose, tag
+from nbcompile.views.markup import Limits, chip, code, fold, join, lines_of, prose, tag
 
 HARD_LIMIT = 512_000
 """Bytes of one output. A notebook is saved with all of them, and again on each save."""
 _DETAIL = (
-    Limits(rows=2000, frames=200),
-    Limits(rows=400, frames=40, characters=500),
-    Limits(rows=80, frames=15, characters=200),
-    Limits(rows=15, frames=5, characters=100),
+    Limits(rows=2000, frames=200, repeated=True),
+    Limits(rows=400, frames=40, characters=500, repeated=True),
+    Limits(rows=80, frames=15, characters=200, repeated=True),
+    Limits(rows=15, frames=5, characters=100, repeated=True),
 )
 """Tried in order until the output fits. More than 2000 rows of one table never do."""
 
@@ -71,14 +71,40 @@ def render(
         if assets
         else (Markup(), Markup())
     )
-    for limits in (Limits(),) if limit is None else _DETAIL:
-        shown = limits.shorten(record) if limits in _DETAIL[1:] else record
-        body = tag("div", _body(shown, wanted, limits), class_="nbc")
+    for limits in (Limits(),) if limit is None else _DETAIL[_first_try(record) :]:
+        with lines_of(limits.characters):
+            body = tag("div", _body(record, wanted, limits), class_="nbc")
         page = str(join((around[0], body, around[1])))
         if limit is None or len(page.encode()) <= limit:
             return page
     note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
-    return str(join((around[0], tag("div", _head(shown, ("summary",), _DETAIL[-1]), note, class_="nbc"), around[1])))
+    return str(join((around[0], tag("div", _head(record, ("summary",), _DETAIL[-1]), note, class_="nbc"), around[1])))
+
+
+COMFORTABLE = 200_000
+"""Bytes that a page takes up and that are drawn in a moment: with more, the first try is a shorter one."""
+_ROW = 200
+"""Bytes of a row of a table or a line of a program, about."""
+
+
+def _first_try(record: Record) -> int:
+    """The first detail whose page is not too large, by the number of rows: a try that fails takes a second."""
+    sizes = [tuple(_sizes(frame)) for frame in record.frames]
+    for index, limits in enumerate(_DETAIL[:-1]):
+        rows = sum(min(size, limits.rows) for each in sizes[: limits.frames] for size in each)
+        if rows * _ROW <= COMFORTABLE:
+            return index
+    return len(_DETAIL) - 1
+
+
+def _sizes(frame: CompiledFrame) -> Iterator[int]:
+    """How many rows and lines each table and each program of a frame has."""
+    yield from (len(frame.guards), len(frame.steps), len(frame.instructions), frame.residual.count("\n"))
+    for each in links.graphs(frame):
+        yield from (len(each.nodes), len(each.nodes))  # the table, and the code
+    if compiled := frame.compiled_graph:
+        yield from (len(compiled.buffers), len(compiled.fusions), compiled.wrapper.count("\n"))
+        yield sum(kernel.source.count("\n") // 2 for kernel in compiled.kernels)  # short lines
 
 
 def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
@@ -129,10 +155,23 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
     if not any(name in wanted for name in sections.FRAME_SECTIONS):
         return join(parts)
     shown = record.frames[: limits.frames]
-    parts += [_frame(record, frame, wanted, limits, opened=index == 0) for index, frame in enumerate(shown)]
+    like = facts.repetitions(record) if limits.repeated else {}
+    for index, frame in enumerate(shown):
+        if frame.id not in like:
+            parts.append(_frame(record, frame, wanted, limits, opened=index == 0))
+            if same := [each for each in shown if like.get(each.id) == frame.id]:
+                parts.append(_repetitions(frame, same))
     hidden = len(record.frames) - len(shown)
     more = f"… and {facts.count(hidden, 'more frame')}: see the full report."
     return join((parts, tag("p", more, class_="n-more", data_r=f"frames|beyond.{len(shown)}") if hidden else None))
+
+
+def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
+    """What stands in the place of entries that differ in their guards alone."""
+    ids = [code(each.id) for each in others]
+    listed = [part for each in ids for part in (", ", each)][1:]
+    said = "with the same graph: what differs in their guards is told above, the full report has all of each."
+    return tag("p", listed, f" are further entries of {first.function} ", said, class_="n-more")
 
 
 def _unfolded(part: Markup) -> Markup:

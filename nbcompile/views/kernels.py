@@ -6,6 +6,9 @@ Read next: nbcompile/views/timings.py
 
 from __future__ import annotations
 
+import re
+from collections import deque
+
 from markupsafe import Markup
 
 from nbcompile.record import links
@@ -22,11 +25,13 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     compiled = frame.compiled_graph
     if compiled is None:
         return None
-    kernels, more = limits.cut(compiled.kernels)
+    kernels, more = limits.cut(in_order(compiled))
+    drawn = _first_of_their_kind(compiled.kernels)
     names = {node.id: node.name for node in frame.graph.nodes} if frame.graph else {}
     parts = (
         [tag("p", note, class_="n-callout") for note in compiled.notes],
-        [_kernel(each, at, found, names, limits, opened=len(kernels) == 1) for at, each in enumerate(kernels)], more,
+        [_kernel(each, at, found, names, limits, drawn[each.id], opened=len(kernels) == 1) for at, each in kernels],
+        more,
         _fusions(compiled, found, limits), _buffers(compiled, found, limits), memory.render(compiled, found, limits),
         fold("Wrapper: allocates and launches", listing(compiled.wrapper, limits=limits)) if compiled.wrapper else None,
     )  # fmt: skip
@@ -36,8 +41,37 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     return section("kernels", "Kernels", parts, about=about, figures=f"{figures.KERNELS} {figures.CALLS}")
 
 
+def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:
+    """The kernels and calls of ATen in the order in which the wrapper runs them, each with its place in the record."""
+    waiting: dict[str, deque[tuple[int, Kernel]]] = {}
+    for index, each in enumerate(compiled.kernels):
+        waiting.setdefault(each.name, deque()).append((index, each))
+    names = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
+    called = re.findall(rf"(?<![\w.])({names})\(", compiled.wrapper) if names else []
+    ran = [waiting[name].popleft() for name in called if waiting[name]]
+    return ran + [each for left in waiting.values() for each in left]
+
+
+def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:
+    """For each kernel, by id, the name of the first that has the same program but for names in comments."""
+    firsts: dict[str, str] = {}
+    return {
+        each.id: firsts.setdefault(re.sub(r"//.*|\b" + re.escape(each.name) + r"\b", "", each.source), each.name)
+        if each.source
+        else each.name
+        for each in kernels
+    }
+
+
 def _kernel(
-    kernel: Kernel, index: int, found: links.FrameLinks, names: dict[str, str], limits: Limits, *, opened: bool
+    kernel: Kernel,
+    index: int,
+    found: links.FrameLinks,
+    names: dict[str, str],
+    limits: Limits,
+    like: str,
+    *,
+    opened: bool,
 ) -> Markup:
     origins = found.captured(kernel.id)
     computed = facts.shortened((names.get(each, each) for each in origins), _NAMED)
@@ -47,15 +81,19 @@ def _kernel(
     title = (tag("b", kernel.name), " ", language, " ", tag("small", about, data_r=counted))
     if not kernel.source:
         return tag("p", title, data_n=words(origins))
+    if like != kernel.name and limits.repeated:
+        return tag("p", title, tag("small", f"; the program of {like}, for other buffers"), data_n=words(origins))
     by_line = links.kernel_line_nodes(found, kernel)
     roles = {each.line: each.role for each in kernel.lines}
     program = listing(
-        kernel.source, kernel.language, limits,
+        kernel.source, kernel.language if index < _COLOURED else "", limits,
         lambda index: words(by_line.get(index + 1, ())), lambda index: _ROLES.get(roles.get(index + 1, ""), ""),
     )  # fmt: skip
     return fold(title, program, opened=opened)
 
 
+_COLOURED = 8
+"""So many kernels are highlighted: those of a large model are many, and stay folded."""
 _NAMED = 8
 """So many of the operators that a kernel computes are named beside it."""
 _ROLES = {"surrounds": "r", "glue": "c"}

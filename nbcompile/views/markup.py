@@ -11,11 +11,12 @@ In torch: nothing. Read next: nbcompile/views/html.py
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -65,7 +66,7 @@ def join(content: Content) -> Markup:
     if isinstance(content, Markup):
         return content
     if isinstance(content, (str, int, float)):
-        return escaped(str(content))
+        return escaped(clipped(str(content)))
     return Markup().join(map(join, content))
 
 
@@ -77,7 +78,7 @@ def escaped(text: str) -> Markup:
 # --- how much is shown -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limits:
     """How much of a long thing is shown; what is left out is always said."""
 
@@ -85,6 +86,8 @@ class Limits:
     frames: int = 1_000_000
     characters: int = 100_000_000
     """Of one line of any text."""
+    repeated: bool = False
+    """Entries of a function with the same graph, and kernels with the same program, are drawn once."""
 
     def cut(self, items: Sequence[Item]) -> tuple[Sequence[Item], Markup | None]:
         """The items to show and, where some are left out, a line that says so."""
@@ -93,20 +96,26 @@ class Limits:
             "p", f"… and {hidden} more: see the full report.", class_="n-more"
         ) if hidden > 0 else None
 
-    def shorten(self, value: Item) -> Item:
-        """A record (or a part of one) whose lines of text are all clipped, visibly."""
-        match value:
-            case str():
-                return "\n".join(self._clip(line) for line in value.split("\n"))  # type: ignore[return-value]
-            case tuple():
-                return tuple(map(self.shorten, value))  # type: ignore[return-value]
-            case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-                parts = {each.name: self.shorten(getattr(value, each.name)) for each in dataclasses.fields(value)}
-                return dataclasses.replace(value, **parts)
-        return value
 
-    def _clip(self, line: str) -> str:
-        return line if len(line) <= self.characters else line[: self.characters] + " …"
+_longest: ContextVar[int] = ContextVar("longest", default=Limits.characters)
+
+
+@contextmanager
+def lines_of(characters: int) -> Iterator[None]:
+    """Inside, each line of any text that is shown is clipped, visibly. Data for scripts is never."""
+    before = _longest.set(characters)
+    try:
+        yield
+    finally:
+        _longest.reset(before)
+
+
+def clipped(text: str) -> str:
+    """The text with lines as long as may be here."""
+    most = _longest.get()
+    if len(text) <= most:
+        return text
+    return "\n".join(line if len(line) <= most else line[:most] + " …" for line in text.split("\n"))
 
 
 # --- pieces ------------------------------------------------------------------------------------
@@ -176,7 +185,7 @@ def listing(
     A line that has any is an element of its own, so that it can be selected.
     """
     kept, more = (limits or Limits()).cut(text.rstrip("\n").split("\n"))
-    lines = highlighted("\n".join(kept), language)
+    lines = highlighted(clipped("\n".join(kept)), language)
     shown = []
     for index, line in enumerate(lines):
         linked, look = nodes(index) if nodes else "", looks(index) if looks else ""

@@ -28,8 +28,13 @@ def render(record: Record, limits: Limits) -> Markup | None:
     again = [frame for frame in record.frames if frame.failed_guards]
     if not again:
         return None
-    shown, more = limits.cut(again)
-    parts = [_recompile(record, frame, limits, opened=len(again) < 4) for frame in shown]
+    shown, more = limits.cut(facts.causes(record, again))
+    parts = [
+        _cause(record, each)
+        if len(each.frames) >= facts.SEVERAL and limits.repeated
+        else [_recompile(record, frame, limits, opened=len(again) < 4) for frame in each.frames]
+        for each in shown
+    ]
     about = f"{len(again)}: a call came for which no compiled entry would do"
     return section(
         "recompilations",
@@ -111,6 +116,25 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: 
     return join((table(title, head, rows), _changed(record, frame, limits, opened=opened)))
 
 
+def _cause(record: Record, cause: facts.Cause) -> Markup:
+    """Recompilations for which one value is the cause, as one table."""
+    failed = cause.frames[0].failed_guards[0]
+    no = facts.refusal(record, failed)
+    remedies = dict.fromkeys(
+        told for frame in cause.frames for one in frame.failed_guards for told in facts.remedies(one)
+    )
+    rows = [
+        row(tag("th", code(frame.id)), [code(_what(facts.refusal(record, frame.failed_guards[-1]))), " was refused"],
+            "compiled" if frame.status == "compiled" else "ran eagerly")
+        for frame in cause.frames
+    ]  # fmt: skip
+    title = (code(cause.about), f" differs: {facts.count(cause.recompiled, 'recompilation')} of ",
+             tag("b", cause.frames[0].function))  # fmt: skip
+    told = [tag("p", text, class_="n-quiet") for text in remedies]
+    counted = table(title, ("call", "what the newest entry wanted", "became"), rows)
+    return join((counted, told, stack(no.stack[-1:]) if no.stack else None))
+
+
 def _why(frame: CompiledFrame) -> str:
     if frame.status == "compiled":
         return "was compiled because the older entries refused the call"
@@ -187,9 +211,18 @@ def as_text(record: Record) -> Iterator[str]:
             rows.append((number, *(outcome(call, each, made) for each in entries), "" if call.entry else "as Python"))
         if calls:
             yield from lines.columns(rows)
-    for frame in record.frames:
-        if frame.failed_guards:
-            yield from _as_text(record, frame)
+    for cause in facts.causes(record, [each for each in record.frames if each.failed_guards]):
+        if len(cause.frames) < facts.SEVERAL:
+            for frame in cause.frames:
+                yield from _as_text(record, frame)
+            continue
+        ids = ", ".join(f"[{each.id}]" for each in cause.frames)
+        number = facts.count(cause.recompiled, "recompilation")
+        yield from lines.wrapped(f"{cause.about} differs: {number} of {cause.frames[0].function}, {ids}", "", "    ")
+        yield from lines.wrapped(f"refused because of: {', '.join(cause.values)}", "  ", "      ")
+        failed = [one for frame in cause.frames for one in frame.failed_guards]
+        for told in dict.fromkeys(told for one in failed for told in facts.remedies(one)):
+            yield from lines.wrapped(told, "  ", "      ")
 
 
 def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:

@@ -91,7 +91,7 @@ def packed(frame: CompiledFrame) -> dict[str, Any]:
     texts, lists = Pool(), Pool()
 
     def several(each: tuple[str, ...]) -> int:
-        return lists.add([texts.add(text) for text in each])
+        return lists.add([texts.add(in_words(text)) for text in each])
 
     steps = [
         [texts.add(each.function), each.depth, texts.add(f"{each.opcode} {each.argument}".rstrip()), each.line,
@@ -100,6 +100,15 @@ def packed(frame: CompiledFrame) -> dict[str, Any]:
     ]  # fmt: skip
     broken = [f"{each.title}" for each in frame.breaks]
     return {"texts": texts.items, "lists": lists.items, "steps": steps, "end": broken[0] if broken else ""}
+
+
+def in_words(value: str) -> str:
+    """A value of the interpreter; inputs that nothing looked at yet are called what they are."""
+    name, _, rest = value.partition(" = ")
+    return f"{name} (input)" if rest == _UNTOUCHED else "an input" if value == _UNTOUCHED else value
+
+
+_UNTOUCHED = "LazyVariableTracker(unrealized)"
 
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:

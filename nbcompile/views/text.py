@@ -36,18 +36,42 @@ from nbcompile.views import (
     what_if,
 )
 
+SHORTENED = (60, 25, 10, 4)
+"""So many lines of a block are kept, tried in order, where a text has a limit."""
 
-def render(record: Record, show: str | Iterable[str] | None = None) -> str:
-    """The chosen sections as text; None: all but times and bytecode, and ``what_if`` after a recompilation."""
+
+def render(record: Record, show: str | Iterable[str] | None = None, limit: int | None = None) -> str:
+    """The chosen sections as text; None: all but times and bytecode, and ``what_if`` after a recompilation.
+
+    With a ``limit`` in characters long blocks are cut until the text fits, and a sentence says so.
+    """
+    whole = _render(record, show, None)
+    if limit is None or len(whole) <= limit:
+        return whole
+    shown = next((text for most in SHORTENED if len(text := _render(record, show, most)) <= limit - len(_LEFT_OUT)), "")
+    if not shown:
+        shown = text[: limit - len(_LEFT_OUT)].rpartition("\n")[0] + "\n"
+    return shown + _LEFT_OUT
+
+
+_LEFT_OUT = (
+    "\nShortened: long parts of this text are left out. %%compile -o r binds the whole record to r:\n"
+    'r.report("out.html") writes all of it, r.show("guards") shows one section.\n'
+)
+
+
+def _render(record: Record, show: str | Iterable[str] | None, most: int | None) -> str:
     usual = {"timings": False, "bytecode": False, "what_if": what_if.by_default(record)}
     wanted = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
     told: list[str] = []
     for name in wanted:
         if name in _RECORD_SECTIONS:
-            told += _block(name if name != "summary" else "", _RECORD_SECTIONS[name](record))
+            told += _block(name if name != "summary" else "", _RECORD_SECTIONS[name](record), most)
     distinct = links.distinct_breaks(record)
     for frame in record.frames:
-        blocks = [_block(name, _FRAME_SECTIONS[name](record, frame)) for name in wanted if name in _FRAME_SECTIONS]
+        blocks = [
+            _block(name, _FRAME_SECTIONS[name](record, frame), most) for name in wanted if name in _FRAME_SECTIONS
+        ]
         if any(blocks):
             told += [
                 "",
@@ -57,8 +81,10 @@ def render(record: Record, show: str | Iterable[str] | None = None) -> str:
     return "\n".join(line.rstrip() for line in told).strip("\n") + "\n"
 
 
-def _block(title: str, body: Iterable[str]) -> list[str]:
+def _block(title: str, body: Iterable[str], most: int | None) -> list[str]:
     lines = list(body)
+    if most is not None and title and len(lines) > most:
+        lines = [*lines[:most], f"... and {len(lines) - most} more lines"]
     if not lines or not title:
         return lines
     return ["", title, *(f"  {line}" for line in lines)]

@@ -10,9 +10,9 @@ import torch
 
 import nbcompile
 from nbcompile.__main__ import main
-from nbcompile.jupyter.display import Shown
 from nbcompile.record import codec
 from nbcompile.views import html, text
+from nbcompile.views.explanation import Explanation
 from tests.views import sample_records as sample
 from tests.views.test_html import Page
 
@@ -137,6 +137,6 @@ def test_records_of_other_versions_are_refused_in_one_line(written, tmp_path, ca
 def test_a_view_that_fails_is_one_line(monkeypatch):
     """Whatever a picture meets, the cell keeps its value and says what happened."""
     monkeypatch.setattr("nbcompile.views.html.render", lambda *_: 1 / 0)
-    bundle = Shown(sample.simple())._repr_mimebundle_()
+    bundle = Explanation(sample.simple())._repr_mimebundle_()
     assert bundle["text/html"] == "nbcompile: f cannot be drawn: ZeroDivisionError: division by zero"
     assert bundle["text/plain"].startswith("nbcompile: f")

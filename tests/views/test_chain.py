@@ -119,10 +119,10 @@ def test_what_was_not_compiled_says_so():
 
 def test_it_is_written_as_a_file(tmp_path):
     """It runs in a process of its own where the function's globals are."""
-    from nbcompile.jupyter.display import Shown
+    from nbcompile.views.explanation import Explanation
 
     _, _, record = recorded("branches", as_one=False)
-    path = Shown(record).chain(tmp_path / "chain.py")
+    path = Explanation(record).chain(tmp_path / "chain.py")
     program = path.read_text() + "\nprint(branches(torch.ones(3), 3).tolist())\n"
     path.write_text(program)
     done = subprocess.run(

@@ -150,7 +150,7 @@ def test_guards_are_grouped_by_what_they_are_about():
     record = nbcompile.explain(lambda x, y: x + y, backend="eager", dynamic=True)(torch.ones(3), torch.ones(3)).record
     (frame,) = record.frames
     groups = {about: {each.kind for each in guards} for about, guards in facts.guard_groups(frame)}
-    assert list(groups) == ["(state of the process)", "x", "y", "(sizes and numbers)"]
+    assert list(groups) == ["x", "y", "(sizes and numbers)", "(state of the process)"]
     assert groups["(sizes and numbers)"] == {"SHAPE_ENV"}
     assert "GLOBAL_STATE" in groups["(state of the process)"]
     assert [known for _, _, known, _ in facts.symbol_rows(frame)] == ["3 in [2, ∞]"]

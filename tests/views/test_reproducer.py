@@ -12,8 +12,8 @@ import torch
 from torch.nn import functional as F
 
 import nbcompile
-from nbcompile.jupyter.display import Shown
 from nbcompile.views import reproducer
+from nbcompile.views.explanation import Explanation
 from tests.views import sample_records as sample
 
 
@@ -38,7 +38,7 @@ def test_the_program_runs_by_itself_and_agrees(tmp_path, backend, dynamic):
         torch.randn(4, 8), torch.randn(16, 8)[::2], torch.eye(4, dtype=torch.bool).logical_not().triu(), torch.tensor([0, 1, 2, 3]),
     )  # fmt: skip
     record = nbcompile.explain(attention, dynamic=dynamic, backend=backend)(*arguments).record
-    path = Shown(record).reproducer(tmp_path / "again.py")
+    path = Explanation(record).reproducer(tmp_path / "again.py")
     text = path.read_text()
     assert "attention" in text
     done = subprocess.run(
@@ -72,4 +72,4 @@ def test_what_no_text_can_say_is_refused():
     with pytest.raises(ValueError, match="an object of its own, weight"):
         reproducer.script(dataclasses.replace(frame, graph=graph))
     with pytest.raises(ValueError, match="no frame '7/7'"):
-        Shown(sample.simple()).reproducer("never.py", "7/7")
+        Explanation(sample.simple()).reproducer("never.py", "7/7")

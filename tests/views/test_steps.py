@@ -77,8 +77,8 @@ def test_the_page_shows_the_state_at_every_step(record):
     said = in_node(["view", "steps"], program, steps.packed(frame))
     guards, nodes = [], []
     for step, state in zip(frame.steps, said, strict=True):
-        assert state["stack"] == list(step.stack)
-        assert state["values"] == list(step.locals)
+        assert state["stack"] == [steps.in_words(text) for text in step.stack]
+        assert state["values"] == [steps.in_words(text) for text in step.locals]
         assert (state["guards"], state["nodes"]) == (guards, nodes)
         assert (state["name"], state["line"], state["text"]) == (step.function, step.line, step.text)
         guards, nodes = [*guards, *step.guards], [*nodes, *step.nodes]

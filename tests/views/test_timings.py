@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.jupyter.display import Shown
 from nbcompile.record.model import EACH_CALL
 from nbcompile.views import html, text, timings
+from nbcompile.views.explanation import Explanation
 
 
 def chained(x, w):
@@ -59,7 +59,7 @@ def test_the_table_is_indented_as_the_stages_are(record):
 
 def test_the_chrome_trace_is_the_timings(record, tmp_path):
     """Complete events with the recorded lengths, nested as recorded, microseconds from the first."""
-    trace = json.loads(Shown(record).trace(tmp_path / "trace.json").read_text())
+    trace = json.loads(Explanation(record).trace(tmp_path / "trace.json").read_text())
     events = [each for each in trace["traceEvents"] if each["ph"] == "X"]
     stages = [each for each in record.timings if each.inside != EACH_CALL]
     assert sorted((each["name"], round(each["dur"], 3)) for each in events) == sorted(
