@@ -85,9 +85,9 @@ def test_output_is_bound(run, shell, asked):
 def test_predictions_come_first(run, shell, asked):
     """--predict puts questions before the sections that are shown, the usual ones or those asked for."""
     run("%%compile -q --predict -o seen\ndef f(x):\n    return x\nf(1)")
-    assert shell.user_ns["seen"].show == tuple(sections.SECTIONS)
+    assert shell.user_ns["seen"].sections == tuple(sections.SECTIONS)
     run("%%compile -q --predict --show graph,source -o seen\ndef f(x):\n    return x\nf(1)")
-    assert shell.user_ns["seen"].show == ("predict", "source", "graph")
+    assert shell.user_ns["seen"].sections == ("predict", "source", "graph")
 
 
 def test_options_reach_the_compiler(run, asked):
