@@ -286,7 +286,7 @@ def has_member(members: Collection[object], member: object) -> bool:
     """Whether this very value is in a set, not only one that is equal."""
     if member not in members:
         return False
-    return not has_lookalikes(member) or any(same(found, member) for found in members)
+    return not has_lookalikes(member) or any(found is member or same(found, member) for found in members)
 
 
 def _nan_match(guard: Guard, name: str, value: object) -> Leaf:

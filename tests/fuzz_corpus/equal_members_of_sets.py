@@ -1,4 +1,6 @@
 # fuzz: kind=python seed=11/python/1 backend=eager dynamic=None stored=False size=1 approximate=False
+import math
+
 import torch
 
 from nbcompile.tools.fuzz.program import tried
@@ -17,7 +19,7 @@ def after_a_break(x, n):
 
 def play(compiled):
     g, h = compiled(f), compiled(after_a_break)
-    for n in (1, True, 1.0, 0, False, 0.0, -0.0, (1,), (True,), 1 + 0j):
+    for n in (1, True, 1.0, math.nan, 0, False, 0.0, -0.0, (1,), (True,), 1 + 0j):
         for made in (set, frozenset):
             yield tried(g, torch.ones(2), made([n]))
         yield tried(h, torch.ones(2), n)
