@@ -142,7 +142,7 @@ def repetitions(record: Record) -> dict[str, str]:
     found: dict[str, str] = {}
     for group in links.entries(record):
         firsts: dict[object, str] = {}
-        like = {}
+        like: dict[str, str] = {}
         for each in group:
             if each.status == "compiled" and not each.breaks:
                 look = tuple((node.op, node.target, node.shape) for node in each.graph.nodes) if each.graph else ()

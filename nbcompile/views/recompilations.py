@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from nbcompile.record import links
-from nbcompile.record.model import Call, CompiledFrame, Record
+from nbcompile.record.model import Call, CompiledFrame, FailedGuard, Record
 from nbcompile.views import facts, lines
 from nbcompile.views.breaks import stack
 from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row, section, table, tag
@@ -124,15 +124,21 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
         told for frame in cause.frames for one in frame.failed_guards for told in facts.remedies(one)
     )
     rows = [
-        row(tag("th", code(frame.id)), [code(_what(facts.refusal(record, frame.failed_guards[-1]))), " was refused"],
+        row(tag("th", code(frame.id)), code(_what(facts.refusal(record, _newest(frame)))),
             "compiled" if frame.status == "compiled" else "ran eagerly")
         for frame in cause.frames
     ]  # fmt: skip
     title = (code(cause.about), f" differs: {facts.count(cause.recompiled, 'recompilation')} of ",
              tag("b", cause.frames[0].function))  # fmt: skip
     told = [tag("p", text, class_="n-quiet") for text in remedies]
-    counted = table(title, ("call", "what the newest entry wanted", "became"), rows)
+    counted = table(title, ("entry", "guard of the newest older entry, which failed", "outcome"), rows)
     return join((counted, told, stack(no.stack[-1:]) if no.stack else None))
+
+
+def _newest(frame: CompiledFrame) -> FailedGuard:
+    """The refusal of the entry that was compiled last: refusals stand in the order in which entries were asked."""
+    order = {each.compile_id: int(each.compile_id.rpartition("/")[2]) for each in frame.failed_guards}
+    return max(frame.failed_guards, key=lambda each: order[each.compile_id])
 
 
 def _why(frame: CompiledFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -78,3 +79,24 @@ def test_many_calls_are_cut_visibly():
     shown = html.render(replace(sample.recompiled(), calls=calls), "recompilations")
     assert "more: see the full report" in shown
     assert len(shown) < html.HARD_LIMIT
+
+
+def test_recompilations_for_one_value_are_one_table():
+    """Of a value that differs again and again each entry is a row, with the guard that failed last; the graph is drawn once."""
+    nbcompile.reset()
+
+    def f(x, tag):
+        return x + 1 if tag == "a" else x * 2
+
+    compiled = nbcompile.compile(f, backend="eager")
+    recorder = api.new_recorder("f")
+    with recorder.listening():
+        for number in range(5):
+            compiled(torch.ones(2), f"t{number}")
+    page = html.render(recorder.record(), "recompilations", assets=False)
+    shown = re.sub(r"<[^>]+>", " ", page)
+    assert "differs: 4 recompilations of" in re.sub(r"\s+", " ", shown)
+    table = shown[shown.index("differs:") :]
+    assert re.findall(r"tag == (?:&#39;|')(t\d)", table)[:4] == ["t0", "t1", "t2", "t3"]
+    assert html.render(recorder.record(), assets=False).count("data-f=") == 1
+    assert html.render(recorder.record(), assets=False, limit=None).count("data-f=") == 5
