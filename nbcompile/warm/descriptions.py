@@ -225,9 +225,10 @@ def _of_c(value: Any, depth: int) -> Description:
     module = owner.__name__ if isinstance(owner, types.ModuleType) else value.__module__ if owner is None else None
     if not isinstance(module, str):
         raise NotStorable(f"the method {value.__name__} of an object")
-    if getattr(sys.modules.get(module), value.__name__, None) is not value:
-        raise NotStorable(f"{module}.{value.__name__} is another function")
-    return ["builtin", module, value.__name__]
+    name: str = value.__name__
+    if getattr(sys.modules.get(module), name, None) is not value:
+        raise NotStorable(f"{module}.{name} is another function")
+    return ["builtin", module, name]
 
 
 def _operator(value: Any, depth: int) -> Description:
