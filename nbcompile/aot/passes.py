@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.fx
@@ -46,8 +46,8 @@ def spell_numbers(joint: torch.fx.GraphModule) -> None:
     """Complex numbers whose Python text means another number, or a name, are written as calls: a graph is text."""
     for node in joint.graph.nodes:
         if any(type(value) is complex for value in pytree.tree_leaves((node.args, node.kwargs))):
-            node.args = torch.fx.node.map_aggregate(node.args, exact)
-            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, exact)
+            node.args = torch.fx.node.map_aggregate(node.args, cast(Any, exact))
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, cast(Any, exact))
     joint.recompile()
 
 

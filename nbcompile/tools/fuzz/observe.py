@@ -105,7 +105,7 @@ class _Observer:
     def memory(self, path: str, value: torch.Tensor) -> str:
         if not value.numel():
             return ""
-        offset = value.storage_offset() * value.element_size()
+        offset = int(value.storage_offset()) * value.element_size()
         owner, start = self.storages.setdefault(value.untyped_storage().data_ptr(), (path, offset))
         return "" if owner == path else f"in the memory of {owner or 'the whole'} at {offset - start:+}"
 

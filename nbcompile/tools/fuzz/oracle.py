@@ -176,9 +176,10 @@ def _is_rounding(program: Program, expected: Played, compiler: Compiler | None) 
     for number, (wanted, seen) in enumerate(zip(expected.seen, found.seen, strict=False)):
         others = [each.seen[number] for each in jittered if len(each.seen) > number]
         for path, fact in wanted.items():
-            if path not in seen or fact.elements is None or seen[path].elements is None:
+            elements = seen[path].elements if path in seen else None
+            if fact.elements is None or elements is None:
                 continue
-            if not _within(fact.elements, seen[path].elements, [one[path].elements for one in others if path in one]):
+            if not _within(fact.elements, elements, [one[path].elements for one in others if path in one]):
                 return False
     return True
 

@@ -449,6 +449,13 @@ class BuiltinVariable(KnownCallable):
         return Constant(self.value, getattr(self.value, "__name__", "function"))
 
 
+class LoggingVariable(BuiltinVariable):
+    """A user's function that a setting names: it is never called while tracing, so its signature is not checked."""
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return self.handler(tracer, arguments, keywords)
+
+
 def in_order(
     tracer: Tracer, function: Callable[..., object], arguments: Arguments, keywords: Keywords
 ) -> tuple[Arguments, Keywords]:

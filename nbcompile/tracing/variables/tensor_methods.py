@@ -149,11 +149,11 @@ def _requires_grad(
         raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
     if "requires_grad_" in tracer.output.refused:
         raise breaks.unsupported(breaks.LEAF_LEAKS, f"call_method {tensor.describe()} requires_grad_")
-    for function, given in LEAF_STEPS:  # functionalization lets nobody else change what is a leaf
+    for function, setting in LEAF_STEPS:  # functionalization lets nobody else change what is a leaf
         if function is None:
             tracer.output.apply("call_method", "requires_grad_", (tensor.node,), {})
         else:
-            tracer.output.state_call(function, (given,))
+            tracer.output.state_call(function, (setting,))
     tracer.output.new_leaves.append(tensor.node)
     return tensor
 

@@ -33,6 +33,7 @@ from nbcompile.tracing.variables.functions import (
     BuiltinVariable,
     CachedFunctionVariable,
     FunctionVariable,
+    LoggingVariable,
     MethodVariable,
     OperatorVariable,
     PolyfillVariable,
@@ -50,7 +51,11 @@ GENERATION_TAG = "install_generation_tagging_init.<locals>.patched_init"
 
 def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:
     """Functions of every kind that a table knows, or that become nodes."""
-    special = known_annotations.logging_handler(value) or registry.handler(value)
+    logs = known_annotations.logging_handler(value)
+    if logs is not None:
+        guard_function(tracer, value, source)
+        return LoggingVariable(value, logs, source)
+    special = registry.handler(value)
     if special is not None:
         guard_function(tracer, value, source)
         return BuiltinVariable(value, special, source)
