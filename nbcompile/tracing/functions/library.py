@@ -140,20 +140,9 @@ def _partial(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
         name: (ConstantVariable(name), realise(tracer, value)) for name, value in keywords.items()
     }
     function, given = realise(tracer, arguments[0]), [realise(tracer, each) for each in arguments[1:]]
-    if isinstance(function, PartialVariable) and isinstance(function.keywords, DictVariable):  # flattened, as in C
-        named = {**function.named(tracer), **named}
-        given = [*function.arguments.unpack(tracer), *given]
-        function = function.function
+    if isinstance(function, PartialVariable):
+        return function.with_more(tracer, given, named)
     return PartialVariable(function, TupleVariable(given), DictVariable(tracer, named.values()))
-
-
-@handles(functools.update_wrapper)
-def _update_wrapper(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    wrapper, wrapped = (realise(tracer, each) for each in (*arguments, *keywords.values())[:2])
-    tracer.side_effects.store_attribute(tracer, wrapper, "__wrapped__", wrapped)
-    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
-        tracer.side_effects.store_attribute(tracer, wrapper, name, wrapped.get_attribute(tracer, name))
-    return wrapper
 
 
 @handles(types.MethodType)
@@ -264,6 +253,7 @@ for _value, _twin in (
     (any, twins.any_),
     (all, twins.all_),
     (functools.reduce, twins.reduce),
+    (functools.update_wrapper, twins.update_wrapper),
     (vars(collections)["_count_elements"], twins.count_elements),
     (itertools.chain, iteration.chain),
     (itertools.chain.from_iterable, iteration.chain_from_iterable),

@@ -9,6 +9,7 @@ In torch: torch/_dynamo/polyfills/builtins.py. Read next: itertools.py
 # Nothing here runs by itself: the tracer reads the bytecode.
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -166,3 +167,22 @@ def group_tensors(lists: list[list[Any]], with_indices: bool = False) -> dict[An
         if with_indices:
             indices.append(index)
     return groups
+
+
+def update_wrapper(
+    wrapper: Any,
+    wrapped: Any,
+    assigned: Iterable[str] = functools.WRAPPER_ASSIGNMENTS,
+    updated: Iterable[str] = functools.WRAPPER_UPDATES,
+) -> Any:
+    """``functools.update_wrapper``."""
+    for name in assigned:
+        try:
+            value = getattr(wrapped, name)
+        except AttributeError:
+            continue
+        setattr(wrapper, name, value)
+    for name in updated:
+        getattr(wrapper, name).update(getattr(wrapped, name, {}))
+    wrapper.__wrapped__ = wrapped
+    return wrapper

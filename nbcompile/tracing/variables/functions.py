@@ -33,6 +33,7 @@ from nbcompile.tracing.variables.base import (
     realise,
 )
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 
@@ -268,9 +269,6 @@ class NestedFunctionVariable(BaseFunctionVariable):
         if name == "__kwdefaults__":
             named = [(ConstantVariable(key), value) for key, value in self.named_defaults.items()]
             return DictVariable(tracer, named) if named else ConstantVariable(None)
-        if name == "__kwdefaults__":
-            pairs = [(ConstantVariable(key), value) for key, value in self.named_defaults.items()]
-            return DictVariable(tracer, pairs) if pairs else ConstantVariable(None)
         if name == "__closure__":
             return TupleVariable(self.cells) if self.cells else ConstantVariable(None)
         if name == "__get__":
@@ -278,7 +276,9 @@ class NestedFunctionVariable(BaseFunctionVariable):
         if name == "__annotations__":
             return self._annotations(tracer)
         if name == "__dict__":
-            return tracer.constant_or_wrap({})
+            return InstanceDictVariable(tracer, self, {})
+        if name == "__type_params__":
+            return TupleVariable([])
         if hasattr(FunctionType, name):
             return super().get_attribute(tracer, name)
         tracer.raise_exception(AttributeError, f"'function' object has no attribute '{name}'")

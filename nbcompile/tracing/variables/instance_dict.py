@@ -12,7 +12,8 @@ nbcompile/tracing/side_effects.py
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, MutableMapping
+import types
+from collections.abc import Callable, Hashable, Iterator, MutableMapping
 from typing import TYPE_CHECKING
 
 from nbcompile.capture.guard import GuardKind
@@ -22,21 +23,28 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
-    from nbcompile.tracing.variables.objects import ObjectVariable
+
+Look = Callable[[Tracer, str, object], VariableTracker]
+"""Of a tracer, the name and the real value of an attribute: what stands for it."""
+IN_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
+"""What keeps an attribute elsewhere: the ``__name__`` of a function, a slot."""
 
 
 class InstanceDictVariable(DictVariable):
     """The ``__dict__`` of an object."""
 
-    def __init__(self, tracer: Tracer, owner: ObjectVariable, members: dict[str, object]) -> None:
+    def __init__(
+        self, tracer: Tracer, owner: VariableTracker, members: dict[str, object], look: Look | None = None
+    ) -> None:
         super().__init__(tracer, [], None if owner.source is None else AttrSource(owner.source, "__dict__"))
         self.owner = owner
         self.members = members
-        self.entries = _Attributes(tracer, owner, members)  # type: ignore[assignment]
+        self.entries = _Attributes(tracer, owner, members, look)  # type: ignore[assignment]
 
     # What is promised is about the dict as it was at the call, not about what was stored in it since.
     def _know_all(self, tracer: Tracer) -> None:
@@ -63,19 +71,26 @@ class InstanceDictVariable(DictVariable):
 class _Attributes(MutableMapping[Hashable, Entry]):
     """The entries: real attributes, with what was stored and deleted while tracing on top."""
 
-    def __init__(self, tracer: Tracer, owner: ObjectVariable, members: dict[str, object]) -> None:
+    def __init__(self, tracer: Tracer, owner: VariableTracker, members: dict[str, object], look: Look | None) -> None:
         self.tracer = tracer
         self.owner = owner
         self.members = members
+        self.look = look
+
+    def _stored(self) -> dict[str, VariableTracker | None]:
+        stored = self.tracer.side_effects.stored_attributes(self.owner)
+        cls = self.owner.python_type()
+        return {name: value for name, value in stored.items() if not isinstance(class_lookup(cls, name), IN_C)}
 
     def _value(self, name: str) -> VariableTracker:
-        stored = self.tracer.side_effects.stored_attributes(self.owner)
+        stored = self._stored()
         if name in stored:
             found = stored[name]
             if found is None:
                 raise KeyError(name)
             return found
-        return self.owner._lazy(self.tracer, name, self.members[name])
+        value = self.members[name]
+        return self.tracer.wrap(value, None) if self.look is None else self.look(self.tracer, name, value)
 
     def __getitem__(self, name: Hashable) -> Entry:
         if not isinstance(name, str):
@@ -96,7 +111,7 @@ class _Attributes(MutableMapping[Hashable, Entry]):
         self.tracer.side_effects.delete_attribute(self.tracer, self.owner, str(name))
 
     def __iter__(self) -> Iterator[Hashable]:
-        stored = self.tracer.side_effects.stored_attributes(self.owner)
+        stored = self._stored()
         yield from (name for name in self.members if name not in stored or stored[name] is not None)
         yield from (name for name, value in list(stored.items()) if value is not None and name not in self.members)
 

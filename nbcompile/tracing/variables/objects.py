@@ -156,7 +156,7 @@ class ObjectVariable(VariableTracker):
         return GenericAttrSource(source, name) if past else AttrSource(source, name)
 
     def _dict(self, tracer: Tracer) -> VariableTracker:
-        return InstanceDictVariable(tracer, self, {} if self.is_new() else instance_dict(self.value))
+        return InstanceDictVariable(tracer, self, {} if self.is_new() else instance_dict(self.value), self._lazy)
 
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
         if self.source is None or self.is_new() or not hasattr(self.value, "__dict__"):

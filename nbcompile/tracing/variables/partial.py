@@ -1,4 +1,8 @@
-"""``functools.partial``: a callable with some of its arguments.
+"""``functools.partial``: a callable with some of its arguments, and with attributes of its own.
+
+    p = partial(f, b=3)
+    partial(p, 1)                  partial(f, 1, b=3)
+    p.tag = 5; partial(p, 1)       its func is p: attributes keep a partial from being taken apart
 
 In torch: torch/_dynamo/variables/functions.py (FunctoolsPartialVariable). Read
 next: nbcompile/tracing/functions/library.py
@@ -7,16 +11,25 @@ next: nbcompile/tracing/functions/library.py
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Call, Constant, Recipe
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import AttrSource, Source
+from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
+from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
+
+
+PARTS = ("func", "args", "keywords")
+"""What cannot be stored: where an attribute of the object itself would be, too."""
 
 
 class PartialVariable(VariableTracker):
@@ -28,18 +41,91 @@ class PartialVariable(VariableTracker):
         arguments: VariableTracker,
         keywords: VariableTracker,
         source: Source | None = None,
+        value: functools.partial[object] | None = None,
     ) -> None:
         self.function = function
         self.arguments = arguments
         self.keywords = keywords
         self.source = source
+        self.value = value
+        """The real one; None for one that the traced code made."""
+        self.has_dict = False
+        """Whether somebody asked for its ``__dict__``, which it has from then on."""
 
     def python_type(self) -> type:
         return functools.partial
 
+    def identity(self) -> object:
+        return self if self.value is None else self.value
+
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        known = {"func": self.function, "args": self.arguments, "keywords": self.keywords}
-        return known[name] if name in known else super().get_attribute(tracer, name)
+        if name in PARTS:
+            return self._part(name)
+        stored = tracer.side_effects.attribute(self, name)
+        if stored is not None:
+            return stored
+        if name == "__dict__":
+            self.has_dict = True
+            return InstanceDictVariable(tracer, self, self._members(), self._lazy)
+        if name in self._members() and not tracer.side_effects.is_deleted(self, name):
+            return self._lazy(tracer, name, self._members()[name])
+        if not hasattr(functools.partial, name):
+            if self.source is not None:
+                tracer.guard(self.source, GuardKind.HASATTR, (name, name in self._members()))
+            tracer.raise_exception(AttributeError, f"'functools.partial' object has no attribute '{name}'")
+        if name == "__doc__":
+            return self._documentation(tracer)
+        return super().get_attribute(tracer, name)
+
+    def _part(self, name: str) -> VariableTracker:
+        if isinstance(self.function, PartialVariable) and self.value is None and self.function.may_be_merged():
+            raise breaks.unsupported(
+                breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name="partial of a partial"
+            )
+        return {"func": self.function, "args": self.arguments, "keywords": self.keywords}[name]
+
+    def may_be_merged(self) -> bool:
+        """Whether a partial of this one may have its parts: decided by Python, which knows whether it has a dict."""
+        return self.value is not None and not self._members()
+
+    def _members(self) -> dict[str, object]:
+        """The real one's own attributes; its ``__dict__`` would be made by looking at it."""
+        state: tuple[Any, ...] = (None,) if self.value is None else self.value.__reduce__()[2]  # type: ignore[assignment]
+        return state[-1] or {}
+
+    def _lazy(self, tracer: Tracer, name: str, value: object) -> VariableTracker:
+        """One of the real one's own attributes."""
+        if self.source is None:
+            return tracer.wrap(value, None)
+        made = LazyVariable(value, AttrSource(self.source, name))
+        tracer.output.left_unread.append(made)
+        return made
+
+    def _documentation(self, tracer: Tracer) -> VariableTracker:
+        """Of the class, where the object has none."""
+        if self.source is not None:
+            tracer.guard(AttrSource(self.source, "__doc__"), GuardKind.EQUALS_MATCH, functools.partial.__doc__)
+        return ConstantVariable(functools.partial.__doc__)
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        if name in PARTS:
+            tracer.raise_exception(AttributeError, "readonly attribute")
+        if name in ("__dict__", "__class__"):
+            super().set_attribute(tracer, name, value)
+        tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def with_more(self, tracer: Tracer, arguments: Arguments, named: dict[str, Entry]) -> PartialVariable:
+        """``functools.partial(self, ...)``: as in C, taken apart where it has no dict of attributes."""
+        stored = tracer.side_effects.stored_attributes(self)
+        if self.value is not None or self.has_dict or stored:
+            lost = self.value is None and not any(stored.values())  # made again, it would have no dict
+            if lost or (self.value is not None and stored and not self._members()):
+                context = f"partial({self.describe()}, ...)"
+                raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="partial of a partial that changed")
+            return PartialVariable(self, TupleVariable(list(arguments)), DictVariable(tracer, named.values()))
+        merged = {**self.named(tracer), **named}
+        given = [*self.arguments.unpack(tracer), *arguments]
+        return PartialVariable(self.function, TupleVariable(given), DictVariable(tracer, merged.values()))
 
     def named(self, tracer: Tracer) -> dict[str, Entry]:
         """Its keywords, by name."""
@@ -55,6 +141,8 @@ class PartialVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
+        if self.value is not None:
+            return Constant(self.value, "partial")
         assert isinstance(self.keywords, DictVariable)
         tracer = reconstruction.tracer
         arguments = tuple(map(reconstruction.recipe, self.arguments.unpack(tracer)))
@@ -64,5 +152,7 @@ class PartialVariable(VariableTracker):
         )
         function = reconstruction.recipe(self.function)
         return reconstruction.shared(
-            self, lambda: Call(Constant(functools.partial, "partial"), (function, *arguments), named)
+            self,
+            lambda: Call(Constant(functools.partial, "partial"), (function, *arguments), named),
+            fill=lambda: reconstruction.attributes(self),
         )

@@ -205,7 +205,7 @@ def wrap_partial(tracer: Tracer, value: functools.partial[object], source: Sourc
     function = tracer.wrap(value.func, None if source is None else AttrSource(source, "func"))
     arguments = tracer.wrap(value.args, None if source is None else AttrSource(source, "args"))
     keywords = tracer.wrap(value.keywords, None if source is None else AttrSource(source, "keywords"))
-    return PartialVariable(function, arguments, keywords, source)
+    return PartialVariable(function, arguments, keywords, source, value)
 
 
 def wrap_getter(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
