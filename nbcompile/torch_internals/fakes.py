@@ -188,6 +188,17 @@ def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
 
 
 @contextmanager
+def real_dispatch() -> Iterator[None]:
+    """Inside, operators run as in eager mode, whatever modes are on: for real tensors that are made there."""
+    with (
+        torch._C.DisableTorchFunction(),
+        dispatch_modes()._disable_current_modes(),
+        torch._C._DisablePythonDispatcher(),
+    ):
+        yield
+
+
+@contextmanager
 def real_tensors_allowed() -> Iterator[None]:
     """Inside, fake tensors may meet real ones, which are constants (tensors that a function closes over)."""
     mode = guards_context().detect_fake_mode()

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 
 import nbcompile
-from nbcompile import config
+from nbcompile import config, errors
+from nbcompile.tracing import dtypes
 
 ONE, TWO = torch.ones(3, 3), torch.ones(3, 3, dtype=torch.float64)
 PROGRAMS = {
@@ -22,6 +23,40 @@ PROGRAMS = {
     "int64 classes": lambda a, b: F.cross_entropy(a, b[0].long()),
     "probabilities": lambda a, b: F.cross_entropy(a, b.float()),
 }
+REFUSED = {
+    "softmax of bools": lambda a, b: torch.softmax(a > 0, -1),
+    "log_softmax": lambda a, b: torch.log_softmax(b.long(), -1),
+    "gelu": lambda a, b: F.gelu(b.long()),
+    "silu": lambda a, b: F.silu(b.long()),
+    "softplus": lambda a, b: F.softplus(b.long()),
+    "layer_norm": lambda a, b: F.layer_norm(a, (3,), b[0], b[0]),
+    "layer_norm of a half": lambda a, b: F.layer_norm(a.half(), (3,), b[0], b[0]),
+    "batch_norm": lambda a, b: F.batch_norm(a, b[0], b[0]),
+    "group_norm": lambda a, b: F.group_norm(a, 3, b[0], b[0]),
+    "index_put": lambda a, b: torch.index_put(a, (torch.tensor([0]),), b[:1]),
+    "written items": lambda a, b: a.clone().__setitem__(torch.tensor([0]), b[:1]),
+    "index_add": lambda a, b: a.index_add(0, torch.tensor([0]), b[:1]),
+    "index_copy": lambda a, b: a.index_copy(0, torch.tensor([0]), b[:1]),
+    "binary_cross_entropy": lambda a, b: F.binary_cross_entropy(a, b.long()),
+    "smooth_l1_loss": lambda a, b: F.smooth_l1_loss(a.long(), b.long()),
+    "std": lambda a, b: b.long().std(),
+    "mean": lambda a, b: b.long().mean(),
+    "cdist": lambda a, b: torch.cdist(a, b.long()),
+    "index_select": lambda a, b: torch.index_select(a, 0, b[0]),
+    "gather": lambda a, b: a.gather(0, b),
+    "gather of int16": lambda a, b: a.gather(0, b.short()),
+    "scatter": lambda a, b: a.scatter(0, b, a),
+    "and": lambda a, b: a & b,
+    "xor": lambda a, b: a ^ b,
+    "shift": lambda a, b: a << b,
+    "interpolate": lambda a, b: F.interpolate(b.long()[None], scale_factor=2, mode="linear"),
+    "grid_sample": lambda a, b: F.grid_sample(a[None, None], b[None, None, :, :2]),
+    "multinomial": lambda a, b: torch.multinomial(b.long(), 1),
+    "large": lambda a, b: F.gelu(b.long().repeat(100, 10)),
+    "large norm": lambda a, b: F.layer_norm(a.repeat(100, 20), (60,), b[0].repeat(20), b[0].repeat(20)),
+    "convolution": lambda a, b: F.conv2d(a[None, None], b[None, None]),
+}
+PROGRAMS |= REFUSED
 
 
 def outcome(function):
@@ -40,6 +75,41 @@ def test_a_refusal_is_eagers(name):
     wanted, got = outcome(PROGRAMS[name]), outcome(nbcompile.compile(PROGRAMS[name], backend="eager"))
     assert type(wanted) is type(got)
     assert wanted == got if isinstance(wanted, str) else torch.equal(wanted, got)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_is_known_before_the_graph_runs(name):
+    """A backend is not asked to run what eager mode refuses, as its kernels may be able to."""
+    nbcompile.reset()
+    with pytest.raises(errors.NbcompileError):
+        nbcompile.compile(REFUSED[name], backend="eager", fullgraph=True)(ONE, TWO)
+
+
+def test_a_trial_draws_nothing():
+    """Operators are tried before they run; the random numbers of the program are those of eager mode."""
+    nbcompile.reset()
+    dtypes.Trial.refusals.clear()
+    results = []
+    for function in (draw, nbcompile.compile(draw, backend="eager", fullgraph=True)):
+        torch.manual_seed(0)
+        results.append((function(ONE.half()), torch.rand(3)))
+    assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
+
+
+def draw(probabilities):
+    return torch.bernoulli(probabilities / 2) + torch.rand_like(probabilities)
+
+
+def test_what_is_about_values_or_sizes_is_no_refusal():
+    """A trial on zeros finds a singular matrix, and one on small tensors a size that does not fit: the graph is whole."""
+    nbcompile.reset()
+    compiled = nbcompile.compile(lambda a: torch.linalg.inv(a), backend="eager", fullgraph=True)
+    matrix = torch.eye(3, dtype=torch.complex64)
+    assert torch.equal(compiled(matrix), matrix)
+    grouped = nbcompile.compile(lambda a, b: F.group_norm(a, 32, b, b), backend="eager", fullgraph=True)
+    values = torch.rand(4, 96, 20).bfloat16(), torch.rand(96)
+    assert torch.equal(grouped(*values), F.group_norm(values[0], 32, values[1], values[1]))
 
 
 def test_autocast_converts_first():
