@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@rm -f $(VENV)/.installed-* && touch $@
 
 tour: $(STAMP)  ## Execute notebooks/tour.md, check what it claims, write build/tour.html
-	$(BIN)/python -m nbcompile.tools.tour
+	$(BIN)/python -m nbcompile tour -o build/tour.html
 
 test: $(STAMP)  ## Run the tests (TESTS=tests/record for some of them)
 	$(BIN)/python -m pytest -q $(SHARED) $(TESTS)

@@ -2,6 +2,7 @@
 
     python -m nbcompile script.py --html out.html  run a program; what was compiled, as one HTML file
     python -m nbcompile doctor                     what this machine has, and what is missing
+    python -m nbcompile tour                       execute the tour, and write it as tour.html
     python -m nbcompile explain NB0007             a kind of graph break: an example, and what to do
     python -m nbcompile draw seen.json             a record that was kept, as text
     python -m nbcompile draw seen.json -o it.html  the same as one HTML file
@@ -13,6 +14,7 @@ nbcompile/tools/doctor.py, nbcompile/views/report.py
 from __future__ import annotations
 
 import argparse
+import importlib
 import runpy
 import sys
 import traceback
@@ -25,12 +27,14 @@ from nbcompile.tools import explain
 from nbcompile.tools.doctor import examine
 from nbcompile.views import report, sections, text
 
-COMMANDS = ("run", "doctor", "explain", "draw")
+COMMANDS = ("run", "doctor", "tour", "explain", "draw")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; 0 if it did what was asked."""
     given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["tour"]:
+        return _tour(given[1:])
     if given and given[0] not in (*COMMANDS, "-h", "--help"):
         given = ["run", *given]
     parser = _parser()
@@ -58,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     program.set_defaults(run=_run)
     doctor = commands.add_parser("doctor", help="say what this machine has, and what is missing")
     doctor.set_defaults(run=_doctor)
+    commands.add_parser("tour", help="execute the tour and write it as one HTML file (`tour --help`)")
     kind = commands.add_parser("explain", help="show what a kind of graph break is, and what to do about it")
     kind.add_argument("kind", help="its id, which messages and pictures name: NB0007")
     kind.set_defaults(run=_explain)
@@ -75,6 +80,15 @@ def _doctor(_: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'✓' if finding.there else '✗'} {finding.what:{width}}  {finding.words}")
     return 0 if all(finding.there or not finding.needed for finding in findings) else 1
+
+
+def _tour(arguments: list[str]) -> int:
+    try:
+        tour = importlib.import_module("nbcompile.tools.tour")
+    except ModuleNotFoundError as error:
+        print(f'nbcompile: the tour needs {error.name}: pip install "nbcompile[notebook]"', file=sys.stderr)
+        return 2
+    return int(tour.main(arguments))
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """Which versions of Python and torch this version of nbcompile is for, and one clear sentence where another is here.
 
     torch 2.10    ImportError: nbcompile 0.1.0 needs torch 2.11 or later; this is torch 2.10.0. Install ...
-    torch 2.16    a warning: nbcompile 0.1.0 is tested with torch 2.11 to 2.15; this is torch 2.16.0. ...
+    torch 2.16    a warning: nbcompile 0.1.0 is tested with torch 2.11, 2.12, 2.13, 2.15; this is torch 2.16.0. ...
 
 Asked before anything else is imported, since what is missing in another version would be named instead.
 
@@ -21,6 +21,8 @@ PYTHON = ((3, 11), (3, 13))
 """The first and the last version whose bytecode is known."""
 TORCH = ((2, 11), (2, 15))
 """The first version that works, and the last one that the tests were run with."""
+TESTED = ((2, 11), (2, 12), (2, 13), (2, 15))
+"""The versions that tests were run with: docs/design/versions.md says which tests."""
 Version = tuple[int, int]
 
 
@@ -40,11 +42,11 @@ def check() -> None:
     if found < TORCH[0]:
         raise ImportError(
             f"nbcompile {VERSION} needs torch {_text(TORCH[0])} or later; this is torch {torch.__version__}. "
-            f"Versions to {_text(TORCH[1])} are tested. {install}"
+            f"Tested are {tested()}. {install}"
         )
     if found > TORCH[1]:
         warnings.warn(
-            f"nbcompile {VERSION} is tested with torch {_text(TORCH[0])} to {_text(TORCH[1])}; "
+            f"nbcompile {VERSION} is tested with torch {tested()}; "
             f"this is torch {torch.__version__}, with which something may fail. {install}",
             UnsupportedTorchWarning,
             stacklevel=3,
@@ -59,7 +61,12 @@ def torch_version() -> Version:
 
 def is_tested() -> bool:
     """Whether this torch is one of those that the tests were run with."""
-    return TORCH[0] <= torch_version() <= TORCH[1]
+    return torch_version() in TESTED
+
+
+def tested() -> str:
+    """The versions of torch that tests were run with, as text."""
+    return ", ".join(map(_text, TESTED))
 
 
 def _text(version: Version) -> str:

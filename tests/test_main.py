@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from nbcompile.__main__ import main
@@ -60,6 +62,14 @@ def test_an_unknown_section(kept, capsys):
     """A section that does not exist is told in one line."""
     assert main(["draw", str(kept), "--show", "gards"]) == 2
     assert "gards" in capsys.readouterr().err
+
+
+def test_the_tour_without_its_extra(monkeypatch, capsys):
+    """Without the extra `notebook`, the tour says what to install before anything is run."""
+    monkeypatch.setitem(sys.modules, "jupytext", None)
+    monkeypatch.delitem(sys.modules, "nbcompile.tools.tour", raising=False)
+    assert main(["tour"]) == 2
+    assert 'the tour needs jupytext: pip install "nbcompile[notebook]"' in capsys.readouterr().err
 
 
 def test_doctor(capsys):

@@ -46,7 +46,7 @@ def _python() -> Finding:
 
 def _torch() -> Finding:
     inside = supported.is_tested()
-    words = str(torch.__version__) + ("" if inside else f": tested with {_range(supported.TORCH)}")
+    words = str(torch.__version__) + ("" if inside else f": tested with {supported.tested()}")
     return Finding("torch", inside, words, needed=True)
 
 

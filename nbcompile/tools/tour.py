@@ -1,10 +1,11 @@
-"""``make tour``: execute notebooks/tour.md, check its claims, write build/tour.html.
+"""``python -m nbcompile tour``: execute notebooks/tour.md, check its claims, write tour.html.
 
-    notebooks/tour.md  ->  a kernel runs every cell  ->  build/tour.html
+    notebooks/tour.md  ->  a kernel runs every cell  ->  tour.html
                                                      ->  ✓ GPT-2 is one graph (graphs=1, ...)
 
 A claim that does not hold, or any other error in a cell, fails the command;
 the page is written all the same, under another name, and ends with the error.
+Cells with the tag `needs-transformers` are left out where that module is not installed.
 
 In torch: nothing. Read next: notebooks/tour.md
 """
@@ -12,6 +13,7 @@ In torch: nothing. Read next: notebooks/tour.md
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import tempfile
 import time
@@ -22,12 +24,14 @@ import jupytext
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 
 from nbcompile.tools.claims import CLAIM
 from nbcompile.tools.page import page
 
 QUIET = ["--IPKernelApp.log_level=40"]  # a kernel warns that its sockets are not encrypted
-ROOT = Path(__file__).parents[2]
+NEEDS = "needs-"
+PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,44 @@ class Tour:
     seconds: float
     error: str
     """"" if every cell ran to its end."""
+    left_out: list[str]
+    """What was not run, and why: a sentence for each module that is not installed."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 0 if every claim holds."""
+    parser = argparse.ArgumentParser(
+        prog="python -m nbcompile tour", description="Execute the tour, check its claims, and write one HTML file."
+    )
+    parser.add_argument("notebook", nargs="?", type=Path, default=packaged(), help="another MyST notebook")
+    parser.add_argument("-o", "--output", type=Path, default=Path("tour.html"), help="default: %(default)s")
+    options = parser.parse_args(arguments)
+    print(f"executing {_short(options.notebook)} ...", flush=True)
+    tour = execute(options.notebook)
+    checked = claims(tour.notebook)
+    print("\n".join(checked + tour.left_out))
+    failed = options.output.with_suffix(".failed.html")
+    failed.unlink(missing_ok=True)
+    target = failed if tour.error else options.output
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(page(tour.notebook), encoding="utf-8")
+    if tour.error:
+        print(f"✗ {tour.error}", file=sys.stderr)
+    summary = f"{len(checked)} claims hold, {pictures(tour.notebook)} pictures, {tour.seconds:.0f} s"
+    print(f"{summary}: {_short(target.absolute())} ({target.stat().st_size / 1024:.0f} KiB)")
+    return 1 if tour.error or not checked else 0
+
+
+def packaged() -> Path:
+    """The tour's notebook: inside the package where a wheel was installed, next to it in a checkout."""
+    installed = PACKAGE / "notebooks" / "tour.md"
+    return installed if installed.exists() else PACKAGE.parent / "notebooks" / "tour.md"
 
 
 def execute(source: Path, timeout: int = 900) -> Tour:
     """Run a MyST notebook in a kernel of its own, in an empty folder."""
     notebook = jupytext.read(source, fmt="md:myst")
+    left_out = leave_out(notebook)
     began = time.perf_counter()
     error = ""
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +93,28 @@ def execute(source: Path, timeout: int = 900) -> Tour:
             error = f"{failed.ename}: {failed.evalue}"
         except DeadKernelError:
             error = "the kernel died: the interpreter crashed (its last words are above)"
-    return Tour(notebook, time.perf_counter() - began, error)
+    return Tour(notebook, time.perf_counter() - began, error, left_out)
+
+
+def leave_out(notebook: NotebookNode) -> list[str]:
+    """Put one sentence in place of the cells that need a module that is not installed; the sentences."""
+    kept: list[NotebookNode] = []
+    sentences: list[str] = []
+    for cell in notebook.cells:
+        absent = [module for module in _needs(cell) if importlib.util.find_spec(module) is None]
+        if not absent:
+            kept.append(cell)
+            continue
+        sentence = f"Left out: {absent[0]} is not installed (pip install {absent[0]})."
+        if sentence not in sentences:
+            sentences.append(sentence)
+            kept.append(new_markdown_cell(sentence))
+    notebook.cells = kept
+    return sentences
+
+
+def _needs(cell: NotebookNode) -> list[str]:
+    return [tag.removeprefix(NEEDS) for tag in cell.metadata.get("tags", []) if tag.startswith(NEEDS)]
 
 
 def claims(notebook: NotebookNode) -> list[str]:
@@ -72,30 +130,6 @@ def claims(notebook: NotebookNode) -> list[str]:
 def pictures(notebook: NotebookNode) -> int:
     """How many rich outputs there are."""
     return sum("text/html" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", []))
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """The command; 0 if every claim holds."""
-    parser = argparse.ArgumentParser(
-        prog="python -m nbcompile.tools.tour", description="Execute the tour and write one page."
-    )
-    parser.add_argument("notebook", nargs="?", type=Path, default=ROOT / "notebooks" / "tour.md")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "tour.html")
-    options = parser.parse_args(arguments)
-    print(f"executing {_short(options.notebook)} ...", flush=True)
-    tour = execute(options.notebook)
-    checked = claims(tour.notebook)
-    print("\n".join(checked))
-    failed = options.output.with_suffix(".failed.html")
-    failed.unlink(missing_ok=True)
-    target = failed if tour.error else options.output
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page(tour.notebook), encoding="utf-8")
-    if tour.error:
-        print(f"✗ {tour.error}", file=sys.stderr)
-    told = f"{len(checked)} claims hold, {pictures(tour.notebook)} pictures, {tour.seconds:.0f} s"
-    print(f"{told}: {_short(target)} ({target.stat().st_size / 1024:.0f} KiB)")
-    return 1 if tour.error or not checked else 0
 
 
 def _short(path: Path) -> str:

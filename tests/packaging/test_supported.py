@@ -37,9 +37,18 @@ def test_an_older_torch(monkeypatch, version):
 def test_a_newer_torch(monkeypatch, version):
     """A newer torch is one warning."""
     monkeypatch.setattr(torch, "__version__", version)
-    with pytest.warns(supported.UnsupportedTorchWarning, match=r"tested with torch 2\.11 to 2\.15") as warned:
+    with pytest.warns(
+        supported.UnsupportedTorchWarning, match=r"tested with torch 2\.11, 2\.12, 2\.13, 2\.15; "
+    ) as warned:
         supported.check()
     assert len(warned) == 1
+
+
+def test_a_version_that_nobody_has_tried(monkeypatch):
+    """torch 2.14 is within the bounds, and is not said to be tested; the bounds themselves are."""
+    assert {supported.TORCH[0], supported.TORCH[1]} <= set(supported.TESTED)
+    monkeypatch.setattr(torch, "__version__", "2.14.0")
+    assert not supported.is_tested()
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 14)])

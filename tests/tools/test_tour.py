@@ -51,11 +51,29 @@ def test_a_tour_without_claims_fails(tmp_path):
     assert tour.main([str(written(tmp_path, "1")), "-o", str(tmp_path / "small.html")]) == 1
 
 
+def test_cells_that_need_what_is_absent(tmp_path, capsys):
+    """One sentence takes the place of all cells that need a module that is not installed; the rest is run."""
+    needs = ":tags: [needs-no_such_module]\n\n"
+    source = written(
+        tmp_path,
+        "from nbcompile.tools.claims import claim",
+        needs + "import no_such_module",
+        needs + "no_such_module.f()",
+        ":tags: [needs-json]\n\nclaim('this one is there', True)",
+    )
+    assert tour.main([str(source), "-o", str(tmp_path / "small.html")]) == 0
+    sentence = "Left out: no_such_module is not installed (pip install no_such_module)."
+    printed = capsys.readouterr().out
+    assert "✓ this one is there" in printed
+    assert printed.count(sentence) == 1
+    assert (tmp_path / "small.html").read_text().count(sentence) == 1
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> tuple[Path, str]:
     """The real tour, made by the command, and what the command printed."""
     target = tmp_path_factory.mktemp("tour") / "tour.html"
-    command = [sys.executable, "-m", "nbcompile.tools.tour", "-o", str(target)]
+    command = [sys.executable, "-m", "nbcompile", "tour", "-o", str(target)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return target, done.stdout
