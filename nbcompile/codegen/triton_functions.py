@@ -123,11 +123,21 @@ def log_sum_exp(a, b):
 
 
 @triton.jit
+def sign_bit(x):
+    return (x < 0) | ((x == 0) & (1.0 / x < 0))
+
+
+@triton.jit
+def with_sign(size, x):
+    return tl.where(sign_bit(x), -tl.abs(size), tl.abs(size))
+
+
+@triton.jit
 def tanh(x):
     a = tl.abs(x)
     e = expm1(-2.0 * a)
     y = -e / (e + 2.0)
-    return libdevice.copysign(y, x)  # -0.0 stays -0.0
+    return with_sign(y, x)  # -0.0 stays -0.0
 
 
 @triton.jit
@@ -156,12 +166,7 @@ def round_half_even(x):
     rest = x - down
     odd = (down - 2.0 * tl.floor(down * 0.5)) != 0
     up = (rest > 0.5) | ((rest == 0.5) & odd)
-    return libdevice.copysign(tl.where(up, down + 1.0, down), x)  # -0.3 rounds to -0.0
-
-
-@triton.jit
-def sign_bit(x):
-    return (x < 0) | ((x == 0) & (1.0 / x < 0))
+    return with_sign(tl.where(up, down + 1.0, down), x)  # -0.3 rounds to -0.0
 
 
 @triton.jit
@@ -198,7 +203,7 @@ def _floor_divide_floats(a, b):
     quotient = tl.where(down, (a - left) / b - 1.0, (a - left) / b)
     below = tl.floor(quotient)
     whole = tl.where(quotient - below > 0.5, below + 1.0, below)
-    whole = tl.where(quotient == 0, libdevice.copysign(whole * 0.0, a / b), whole)
+    whole = tl.where(quotient == 0, with_sign(whole * 0.0, a / b), whole)
     return tl.where(b == 0, a / b, whole)
 
 
