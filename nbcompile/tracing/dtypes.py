@@ -65,7 +65,7 @@ def _is_worth_trying(function: torch._ops.OpOverload, tensors: Sequence[torch.Te
     )
 
 
-def _kind(value: object) -> Hashable:
+def _kind(value: object) -> object:
     """What decides, of an argument, whether its dtype is refused."""
     match value:
         case torch.Tensor():
