@@ -24,7 +24,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks, numbers
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
-from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
@@ -439,6 +439,8 @@ def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool
     """Whether ``==`` is ``is`` for two values that nothing above compares."""
     if any(each.is_constant() and each.constant() is None for each in (left, right)):
         return True
+    if any(isinstance(each, UntracedMethodVariable) for each in (left, right)):
+        return False  # another object at each look-up
     kinds = (left.python_type(), right.python_type())
     if kinds[0] is kinds[1] or any(isinstance(each, (UnknownVariable, TextVariable)) for each in (left, right)):
         equalities: list[object] = [each.python_type().__eq__ for each in (left, right) if not each.is_constant()]

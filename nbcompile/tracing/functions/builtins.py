@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import MethodFunctionSource, Source
+from nbcompile.capture.source import AttrSource, MethodFunctionSource, Source
 from nbcompile.tracing import breaks, operations, rules
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.functions.registry import handles
@@ -97,7 +97,9 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     ):
         return ConstantVariable(tracer.evaluate(isinstance, (value.value, classes)))
     if isinstance(value, TensorVariable):
-        return ConstantVariable(_is_tensor_instance(value, _flat(classes)))
+        return ConstantVariable(_is_tensor_instance(tracer, value, _flat(classes)))
+    if issubclass(cls, torch.Tensor) and any(_is_marked(tracer, value, each) for each in _flat(classes)):
+        return ConstantVariable(True)
     return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
 
 
@@ -119,11 +121,29 @@ def _flat(classes: object) -> list[type]:
     return [classes] if isinstance(classes, type) else []
 
 
-def _is_tensor_instance(value: TensorVariable, classes: Sequence[type]) -> bool:
+MARKS = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
+"""What ``isinstance`` asks of a tensor of another class: ``nn.Parameter(t)`` of a subclass marks t itself."""
+
+
+def _is_marked(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
+    """Whether a tensor says by an attribute that it is a parameter or a buffer; guarded."""
+    mark = MARKS.get(cls)
+    if mark is None or issubclass(value.python_type(), cls):
+        return False
+    if not isinstance(value, UnknownVariable):
+        return tracer.has_attribute(value, mark) and realise(tracer, value.get_attribute(tracer, mark)).truth(tracer)
+    found = hasattr(value.value, mark)
+    if value.source is not None:
+        tracer.guard(value.source, GuardKind.HASATTR, (mark, found))
+    below = None if value.source is None else AttrSource(value.source, mark)
+    return found and tracer.wrap(getattr(value.value, mark), below).truth(tracer)
+
+
+def _is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[type]) -> bool:
     example = value.example
     for each in classes:
         if each is torch.nn.Parameter or each is torch.nn.Buffer:
-            if issubclass(value.cls, each):
+            if issubclass(value.cls, each) or _is_marked(tracer, value, each):
                 return True
         elif each.__module__ == "torch" and each.__name__.endswith("Tensor") and each is not torch.Tensor:
             if example.type() == f"torch.{each.__name__}":

@@ -606,6 +606,20 @@ class OperatorVariable(KnownCallable):
         return Constant(self.value, getattr(self.value, "__name__", "operator"))
 
 
+class DescriptorVariable(KnownCallable):
+    """An attribute of a class in C, unbound: ``torch.Tensor.shape``, whose ``__get__`` overrides are given."""
+
+    def __init__(self, value: types.GetSetDescriptorType, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def describe(self) -> str:
+        return f"GetSetDescriptorVariable({self.value.__name__})"
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)
+
+
 class AccessorVariable(KnownCallable):
     """Reading or writing an attribute of a tensor, as a function: ``torch.Tensor.shape.__get__``."""
 

@@ -32,6 +32,7 @@ from nbcompile.tracing.variables.functions import (
     AccessorVariable,
     BuiltinVariable,
     CachedFunctionVariable,
+    DescriptorVariable,
     FunctionVariable,
     LoggingVariable,
     MethodVariable,
@@ -160,6 +161,12 @@ def guard_function(tracer: Tracer, value: Callable[..., object], source: Source 
     if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):
         kind = GuardKind.EQUALS_MATCH  # chain.from_iterable is another object at each look-up
     tracer.guard(source, kind, value)
+
+
+def wrap_descriptor(tracer: Tracer, value: Any, source: Source | None) -> VariableTracker:
+    """``torch.Tensor.shape``, which ``__torch_function__`` is given the ``__get__`` of."""
+    guard_function(tracer, value, source)
+    return DescriptorVariable(value, source)
 
 
 def wrap_method_of_container(

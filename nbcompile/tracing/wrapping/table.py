@@ -37,6 +37,7 @@ from nbcompile.tracing.variables.plain_values import is_plain_value
 from nbcompile.tracing.variables.type_forms import is_type_form
 from nbcompile.tracing.wrapping.callables import (
     wrap_callable,
+    wrap_descriptor,
     wrap_getter,
     wrap_method,
     wrap_method_of_container,
@@ -125,6 +126,7 @@ ROWS: list[Row] = [
     (is_method_of_container, wrap_method_of_container),
     (is_method_of_tensor, wrap_method_of_tensor),
     (is_exactly(functools.partial), wrap_partial),
+    (is_exactly(types.GetSetDescriptorType), wrap_descriptor),
     (is_exactly(weakref.ref), wrap_weak_reference),
     (_is_callable, wrap_callable),
     (is_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), wrap_getter),
