@@ -19,7 +19,7 @@ import torch
 from nbcompile import config, torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, ClassMemberSource, Source, TypeSource
+from nbcompile.capture.source import AttrSource, ClassMemberSource, MethodFunctionSource, Source, TypeSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions import (  # noqa: F401  (fills the tables)
     autograd,
@@ -42,7 +42,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
-from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, class_lookup, is_class_method_in_c
+from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, address_of, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
@@ -102,7 +102,9 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
     made = ExceptionVariable(cls, given)
     init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):
-        tracer.call(tracer.wrap(init, None), [made, *arguments], keywords)
+        made_by(owner, made)
+        source = None if owner.source is None else ClassMemberSource(owner.source, "__init__")
+        tracer.call(tracer.wrap(init, source), [made, *arguments], keywords)
     elif keywords:
         made.builtin_method(tracer, owner.value, "__init__", arguments, keywords)
     return made
@@ -210,17 +212,19 @@ def builtin_base(cls: type) -> type:
 
 def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
     """A class's attribute, bound to an object that is no ObjectVariable (a named tuple)."""
-    found = class_lookup(cls, name)
+    found, address = class_lookup(cls, name), address_of(cls)
+    source = None if address is None else ClassMemberSource(address, name)
+    below = None if source is None else AttrSource(source, "fget" if isinstance(found, property) else "__func__")
     match found:
         case _ if isinstance(found, BINDS):
-            return MethodVariable(tracer.wrap(found, None), owner)
+            return MethodVariable(tracer.wrap(found, source), owner)
         case classmethod():
-            return MethodVariable(tracer.wrap(found.__func__, None), tracer.wrap(cls, None))
+            return MethodVariable(tracer.wrap(found.__func__, below), tracer.wrap(cls, None))
         case staticmethod():
-            return tracer.wrap(found.__func__, None)
+            return tracer.wrap(found.__func__, below)
         case property():
-            return tracer.call(tracer.wrap(found.fget, None), [owner])
-    return tracer.constant_or_wrap(found)
+            return tracer.call(tracer.wrap(found.fget, below), [owner])
+    return tracer.constant_or_wrap(found) if source is None else tracer.wrap(found, source)
 
 
 def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
@@ -228,11 +232,13 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
     source: Source | None = None if owner.source is None else AttrSource(owner.source, name)
     found = class_lookup(cls, name)
     found_on_meta = class_lookup(type(cls), name)
+    on_meta = None if owner.source is None else MethodFunctionSource(owner.source, name)
     if isinstance(found_on_meta, property) and found_on_meta.fget is not None:
-        return tracer.call(tracer.wrap(found_on_meta.fget, None), [owner])
+        getter = None if on_meta is None else AttrSource(on_meta, "fget")
+        return tracer.call(tracer.wrap(found_on_meta.fget, getter), [owner])
     if found is MISSING:
         if isinstance(found_on_meta, types.FunctionType):
-            return MethodVariable(tracer.wrap(found_on_meta, None), owner)
+            return MethodVariable(tracer.wrap(found_on_meta, on_meta), owner)
         if owner.source is not None and not hasattr(cls, name):
             tracer.guard(owner.source, GuardKind.HASATTR, (name, False))
         return tracer.wrap(tracer.evaluate(getattr, (cls, name)), source)

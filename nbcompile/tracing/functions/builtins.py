@@ -175,11 +175,9 @@ def _type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     if len(arguments) != 1:
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, "type(name, bases, dict)", name="type with three arguments")
     value = _typed(tracer, arguments[0])
-    return (
-        value.get_attribute(tracer, "__class__")
-        if isinstance(value, ObjectVariable)
-        else tracer.wrap(value.python_type(), None)
-    )
+    if isinstance(value, (ObjectVariable, ClassVariable)):
+        return value.get_attribute(tracer, "__class__")
+    return tracer.wrap(value.python_type(), None)
 
 
 @handles(getattr)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
-from nbcompile.capture.source import MethodFunctionSource, Source
+from nbcompile.capture.source import MethodFunctionSource, Source, TypeSource
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -94,7 +94,7 @@ class ClassVariable(VariableTracker):
         if name in ("__mro__", "__bases__"):
             return TupleVariable([tracer.wrap(each, None) for each in getattr(self.value, name)])
         if name == "__class__":
-            return tracer.wrap(type(self.value), None)
+            return tracer.wrap(type(self.value), None if self.source is None else TypeSource(self.source))
         overlay = class_overlay(tracer, self.value, name)
         if overlay is not None:
             return overlay

@@ -3,6 +3,7 @@
     class_lookup(Savings, "rate")     what stands in the dict of the first class of the method order that has it
     is_data_descriptor(found)         a property, a slot: comes before the instance's own attributes
     class_overlay(tracer, cls, name)  what the traced code stored on the class meanwhile
+    address_of(cls)                   what its attributes are guarded at, where the class was reached without an address
 
 In torch: torch/_dynamo/variables/user_defined.py (inspect.getattr_static and
 its like). Read next: objects.py
@@ -20,6 +21,8 @@ import torch
 import torch.distributions
 
 from nbcompile import torch_internals
+from nbcompile.capture.source import ConstantSource, Source
+from nbcompile.tracing import rules
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -44,6 +47,16 @@ def class_lookup(cls: type, name: str) -> object:
         if name in base.__dict__:
             return base.__dict__[name]
     return MISSING
+
+
+def address_of(cls: type) -> Source | None:
+    """A source for a class that was reached without one: the program keeps the class.
+
+    Its attributes can then be guarded. None for the classes of Python and torch, which are taken as unchanging.
+    """
+    if not cls.__flags__ & HEAP_TYPE or rules.is_trusted_module(str(cls.__module__)):
+        return None
+    return ConstantSource(cls.__name__, cls)
 
 
 def is_class_method_in_c(found: object) -> bool:

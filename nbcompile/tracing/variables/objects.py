@@ -43,6 +43,7 @@ from nbcompile.tracing.variables.lookup import (
     MISSING,
     PLAIN_SETTERS,
     accessor_in_c,
+    address_of,
     class_lookup,
     class_overlay,
     instance_dict,
@@ -67,8 +68,8 @@ class ObjectVariable(VariableTracker):
         self.cls = cls
         self.value = value
         self.source = source
-        self.class_source: Source | None = None
-        """Where the class of a new object came from."""
+        self.class_source = TypeSource(source) if source is not None else address_of(cls)
+        """Where the class is read; of a new object, where it came from."""
         self.base_items: VariableTracker | None = None
         """For subclasses of list, dict, tuple...: the tracker of the built-in part."""
         self.seen: dict[str, VariableTracker] = {}
@@ -102,7 +103,7 @@ class ObjectVariable(VariableTracker):
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "__class__":
-            return tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
+            return self._own_class(tracer)
         custom = class_lookup(self.cls, "__getattribute__")
         try:
             if custom is not object.__getattribute__ and isinstance(custom, types.FunctionType):
@@ -168,6 +169,9 @@ class ObjectVariable(VariableTracker):
         else:
             tracer.guard(self.source, GuardKind.NOT_IN_GENERIC_DICT, name)
 
+    def _own_class(self, tracer: Tracer) -> VariableTracker:
+        return tracer.wrap(self.cls, self.class_source)
+
     def _class_source(self, name: str) -> Source | None:
         if self.source is not None:
             return MethodFunctionSource(self.source, name)
@@ -181,12 +185,12 @@ class ObjectVariable(VariableTracker):
             case staticmethod():
                 return tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__"))
             case classmethod():
-                owner = tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
+                owner = self._own_class(tracer)
                 return MethodVariable(
                     tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__")), owner
                 )
             case _ if is_class_method_in_c(found):
-                owner = tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
+                owner = self._own_class(tracer)
                 return MethodVariable(tracer.wrap(found, source), owner)
             case types.BuiltinFunctionType() if name not in object.__dict__:  # class A: act = torch.relu
                 return tracer.wrap(found, source)
@@ -237,7 +241,7 @@ class ObjectVariable(VariableTracker):
     ) -> VariableTracker:
         descriptor = tracer.wrap(found, source)
         below = None if source is None else MethodFunctionSource(source, "__get__")
-        return tracer.call(tracer.wrap(getter, below), [descriptor, self, tracer.wrap(self.cls, None)])
+        return tracer.call(tracer.wrap(getter, below), [descriptor, self, self._own_class(tracer)])
 
     def _fallback(self, tracer: Tracer, name: str) -> VariableTracker:
         getter = class_lookup(self.cls, "__getattr__")
@@ -257,8 +261,9 @@ class ObjectVariable(VariableTracker):
             tracer.guard(source, GuardKind.HASATTR, (name, False))
 
     def _not_in_class(self, tracer: Tracer, name: str) -> None:
-        if self.source is not None and class_lookup(self.cls, name) is MISSING and not hasattr(type(self.cls), name):
-            tracer.guard(TypeSource(self.source), GuardKind.HASATTR, (name, False))
+        if self.class_source is None or class_lookup(self.cls, name) is not MISSING or hasattr(type(self.cls), name):
+            return
+        tracer.guard(self.class_source, GuardKind.HASATTR, (name, False))
 
     def _has_getattribute(self) -> bool:
         return isinstance(class_lookup(self.cls, "__getattribute__"), types.FunctionType)
@@ -272,6 +277,8 @@ class ObjectVariable(VariableTracker):
             self.no_method("__getattribute__")
         if self.source is not None and not self.is_new() and not tracer.side_effects.is_deleted(self, name):
             self._guard_absence(tracer, self.source, name)
+        elif self.is_new():
+            self._not_in_class(tracer, name)
         tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def _is_found_in_c(self, name: str) -> bool:
@@ -484,7 +491,7 @@ class ObjectVariable(VariableTracker):
 
 def made_by(cls: ClassVariable, made: VariableTracker) -> VariableTracker:
     """A new object, which remembers where its class came from."""
-    if isinstance(made, ObjectVariable) and made.is_new() and made.cls is cls.value:
+    if isinstance(made, ObjectVariable) and made.is_new() and made.cls is cls.value and cls.source is not None:
         made.class_source = cls.source
     return made
 

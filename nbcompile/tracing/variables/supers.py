@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import types
 
-from nbcompile.capture.source import AttrSource, ClassMemberSource, Source, TypeSource
+from nbcompile.capture.source import AttrSource, ClassMemberSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
@@ -50,7 +50,7 @@ class SuperVariable(VariableTracker):
         if isinstance(owner, ClassVariable):
             cls = owner.source if self.cls in owner.value.__mro__ else None
         elif isinstance(owner, ObjectVariable):
-            cls = TypeSource(owner.source) if owner.source is not None else owner.class_source
+            cls = owner.class_source
         else:
             cls = None
         return None if cls is None else ClassMemberSource(cls, name, after)
@@ -61,9 +61,8 @@ class SuperVariable(VariableTracker):
             case _ if isinstance(found, BINDS):
                 return MethodVariable(tracer.wrap(found, source), self.owner)
             case classmethod():
-                owner = (
-                    self.owner if isinstance(self.owner, ClassVariable) else tracer.wrap(self.owner.python_type(), None)
-                )
+                is_class = isinstance(self.owner, ClassVariable)
+                owner = self.owner if is_class else self.owner.get_attribute(tracer, "__class__")
                 return MethodVariable(tracer.wrap(found.__func__, below), owner)
             case _ if is_class_method_in_c(found) and isinstance(self.owner, ClassVariable):
                 return MethodVariable(tracer.wrap(found, source), self.owner)

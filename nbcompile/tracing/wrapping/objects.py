@@ -16,7 +16,7 @@ import torch
 
 from nbcompile import annotations as marks, config
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, ModuleSource, ReferentSource, Source
+from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, ReferentSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions import annotations as known_annotations, registry
 from nbcompile.tracing.protocol import Tracer
@@ -25,6 +25,7 @@ from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
+from nbcompile.tracing.variables.lookup import address_of
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.random_numbers import RandomVariable
@@ -36,11 +37,12 @@ from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_se
 
 def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTracker:
     """A class: itself, no other."""
-    if source is not None:
+    if source is not None and not isinstance(source, ConstantSource):
         tracer.guard(source, GuardKind.ID_MATCH, value)
+    address = address_of(value) if source is None else source
     if marks.mark_of(value):
-        return known_annotations.annotated(value) or ClassVariable(value, source)
-    return ClassVariable(value, source)
+        return known_annotations.annotated(value) or ClassVariable(value, address)
+    return ClassVariable(value, address)
 
 
 def wrap_module(tracer: Tracer, value: types.ModuleType, source: Source | None) -> VariableTracker:

@@ -1,0 +1,217 @@
+"""An attribute of a class is guarded, whichever way the class is reached.
+
+    type(self).made += 1    in a constructor: the next call reads what this one stored
+    B.__mro__[1].made       a class without an address of its own is kept, and guarded there
+
+In torch: test/dynamo/test_misc.py. Read next: tests/tracing/test_guard_completeness.py
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import pytest
+import torch
+
+import nbcompile
+
+PROGRAMS = []
+
+
+def program(function):
+    PROGRAMS.append(function)
+    return function
+
+
+@program
+def inherited():
+    class A:
+        made = 0
+
+    class B(A):
+        def __init__(self):
+            type(self).made += 0
+
+    def count(x):
+        B()
+        B.made += 1
+        return x + B.made
+
+    return count
+
+
+@program
+def by_type_of_self():
+    class B:
+        made = 0
+
+        def __init__(self):
+            type(self).made += 1
+
+    return lambda x: x + B().made
+
+
+@program
+def by_class_of_self():
+    class B:
+        made = 0
+
+        def __init__(self):
+            self.__class__.made += 1
+
+    def count(x):
+        B()
+        return x + B.made
+
+    return count
+
+
+@program
+def by_the_method_order():
+    class A:
+        made = 0
+
+    class B(A):
+        pass
+
+    def count(x):
+        B.__mro__[1].made += 1
+        return x + B.made
+
+    return count
+
+
+@program
+def by_the_metaclass():
+    class Meta(type):
+        made = 0
+
+    class B(metaclass=Meta):
+        pass
+
+    def count(x):
+        type(B).made += 1
+        return x + Meta.made
+
+    return count
+
+
+@program
+def of_an_exception():
+    class Failed(Exception):
+        made = 0
+
+        def __init__(self):
+            type(self).made += 1
+
+    def count(x):
+        try:
+            raise Failed
+        except Failed as error:
+            return x + error.made + type(error).made
+
+    return count
+
+
+@program
+def of_a_list():
+    class Items(list):
+        made = 0
+
+        def __init__(self):
+            type(self).made += 1
+
+    return lambda x: x + type(Items()).made
+
+
+@program
+def of_a_module():
+    class Net(torch.nn.Module):
+        made = 0
+
+        def __init__(self):
+            super().__init__()
+            type(self).made += 1
+
+    return lambda x: x + Net().made
+
+
+@program
+def of_a_dataclass():
+    class A:
+        made = 0
+
+    @dataclasses.dataclass
+    class B(A):
+        step: int = 1
+
+        def __post_init__(self):
+            type(self).made += self.step
+
+    return lambda x: x + B(2).made
+
+
+@pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
+def test_what_one_call_stored_is_read_by_the_next(make):
+    """Three calls count as eager does."""
+    x = torch.zeros(1)
+    eager, compiled = make(), nbcompile.compile(make())
+    assert [compiled(x).item() for _ in range(3)] == [eager(x).item() for _ in range(3)]
+
+
+class Meta(type):
+    @property
+    def four(cls):
+        return 4
+
+    def five(cls):
+        return 5
+
+
+def classes():
+    """A class, one below it, and others of which objects are made while tracing: anew for each test."""
+
+    class A(metaclass=Meta):
+        k = 1
+
+        def method(self):
+            return 2
+
+        def read(self):
+            return type(self).k
+
+    class B(A):
+        pass
+
+    class Pair(NamedTuple):
+        a: int
+
+        def method(self):
+            return self.a
+
+    return A, B, Pair
+
+
+READS = {
+    "method through type()": (lambda x, A, B, Pair: x + type(B()).method(None), "B", "method", lambda self: 7),
+    "value read by a method": (lambda x, A, B, Pair: x + B().read(), "B", "k", 7),
+    "value of the base": (lambda x, A, B, Pair: x + B().read(), "A", "k", 7),
+    "absent from a new object": (lambda x, A, B, Pair: x + getattr(B(), "z", 3), "B", "z", 7),
+    "absent from the class": (lambda x, A, B, Pair: x + hasattr(type(B()), "z"), "A", "z", 7),
+    "of the objects of a list": (lambda x, A, B, Pair: x + sum(type(each).k for each in [B()]), "A", "k", 7),
+    "method of a named tuple": (lambda x, A, B, Pair: x + Pair(2).method(), "Pair", "method", lambda self: 7),
+    "property of the metaclass": (lambda x, A, B, Pair: x + type(B()).four, "Meta", "four", property(lambda cls: 7)),
+    "method of the metaclass": (lambda x, A, B, Pair: x + type(B()).five(), "Meta", "five", lambda cls: 7),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_change_from_outside_is_seen(name, monkeypatch):
+    """The second call gives what eager gives after the class was changed."""
+    function, owner, attribute, value = READS[name]
+    nbcompile.reset()  # the tests share one code object, which has a limit of recompilations
+    A, B, Pair = classes()
+    compiled, x = nbcompile.compile(lambda x: function(x, A, B, Pair)), torch.zeros(1)
+    assert compiled(x).item() == function(x, A, B, Pair).item()
+    changed = {"A": A, "B": B, "Pair": Pair, "Meta": Meta}[owner]
+    monkeypatch.setattr(changed, attribute, value, raising=False)
+    assert compiled(x).item() == function(x, A, B, Pair).item() in (1, 7)
