@@ -382,6 +382,14 @@ RNN = _kind(
     "RNN, GRU and LSTM modules are not traced.",
     "Set `config.allow_rnn = True` to trace them all the same.",
 )
+BACKWARD_HOOKS = _kind(
+    "NB0123",
+    "",
+    "Call of a module with backward hooks",
+    "A backward hook is given the gradients of one module's inputs and outputs, which a compiled backward graph does "
+    "not make one module at a time. {name} runs eagerly, hooks included; what it calls may be compiled.",
+    "Remove the hook where it is not needed: `handle.remove()`.",
+)
 UNINITIALISED_MODULE = _kind(
     "NB0122", "GB0119", "Uninitialized nn.Module", "`super().__init__()` of a {name} was not called yet.", USER_ERROR,
 )  # fmt: skip

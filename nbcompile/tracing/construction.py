@@ -15,6 +15,7 @@ import enum
 import types
 
 import torch
+from torch.utils.hooks import BackwardHook
 
 from nbcompile import config, torch_internals
 from nbcompile.capture import arrays
@@ -57,6 +58,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     """``cls(...)``."""
     cls = owner.value
     arguments, keywords = in_order(tracer, cls, arguments, keywords)
+    if cls is BackwardHook:  # of a module's own call, reached past the module: nn.Module.__call__(net, x)
+        raise breaks.unsupported(breaks.BACKWARD_HOOKS, "BackwardHook(...)", name="The module")
     handler = registry.handler(cls)
     if handler is not None:
         return handler(tracer, arguments, keywords)

@@ -1,7 +1,7 @@
 """nn.Modules: objects whose parameters, buffers and submodules live in dicts of their own.
 
     self.weight      L['self']._parameters['weight']
-    self.layer(x)    its forward, as long as it has no hooks (guarded)
+    self.layer(x)    its forward, as long as it has no hooks (guarded); backward hooks end the graph
 
 In torch: torch/_dynamo/variables/nn_module.py (UnspecializedNNModuleVariable).
 Read next: nbcompile/tracing/side_effects.py
@@ -16,6 +16,7 @@ import torch
 from nbcompile import config
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ItemSource, ModuleSource, Source
+from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -26,7 +27,9 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 
 STORES = ("_parameters", "_buffers", "_modules")
 """Where an nn.Module keeps what is no plain attribute."""
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
+GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
 
 
 class NNModuleVariable(ObjectVariable):
@@ -113,7 +116,10 @@ class NNModuleVariable(ObjectVariable):
             return self._call(tracer, arguments, keywords)
 
     def _call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        if self._has_hooks(tracer):
+        self._guard_hooks(tracer)
+        if any(self._hooks(tracer, name) for name in BACKWARD_HOOKS):
+            raise breaks.unsupported(breaks.BACKWARD_HOOKS, self.describe(), name=self.cls.__name__)
+        if any(self._hooks(tracer, name) for name in HOOKS):
             implementation = tracer.wrap(torch.nn.Module._call_impl, None)
             return tracer.call(implementation, [self, *arguments], keywords)
         forward = self.get_attribute(tracer, "forward")
@@ -123,20 +129,22 @@ class NNModuleVariable(ObjectVariable):
     def _guard_hooks(self, tracer: Tracer) -> None:
         """A module without hooks is called as its forward; a hook that comes later is seen, if the settings say so."""
         every = torch.nn.modules.module
-        for name in ("_global_forward_hooks", "_global_forward_pre_hooks"):
+        for name in GLOBAL_HOOKS:
             source: Source = AttrSource(ModuleSource(every.__name__), name)
             tracer.guard(source, GuardKind.DICT_LENGTH, len(getattr(every, name)))
         watched = has_hooks(self.value) if not self.is_new() else False
         if self.source is not None and not self.is_new() and (watched or not config.skip_nnmodule_hook_guards):
-            for name in ("_forward_hooks", "_forward_pre_hooks"):
+            for name in HOOKS:
                 tracer.guard(AttrSource(self.source, name), GuardKind.DICT_LENGTH, len(getattr(self.value, name)))
 
-    def _has_hooks(self, tracer: Tracer) -> bool:
-        self._guard_hooks(tracer)
-        changed = [self._changed_store(tracer, name) for name in HOOKS]
-        return any(each is not None and each.entries for each in changed) or (
-            has_hooks(self.value) if not self.is_new() else has_global_hooks()
-        )
+    def _hooks(self, tracer: Tracer, name: str) -> bool:
+        """Whether the module, or every module, has hooks of a kind."""
+        if getattr(torch.nn.modules.module, f"_global{name}"):
+            return True
+        changed = self._changed_store(tracer, name)
+        if changed is not None:
+            return bool(changed.entries)
+        return not self.is_new() and bool(getattr(self.value, name, None))
 
     def truth(self, tracer: Tracer) -> bool:
         return super().truth(tracer) if self.has_special("__len__") or self.has_special("__bool__") else True
@@ -149,10 +157,4 @@ def has_hooks(module: torch.nn.Module) -> bool:
 
 def has_global_hooks() -> bool:
     """Whether calling any module does."""
-    every = torch.nn.modules.module
-    return bool(
-        every._global_forward_hooks
-        or every._global_forward_pre_hooks
-        or every._global_backward_hooks
-        or every._global_backward_pre_hooks
-    )
+    return any(getattr(torch.nn.modules.module, name) for name in GLOBAL_HOOKS)
