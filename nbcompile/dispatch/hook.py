@@ -35,7 +35,7 @@ from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache, lifetimes, skipping
 from nbcompile.dispatch.lifetimes import pending
-from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, set_region
+from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, modes as torch_modes, set_region
 
 Result = TypeVar("Result")
 
@@ -152,8 +152,12 @@ class FrameCallback:
         with _compiling:
             if cache.state(code).attempts != attempts and cache.accepts(caught, self.key):
                 return _Answer(_SKIP_NESTED)  # another thread compiled it while this one waited: run eagerly, once
+            modes = torch_modes.modes()
             try:
                 return _answer(code, self.compile_frame(caught))
+            except KeyboardInterrupt:
+                torch_modes.restore_modes(modes)
+                raise
             except errors.NbcompileError as error:
                 if not config.verbose:
                     error.__traceback__ = None  # the compiler's own frames say nothing to a user

@@ -60,7 +60,7 @@ def from_json(text: str) -> model.Record:
     """
     try:
         plain = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number with too many digits
         raise RecordFormatError(f"a record is JSON, and this text is not: {error}") from error
     if not isinstance(plain, dict) or "schema" not in plain:
         raise RecordFormatError("this JSON is no nbcompile record: it has no 'schema'")
@@ -103,7 +103,10 @@ def _from_plain(wanted: Any, value: Any, path: str) -> Any:
         return _from_object(wanted, value, path)
     if wanted is float:
         _require(isinstance(value, (int, float)) and not isinstance(value, bool), path, "a number", value)
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise RecordFormatError(f"{path}: the number is too large") from None
     _require(type(value) is wanted, path, f"a value of type {wanted.__name__}", value)
     return value
 

@@ -19,6 +19,7 @@ from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Instruction
 from nbcompile.views import facts
 from nbcompile.views.graph import words
+from nbcompile.views.lines import one_line
 from nbcompile.views.markup import Limits, listing, section, tag
 
 
@@ -49,7 +50,7 @@ def _lines(instructions: Sequence[Instruction]) -> Iterator[str]:
     for each in instructions:
         line = str(each.line) if each.line not in (0, before) else ""
         before = each.line
-        yield f"{line:>3} {each.offset:>4} {each.opcode:<{wide}} {each.argument}".rstrip()
+        yield one_line(f"{line:>3} {each.offset:>4} {each.opcode:<{wide}} {each.argument}".rstrip())
 
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:

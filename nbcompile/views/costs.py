@@ -95,5 +95,5 @@ def _value(size: str, hints: Mapping[str, int]) -> int | None:
 
     try:
         return value(ast.parse(size, mode="eval").body)
-    except (KeyError, SyntaxError, ZeroDivisionError):
+    except (KeyError, SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):  # of a parser
         return None

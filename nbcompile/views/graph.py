@@ -148,7 +148,7 @@ def _is_one_to_one(captured: Graph, graph: Graph) -> bool:
         return False
     for old, new in zip(captured.nodes, graph.nodes, strict=True):
         made_from = new.from_nodes or (old.id,) * (new.op == old.op != "call_function")
-        reads = {each for one in new.inputs for each in origin[one] or (one,)}
+        reads = {each for one in new.inputs for each in origin.get(one) or (one,)}
         if made_from != (old.id,) or (new.op != "output" and reads != set(old.inputs)):
             return False
     return True

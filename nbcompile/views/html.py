@@ -42,6 +42,7 @@ from nbcompile.views import (
     timings,
     what_if,
 )
+from nbcompile.views.lines import encodable
 from nbcompile.views.markup import Limits, chip, code, fold, join, lines_of, prose, tag
 
 HARD_LIMIT = 512_000
@@ -74,11 +75,12 @@ def render(
     for limits in (Limits(),) if limit is None else _DETAIL[_first_try(record) :]:
         with lines_of(limits.characters):
             body = tag("div", _body(record, wanted, limits), class_="nbc")
-        page = str(join((around[0], body, around[1])))
+        page = encodable(str(join((around[0], body, around[1]))))
         if limit is None or len(page.encode()) <= limit:
             return page
     note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
-    return str(join((around[0], tag("div", _head(record, ("summary",), _DETAIL[-1]), note, class_="nbc"), around[1])))
+    whole = join((around[0], tag("div", _head(record, ("summary",), _DETAIL[-1]), note, class_="nbc"), around[1]))
+    return encodable(str(whole))
 
 
 COMFORTABLE = 200_000

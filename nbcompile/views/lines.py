@@ -5,6 +5,7 @@ In torch: nothing. Read next: nbcompile/views/text.py
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -12,6 +13,18 @@ from nbcompile.record.model import StackLine
 from nbcompile.views import facts
 
 WIDTH = 79
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def one_line(text: str) -> str:
+    """The text with line breaks and other control characters written as escapes."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates, which no file or terminal takes, written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:

@@ -78,7 +78,7 @@ def _render(record: Record, show: str | Iterable[str] | None, most: int | None) 
                 *_frame_title(frame, distinct),
                 *(f"  {line}" if line else "" for block in blocks for line in block),
             ]
-    return "\n".join(line.rstrip() for line in told).strip("\n") + "\n"
+    return lines.encodable("\n".join(line.rstrip() for line in told).strip("\n") + "\n")
 
 
 def _block(title: str, body: Iterable[str], most: int | None) -> list[str]:

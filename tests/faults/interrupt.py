@@ -1,0 +1,263 @@
+"""Ctrl-C at random moments of compiling and calling: ``python interrupt.py points seed``, in a process of its own.
+
+A timer sends a signal after a random delay; its handler notes which stage it met and raises ``KeyboardInterrupt``.
+Then nothing may be left in place, and the same call must be right. Prints the points of each stage as JSON.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+import nbcompile
+from nbcompile import torch_internals
+from nbcompile.dispatch import hook, lifetimes
+from nbcompile.record import recorder
+from nbcompile.runtime import store, toolchain
+from nbcompile.torch_internals import eval_frame
+
+STAGES = {
+    "tracing": ("tracing", "capture", "bytecode"),
+    "guards and residual program": ("guarding", "rewriting"),
+    "other": ("",),
+    "lowering": ("aot", "lowering", "ir", "scheduling", "codegen", "backends.py"),
+    "building": ("runtime/toolchain.py", "runtime"),
+    "store": ("warm", "runtime/store.py"),
+    "dispatch": ("dispatch", "driver.py", "api.py"),
+}
+"""Of which folder or file the innermost frame of the compiler is; the longest name decides."""
+
+PROGRAM = """
+def helper(x, k):
+    return torch.relu(x * k).sum(-1, keepdim=True)
+def f(x, table):
+    y = helper(x, table["k"]) + {number}
+    {middle}
+    for value in table["more"]:
+        y = y * value + x
+    return y.softmax(-1) - x.mean()
+"""
+MIDDLES = {"whole": "pass", "with a break": "torch._dynamo.graph_break()"}
+TABLE = {"k": 2.0, "more": (1.5, -0.5, 3.0)}
+
+armed = [False]
+hits: list[str] = []
+
+
+def stage_of(frame) -> str:
+    """Which stage the innermost frame of the compiler belongs to."""
+    root = str(Path(nbcompile.__file__).parent) + os.sep
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(root):
+            inside = name[len(root) :]
+            found = [(len(part), stage) for stage, parts in STAGES.items() for part in parts if inside.startswith(part)]
+            return max(found)[1]
+        frame = frame.f_back
+    return "running"
+
+
+def interrupt(number, frame) -> None:
+    """What Ctrl-C does."""
+    if armed[0]:
+        armed[0] = False
+        hits.append(stage_of(frame))
+        raise KeyboardInterrupt
+
+
+def struck(delay: float, act):
+    """Call ``act``; Ctrl-C after a delay. Its value, or the exception that came out."""
+    try:
+        armed[0] = True
+        signal.setitimer(signal.ITIMER_REAL, max(delay, 1e-6))
+        try:
+            return act()
+        finally:
+            armed[0] = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt as error:
+        return error
+
+
+def state() -> dict[str, object]:
+    """What a call may change for a moment, and must put back."""
+    return {
+        "frame hook": eval_frame.get_eval_frame_callback(),
+        "region": hook.get_region(),
+        "garbage collector": gc.isenabled(),
+        "grad mode": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "torch functions": torch._C._is_torch_function_enabled(),
+        "function modes": torch._C._len_torch_function_stack(),
+        "dispatch modes": torch._C._len_torch_dispatch_stack(),
+        "autocast": torch._C._is_any_autocast_enabled(),
+        "random state": torch.initial_seed(),
+        "record": recorder.draft(),
+        "listening": recorder.listening(),
+        "builds of the store": len(store._under_way),
+        "compilers": len([each for each in toolchain._running if each.poll() is None]),
+        "work during builds": toolchain.builds.beside,
+        "calls": sys.getrefcount(lifetimes.INSIDE),
+        "function modes of ours": len(torch_internals.function_modes()),
+        "threads that wait": others_can_compile(),
+        "recursion limit": sys.getrecursionlimit(),
+    }
+
+
+def others_can_compile() -> bool:
+    """Whether another thread gets the compiler's lock."""
+    free = []
+
+    def ask() -> None:
+        if hook._compiling.acquire(timeout=20):
+            hook._compiling.release()
+            free.append(True)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    return bool(free)
+
+
+def written(number: int, middle: str):
+    """A function of its own, with a constant that makes its code another."""
+    namespace = {"torch": torch}
+    exec(PROGRAM.format(number=float(number), middle=MIDDLES[middle]), namespace)
+    return namespace["f"]
+
+
+class Turn:
+    """One program, called one way."""
+
+    kinds = ("cold", "kernels in the store", "loaded", "called", "explained")
+
+    def __init__(self, kind: str, rng: random.Random, numbers) -> None:
+        self.kind, self.middle, self.train = kind, rng.choice(list(MIDDLES)), rng.random() < 0.3
+        self.number = next(numbers) if kind == "cold" else 1
+        self.x = torch.linspace(-1, 1, 12).reshape(3, 4)
+        self.compiles = [0]
+
+    def prepare(self) -> None:
+        nbcompile.reset()
+        nbcompile.config.warm_start = self.kind != "kernels in the store"
+        self.eager = written(self.number, self.middle)
+        self.f = nbcompile.compile(self.eager)
+        if self.kind == "called":
+            self.call()
+
+    def call(self):
+        x = self.x.clone().requires_grad_(self.train)
+        y = self.f(x, TABLE)
+        if self.train:
+            y.square().sum().backward()
+        return y.detach(), x.grad
+
+    def act(self):
+        if self.kind == "explained":
+            return nbcompile.explain(self.f)(self.x, TABLE).result.detach(), None
+        if self.kind != "called":
+            return self.call()
+        for _ in range(20):
+            value = self.call()
+        return value
+
+    def expected(self):
+        x = self.x.clone().requires_grad_(self.train)
+        y = self.eager(x, TABLE)
+        if self.train and self.kind != "explained":
+            y.square().sum().backward()
+        return y.detach(), x.grad
+
+    def check(self, value) -> None:
+        for got, want in zip(value, self.expected(), strict=True):
+            torch.testing.assert_close(got, want)
+
+
+def measured(kind: str, rng, numbers) -> float:
+    """How long such a turn takes."""
+    turn = Turn(kind, rng, numbers)
+    turn.prepare()
+    began = time.perf_counter()
+    turn.check(turn.act())
+    return time.perf_counter() - began
+
+
+def strike_once(kind: str, longest: float, rng, numbers) -> str:
+    """One point: where it was met; "" if the call had ended before."""
+    turn = Turn(kind, rng, numbers)
+    turn.prepare()
+    before, met = state(), len(hits)
+    # Half of the points in the first tenth: loading and the start of tracing are short.
+    result = struck(rng.random() * longest * rng.choice((1.0, 0.1)), turn.act)
+    stage = hits[-1] if len(hits) > met else ""
+    frames = "".join(traceback.format_exception(result)) if isinstance(result, BaseException) else ""
+    if not frames:
+        turn.check(result)
+    del result
+    try:
+        gc.collect()  # what the interrupt's traceback held
+        after = state()
+        assert after == before, {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+        for _ in range(2):
+            turn.check(turn.call() if turn.kind != "explained" else turn.act())
+    except BaseException:
+        print(f"after Ctrl-C in {stage}, {turn.kind}, {turn.middle}:\n{frames}", file=sys.stderr)
+        raise
+    return stage
+
+
+def use_a_quick_compiler(folder: Path) -> None:
+    """The one there is, without optimisation: this is about interrupts."""
+    path = folder / "quick-g++"
+    path.write_text('#!/bin/sh\nexec g++ "$@" -O0\n')
+    path.chmod(0o755)
+    os.environ["CXX"] = str(path)
+
+
+def main(points: int, seed: int) -> None:
+    faulthandler.enable()
+    folder = Path(tempfile.mkdtemp(prefix="interrupt-"))
+    os.environ[store.VARIABLE] = str(folder / "store")
+    use_a_quick_compiler(folder)
+    signal.signal(signal.SIGALRM, interrupt)
+    rng, numbers = random.Random(seed), iter(range(2, 1_000_000))
+    kinds = ("cold", *("kernels in the store", "loaded", "called", "explained") * 3)
+    longest = {kind: (measured(kind, rng, numbers), measured(kind, rng, numbers))[1] for kind in Turn.kinds}
+    counts: Counter[str] = Counter()
+    tries = 0
+    failures: Counter[str] = Counter()
+    try:
+        while counts.total() - counts[""] < points and tries < 6 * points:
+            kind = kinds[tries % len(kinds)]
+            tries += 1
+            try:
+                counts[strike_once(kind, longest[kind], rng, numbers)] += 1
+            except Exception as error:
+                failures[f"{type(error).__name__}: {error}".replace("\n", " ")[:300]] += 1
+                traceback.print_exc()
+            if tries % 50 == 0:
+                print(dict(counts), dict(failures), file=sys.stderr, flush=True)
+        left = [str(each) for each in folder.rglob("*-*") if each.is_file() and each.name != "quick-g++"]
+        assert not left, f"unfinished files: {left[:5]}"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps({"points": dict(counts), "tries": tries, "failures": dict(failures)}))
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
