@@ -160,14 +160,36 @@ def _breaks(record: Record) -> Iterator[Sentence]:
         line = links.own_line(frame, each.cause.stack)
         if frame.status != "compiled" or line is None or frame.breaks[0].stack != each.cause.stack:
             continue
-        rest = next((one.name for one in frame.resume_functions if not one.branch), "")
-        goes_on = f" The rest of it is `{rest}`." if rest else ""
+        goes_on = _goes_on(record, frame)
         inner = each.cause.stack[-1].function
         why = f"in whose call `{inner}` breaks" if len(each.cause.stack) > 1 else "which runs as plain Python"
         yield Sentence(
-            f"`{frame.function}` stops at line {line}, {why}: {each.cause.title.rstrip('.')}.{goes_on}",
+            f"{_named(record, frame)} stops at line {line}, {why}: {each.cause.title.rstrip('.')}.{goes_on}",
             figures.of_end(frame, figures.of_frame(record, frame)),
         )
+
+
+def _goes_on(record: Record, frame: CompiledFrame) -> str:
+    """Which function is the rest: of one line that breaks twice, two have the same name."""
+    rest = next((each.name for each in frame.resume_functions if not each.branch), "")
+    if not rest:
+        return ""
+    known = next((each for each in record.frames if each.resumes == frame.id and each.function == rest), None)
+    if known is not None and _has_namesake(record, known):
+        return f" The rest of it is {_named(record, known)}."
+    another = "another function named " if rest == frame.function else ""
+    return f" The rest of it is {another}`{rest}`."
+
+
+def _named(record: Record, frame: CompiledFrame) -> str:
+    """Its name, with its compile id where another code object has the same name."""
+    return f"`{frame.function}` (frame {frame.id})" if _has_namesake(record, frame) else f"`{frame.function}`"
+
+
+def _has_namesake(record: Record, frame: CompiledFrame) -> bool:
+    """Whether a resume function of another frame is called the same."""
+    entries = {each.id.partition("/")[0] for each in record.frames if each.resumes and each.function == frame.function}
+    return bool(frame.resumes) and len(entries) > 1
 
 
 def _recompilations(record: Record) -> Iterator[Sentence]:

@@ -26,6 +26,25 @@ def test_a_break_is_told_where_the_user_sees_it():
     assert any("in whose call `inner1` breaks" in each for each in told(sample.nested()))
 
 
+def broken_twice(x):
+    return len(str(x.sum().item())) + (torch._dynamo.graph_break() or x + 1)
+
+
+def test_two_breaks_in_one_line_name_two_functions():
+    """Both resume functions have torch's name of their line: the frames say which is which."""
+    nbcompile.reset()
+    function, pen = nbcompile.compile(broken_twice, backend="eager"), api.new_recorder("broken_twice")
+    with pen.listening():
+        function(torch.ones(3))
+    line = broken_twice.__code__.co_firstlineno + 1
+    name = f"`torch_dynamo_resume_in_broken_twice_at_{line}`"
+    first, second = (each for each in told(pen.record()) if "The rest of it is" in each)
+    assert first.startswith(f"`broken_twice` stops at line {line}")
+    assert first.endswith(f"The rest of it is {name} (frame 1/0).")
+    assert second.startswith(f"{name} (frame 1/0) stops at line {line}")
+    assert second.endswith(f"The rest of it is {name} (frame 2/0).")
+
+
 def tripled(x, k):
     return x * 3 + k
 
