@@ -18,7 +18,7 @@ VERSIONS  := 3.12 3.13
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-warm test-all sweep fuzz docs lint bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-all sweep fuzz docs package lint bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -62,6 +62,9 @@ test-3.%:
 docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees . build/docs
 	@echo "build/docs/index.html"
+
+package: $(STAMP)  ## Build wheel and sdist into build/dist; use the wheel in an empty environment as README says
+	$(BIN)/python tests/packaging/distributions.py
 
 lint: $(STAMP)  ## Style, types, and the storeys of the house
 	$(BIN)/ruff check .

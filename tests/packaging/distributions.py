@@ -1,0 +1,131 @@
+"""``make package``: build wheel and sdist, install the wheel into an empty environment, and use it as README says.
+
+    build/dist/*.whl, *.tar.gz  ->  each file of the package is inside; the sdist builds the same wheel
+                                ->  venv/  ->  import, README's snippets in a kernel, a script, doctor, tour
+
+The environment and the folder in which all of it runs lie outside of the checkout: only the wheel can be found there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DIST = ROOT / "build" / "dist"
+CONSTRAINTS = ROOT / "constraints.txt"
+
+IMPORT = "import nbcompile, sys; assert nbcompile.__file__.startswith(sys.prefix), nbcompile.__file__"
+IN_A_KERNEL = """
+import json, sys
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+cells = [new_code_cell(snippet) for snippet in json.loads(sys.argv[1])]
+NotebookClient(new_notebook(cells=cells), kernel_name="python3", timeout=300).execute()
+"""
+SCRIPT = """
+import torch, nbcompile
+compiled = nbcompile.compile(lambda x: torch.sin(x) + 1)
+x = torch.randn(8)
+assert torch.allclose(compiled(x), torch.sin(x) + 1)
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="nbcompile-package-") as scratch:
+        wheel = build(Path(scratch))
+        python = environment(Path(scratch) / "venv", f"{wheel}[notebook]")
+        folder = Path(scratch) / "work"
+        folder.mkdir()
+        use(python, folder)
+    print(f"✓ {wheel.relative_to(ROOT)} and the sdist next to it")
+
+
+def build(scratch: Path) -> Path:
+    """Build both distributions, and the wheel again from the sdist; the first wheel."""
+    for old in DIST.glob("nbcompile-*"):
+        old.unlink()
+    builder = environment(scratch / "builder", "hatchling")
+    run([builder, "-m", "hatchling", "build", "-d", DIST], ROOT)
+    [wheel], [sdist] = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
+    missing = expected() - set(contents(wheel))
+    assert not missing, f"not in the wheel: {sorted(missing)}"
+    ours = {"nbcompile", f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info"}
+    strangers = {name.split("/")[0] for name in contents(wheel)} - ours
+    assert not strangers, f"in the wheel, and not of the package: {sorted(strangers)}"
+    with tarfile.open(sdist) as archive:
+        archive.extractall(scratch / "sdist", filter="data")
+    [source] = (scratch / "sdist").iterdir()
+    run([builder, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch / "again"], source)
+    [again] = (scratch / "again").glob("*.whl")
+    assert contents(again) == contents(wheel), f"other files: {contents(again).items() ^ contents(wheel).items()}"
+    print(f"✓ {len(contents(wheel))} files in the wheel; the sdist builds the same ones", flush=True)
+    return wheel
+
+
+def expected() -> set[str]:
+    """What the wheel must hold: each file of the package, and the notebooks."""
+    package = (path for path in (ROOT / "nbcompile").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    notebooks = {f"nbcompile/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.md")}
+    return {str(path.relative_to(ROOT)) for path in package} | notebooks | {"nbcompile/py.typed"}
+
+
+def contents(wheel: Path) -> dict[str, int]:
+    """The checksum of each file in a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {info.filename: info.CRC for info in archive.infolist()}
+
+
+def environment(folder: Path, wanted: str) -> Path:
+    """The Python of a new environment that holds nothing but what is wanted and what that needs."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-compile", "-c", CONSTRAINTS]
+    run([*pip, wanted], folder)
+    return python
+
+
+def use(python: Path, folder: Path) -> None:
+    """What README shows, in the environment."""
+    (folder / "train.py").write_text(SCRIPT)
+    steps = {
+        "import": ["-c", IMPORT],
+        "python -m nbcompile doctor": ["-m", "nbcompile", "doctor"],
+        "README's snippets in a kernel": ["-c", IN_A_KERNEL, json.dumps(snippets())],
+        "python -m nbcompile train.py --html out.html": ["-m", "nbcompile", "train.py", "--html", "out.html"],
+        "python -m nbcompile tour": ["-m", "nbcompile", "tour"],
+    }
+    for name, arguments in steps.items():
+        run([python, *arguments], folder)
+        print(f"✓ {name}", flush=True)
+    assert (folder / "out.html").stat().st_size > 10_000
+    assert (folder / "tour.html").stat().st_size > 100_000
+
+
+def snippets() -> list[str]:
+    """README's Python, without the snippet that needs the extra `widget`, which is not installed here."""
+    found = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE)
+    kept = [snippet for snippet in found if "nbcompile.jupyter.widget" not in snippet]
+    assert len(kept) == len(found) - 1 >= 3
+    print("  left out: README's snippet on LiveWhatIf, which needs the extra `widget`")
+    return kept
+
+
+def run(command: list[str | Path], folder: Path) -> None:
+    """Run a command in a folder, without anything of this environment that would let it find the checkout."""
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "JUPYTER_PATH", "IPYTHONDIR")
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    store = {"NBCOMPILE_CACHE_DIR": str(folder / "cache")} if folder != ROOT else {}
+    subprocess.run(list(map(str, command)), cwd=folder, env={**kept, **store}, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
