@@ -121,7 +121,7 @@ def _flat(classes: object) -> list[type]:
     return [classes] if isinstance(classes, type) else []
 
 
-MARKS = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
+MARKS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
 """What ``isinstance`` asks of a tensor of another class: ``nn.Parameter(t)`` of a subclass marks t itself."""
 
 
