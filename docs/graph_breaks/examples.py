@@ -1061,3 +1061,22 @@ class Finished(torch.nn.Module):
 @given(x, Finished())
 def nb0122_fixed(x, module):
     return x * 2 if callable(module) else x
+
+
+class Watched(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+watched = Watched()
+watched.register_full_backward_hook(lambda module, grad_input, grad_output: None)
+
+
+@given(x, watched)
+def nb0123(x, module):
+    return module(x) + 1
+
+
+@given(x, Watched())
+def nb0123_fixed(x, module):
+    return module(x) + 1
