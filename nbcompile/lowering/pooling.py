@@ -133,7 +133,11 @@ def _max_pool(
 
 
 def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value:
-    """The place in a window as the place in the tensor, counted over the dimensions that are pooled."""
+    """The place in a window as the place in the tensor, counted over the dimensions that are pooled.
+
+    Only where a window holds nothing above the lowest number is the place found outside of the tensor (it is the
+    window's first); eager mode then answers the first place inside.
+    """
     first = which.ndim - len(windows)
 
     def place(within: Expr) -> Expr:
@@ -143,7 +147,10 @@ def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value
             step //= window.size
             own = apply("remainder", apply("floor_div", within, step), window.size)
             start = IndexOf(loop_variable(first + n) * window.stride - window.padding, torch.int64)
-            total = total * _number(window.extent) + (start + own * window.dilation)
+            at = start + own * window.dilation
+            if window.padding:
+                at = apply("where", apply("lt", at, 0), apply("remainder", at, window.dilation), at)
+            total = total * _number(window.extent) + at
         return total
 
     return elementwise(build, place, (which,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -120,3 +122,11 @@ def test_windows_of_symbolic_images_are_read_without_a_mask_where_all_lie_inside
         for other in ((torch.randn(3, 3, 9, 14),), (torch.randn(1, 3, 4, 3),)):
             program, _ = check(function, image, dynamic=True, other_inputs=other)
             assert any("Masked(" in str(each) for each in program.buffers) == masked
+
+
+@pytest.mark.parametrize("pool", [F.max_pool1d, F.max_pool2d, F.max_pool3d])
+@pytest.mark.parametrize(("padding", "dilation"), [(0, 1), (1, 1), (1, 2)])
+def test_the_index_of_a_window_that_holds_only_the_lowest_number_is_inside_the_tensor(pool, padding, dilation):
+    """Where every element is -inf, the index is that of the first element inside, not of the padding."""
+    x = torch.full((1, 2, *[6] * int(pool.__name__[-2])), -math.inf)
+    check(lambda x: list(pool(x, 3, 1, padding, dilation, return_indices=True)), x)
