@@ -53,3 +53,19 @@ def test_attributes_are_where_eager_has_them(function, backend):
             torch.testing.assert_close(one, other)
         else:
             assert one == other
+
+
+@pytest.mark.parametrize("changed", ["v.unsqueeze_(0)", "v.t_()", "v.transpose_(0, -1)", "x.t_()"])
+def test_a_transposed_input_whose_sizes_changed_is_not_read_again(changed):
+    """``x.mT`` read after the call would have the sizes from before ``unsqueeze_``."""
+
+    def program(x):
+        v = x.mT
+        exec_changed(v, x)
+        return v, v[0]
+
+    exec_changed = eval(f"lambda v, x: {changed}")
+    expected = program(torch.arange(6.0).reshape(2, 3))
+    found = nbcompile.compile(program)(torch.arange(6.0).reshape(2, 3))
+    for one, two in zip(expected, found, strict=True):
+        assert (one.shape, one.stride(), one.tolist()) == (two.shape, two.stride(), two.tolist())

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,8 +47,18 @@ CONSTANT_METHODS = frozenset(
 NUMBER_METHODS = frozenset(("item", "__int__", "__float__", "__index__", "__bool__", "__complex__"))
 
 
+SIZE_CHANGES = frozenset(
+    "unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ as_strided_ set_ resize_ resize_as_".split()
+)
+"""Methods that change the sizes or strides of the tensor itself."""
 SILENT = frozenset(("as_subclass", "__iter__"))
 """Methods that ask nobody themselves."""
+
+
+def _has_new_sizes(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether the graph changes the sizes of a tensor: to read it again would give another one."""
+    targets = (user.target for node in nodes for user in node.users)
+    return any((each if isinstance(each, str) else getattr(each, "__name__", "")) in SIZE_CHANGES for each in targets)
 
 
 @functools.cache
@@ -232,7 +242,7 @@ class TensorVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
-        if self.path is not None:
+        if self.path is not None and not _has_new_sizes((self.node, *self.node.all_input_nodes)):
             return FromSource(self.path)
         owner = reconstruction.tracer.side_effects.changed(self)
         if owner is None:
