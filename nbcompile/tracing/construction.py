@@ -20,7 +20,14 @@ from torch.utils.hooks import BackwardHook
 from nbcompile import config, torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, ClassMemberSource, MethodFunctionSource, Source, TypeSource
+from nbcompile.capture.source import (
+    AttrSource,
+    ClassMemberSource,
+    ConstantSource,
+    MethodFunctionSource,
+    Source,
+    TypeSource,
+)
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions import (  # noqa: F401  (fills the tables)
     autograd,
@@ -233,6 +240,8 @@ def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> Variab
 def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
     """``cls.name``."""
     source: Source | None = None if owner.source is None else AttrSource(owner.source, name)
+    if name == "__dict__" and isinstance(owner.source, ConstantSource):
+        source = None  # copy.copy reads this view of a class that the program made an object of: it is not guarded
     found = class_lookup(cls, name)
     found_on_meta = class_lookup(type(cls), name)
     on_meta = None if owner.source is None else MethodFunctionSource(owner.source, name)
