@@ -63,6 +63,9 @@ class Compilers:
     """A block by whose end a task is done: while the block waits for something, if it does."""
 
 
+SIZES_CHANGE = "an input gets other sizes or strides in place (unsqueeze_, t_, ...)"
+
+
 def compile_graph(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -294,6 +297,10 @@ def _through_autograd(
     if metadata is not None and metadata.bw_donated_idxs:
         # Our backward graphs do not use saved tensors as scratch memory, so backward(retain_graph=True) is fine.
         metadata.bw_donated_idxs.clear()
+    if metadata is not None and any(each.mutates_metadata for each in metadata.input_info):
+        # AOTAutograd gives the input the strides of the graph's result, and our graphs choose strides, and return
+        # the input itself where a result has its layout: x.unsqueeze_(0); return x[0] had a dimension too many.
+        raise RunsAsCaptured(SIZES_CHANGE)
     written = [at for at, each in enumerate(metadata.input_info) if each.mutates_data] if metadata else []
     if written:
         if len(metadata.input_info) != count:

@@ -69,3 +69,24 @@ def test_a_transposed_input_whose_sizes_changed_is_not_read_again(changed):
     found = nbcompile.compile(program)(torch.arange(6.0).reshape(2, 3))
     for one, two in zip(expected, found, strict=True):
         assert (one.shape, one.stride(), one.tolist()) == (two.shape, two.stride(), two.tolist())
+
+
+@pytest.mark.parametrize(
+    ("make", "program"),
+    [
+        (lambda: torch.arange(6.0).reshape(3, 2).t(), lambda x: (x.unsqueeze_(0)[0], x)),
+        (lambda: torch.arange(6.0).reshape(2, 3), lambda x: (x.unsqueeze_(0)[0], x)),
+        (lambda: torch.arange(6.0).reshape(3, 2).t(), lambda x: (x.transpose_(0, -1).mT, x)),
+        (lambda: torch.arange(24.0).reshape(4, 6)[::2, ::2], lambda x: (x.squeeze_(0).mul_(2)[..., 0], x)),
+    ],
+)
+def test_an_input_whose_sizes_change_in_place_and_its_views_are_as_in_eager_mode(make, program):
+    """Sizes, strides and all of the memory: a wrong stride of the input also wrote to its neighbours."""
+
+    def seen(run):
+        x = make()
+        results = run(x)
+        whole = torch.as_strided(x, (x.untyped_storage().nbytes() // 4,), (1,), 0)
+        return [(each.shape, each.stride(), each.tolist()) for each in (*results, x, whole)]
+
+    assert seen(nbcompile.compile(program)) == seen(program)
