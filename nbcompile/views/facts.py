@@ -434,8 +434,9 @@ def _at(stack: tuple[StackLine, ...]) -> str:
 
 def carets(line: StackLine) -> str:
     """The underline of the expression inside the line; "" where its columns are unknown."""
-    if 0 <= line.column < line.end_column:
-        return " " * line.column + "^" * (line.end_column - line.column)
+    end = min(line.end_column, len(line.code))  # a record from a file may hold any number
+    if 0 <= line.column < end:
+        return " " * line.column + "^" * (end - line.column)
     return ""
 
 

@@ -217,5 +217,5 @@ def _refused(frame: CompiledFrame, no: facts.Refusal) -> str:
 
 def _left_alone(record: Record) -> Iterator[Sentence]:
     for frame in record.frames:
-        if frame.status != "compiled":
+        if frame.status in ("skipped", "failed"):
             yield Sentence(f"`{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}.")

@@ -154,3 +154,8 @@ def test_guards_are_grouped_by_what_they_are_about():
     assert groups["(sizes and numbers)"] == {"SHAPE_ENV"}
     assert "GLOBAL_STATE" in groups["(state of the process)"]
     assert [known for _, _, known, _ in facts.symbol_rows(frame)] == ["3 in [2, ∞]"]
+
+
+def test_carets_end_with_the_line():
+    """A record from a file may hold any number of columns: the underline is never longer than the line."""
+    assert facts.carets(StackLine("f", 1, "f", "x = g(y)", 4, 10**30)) == "    ^^^^"
