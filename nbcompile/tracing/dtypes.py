@@ -14,6 +14,7 @@ torch/_meta_registrations.py have none of them. Read next: nbcompile/tracing/out
 from __future__ import annotations
 
 import re
+import signal
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
@@ -24,6 +25,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from nbcompile import torch_internals
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals whose handlers raise exceptions: Ctrl-C, and the time limits of users and test runners."""
 
 
 class Trial(TorchDispatchMode):
@@ -36,6 +40,23 @@ class Trial(TorchDispatchMode):
     supports_higher_order_operators = True
     refusals: ClassVar[dict[Hashable, str | None]] = {}
     """What each operator said of each combination of dtypes; None where it ran."""
+
+    def __enter__(self) -> Any:
+        """Enter the mode; Ctrl-C waits until it is left, as C++ that calls a mode cannot always pass an error on."""
+        self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+            return super().__enter__()
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        """Leave the mode; a Ctrl-C that waited is raised here."""
+        try:
+            super().__exit__(*error)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
