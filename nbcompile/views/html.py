@@ -83,7 +83,7 @@ def render(
     return encodable(str(whole))
 
 
-COMFORTABLE = 200_000
+COMFORTABLE = 420_000
 """Bytes that a page takes up and that are drawn in a moment: with more, the first try is a shorter one."""
 _ROW = 200
 """Bytes of a row of a table or a line of a program, about."""
