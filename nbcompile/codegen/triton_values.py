@@ -182,8 +182,11 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             name = named(emitter, value_text(emitter, condition), "m")
             emitter.mask = f"({before} & {name})" if before else name
             inside = named(emitter, value_text(emitter, value))
+            # The other value too is loaded only where it is used: elsewhere its address may lie outside of its tensor.
+            emitter.mask = f"({before} & ~{name})" if before else f"~{name}"
+            outside = value_text(emitter, otherwise)
             emitter.mask = before
-            return named(emitter, f"tl.where({name}, {inside}, {value_text(emitter, otherwise)})")
+            return named(emitter, f"tl.where({name}, {inside}, {outside})")
 
 
 def _operand(text: str) -> str:

@@ -279,8 +279,21 @@ def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
     return torch.iinfo(wide).min <= numbers.min and numbers.max <= torch.iinfo(wide).max
 
 
+class NotComputed(Exception):
+    """Generated code does not compute with numbers of this dtype (complex ones)."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__(f"{dtype} is not computed with")
+
+
 def constant(value: bool | float, dtype: torch.dtype) -> Constant:
-    """A number converted as an operator of ATen converts it: Python's floats have 64 bits, whatever the default is."""
+    """A number converted as an operator of ATen converts it: Python's floats have 64 bits, whatever the default is.
+
+    Raises:
+        NotComputed: the dtype is complex.
+    """
+    if dtype.is_complex:
+        raise NotComputed(dtype)
     widest = torch.float64 if isinstance(value, float) else None
     converted = torch.tensor(value, dtype=widest).to(dtype).item()
     assert isinstance(converted, (bool, int, float))

@@ -146,6 +146,8 @@ def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
     """``numerator // divisor``, simpler where the ranges of the variables allow: ``(8*i0 + i1) // 8 -> i0``."""
     if is_one(divisor):
         return numerator
+    if divisor == ZERO:  # an empty dimension: no place is ever computed
+        return ZERO
     whole, rest = _split(sympy.expand(numerator), divisor)
     if _within(rest, divisor, ranges):
         return whole
@@ -155,7 +157,7 @@ def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
 
 def remainder(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
     """``numerator % divisor``, simpler where the ranges allow: ``(8*i0 + i1) % 8 -> i1``."""
-    if is_one(divisor):
+    if is_one(divisor) or divisor == ZERO:  # an empty dimension: no place is ever computed
         return ZERO
     _, rest = _split(sympy.expand(numerator), divisor)
     if _within(rest, divisor, ranges):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 
 import torch
+import triton
 
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.runtime import store
@@ -51,13 +52,23 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
     """The kernel as a function of its tensors and sizes; an empty grid is not launched."""
     function, grid_of = getattr(module, kernel.name), getattr(module, kernel.name + "_grid")
     tensors = len(kernel.arguments)
+    options = compile_options(function.src) if isinstance(function, triton.JITFunction) else {}
 
     def launch(*arguments: object) -> None:
         grid = grid_of(*arguments[tensors:])
         if grid[0] > 0:
-            function[grid](*arguments)
+            function[grid](*arguments, **options)
 
     return launch
+
+
+def compile_options(source: str) -> dict[str, bool]:
+    """How Triton compiles a kernel.
+
+    A product and a sum may be one instruction, as in CUDA's own compiler. Checks of indices are compiled only if asked
+    for; those of whole numbers that overflow, which come with them, are not wanted.
+    """
+    return {"enable_fp_fusion": True, "debug": "device_assert" in source, "sanitize_overflow": False}
 
 
 def _no_attribute(path: str) -> torch.Tensor:

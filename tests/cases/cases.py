@@ -65,21 +65,24 @@ def rendered(path: Path) -> str:
     return expected_and_head(path)[1] + made(path).text()
 
 
-def made(path: Path) -> Page:
-    """Run the case's program, and note what the stages make of it."""
+def made(path: Path, stage_compiler: Any = None) -> Page:
+    """Run the case's program, and note what the stages make of it.
+
+    ``stage_compiler(page, "forward")`` gives what compiles a graph of ATen operators; that which writes the page if None.
+    """
     _, head = expected_and_head(path)
     names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
     torch.manual_seed(0)
     source = next(PROGRAM.finditer(head)).group(1)
     exec(compile(source, str(path), "exec"), names)
     page = Page()
-    _run_and_compare(names["program"], names["inputs"], names.get("dynamic", False), page)
+    _run_and_compare(names["program"], names["inputs"], names.get("dynamic", False), page, stage_compiler or _shown)
     return page
 
 
-def _run_and_compare(program: Any, inputs: Sequence[Any], dynamic: bool, page: Page) -> None:
+def _run_and_compare(program: Any, inputs: Sequence[Any], dynamic: bool, page: Page, stage_compiler: Any) -> None:
     def backend(module: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
-        stages = Compilers(*(_shown(page, stage) for stage in ("forward", "backward", "inference")))
+        stages = Compilers(*(stage_compiler(page, stage) for stage in ("forward", "backward", "inference")))
         return compile_graph(module, examples, stages, decompositions=default_table(), mutate_in_graph=True)
 
     mine, theirs = (_fresh(inputs) for _ in range(2))

@@ -1,0 +1,100 @@
+"""A Triton kernel as machine code for a chip that need not be here, with what ptxas says of it.
+
+    built = build(module.kernel0, {"p0": "*fp32", "p1": "*fp32"}, CHIPS["sm_90"])
+    built.registers, built.spilled_bytes, built.occupancy(CHIPS["sm_90"])       24, 0, 1.0
+    ptx.parse(built.ptx)                                                        what the simulator runs
+
+Pointers are promised to be multiples of 16 bytes, as those of torch's allocator are: without the promise loads are not
+vectorised.
+
+In torch: torch/_inductor/runtime/triton_heuristics.py. Read next: nbcompile/gpu/ptx.py
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from nbcompile.gpu.chip import Chip
+from nbcompile.runtime.triton import compile_options
+
+TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+POINTER_BYTES = 16
+"""Of which every pointer is a multiple."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A kernel for one chip."""
+
+    ptx: str
+    cubin: bytes
+    threads: int
+    """Of a block."""
+    shared_bytes: int
+    """Of a block."""
+    registers: int
+    """Of a thread."""
+    spilled_bytes: int
+    """Of a thread, in memory, as its registers did not suffice."""
+
+    def occupancy(self, chip: Chip) -> float:
+        """Which share of the threads that a multiprocessor can hold its registers and shared memory allow."""
+        of_block = self.threads * max(-(-self.registers // 8) * 8, 1)
+        blocks = min(
+            chip.registers // of_block,
+            chip.threads // self.threads,
+            chip.shared_bytes // self.shared_bytes if self.shared_bytes else chip.blocks,
+            chip.blocks,
+        )
+        return blocks * self.threads / chip.threads
+
+
+def build(function: Any, signature: Mapping[str, str], chip: Chip) -> Built:
+    """Compile.
+
+    Args:
+        function: What ``@triton.jit`` made.
+        signature: Its argument types in Triton's notation.
+        chip: For which; none need be here.
+    """
+    aligned = {
+        (at,): [["tt.divisibility", POINTER_BYTES]]
+        for at, kind in enumerate(signature.values())
+        if kind.startswith("*")
+    }
+    source = ASTSource(function, dict(signature), {}, aligned)
+    compiled = triton.compile(
+        source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src)
+    )
+    registers, spilled = _resources(compiled.asm["cubin"])
+    return Built(
+        compiled.asm["ptx"],
+        compiled.asm["cubin"],
+        32 * compiled.metadata.num_warps,
+        compiled.metadata.shared,
+        registers,
+        spilled,
+    )
+
+
+def _resources(cubin: bytes) -> tuple[int, int]:
+    """Registers and bytes of stack of a thread."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(TOOLS / "cuobjdump"), "--dump-resource-usage", file.name]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"REG:(\d+) STACK:(\d+)", text)
+    if found is None:
+        raise RuntimeError(f"cuobjdump says nothing about registers:\n{text}")
+    return int(found.group(1)), int(found.group(2))

@@ -1,0 +1,78 @@
+"""What a line of generated code costs on a GPU, counted while it is simulated.
+
+    32 threads of a warp load neighbours            128 bytes in 4 sectors: coalescing 1.0
+    32 threads load every 32nd number               128 bytes in 32 sectors: coalescing 0.125
+
+Global memory is moved in sectors of 32 bytes, for one warp at a time. Shared memory lies in 32 banks of 4 bytes; what
+a warp accesses in one bank at different addresses takes one pass each.
+
+In torch: nothing; Nsight Compute measures the same on a GPU. Read next: nbcompile/codegen/triton.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from nbcompile.gpu.values import Array
+
+SECTOR = 32
+BANKS = 32
+BANK_BYTES = 4
+
+
+@dataclass(slots=True)
+class Costs:
+    """Of one line, over all blocks of a launch."""
+
+    line: int
+    """Of the generated module; 0 where it is unknown."""
+    instructions: int = 0
+    """Executed, by whole warps."""
+    requests: int = 0
+    """Accesses to global memory, by whole warps."""
+    sectors: int = 0
+    """Moved for them."""
+    least_sectors: int = 0
+    """That would hold the bytes they use."""
+    passes: int = 0
+    """Over the banks of shared memory."""
+    least_passes: int = 0
+
+    @property
+    def coalescing(self) -> float:
+        """From 0 to 1: which share of the bytes moved was used."""
+        return self.least_sectors / self.sectors if self.sectors else 1.0
+
+    def count_global(self, addresses: Array, width: int, warps: Array) -> None:
+        """One access of ``width`` bytes by each of some threads."""
+        starts = _distinct(warps, addresses.astype(np.int64))
+        self.requests += len(np.unique(warps))
+        self.sectors += len(_distinct(starts[:, 0], starts[:, 1] // SECTOR))
+        _, lanes = np.unique(starts[:, 0], return_counts=True)
+        self.least_sectors += int((-(-lanes * width // SECTOR)).sum())
+
+    def count_shared(self, addresses: Array, width: int, warps: Array) -> None:
+        """As :meth:`count_global`; wide accesses take a pass for each 128 bytes."""
+        words = np.concatenate(
+            [_distinct(warps, addresses.astype(np.int64) // BANK_BYTES + at) for at in range(-(-width // BANK_BYTES))]
+        )
+        words = np.unique(words, axis=0)
+        of_bank, counts = np.unique(np.stack([words[:, 0], words[:, 1] % BANKS], 1), axis=0, return_counts=True)
+        order = np.flatnonzero(np.r_[True, of_bank[1:, 0] != of_bank[:-1, 0]])
+        self.passes += int(np.maximum.reduceat(counts, order).sum())
+        _, of_warp = np.unique(words[:, 0], return_counts=True)
+        self.least_passes += int((-(-of_warp // BANKS)).sum())
+
+
+def _distinct(warps: Array, numbers: Array) -> Array:
+    return np.unique(np.stack([warps, numbers], 1), axis=0)
+
+
+def total(costs: Iterable[Costs]) -> Costs:
+    """Of several lines; the line is 0."""
+    names = ("instructions", "requests", "sectors", "least_sectors", "passes", "least_passes")
+    found = list(costs)
+    return Costs(0, *(sum(getattr(line, name) for line in found) for name in names))

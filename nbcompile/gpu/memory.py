@@ -1,0 +1,217 @@
+"""Memory of a simulated GPU: every access is checked, every byte remembers who wrote and who read it.
+
+    memory = GlobalMemory()
+    address = memory.place(x, "x")          0x7f0000000000; nothing lies for 4 KiB before and behind it
+    memory.load(address + [0, 4, 8], 4, who, "x1 = tl.load(...)")
+    memory.store(address + 4 * n, ...)      Fault: 1 thread outside of every tensor; the first 4 bytes past the end of x
+
+A fault is an access outside of all tensors, an address that is no multiple of the access's width, or a race: two
+threads of different warps use a byte, one of them writes, and no barrier lies between (for threads of different
+blocks nothing does). Two writes of the same value are none. Atomic updates are not part of this.
+
+In torch: nothing; on a GPU compute-sanitizer finds the same. Read next: nbcompile/gpu/simulator.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from nbcompile.gpu.values import Array
+
+
+class Fault(RuntimeError):
+    """What a GPU would stop for, or would compute by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actors:
+    """Who makes an access: of each thread its block, its warp in the block, and the barriers it has passed."""
+
+    block: Array
+    warp: Array
+    barriers: Array
+
+    def key(self) -> Array:
+        """All of it in one number: 32 bits of block, 8 of warp, 24 of barriers."""
+        return (self.block.astype(np.int64) << 32) | (self.warp.astype(np.int64) << 24) | self.barriers
+
+    def take(self, at: Array) -> Actors:
+        """Those of some threads."""
+        return Actors(self.block[at], self.warp[at], self.barriers[at])
+
+
+NOBODY = -1
+SEVERAL_WARPS = 255
+SEVERAL_BLOCKS = 2**31 - 1
+
+
+def _unordered(before: Array, now: Array) -> Array:
+    """Whether no barrier lies between an earlier access and one of now."""
+    same_block = before >> 32 == now >> 32
+    ordered = (before >> 24 == now >> 24) | (before & 0xFFFFFF < now & 0xFFFFFF)
+    return (before != NOBODY) & ~(same_block & ordered)
+
+
+@dataclass(slots=True)
+class Bytes:
+    """Some memory with its history."""
+
+    content: Array
+    check_races: bool = True
+    writer: Array = field(init=False)
+    reader: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nobody has used it."""
+        size = self.content.size if self.check_races else 0
+        self.writer = np.full(size, NOBODY, np.int64)
+        self.reader = np.full(size, NOBODY, np.int64)
+
+    def load(self, offsets: Array, width: int, actors: Actors, what: str) -> Array:
+        """``uint8[threads, width]``."""
+        at = offsets[:, None] + np.arange(width)
+        if self.check_races:
+            self._note_reads(at, actors.key()[:, None], what)
+        return self.content[at]
+
+    def _note_reads(self, at: Array, now: Array, what: str) -> None:
+        if (race := _unordered(self.writer[at], now)).any():
+            raise Fault(f"{what}: {_threads(race)} what another warp or block wrote, with no barrier between")
+        before = self.reader[at]
+        recent = _unordered(before, now)
+        several = (SEVERAL_WARPS << 24) | (now & ~np.int64(0xFF << 24))
+        elsewhere = (before >> 32 != now >> 32) & recent
+        noted = np.where(elsewhere, np.int64(SEVERAL_BLOCKS) << 32, np.where(recent, several, now + 0 * at))
+        self.reader[at] = noted
+        shared = self.reader[at] != noted  # by another thread of this very instruction
+        if shared.any():
+            again = self.reader[at]
+            blocks = again >> 32 != noted >> 32
+            self.reader[at[shared]] = np.where(blocks, np.int64(SEVERAL_BLOCKS) << 32, several)[shared]
+
+    def store(self, offsets: Array, values: Array, actors: Actors, what: str) -> None:
+        """Write ``uint8[threads, width]``."""
+        at = offsets[:, None] + np.arange(values.shape[1])
+        now = actors.key()[:, None] + 0 * at
+        if self.check_races and (race := _unordered(self.reader[at], now)).any():
+            raise Fault(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
+        if self.check_races and (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
+            raise Fault(f"{what}: {_threads(race)} over what another warp or block wrote, with no barrier between")
+        self.content[at] = values
+        if self.check_races:
+            self.writer[at] = now
+            if (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
+                raise Fault(f"{what}: {_threads(race)} another value to the same address")
+
+
+def _differ(before: Array, now: Array) -> Array:
+    """Which bytes are others. Numbers that differ by rounding alone are the same.
+
+    Triton stores what each warp computed of the same numbers; where ``x * x + y * y`` is one instruction, the rounding
+    depends on which of both the warp has.
+    """
+    different = before != now
+    if now.shape[1] % 4 or not different.any():
+        return different
+    old, new = (np.ascontiguousarray(part).view(np.float32) for part in (before, now))
+    close = np.isclose(old, new, rtol=1e-5, atol=0, equal_nan=True)
+    return different & ~np.repeat(close, 4, axis=1)
+
+
+def _threads(race: Array) -> str:
+    count = int(race.any(-1).sum())
+    return f"{count} thread{'' if count == 1 else 's'} in a race, accessing"
+
+
+FIRST_ADDRESS = 0x7F00_0000_0000
+GAP = 4096
+"""Bytes between two tensors. No tensor's address is a multiple of more than the gap asks for."""
+ALIGNMENT = 512
+"""As torch's caching allocator gives it."""
+
+
+@dataclass(slots=True)
+class GlobalMemory:
+    """The memory that all blocks share: copies of tensors, at made-up addresses."""
+
+    check_races: bool = True
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    contents: list[Bytes] = field(default_factory=list)
+    storages: dict[int, int] = field(default_factory=dict)
+    """Positions by the storage's own address: views of one storage share its bytes."""
+
+    def place(self, tensor: torch.Tensor, name: str) -> int:
+        """Where a tensor's first element lies. Its whole storage is accessible, as on a GPU.
+
+        Args:
+            tensor: On the CPU, dense or a view.
+            name: For the texts of faults.
+        """
+        storage = tensor.untyped_storage()
+        at = self.storages.get(storage.data_ptr()) if storage.nbytes() else None
+        if at is None:
+            content = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+            at = self.place_bytes(content, name)
+            self.storages[storage.data_ptr()] = at
+        return self.starts[at] + int(tensor.storage_offset()) * tensor.element_size()
+
+    def place_bytes(self, content: Array, name: str) -> int:
+        """Its position among all."""
+        start = FIRST_ADDRESS if not self.ends else -(-(self.ends[-1] + GAP) // ALIGNMENT) * ALIGNMENT
+        self.starts.append(start)
+        self.ends.append(start + content.size)
+        self.names.append(name)
+        self.contents.append(Bytes(content, self.check_races))
+        return len(self.starts) - 1
+
+    def load(self, addresses: Array, width: int, actors: Actors, what: str) -> Array:
+        """``uint8[threads, width]``.
+
+        Raises:
+            Fault: outside of every tensor, misaligned, or a race.
+        """
+        found = np.empty((len(addresses), width), np.uint8)
+        for at, chosen, offsets in self._by_tensor(addresses, width, what):
+            found[chosen] = self.contents[at].load(offsets, width, actors.take(chosen), what)
+        return found
+
+    def store(self, addresses: Array, values: Array, actors: Actors, what: str) -> None:
+        """Write ``uint8[threads, width]``; raises as :meth:`load`."""
+        for at, chosen, offsets in self._by_tensor(addresses, values.shape[1], what):
+            self.contents[at].store(offsets, values[chosen], actors.take(chosen), what)
+
+    def exchange(self, address: int, width: int, change: object, what: str) -> Array:
+        """An atomic update of one element: what it was."""
+        ((at, _, (offset,)),) = self._by_tensor(np.array([address], np.uint64), width, what)
+        content = self.contents[at].content
+        before = content[offset : offset + width].copy()
+        content[offset : offset + width] = change(before)  # type: ignore[operator]
+        return before
+
+    def _by_tensor(self, addresses: Array, width: int, what: str) -> Sequence[tuple[int, Array, Array]]:
+        starts, ends = np.array(self.starts, np.uint64), np.array(self.ends, np.uint64)
+        at = np.searchsorted(starts, addresses, "right").astype(np.int64) - 1
+        inside = (at >= 0) & (addresses + np.uint64(width) <= ends[np.maximum(at, 0)])
+        if not inside.all():
+            raise Fault(f"{what}: {self._outside(addresses[~inside], at[~inside], width)}")
+        if (addresses % np.uint64(width)).any():
+            raise Fault(f"{what}: an address is no multiple of the {width} bytes that are accessed")
+        return [
+            (int(index), chosen, (addresses[chosen] - starts[index]).astype(np.int64))
+            for index in np.unique(at)
+            for chosen in (np.nonzero(at == index)[0],)
+        ]
+
+    def _outside(self, addresses: Array, at: Array, width: int) -> str:
+        """Which tensor is nearest to the first address, and on which side of it that lies."""
+        count, first, index = len(addresses), int(addresses[0]), int(at[0])
+        threads = f"{count} thread{'' if count == 1 else 's'} outside of every tensor; the first "
+        if index + 1 < len(self.starts) and (index < 0 or self.starts[index + 1] - first < first - self.ends[index]):
+            return f"{threads}{self.starts[index + 1] - first} bytes before {self.names[index + 1]}"
+        return f"{threads}{first + width - self.ends[index]} bytes past the end of {self.names[index]}"

@@ -1,0 +1,166 @@
+"""PTX text as data: the instructions of one kernel, each with the line of generated Triton that it comes from.
+
+    @%p1 ld.global.v2.b32 {%r1, %r2}, [%rd4+16];
+    ->  Instruction("ld", ("global", "v2", "b32"), ("{%r1, %r2}", "[%rd4+16]"), predicate="%p1", line=229)
+
+PTX is NVIDIA's assembly language for a machine with any number of registers; ``ptxas`` makes the machine code of one
+chip of it. A ``.loc`` directive names file, line and column; where a helper function was inlined, its last line is
+that of the call.
+
+In torch: nothing. Read next: nbcompile/gpu/simulator.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+class UnsupportedInstruction(NotImplementedError):
+    """An instruction that the simulator lacks; the message names it."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction."""
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    """What follows the opcode, without the dots: ``("rn", "ftz", "f32")``."""
+    operands: tuple[str, ...]
+    predicate: str = ""
+    """The register that decides in which threads it runs; empty if in all."""
+    negated: bool = False
+    line: int = 0
+    """Of the generated Triton module, counted from 1; 0 if unknown."""
+
+    @property
+    def type(self) -> str:
+        """Of the operands, and of the result unless the opcode says otherwise: ``f32``."""
+        return self.modifiers[-1] if self.modifiers else ""
+
+    @cached_property
+    def name(self) -> str:
+        """As written: ``fma.rn.ftz.f32``."""
+        return ".".join((self.opcode, *self.modifiers))
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One kernel."""
+
+    name: str
+    parameters: tuple[str, ...]
+    threads: int
+    """In one block (Triton: one program)."""
+    instructions: tuple[Instruction, ...]
+    labels: Mapping[str, int]
+    """Positions in ``instructions``."""
+    registers: Mapping[str, int]
+    """Bits by the letters of the name: ``{"%r": 32, "%p": 1, "tmp": 32}``."""
+    shared: Mapping[str, int]
+    """Byte offsets of variables in shared memory."""
+    local: Mapping[str, int]
+    """Byte offsets of variables in each thread's own memory."""
+    local_bytes: int
+    constants: Mapping[str, bytes]
+    """Initialised variables in global or constant memory."""
+
+
+def parse(text: str) -> Function:
+    """The first kernel of a PTX module."""
+    start = text.index(".entry")
+    head, body = text[start : text.index("{", start)], text[text.index("{", start) + 1 :]
+    body = body.partition("// -- End function")[0]
+    name, parameters = re.match(r"\.entry\s+([\w$]+)\((.*?)\)", head, re.DOTALL).groups()  # type: ignore[union-attr]
+    threads = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)", head)
+    shared, _ = _variables(text, "shared")
+    local, local_bytes = _variables(body, "local")
+    labels: dict[str, int] = {}
+    return Function(
+        name,
+        tuple(re.findall(r"[\w$]+_param_\d+", parameters)),
+        int(threads.group(1)) if threads else 128,
+        tuple(_instructions(body, labels)),
+        labels,
+        dict(_registers(body)),
+        shared,
+        local,
+        local_bytes,
+        dict(_constants(text)),
+    )
+
+
+def _registers(body: str) -> Iterator[tuple[str, int]]:
+    """``.reg .b32 %r<23>`` declares 23 of them, ``.reg .b32 tmp`` one."""
+    for kind, stem in re.findall(r"\.reg\s+\.(\w+)\s+([%\w]+?)(?:<\d+>)?\s*;", body):
+        yield stem, 1 if kind == "pred" else int(re.sub(r"\D", "", kind))
+
+
+_VARIABLE = r"\.{space}\s+(?:\.align\s+(\d+)\s+)?\.b(\d+)\s+([\w$]+)\[(\d*)\]"
+
+
+def _variables(text: str, space: str) -> tuple[dict[str, int], int]:
+    """Offsets of variables, one after another; memory that is as long as the launch says begins at 0."""
+    offsets, end = {}, 0
+    for alignment, bits, name, length in re.findall(_VARIABLE.format(space=space), text):
+        if not length:
+            offsets[name] = 0
+            continue
+        step = int(alignment or 1)
+        offsets[name] = -(-end // step) * step
+        end = offsets[name] + int(bits) // 8 * int(length)
+    return offsets, end
+
+
+def _constants(text: str) -> Iterator[tuple[str, bytes]]:
+    pattern = r"\.(?:global|const)\s+(?:\.align\s+\d+\s+)?\.[bus](\d+)\s+([\w$]+)\[(\d+)\]\s*=\s*\{([^}]*)\}"
+    for bits, name, length, values in re.findall(pattern, text):
+        size = int(bits) // 8
+        content = b"".join(int(value).to_bytes(size, "little", signed=int(value) < 0) for value in values.split(","))
+        yield name, content.ljust(size * int(length), b"\0")
+
+
+_TOKEN = re.compile(
+    r"""\s*(?: \.loc\s(?P<place>[^\n]*) | (?P<label>[\w$]+):(?!:) | [{}] | \.[^;\n]*;?
+         | (?P<statement>[@a-z][^;]*); )""",
+    re.VERBOSE,
+)
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
+_OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
+
+
+def _instructions(body: str, labels: dict[str, int]) -> Iterator[Instruction]:
+    """The instructions in order; ``labels`` gets the position of each label."""
+    line = count = position = 0
+    text = re.sub(r"//[^\n]*", "", body)
+    while token := _TOKEN.match(text, position):
+        position = token.end()
+        if token["place"]:
+            line = _line(token["place"], line)
+        elif token["label"]:
+            labels[token["label"]] = count
+        elif token["statement"]:
+            yield _instruction(token["statement"].strip(), line)
+            count += 1
+    if text[position:].strip():
+        raise UnsupportedInstruction(f"PTX that cannot be read: {text[position:].strip().splitlines()[0]}")
+
+
+def _line(place: str, before: int) -> int:
+    """The line in the generated module (file 1): of the call, where a function was inlined."""
+    file, line = (_INLINED.findall(place) or [place.split()[:2]])[-1]
+    return int(line) if file == "1" else before
+
+
+def _instruction(text: str, line: int) -> Instruction:
+    match = _STATEMENT.fullmatch(text)
+    if match is None:
+        raise UnsupportedInstruction(f"PTX that cannot be read: {text}")
+    negated, predicate, name, rest = match.groups()
+    opcode, *modifiers = name.split(".")
+    operands = tuple(operand.strip() for operand in _OPERAND.findall(rest))
+    return Instruction(opcode, tuple(modifiers), operands, predicate or "", bool(negated), line)

@@ -1,0 +1,469 @@
+"""Run a compiled GPU kernel on the CPU: all threads of many blocks at once, one instruction after another.
+
+    memory = GlobalMemory()
+    costs = run(ptx.parse(text), grid=16, arguments=[memory.place(x, "x"), memory.place(out, "out")], memory=memory)
+    out                        now holds what the kernel wrote
+    costs[229].coalescing      least sectors / sectors of line 229 of the generated module: 1.0 is best
+
+Each register is a NumPy array with one element a thread. Threads that take different ways wait for one another: the
+instruction at the lowest address runs first, in the threads that are there. What a GPU would stop for is a ``Fault``:
+an access outside of all tensors, misaligned, a race, different barriers for the threads of a block, a failed check.
+
+In torch: nothing. Read next: nbcompile/gpu/costs.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from nbcompile.gpu import arithmetic
+from nbcompile.gpu.costs import Costs
+from nbcompile.gpu.memory import Actors, Bytes, Fault, GlobalMemory
+from nbcompile.gpu.ptx import Function, Instruction, UnsupportedInstruction
+from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of, flush_subnormals, is_float, resize
+
+WARP = 32
+THREADS_AT_ONCE = 1 << 18
+SHARED_AT_ONCE = 1 << 26
+"""Bytes of shared memory of all blocks that run at once."""
+
+
+def run(
+    function: Function, grid: int, arguments: Sequence[int], memory: GlobalMemory, shared_bytes: int = 0
+) -> dict[int, Costs]:
+    """Launch a kernel.
+
+    Args:
+        function: What runs.
+        grid: How many blocks (one dimension).
+        arguments: Addresses from ``memory.place``, and whole numbers; parameters that are missing are 0.
+        memory: Holds the tensors; they are written to in place.
+        shared_bytes: Of shared memory for each block.
+
+    Returns:
+        What each line of the generated module costs.
+
+    Raises:
+        Fault: what a GPU would stop for, or would compute by chance.
+        UnsupportedInstruction: the simulator lacks it.
+    """
+    costs: dict[int, Costs] = {}
+    constants = {name: _place(memory, name, content) for name, content in function.constants.items()}
+    at_once = max(1, min(THREADS_AT_ONCE // function.threads, SHARED_AT_ONCE // max(shared_bytes, 1)))
+    with np.errstate(all="ignore"):
+        for first in range(0, grid, at_once):
+            blocks = np.arange(first, min(grid, first + at_once))
+            Blocks(function, blocks, grid, arguments, memory, shared_bytes, constants, costs).run()
+    return costs
+
+
+def _place(memory: GlobalMemory, name: str, content: bytes) -> int:
+    return memory.starts[memory.place_bytes(np.frombuffer(content, np.uint8), name)]
+
+
+class Blocks:
+    """Some thread blocks of a launch, with their registers, shared and local memory."""
+
+    def __init__(
+        self, function: Function, blocks: Array, grid: int, arguments: Sequence[int], memory: GlobalMemory,
+        shared_bytes: int, constants: Mapping[str, int], costs: dict[int, Costs],
+    ) -> None:  # fmt: skip
+        """Threads are counted block after block."""
+        self.function, self.memory, self.costs = function, memory, costs
+        size = function.threads
+        self.count = len(blocks) * size
+        self.warps = -(-size // WARP)
+        thread = np.tile(np.arange(size, dtype=np.uint32), len(blocks))
+        self.block = np.repeat(np.arange(len(blocks)), size)
+        self.warp = thread.astype(np.int64) // WARP
+        self.warp_of_all = self.block * self.warps + self.warp
+        self.barriers = np.zeros(self.count, np.int64)
+        self.blocks = np.repeat(blocks, size)
+        self.shared_bytes = max(shared_bytes, 16)
+        self.shared = Bytes(np.zeros(len(blocks) * self.shared_bytes, np.uint8))
+        self.local = np.zeros((self.count, max(function.local_bytes, 1)), np.uint8)
+        self.registers: dict[str, Array] = {}
+        self.carry = np.zeros(1, bool)
+        self.at = np.zeros(self.count, np.int64)
+        self.waiting = np.zeros(self.count, bool)
+        self.parameters = dict(zip(function.parameters, [*arguments, *[0] * len(function.parameters)], strict=False))
+        self.symbols = {**function.shared, **function.local, **constants}
+        zero = np.zeros(1, np.uint32)
+        self.special = {
+            "%tid.x": thread, "%tid.y": zero, "%tid.z": zero, "%laneid": thread % np.uint32(WARP),
+            "%ntid.x": zero + np.uint32(size), "%ctaid.x": self.blocks.astype(np.uint32), "%ctaid.y": zero,
+            "%ctaid.z": zero, "%nctaid.x": zero + np.uint32(grid), "%nctaid.y": zero + np.uint32(1),
+            "%nctaid.z": zero + np.uint32(1),
+        }  # fmt: skip
+
+    # --- control ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until all threads have returned."""
+        code, end = self.function.instructions, len(self.function.instructions)
+        while (position := int(np.where(self.waiting, end, self.at).min())) < end:
+            here = (self.at == position) & ~self.waiting
+            self.at[here] = position + 1
+            instruction = code[position]
+            active = here & self._holds(instruction) if instruction.predicate else here
+            costs = self.costs.setdefault(instruction.line, Costs(instruction.line))
+            costs.instructions += (
+                len(np.unique(self.warp_of_all[active]))
+                if not active.all()
+                else self.warps * (self.count // self.function.threads)
+            )
+            if active.any():
+                step = STEPS.get(instruction.opcode)
+                if step is not None:
+                    step(self, instruction, active)
+                elif instruction.opcode in arithmetic.RESULTS:
+                    self.compute(instruction, active)
+                else:
+                    raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+
+    def release(self) -> None:
+        """Let the blocks go on of which all threads wait at a barrier or have returned.
+
+        Raises:
+            Fault: they wait at different ones.
+        """
+        size = self.function.threads
+        waiting, at = self.waiting.reshape(-1, size), self.at.reshape(-1, size)
+        free = waiting.any(1) & (waiting | (at == len(self.function.instructions))).all(1)
+        if not free.any():
+            return
+        last = np.where(waiting, at, -1).max(1)
+        if (free & (np.where(waiting, at, last[:, None]) != last[:, None]).any(1)).any():
+            lines = sorted({self.function.instructions[position - 1].line for position in set(self.at[self.waiting])})
+            raise Fault(f"lines {lines}: threads of one block wait at different barriers")
+        self.barriers[np.repeat(free, size) & self.waiting] += 1
+        self.waiting[np.repeat(free, size)] = False
+
+    def _holds(self, instruction: Instruction) -> Array:
+        found = self.read(instruction.predicate, "pred")
+        return ~found if instruction.negated else found
+
+    def describe(self, instruction: Instruction) -> str:
+        """For the texts of faults."""
+        return f"line {instruction.line}, {instruction.name}"
+
+    # --- registers -------------------------------------------------------------------------------------------------
+
+    def read(self, operand: str, kind: str) -> Array:
+        """An operand as numbers of a type: one a thread, or one for all."""
+        if operand in self.special:
+            return as_type(resize(self.special[operand], bits_of(kind)), kind)
+        if operand.startswith("%") or operand in self.function.registers:
+            return as_type(resize(self.bits(operand), bits_of(kind)), kind)
+        return as_type(np.array([self.literal(operand, kind)], UNSIGNED[bits_of(kind)]), kind)
+
+    def literal(self, operand: str, kind: str) -> int:
+        """A number in the text, or the address of a variable."""
+        if operand in self.symbols:
+            return self.symbols[operand]
+        if re.match(r"0[fd][0-9a-fA-F]+$", operand):
+            return int.from_bytes(bytes.fromhex(operand[2:]))
+        return int(operand.rstrip("U"), 0) & (2 ** bits_of(kind) - 1)
+
+    def bits(self, register: str) -> Array:
+        """What a register holds; 0 before it is written."""
+        found = self.registers.get(register)
+        if found is None:
+            width = self.function.registers[register.rstrip("0123456789")]
+            found = self.registers[register] = np.zeros(self.count, UNSIGNED[width])
+        return found
+
+    def write(self, register: str, numbers: Array, kind: str, active: Array) -> None:
+        """Give a register a new value in the active threads."""
+        if register == "_":
+            return
+        before = self.bits(register)
+        width = before.dtype.itemsize * 8 if before.dtype != np.bool_ else 1
+        after = resize(as_bits(numbers, kind), width, signed=kind.startswith("s"))
+        self.registers[register] = np.where(active, after, before)
+
+    def compute(self, instruction: Instruction, active: Array) -> None:
+        """An instruction of the table: operands in, result out."""
+        if "cc" in instruction.modifiers or instruction.opcode in ("addc", "subc", "madc"):
+            raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+        kinds = arithmetic.operand_types(instruction)
+        flushes = "ftz" in instruction.modifiers
+        values = []
+        for at, operand in enumerate(instruction.operands[1:]):
+            value = self.read(operand, kinds[min(at, len(kinds) - 1)])
+            values.append(flush_subnormals(value) if flushes and value.dtype == np.float32 else value)
+        found = arithmetic.RESULTS[instruction.opcode](instruction, *values)
+        if flushes and found.dtype == np.float32:
+            found = flush_subnormals(found)
+        if "sat" in instruction.modifiers and is_float(instruction.type):
+            found = np.where(
+                np.isnan(found), found.dtype.type(0), np.clip(found, found.dtype.type(0), found.dtype.type(1))
+            )
+        kind = arithmetic.result_type(instruction)
+        target, _, negated = instruction.operands[0].partition("|")
+        self.write(target, found, kind, active)
+        if negated:
+            self.write(negated, ~found, kind, active)
+
+    # --- memory ----------------------------------------------------------------------------------------------------
+
+    def address(self, operand: str) -> Array:
+        """``[%rd1+16]`` as a number of bytes."""
+        base, _, offset = operand.strip("[] ").replace("+ -", "-").replace("+-", "-").replace(" ", "").partition("+")
+        if not offset and "-" in base:
+            base, _, offset = base.partition("-")
+            offset = f"-{offset}"
+        kind = "u64" if not base.startswith("%") or self.bits(base).dtype == np.uint64 else "u32"
+        found = self.read(base, kind).astype(np.uint64) + np.uint64(int(offset or "0", 0) & (2**64 - 1))
+        return np.broadcast_to(found, (self.count,))
+
+    def actors(self, threads: Array) -> Actors:
+        """Who the threads are."""
+        return Actors(self.blocks[threads], self.warp[threads], self.barriers[threads])
+
+    def load_bytes(self, instruction: Instruction, operand: str, width: int, threads: Array) -> Array:
+        """``uint8[threads, width]`` from the memory that the instruction names."""
+        what, addresses = self.describe(instruction), self.address(operand)[threads]
+        match _space(instruction):
+            case "global":
+                self._count(instruction, addresses, width, threads)
+                return self.memory.load(addresses, width, self.actors(threads), what)
+            case "shared":
+                offsets = self._in_shared(instruction, addresses, width, threads)
+                return self.shared.load(offsets, width, self.actors(threads), what)
+            case "local":
+                return self.local[threads[:, None], addresses.astype(np.int64)[:, None] + np.arange(width)]
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+
+    def store_bytes(self, instruction: Instruction, operand: str, values: Array, threads: Array) -> None:
+        """Write ``uint8[threads, width]``."""
+        what, addresses, width = self.describe(instruction), self.address(operand)[threads], values.shape[1]
+        match _space(instruction):
+            case "global":
+                self._count(instruction, addresses, width, threads)
+                self.memory.store(addresses, values, self.actors(threads), what)
+            case "shared":
+                offsets = self._in_shared(instruction, addresses, width, threads)
+                self.shared.store(offsets, values, self.actors(threads), what)
+            case "local":
+                self.local[threads[:, None], addresses.astype(np.int64)[:, None] + np.arange(width)] = values
+            case _:
+                raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+
+    def _count(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> None:
+        self.costs[instruction.line].count_global(addresses, width, self.warp_of_all[threads])
+
+    def _in_shared(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> Array:
+        if (addresses + np.uint64(width) > self.shared_bytes).any():
+            raise Fault(f"{self.describe(instruction)}: past the end of the {self.shared_bytes} bytes of shared memory")
+        if (addresses % np.uint64(width)).any():
+            raise Fault(f"{self.describe(instruction)}: an address is no multiple of the {width} bytes accessed")
+        self.costs[instruction.line].count_shared(addresses, width, self.warp_of_all[threads])
+        return self.block[threads] * self.shared_bytes + addresses.astype(np.int64)
+
+
+def _space(instruction: Instruction) -> str:
+    spaces = (modifier.partition("::")[0] for modifier in instruction.modifiers)
+    return next((space for space in spaces if space in ("global", "shared", "local", "param", "const")), "generic")
+
+
+def _registers(operand: str) -> list[str]:
+    """``{%r1, %r2}`` as names."""
+    return [name.strip() for name in operand.strip("{}").split(",")]
+
+
+# --- instructions that are more than arithmetic ----------------------------------------------------------------------
+
+
+def _move(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``mov``: also takes a register apart into smaller ones, or joins these."""
+    target, source = instruction.operands
+    kind = instruction.type
+    if target.startswith("{"):
+        parts = _registers(target)
+        word, width = blocks.read(source, f"b{bits_of(kind)}"), bits_of(kind) // len(parts)
+        for at, part in enumerate(parts):
+            shifted = word >> word.dtype.type(at * width)
+            blocks.write(part, shifted.astype(UNSIGNED[width]), f"b{width}", active)
+    elif source.startswith("{"):
+        parts = _registers(source)
+        width, number = bits_of(kind) // len(parts), UNSIGNED[bits_of(kind)]
+        word = np.zeros(1, number)
+        for at, part in enumerate(parts):
+            word = word | (blocks.read(part, f"b{width}").astype(number) << number(at * width))
+        blocks.write(target, word, f"b{bits_of(kind)}", active)
+    else:
+        blocks.write(target, blocks.read(source, kind), kind, active)
+
+
+def _load(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    target, source = instruction.operands[:2]
+    kind, registers = instruction.type, _registers(target)
+    if "param" in instruction.modifiers:
+        name, _, offset = source.strip("[] ").partition("+")
+        value = blocks.parameters[name.strip()] >> (8 * int(offset or 0))
+        given: Array = np.array([value & (2 ** bits_of(kind) - 1)], UNSIGNED[bits_of(kind)])
+        blocks.write(registers[0], as_type(given, kind), kind, active)
+        return
+    threads = np.nonzero(active)[0]
+    size = bits_of(kind) // 8
+    found = blocks.load_bytes(instruction, source, size * len(registers), threads)
+    for at, register in enumerate(registers):
+        number: Array = np.zeros(blocks.count, UNSIGNED[8 * size])
+        part = np.ascontiguousarray(found[:, at * size : (at + 1) * size])
+        number[threads] = part.view(UNSIGNED[8 * size])[:, 0]
+        blocks.write(
+            register,
+            number if kind.startswith("bf") else as_type(number, kind),
+            f"b{8 * size}" if kind.startswith("bf") else kind,
+            active,
+        )
+
+
+def _store(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    if "param" in instruction.modifiers:
+        return  # an argument of the call that reports a failed check
+    target, source = instruction.operands[:2]
+    threads = np.nonzero(active)[0]
+    bits = bits_of(instruction.type)
+    parts = []
+    for register in _registers(source):
+        values = np.broadcast_to(blocks.read(register, f"b{bits}"), (blocks.count,))[threads]
+        parts.append(np.ascontiguousarray(values).view(np.uint8).reshape(len(threads), bits // 8))
+    blocks.store_bytes(instruction, target, np.concatenate(parts, 1), threads)
+
+
+_UPDATES: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "exch": lambda _, new: new,
+}  # fmt: skip
+
+
+def _update(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``atom`` and ``red``: threads take turns, in their order here (on a GPU in any)."""
+    kind, has_result = instruction.type, instruction.opcode == "atom"
+    how = next((name for name in instruction.modifiers if name in _UPDATES), None)
+    if how is None or _space(instruction) != "global":
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+    operands = instruction.operands if has_result else ("_", *instruction.operands)
+    threads, size = np.nonzero(active)[0], bits_of(kind) // 8
+    addresses = blocks.address(operands[1])[threads]
+    values = np.broadcast_to(as_bits(blocks.read(operands[2], kind), kind), (blocks.count,))[threads]
+    blocks._count(instruction, addresses, size, threads)
+    before: Array = np.zeros(blocks.count, UNSIGNED[8 * size])
+    for thread, address, value in zip(threads, addresses, values, strict=True):
+
+        def change(old: Array, value: Array = value) -> Array:
+            old_number, new = (as_type(part, kind) for part in (old.view(f"u{size}"), np.array([value])))
+            return as_bits(_UPDATES[how](old_number, new), kind).view(np.uint8)
+
+        old = blocks.memory.exchange(int(address), size, change, blocks.describe(instruction))
+        before[thread] = old.view(f"u{size}")[0]
+    blocks.write(operands[0], before, f"b{8 * size}", active)
+
+
+def _branch(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    blocks.at[active] = blocks.function.labels[instruction.operands[0]]
+
+
+def _return(blocks: Blocks, _: Instruction, active: Array) -> None:
+    blocks.at[active] = len(blocks.function.instructions)
+    blocks.release()
+
+
+def _barrier(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``bar.sync``: threads wait for all others of their block that have not returned."""
+    if "warp" not in instruction.modifiers:
+        blocks.waiting |= active
+        blocks.release()
+
+
+def _nothing(_: Blocks, __: Instruction, ___: Array) -> None:
+    """A fence or a hint: all memory is in order here."""
+
+
+def _copy(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``cvta``: addresses are the same in all spaces here."""
+    blocks.write(instruction.operands[0], blocks.read(instruction.operands[1], "u64"), "u64", active)
+
+
+def _shuffle(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``shfl``: a value from another lane of the warp."""
+    lanes = np.arange(WARP)[None]
+    value, distance, clamp = (
+        np.broadcast_to(blocks.read(operand, "b32"), (blocks.count,)).reshape(-1, WARP)
+        for operand in instruction.operands[1:4]
+    )
+    distance, clamp = distance.astype(np.int64), clamp.astype(np.int64)
+    segment, limit = clamp >> 8 & 31, clamp & 31
+    last, first = (lanes & segment) | (limit & ~segment), lanes & segment
+    mode = next(name for name in instruction.modifiers if name in ("up", "down", "bfly", "idx"))
+    source = {
+        "up": lanes - distance, "down": lanes + distance, "bfly": lanes ^ distance,
+        "idx": first | (distance & ~segment),
+    }[mode]  # fmt: skip
+    inside = source >= last if mode == "up" else source <= last
+    source = np.where(inside, source, lanes)
+    needed = np.take_along_axis(active.reshape(-1, WARP), source, 1)
+    if (active.reshape(-1, WARP) & ~needed).any():
+        raise Fault(f"{blocks.describe(instruction)}: a value of a lane that does not take part")
+    target, _, predicate = instruction.operands[0].partition("|")
+    blocks.write(target, np.take_along_axis(value, source, 1).reshape(-1), "b32", active)
+    if predicate:
+        blocks.write(predicate, inside.reshape(-1), "pred", active)
+
+
+_REDUCTIONS: dict[str, Callable[..., Array]] = {
+    "add": np.add.reduce, "min": np.minimum.reduce, "max": np.maximum.reduce,
+    "and": np.bitwise_and.reduce, "or": np.bitwise_or.reduce, "xor": np.bitwise_xor.reduce,
+}  # fmt: skip
+_NEUTRAL: dict[str, Callable[[np.iinfo], int]] = {
+    "add": lambda _: 0, "or": lambda _: 0, "xor": lambda _: 0,
+    "min": lambda limits: limits.max, "max": lambda limits: limits.min,
+    "and": lambda limits: -1 if limits.min else limits.max,
+}  # fmt: skip
+
+
+def _reduce(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``redux``: one value of a whole warp."""
+    how = next(name for name in instruction.modifiers if name in _REDUCTIONS)
+    value = np.broadcast_to(blocks.read(instruction.operands[1], instruction.type), (blocks.count,))
+    neutral = value.dtype.type(_NEUTRAL[how](np.iinfo(value.dtype)))
+    lanes = np.where(active, value, neutral).reshape(-1, WARP)
+    found = np.repeat(_REDUCTIONS[how](lanes, axis=1).astype(value.dtype), WARP)
+    blocks.write(instruction.operands[0], found, instruction.type, active)
+
+
+def _vote(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``vote``: a predicate of all lanes of a warp."""
+    operand = instruction.operands[1]
+    value = blocks.read(operand.removeprefix("!"), "pred") ^ operand.startswith("!")
+    lanes = (np.broadcast_to(value, (blocks.count,)) & active).reshape(-1, WARP)
+    if "ballot" in instruction.modifiers:
+        bits = (lanes.astype(np.uint32) << np.arange(WARP, dtype=np.uint32)).sum(1, dtype=np.uint32)
+        blocks.write(instruction.operands[0], np.repeat(bits, WARP), "b32", active)
+        return
+    everyone = active.reshape(-1, WARP)
+    found = lanes.any(1) if "any" in instruction.modifiers else (lanes | ~everyone).all(1)
+    blocks.write(instruction.operands[0], np.repeat(found, WARP), "pred", active)
+
+
+def _fail(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """A check of the program's own: an index that is out of bounds."""
+    messages = [
+        content.rstrip(b"\0").decode() for name, content in blocks.function.constants.items() if "Message" in name
+    ]
+    count = int(active.sum())
+    text = messages[0] if len(set(messages)) == 1 else "a check failed"
+    raise Fault(f"line {instruction.line}: {text}, in {count} thread{'' if count == 1 else 's'}")
+
+
+STEPS: dict[str, Callable[[Blocks, Instruction, Array], None]] = {
+    "mov": _move, "ld": _load, "st": _store, "atom": _update, "red": _update, "bra": _branch, "ret": _return,
+    "exit": _return, "bar": _barrier, "barrier": _barrier, "membar": _nothing, "fence": _nothing, "prefetch": _nothing,
+    "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote, "call": _fail, "trap": _fail,
+}  # fmt: skip
+"""What changes more than one register of its own thread."""

@@ -1,0 +1,92 @@
+"""Values of PTX registers: bits, and what they mean as numbers of a type.
+
+    as_type(bits, "f32")          uint32[T] -> float32[T]
+    as_type(bits, "bf16x2")       uint32[T] -> float32[T, 2]: the low half first
+    as_bits(numbers, "bf16")      float32[T] -> uint16[T], rounded to nearest even
+
+A register holds bits without a type, here an unsigned NumPy array with one element a thread; each instruction says as
+what it reads them. NumPy has no bfloat16: its values are float32 here, and rounded when they are written.
+
+In torch: nothing. Read next: nbcompile/gpu/arithmetic.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+UNSIGNED = {1: np.bool_, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+"""The type of a register's bits by their number."""
+_NUMBERS = {
+    "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64,
+}  # fmt: skip
+_PAIRS = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16"}
+
+
+def bits_of(kind: str) -> int:
+    """How wide a type is: ``bits_of("bf16x2") == 32``."""
+    if kind == "pred":
+        return 1
+    if kind in _PAIRS:
+        return 32
+    return int("".join(filter(str.isdigit, kind.removeprefix("bf").removeprefix("tf"))))
+
+
+def is_float(kind: str) -> bool:
+    """``f16, bf16, f32, f64`` and pairs of these."""
+    return kind.startswith(("f", "bf"))
+
+
+def as_type(bits: Array, kind: str) -> Array:
+    """Bits as numbers; they are as wide as the type.
+
+    Args:
+        bits: Unsigned integers, one a thread.
+        kind: A PTX type: ``b32``, ``s64``, ``bf16x2``.
+
+    Returns:
+        Numbers, one a thread; of a type of pairs two, along a last dimension.
+    """
+    if kind in _PAIRS:
+        return as_type(np.ascontiguousarray(bits)[..., None].view(np.uint16), _PAIRS[kind])
+    if kind == "bf16":
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return np.ascontiguousarray(bits).view(_NUMBERS.get(kind, UNSIGNED[bits_of(kind)]))
+
+
+def as_bits(numbers: Array, kind: str) -> Array:
+    """Numbers as bits, the other way round."""
+    if kind in _PAIRS:
+        return np.ascontiguousarray(as_bits(numbers, _PAIRS[kind])).view(np.uint32)[..., 0]
+    if kind == "bf16":
+        return _round_to_bfloat16(np.ascontiguousarray(numbers, np.float32))
+    if numbers.dtype == np.bool_:
+        return numbers
+    return np.ascontiguousarray(numbers).view(UNSIGNED[numbers.dtype.itemsize * 8])
+
+
+def _round_to_bfloat16(numbers: Array) -> Array:
+    bits = numbers.view(np.uint32)
+    odd = (bits >> np.uint32(16)) & np.uint32(1)
+    rounded = ((bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(numbers), np.uint16(0x7FFF), rounded)
+
+
+def flush_subnormals(numbers: Array) -> Array:
+    """Subnormal float32 numbers as zeros of their sign: what ``.ftz`` does to operands and results."""
+    small = np.abs(numbers) < np.finfo(np.float32).tiny
+    return np.where(small, np.copysign(np.float32(0), numbers), numbers)
+
+
+def resize(bits: Array, width: int, signed: bool = False) -> Array:
+    """Bits in a register of another width: cut off, or extended by zeros or the sign."""
+    if bits.dtype.itemsize * 8 == width and bits.dtype != np.bool_:
+        return bits
+    if signed and bits.dtype != np.bool_:
+        return bits.view(f"i{bits.dtype.itemsize}").astype(f"i{width // 8}").view(UNSIGNED[width])
+    return bits.astype(UNSIGNED[width])
