@@ -38,6 +38,24 @@ def _number(variable: str, default: int) -> int:
         return default
 
 
+_WORDS = {
+    "NBCOMPILE_INSTRUCTION_SET": ("native", "avx512_bf16", "avx512", "avx2", "avx", "sse2", "generic"),
+    "NBCOMPILE_PRODUCTS": ("", "aten", "onednn"),
+}
+
+
+def _word(variable: str, default: str) -> str:
+    """What an environment variable says; the default, with a warning, where that is none of its words."""
+    text = os.environ.get(variable) or default
+    if text in _WORDS[variable]:
+        return text
+    known = ", ".join(filter(None, _WORDS[variable]))
+    warnings.warn(
+        f"${variable} is {text!r}, which is none of {known}: {default or 'the default'} is used", stacklevel=2
+    )
+    return default
+
+
 # -- limits
 recompile_limit: int = 8
 """Cache entries per code object before calls run eagerly (per same set of matched objects)."""
@@ -103,7 +121,7 @@ dont_skip_tracing: bool = False
 trace_numpy: bool = True
 """NumPy's functions become operators on tensors; False: they break the graph."""
 trace_autograd_ops: bool = False
-"""``torch.autograd.grad`` and ``backward`` in the graph (torch's; no effect here)."""
+"""Calls of ``torch.autograd.grad`` and ``backward`` are traced; False: they break the graph."""
 allow_rnn: bool = False
 """LSTM, GRU and RNN modules are traced."""
 allow_empty_graphs: bool = False
@@ -136,6 +154,17 @@ background: bool = _flag("NBCOMPILE_BACKGROUND")
 output_pool_megabytes: int = _number("NBCOMPILE_OUTPUT_POOL_MEGABYTES", 1024)
 """Memory of large results, kept to be used again (nbcompile/runtime/pool.py); 0: each result has fresh memory."""
 
+# -- the processor
+instruction_set: str = _word("NBCOMPILE_INSTRUCTION_SET", "native")
+"""Instructions that kernels may use: ``native``, all that this processor has; or ``avx512_bf16``, ``avx512``, ``avx2``
+(with FMA), ``avx``, ``sse2``, and ``generic``, no instruction by name. Where the processor lacks one, graphs run
+through ATen, with a warning."""
+products: str = _word("NBCOMPILE_PRODUCTS", "")
+"""The library for large products of float32 matrices: ``aten`` (MKL in most builds of torch), ``onednn``, or by default
+oneDNN unless Intel made the processor. torch refuses it where there is no AVX-512."""
+compile_threads: int = _number("NBCOMPILE_COMPILE_THREADS", 0)
+"""How many C++ compilers share the kernels of a large graph; 0: one for each core."""
+
 # -- between processes
 warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "1") != "0"
 """What is compiled is kept on disk, and a later process neither traces nor compiles it again."""
@@ -153,7 +182,6 @@ NO_EFFECT = {
     "prefer_deferred_runtime_asserts_over_guards": "sizes are guarded",
     "do_not_emit_runtime_asserts": "run-time assertions are always there",
     "force_nn_module_property_static_shapes": "force_parameter_static_shapes decides for the tensors of all modules",
-    "trace_autograd_ops": "a backward pass inside of a compiled function always breaks the graph",
     "guard_nn_modules": "modules are always guarded",
     "install_free_tensors": "parameters are always inputs of the graph",
     "use_recursive_dict_tags_for_guards": "the guard tree uses tags of its own accord",
@@ -201,6 +229,8 @@ def _setting(name: str) -> str:
 CHOICES = {
     "automatic_dynamic_shapes_mark_as": ("dynamic", "unbacked"),
     "side_effect_replay_policy": ("silent", "info", "warn", "error"),
+    "instruction_set": _WORDS["NBCOMPILE_INSTRUCTION_SET"],
+    "products": _WORDS["NBCOMPILE_PRODUCTS"],
 }
 """The values of those that are one of a few words."""
 

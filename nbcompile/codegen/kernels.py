@@ -56,7 +56,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     _kernel_body(emitter, square, panel)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
-    writer.line(f"// {kernel.name}: {', '.join(kernel.from_nodes)}" if kernel.from_nodes else f"// {kernel.name}")
+    writer.comment("//", f"{kernel.name}: {', '.join(kernel.from_nodes)}" if kernel.from_nodes else kernel.name)
     with writer.block(f"EXPORT i64 {kernel.name}(void *const *pointers, const i64 *sizes, Context *context) {{"):
         _prologue(emitter, writer, arguments, pointers, sizes)
         writer.insert(writer.here(), body)

@@ -22,7 +22,7 @@
 #else
 #define NB_BYTES 16
 #endif
-#if defined(__x86_64__) && !defined(__clang__)
+#if defined(__x86_64__) && !defined(__clang__) && !defined(NB_GENERIC)
 #define NB_X86 1 /* GCC's names of single instructions */
 #endif
 #define INLINE static inline __attribute__((always_inline))
@@ -685,11 +685,7 @@ template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, Vec<T, W> b, Vec<T, 
   else if constexpr (sizeof(a) == 16) return (Raw<T, W>)__builtin_ia32_vfmaddpd(a.v, b.v, c.v);
   else
 #endif
-#if defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__aarch64__)
   { EACH(j) if constexpr (sizeof(T) == 4) a.v[j] = __builtin_fmaf(a.v[j], b.v[j], c.v[j]); else a.v[j] = __builtin_fma(a.v[j], b.v[j], c.v[j]); return a; }
-#else
-  return a * b + c;
-#endif
 }
 template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, Vec<T, W> b, T c) { return fma(a, b, Vec<T, W>(c)); }
 template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, T b, Vec<T, W> c) { return fma(a, Vec<T, W>(b), c); }
@@ -1693,7 +1689,10 @@ template <class Kind, int W, int by = 1, class V> INLINE V prefix(V x, V neutral
 }
 template <class T, int W> INLINE Vec<T, W> last_lane(Vec<T, W> x) { return Vec<T, W>(lane(x, W - 1)); }
 template <class T, int W> INLINE Best<T, W> last_lane(Best<T, W> x) { return {last_lane(x.value), last_lane(x.place)}; }
-template <class T, int W> INLINE bool all_same(Vec<T, W> a, Vec<T, W> b) { return every(a == b); }
+/* By bits: of two zeros the later one is taken. */
+template <class T, int W> INLINE bool all_same(Vec<T, W> a, Vec<T, W> b) {
+  return every(Vec<bool, W>((Bits<T, W>)((Bits<T, W>)a.v == (Bits<T, W>)b.v)));
+}
 template <class T, int W> INLINE bool all_same(Best<T, W> a, Best<T, W> b) { return every(a.place == b.place); }
 /* Kinds that choose one of two: what no lane of a vector takes over from what came before goes on. */
 template <class Kind> constexpr bool chooses = same_type<Kind, Max> || same_type<Kind, Min> || same_type<Kind, Latest<true>> || same_type<Kind, Latest<false>>;

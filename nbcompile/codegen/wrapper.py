@@ -156,7 +156,7 @@ def _extern(writer: SourceWriter, schedule: Schedule, extern: Extern) -> None:
         each for each in schedule.program.buffers if isinstance(each, ExternOutput) and each.extern == extern.name
     ]
     call = f"{extern.name}_target({', '.join(arguments)})"
-    writer.line(f"# {extern.name}: {extern.target}; {extern.reason}")
+    writer.comment("#", f"{extern.name}: {extern.target}; {extern.reason}")
     if not outputs:
         writer.line(call)
         return

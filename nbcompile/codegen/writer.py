@@ -40,6 +40,10 @@ class SourceWriter:
         self.roles.append(role)
         return nodes
 
+    def comment(self, mark: str, text: str) -> None:
+        """Add a comment of one line, which nothing in the text can end."""
+        self.line(f"{mark} {one_line(text)}")
+
     @contextmanager
     def block(self, header: str, footer: str = "}") -> Iterator[None]:
         """Indent what is written inside."""
@@ -74,6 +78,15 @@ class SourceWriter:
         around = _surrounded(at, self.lines, indents)
         inside = tuple(dict.fromkeys(node for each in around for node in self.origins[each]))
         return KernelLine(at + 1, inside, "surrounds" if inside else "glue")
+
+
+def one_line(text: str) -> str:
+    """A text without ends of lines, in characters that can be printed.
+
+    C++ joins a line that ends with a backslash to the next one; Python takes no NUL.
+    """
+    printable = "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
+    return printable.rstrip("\\ ")
 
 
 def _surrounded(at: int, lines: list[str], indents: list[int | None]) -> range:

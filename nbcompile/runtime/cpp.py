@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbcompile import config
 from nbcompile.runtime import store, toolchain
 from nbcompile.runtime.toolchain import Compiler
 
@@ -49,7 +50,7 @@ def load(source: str, compiler: Compiler) -> Library:
     Raises:
         toolchain.BuildError: the compiler refused the source (our mistake, never the user's).
     """
-    return _load(source, compiler, str(store.directory()))
+    return _load(source, toolchain.for_kernels(compiler), str(store.directory()))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -63,12 +64,15 @@ def _load(source: str, compiler: Compiler, _directory: str) -> Library:
 
 
 def _build(source: str, compiler: Compiler, target: Path) -> None:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    pieces = split(source, cores)
+    pieces = split(source, config.compile_threads or _cores())
     if len(pieces) > 1:
         toolchain.build_together(compiler, pieces, target)
     else:
         toolchain.build(compiler, source, target)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def split(source: str, cores: int) -> Sequence[str]:

@@ -30,11 +30,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from nbcompile.runtime import store
+from nbcompile import config
+from nbcompile.runtime import processor, store
 
 BASE_FLAGS = (
     "-std=gnu++17",
@@ -92,7 +93,20 @@ class NoCompiler:
 
 def find() -> Compiler | NoCompiler:
     """The compiler that kernels are built with ($CXX, then g++, then clang++)."""
+    if lacking := processor.lacking(config.instruction_set):
+        return NoCompiler(
+            f"the setting instruction_set is {config.instruction_set!r}, and this processor has no {lacking}"
+        )
     return _find(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+
+
+def for_kernels(compiler: Compiler, instruction_set: str | None = None) -> Compiler:
+    """The compiler with the flags of an instruction set, by default that of the settings."""
+    chosen = processor.flags(config.instruction_set if instruction_set is None else instruction_set)
+    if chosen is None:
+        return compiler
+    kept = tuple(flag for flag in compiler.flags if flag not in TUNING_FLAGS)
+    return replace(compiler, flags=(*kept, *chosen))
 
 
 @functools.lru_cache(maxsize=8)

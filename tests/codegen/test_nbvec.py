@@ -13,16 +13,8 @@ import torch
 from nbcompile.codegen.header import HEADER
 from nbcompile.runtime import cpp
 from tests.codegen.programs import compiler
+from tests.exactness import BOUNDS, DOUBLE, FEW, SINGLE
 
-NAMES = (
-    "exp", "exp2", "expm1", "log", "log1p", "tanh", "erf", "erfc", "erfinv", "ndtr", "gelu", "lgamma", "sigmoid", "sin", "cos", "tan",
-    "log2", "log10", "atan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh",
-)  # fmt: skip
-DOUBLE = (
-    "exp", "exp2", "expm1", "log", "log1p", "sin", "cos", "tan", "log2", "log10", "atan", "asin", "acos", "sinh", "cosh",
-    "asinh", "acosh", "atanh",
-)  # fmt: skip
-"""Of float64."""
 LONG = {
     "erf": mpmath.erf, "erfc": mpmath.erfc, "ndtr": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
     "gelu": lambda x: x * LONG["ndtr"](x), "lgamma": lambda x: mpmath.re(mpmath.loggamma(x)),
@@ -40,8 +32,6 @@ EXACT = {
 """float64's answer, where torch has no function of this name that is as exact; eager's sigmoid is 1 / (1 + exp(-x)),
 and 0 where the float32 exp is infinite."""
 
-BOUNDS = {"ndtr": 3, "gelu": 2.5, "sigmoid": 2.01, "tan": 3.5, "sinh": 2.5, "cosh": 2.5, "acosh": 2.1, "atan2": 2.5, "erfc": 2.5, "erfinv": 2.5, "lgamma": 3.5}  # fmt: skip
-"""Functions of a quotient, a root or an exponential of another; eager's gelu loses all digits below -5."""
 NUMPY = {
     "atan": "arctan", "asin": "arcsin", "acos": "arccos", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
     "atan2": "arctan2", "pow": "power",
@@ -50,7 +40,7 @@ NUMPY = {
 
 def library():
     text = HEADER + "\nusing namespace nb;\n"
-    for name in NAMES:
+    for name in SINGLE:
         text += (
             f"EXPORT void {name}_many(const f32 *a, f32 *o, i64 n) {{ constexpr int W = LANES32; i64 i = 0;"
             f" for (; i + W <= n; i += W) store(o + i, All{{}}, {name}(load<f32, W>(a + i, All{{}})));"
@@ -94,7 +84,7 @@ def every_kind_of_float():
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SINGLE)
 def test_at_most_two_units_in_the_last_place(name):
     """A float32 function errs by at most 2 ulp (BOUNDS) of float64's answer; limits and nans are exact, as is the sign of zero."""
     x = every_kind_of_float()
@@ -108,7 +98,7 @@ def test_at_most_two_units_in_the_last_place(name):
     unit = (torch.nextafter(size, torch.tensor(float("inf"))) - size).double()
     error = (ours.double() - exact).abs() / unit
     error[(ours == rounded) | (ours.isnan() & rounded.isnan())] = 0
-    assert error.max() <= BOUNDS.get(name, 2), f"{name}({x[error.argmax()]}) = {ours[error.argmax()]}"
+    assert error.max() <= BOUNDS.get(name, FEW), f"{name}({x[error.argmax()]}) = {ours[error.argmax()]}"
     zero = rounded == 0
     assert torch.equal(torch.signbit(ours[zero]), torch.signbit(rounded[zero]))
 
@@ -119,7 +109,7 @@ def of_few_units(name, ours, exact):
     same = (ours == rounded) | (np.isnan(ours) & np.isnan(rounded))
     error = np.abs(ours - exact) / np.spacing(np.abs(rounded))
     # Where long double is no longer than double, the reference itself is half a unit off.
-    bound = BOUNDS.get(name, 2) + (np.finfo(exact.dtype).eps > 1e-18 and ours.dtype == np.float64)
+    bound = BOUNDS.get(name, FEW) + (np.finfo(exact.dtype).eps > 1e-18 and ours.dtype == np.float64)
     assert np.all(same | (error <= bound)), (name, ours[~same & ~(error <= bound)][:3])
     zero = rounded == 0
     assert np.array_equal(np.signbit(ours[zero]), np.signbit(rounded[zero])), name
@@ -160,7 +150,7 @@ def test_error_and_gamma_functions_of_float64_err_by_few_units(name):
             exact = LONG[name](mpmath.mpf(float(given)))
             if abs(exact) > 2.3e-308:
                 error = abs(mpmath.mpf(float(found)) - exact) / math.ulp(float(exact))
-                assert error <= BOUNDS.get(name, 2), (given, found, float(error))
+                assert error <= BOUNDS.get(name, FEW), (given, found, float(error))
 
 
 @pytest.mark.parametrize("name", ["erf", "erfc", "erfinv", "lgamma"])

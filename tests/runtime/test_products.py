@@ -1,18 +1,17 @@
 """Which library a matrix product of a program goes to, and that each gives eager's result."""
 
 import functools
-import platform
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
 
 import nbcompile
+from nbcompile import config
+from nbcompile.runtime import processor
 
 Product = Callable[..., torch.Tensor]
-CPU = Path("/proc/cpuinfo")
-NOT_INTEL = platform.machine() == "x86_64" and CPU.exists() and "GenuineIntel" not in CPU.read_text()
+HAS_ONEDNN = any(needs <= processor.features() for needs in processor.ONEDNN_NEEDS)
 SIDE = 384
 """A product of two such squares is large."""
 
@@ -98,11 +97,47 @@ def check(product: Product, args: tuple[torch.Tensor, ...]) -> None:
     assert (found - exact).abs().max() <= bound
 
 
+@pytest.mark.parametrize("products", config.CHOICES["products"])
 @pytest.mark.parametrize("of", LARGE)
-def test_large_products_go_to_onednn(of, calls_of_onednn):
-    """On a processor that is not Intel's, large float32 products are oneDNN's, whose rounding is about that of eager's."""
-    check(*of())
-    assert calls_of_onednn() == (1 if NOT_INTEL else 0)
+def test_large_products_go_to_the_chosen_library(of, products, calls_of_onednn):
+    """By default oneDNN's on a processor that is not Intel's, where torch lets it; rounding is about that of eager's."""
+    nbcompile.reset()
+    with config.patch(products=products):
+        check(*of())
+        assert processor.multiplies_by_onednn() == (HAS_ONEDNN and products in ("onednn", *by_default()))
+        assert calls_of_onednn() == processor.multiplies_by_onednn()
+
+
+def by_default():
+    return () if processor.maker() == "GenuineIntel" else ("",)
+
+
+@pytest.mark.parametrize(
+    ("features", "maker", "products", "expected"),
+    [
+        ("avx512bw avx512vl avx512dq avx2", "AuthenticAMD", "", True),
+        ("avx512bw avx512vl avx512dq avx2", "AuthenticAMD", "aten", False),
+        ("avx512bw avx512vl avx512dq avx2", "GenuineIntel", "", False),
+        ("avx512bw avx512vl avx512dq avx2", "GenuineIntel", "onednn", True),
+        ("avx2 fma", "AuthenticAMD", "", False),
+        ("avx2 fma", "AuthenticAMD", "onednn", False),
+        ("avx2 avx_ne_convert", "", "onednn", True),
+        ("", "", "", False),
+    ],
+)
+def test_the_library_is_chosen_by_processor_and_setting(features, maker, products, expected, monkeypatch):
+    """Of any processor, by what it says of itself."""
+    monkeypatch.setattr(processor, "_description", lambda: {"flags": features, "vendor_id": maker})
+    with config.patch(products=products):
+        assert processor.multiplies_by_onednn() == expected
+
+
+def test_a_library_that_refuses_is_asked_once(calls_of_onednn, monkeypatch):
+    """Where torch's function throws on this processor, products are ATen's, and right; asked against better knowledge."""
+    monkeypatch.setattr(processor, "multiplies_by_onednn", lambda: True)
+    nbcompile.reset()
+    check(*linear())
+    assert calls_of_onednn() == HAS_ONEDNN
 
 
 @pytest.mark.parametrize("of", AS_EAGER)
@@ -178,7 +213,7 @@ def test_sizes_that_a_call_decides(calls_of_onednn):
     for rows in (8, 600, 9, 700):
         left, right = numbers(rows, SIDE), numbers(SIDE, 448)
         torch.testing.assert_close(compiled(left, right), (left @ right).relu(), atol=1e-3, rtol=1e-4)
-        assert calls_of_onednn() == (NOT_INTEL and rows > 100)
+        assert calls_of_onednn() == (processor.multiplies_by_onednn() and rows > 100)
 
 
 def test_derivatives_of_large_products():

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import errors
+from nbcompile import config, errors
 from nbcompile.runtime import ahead, store, toolchain
+from nbcompile.warm import shelf
 
 COMPILER = """#!/bin/sh
 [ "$1" = --version ] && exec g++ --version
@@ -88,19 +89,21 @@ def test_a_missing_compiler_is_told_once(monkeypatch, tmp_path):
     assert call_twice(2.0) == []
 
 
-def test_a_full_disk_costs_a_warning(monkeypatch, tmp_path):
-    """Nothing can be written where kernels are kept."""
+def test_a_full_disk_costs_two_warnings(monkeypatch, tmp_path):
+    """Nothing can be written where kernels are kept, nor where entries are: the graph runs through ATen."""
     call_twice(1.0)
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(shelf, "_warned", set())
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as inside:
         inside.setattr(tempfile, "mkstemp", full)
-        told = call_twice(4.5)
-    assert len(told) == 1
-    assert "No space left" in str(told[0].message)
+        with config.patch(warm_start=True):
+            told = call_twice(4.5)
+    assert sorted(each.category.__name__ for each in told) == ["GeneratedCodeWarning", "StoreWarning"]
+    assert all("No space left" in str(each.message) for each in told)
     assert call_twice(5.5) == []
 
 

@@ -1,0 +1,101 @@
+"""Which instructions kernels may use: those of this processor, or fewer, as a setting says.
+
+    flags("avx2")        ("-mavx2", "-mfma", "-mf16c")
+    lacking("avx512")    "avx512f"        what this processor has not; "" where kernels of that set run
+
+Everything that depends on the processor can be chosen, so that one machine can try what another would do: the
+instructions here, the library for products (``config.products``), the number of compilers
+(``config.compile_threads``) and of threads (``torch.set_num_threads``). No size of a cache is asked for: the limits in
+nbcompile/codegen/facts.py and panels.py are numbers that are the same everywhere.
+
+In torch: torch/_inductor/cpu_vec_isa.py (ATEN_CPU_CAPABILITY, config.cpp.simdlen). Read next:
+nbcompile/runtime/toolchain.py
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbcompile import config
+
+NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionSet:
+    """How a compiler is asked for it, and what a processor needs for it, in the words of /proc/cpuinfo."""
+
+    flags: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+INSTRUCTION_SETS = {
+    "avx512_bf16": InstructionSet(
+        ("-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mavx512bf16", "-mavx2", "-mfma", "-mf16c"),
+        ("avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512_bf16", "avx2", "fma", "f16c"),
+    ),
+    "avx512": InstructionSet(
+        ("-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mavx2", "-mfma", "-mf16c"),
+        ("avx512f", "avx512vl", "avx512dq", "avx512bw", "avx2", "fma", "f16c"),
+    ),
+    "avx2": InstructionSet(("-mavx2", "-mfma", "-mf16c"), ("avx2", "fma", "f16c")),
+    "avx": InstructionSet(("-mavx",), ("avx",)),
+    "sse2": InstructionSet((), ("sse2",)),
+    "generic": InstructionSet(("-DNB_GENERIC",)),
+}
+"""Of x86; ``generic`` names no instruction, and is what any other processor gets. ``native`` is none of these."""
+
+
+def flags(name: str) -> tuple[str, ...] | None:
+    """What replaces ``-march=native``; None where nothing does."""
+    return None if name == NATIVE else INSTRUCTION_SETS[name].flags
+
+
+def lacking(name: str) -> str:
+    """The first thing that this processor has not, of what kernels of an instruction set need; "" if it has all."""
+    if name == NATIVE:
+        return ""
+    return next((need for need in INSTRUCTION_SETS[name].needs if need not in features()), "")
+
+
+def runnable() -> Sequence[str]:
+    """The instruction sets whose kernels run here, without ``native``."""
+    return [name for name in INSTRUCTION_SETS if not lacking(name)]
+
+
+def multiplies_by_onednn() -> bool:
+    """Whether large products of float32 matrices are oneDNN's, by the setting and by what it can do here."""
+    if not any(needs <= features() for needs in ONEDNN_NEEDS):
+        return False
+    return config.products == "onednn" or (config.products == "" and maker() != "GenuineIntel")
+
+
+ONEDNN_NEEDS = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx_ne_convert"}))
+"""torch's function for it refuses other processors: see mkldnn_matmul in aten/src/ATen/native/mkldnn/Matmul.cpp."""
+
+
+def features() -> frozenset[str]:
+    """What this processor can do, in the words of /proc/cpuinfo; nearly nothing where nobody says."""
+    told = _description()
+    baseline = "sse2" if platform.machine() in ("x86_64", "AMD64") else ""
+    return frozenset((told.get("flags") or told.get("Features") or baseline).split())
+
+
+def maker() -> str:
+    """Who made this processor, in its own words: GenuineIntel, AuthenticAMD; "" where nobody says."""
+    return _description().get("vendor_id", "")
+
+
+@functools.cache
+def _description() -> dict[str, str]:
+    """What /proc/cpuinfo says of the first core."""
+    try:
+        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
+    except OSError:
+        return {}
+    lines = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
