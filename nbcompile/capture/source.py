@@ -442,6 +442,22 @@ def _item(container: object, key: object) -> object:
     return container[key]  # type: ignore[index]
 
 
+def kind_of_member(cls: type, name: str) -> str:
+    """What kind of member a class has under a name, as text: "" for none; a function of a library is named.
+
+    An attribute of an instance is found otherwise once its class has a property of that name, and a method of a library
+    that is traced by its name means something else once another function is put in its place.
+    """
+    try:
+        found = class_attribute(cls, name)
+    except AttributeError:
+        return ""
+    kind = f"{type(found).__module__}.{type(found).__qualname__}"
+    if isinstance(found, FunctionType) and str(found.__globals__.get("__name__")).partition(".")[0] == "torch":
+        return f"{kind} {found.__globals__['__name__']}.{found.__code__.co_qualname}"
+    return kind
+
+
 def class_attribute(cls: type, name: str, after: int = 0) -> object:
     """What a class and its bases hold under a name, unbound; AttributeError if none."""
     for base in cls.__mro__[after:]:

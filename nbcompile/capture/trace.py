@@ -173,6 +173,11 @@ class Assumed:
     made: list[tuple[FunctionType, Source, Source, int]] = field(default_factory=list)
     """State of optimisers that the trace made before it read it: by which function, for which optimiser and group of
     parameters, with how many empty lists for results."""
+    subclasses: list[tuple[Source | type, Source | type, bool]] = field(default_factory=list)
+    """What abstract classes and protocols answered: of a value by its address, or of a class; the class that was asked,
+    by its address or itself; whether that is one. Classes are registered, and hooks read what nothing guards."""
+    answers: list[tuple[object, tuple[object, ...], dict[str, object], str]] = field(default_factory=list)
+    """What functions of libraries said of this process: the function, its arguments, and the text of its result."""
     obstacle: str = ""
     """Something that only this process can know went into the trace: what it was."""
 

@@ -35,7 +35,7 @@ from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache, lifetimes, skipping
 from nbcompile.dispatch.lifetimes import pending
-from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, modes as torch_modes, set_region
+from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, members, modes as torch_modes, set_region
 
 Result = TypeVar("Result")
 
@@ -141,6 +141,9 @@ class FrameCallback:
     def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _Answer:
         """No entry holds. Asked by C, with the hook off; what it raises, the call raises."""
         code = frame.f_code
+        if (member := members.replaced_member()) is not None:
+            cache.note_skip(code, f"{member} is replaced: nothing is compiled until it is put back")
+            return _Answer(_SKIP)
         caught = as_frame(frame)
         if (reason := _skip_code_wide(caught)) is not None:
             cache.note_skip(code, reason)
@@ -155,11 +158,9 @@ class FrameCallback:
             modes = torch_modes.modes()
             try:
                 return _answer(code, self.compile_frame(caught))
-            except KeyboardInterrupt:
+            except BaseException as error:  # Ctrl-C, or what another handler of a signal raises
                 torch_modes.restore_modes(modes)
-                raise
-            except errors.NbcompileError as error:
-                if not config.verbose:
+                if isinstance(error, errors.NbcompileError) and not config.verbose:
                     error.__traceback__ = None  # the compiler's own frames say nothing to a user
                 raise
 

@@ -43,7 +43,7 @@ from nbcompile.capture.source import (
 from nbcompile.guarding.accessors import GuardTree
 from nbcompile.guarding.leaves import Kept
 from nbcompile.record.model import StackLine
-from nbcompile.torch_internals import guards, shape_guard_names
+from nbcompile.torch_internals import guards, members, shape_guard_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,17 @@ def ambient(guard: Guard, scope: Scope, conditions: Conditions | None = None) ->
 def _global_state(guard: Guard, scope: Scope) -> Ambient:
     state: Any = guards.GlobalStateGuard()
     text = "___check_global_state()"
+
+    def install(tree: GuardTree) -> None:
+        tree.root.add_global_state_guard(state, [text], None)
+        tree.root.add_epilogue_lambda_guard(members.are_torchs_own, [text], None)
+
+    def reason(scope: Scope) -> str:
+        member = members.replaced_member()
+        return f"{member} is replaced" if member is not None else f"GLOBAL_STATE changed: {state.reason()}"
+
     return Ambient(
-        guard,
-        text,
-        lambda scope: bool(state.check()),
-        lambda tree: tree.root.add_global_state_guard(state, [text], None),
-        lambda scope: f"GLOBAL_STATE changed: {state.reason()}",
-        asked=state,
+        guard, text, lambda scope: bool(state.check()) and members.are_torchs_own(), install, reason, asked=state
     )
 
 

@@ -133,6 +133,10 @@ def _built(
         below = GuardTree(frame, known, compared, region.source)
         region.root = below.root
         trees |= dict.fromkeys(map(id, region.guards), below)
+        for guard in region.types:
+            each = _prepare(guard, known, conditions)
+            assert isinstance(each, Leaf) and guard.source is not None
+            each.install(below.manager(guard.source))
     prepared = tuple(_prepare(guard, known, conditions) for guard in ordered)
     for guard, each in zip(ordered, prepared, strict=True):
         if isinstance(each, Ambient):

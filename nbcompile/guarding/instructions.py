@@ -47,6 +47,7 @@ from nbcompile.guarding.accessors import MODULE_TABLES, Known, is_own, module_ta
 from nbcompile.guarding.ambient import Ambient
 from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.leaves import Leaf, has_lookalikes
+from nbcompile.torch_internals import members
 
 Instruction = tuple[str, int, int, int, object]
 """Operation, slot that is looked at (-1: none), number, address, object."""
@@ -243,6 +244,8 @@ class _Writer:
         """One guard about one value."""
         assert leaf.guard.source is not None
         slot, expected = self.slot(leaf.guard.source), leaf.guard.expected
+        if leaf.of_class is not None:
+            self.unchanged(slot if leaf.guard.kind is GuardKind.ID_MATCH else self.into("CLASS", slot), leaf)
         write = _LEAVES.get(leaf.guard.kind)
         if write is None or not write(self, leaf, slot, expected, self._known.value(leaf.guard.source)):
             if isinstance(self._known.value(leaf.guard.source), torch.Tensor):
@@ -267,6 +270,8 @@ class _Writer:
         expected: Any = guard.expected
         if kind is GuardKind.GLOBAL_STATE:
             self.emit("STATE", key=each.asked)
+            version = members.version_of(torch.nn.Parameter)
+            self.emit("UNCHANGED", number=version, key=(torch.nn.Parameter, members.are_torchs_own))
         elif kind is GuardKind.TORCH_FUNCTION_MODE_STACK and not expected:
             self.emit("NO_MODES")
         elif kind is GuardKind.DEFAULT_DEVICE:
@@ -281,6 +286,13 @@ class _Writer:
             self.emit("DISTINCT", key=tuple(map(self.slot, expected)))
         else:
             raise Unknown(guard)
+
+    def unchanged(self, slot: int, leaf: Leaf) -> None:
+        """A class and its bases are as they were, or are asked once more: members that matter are of the same kind."""
+        assert leaf.guard.source is not None
+        value: Any = self._known.value(leaf.guard.source)
+        cls = value if leaf.guard.kind is GuardKind.ID_MATCH else type(value)
+        self.emit("UNCHANGED", slot, members.version_of(cls), key=(None, leaf.of_class))
 
     def lookup_is_plain(self, cls: int, lookup: object, fallback: object) -> None:
         """A class finds attributes of its instances by ``__getattribute__`` and ``__getattr__`` as they are known."""

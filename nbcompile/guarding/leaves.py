@@ -31,7 +31,8 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import Source, kind_of_member
+from nbcompile.torch_internals import members
 
 Predicate = Callable[[Any], bool]
 Installer = Callable[[Any], None]
@@ -88,6 +89,8 @@ class Leaf:
     """Given the manager of the guard's source."""
     like: Like | None = None
     """What a TENSOR_MATCH asks beside sizes and strides."""
+    of_class: Callable[[type], bool] | None = None
+    """What is asked of the members of the class, beside which class it is."""
 
     def installed(self) -> Leaf:
         """The same without its installer, which still holds the value that was traced."""
@@ -98,7 +101,7 @@ class Leaf:
         kept = self.guard.expected
         if not isinstance(kept, Kept):
             return self.guard
-        return Guard(self.guard.source, self.guard.kind, kept.get(), self.guard.stack)
+        return replace(self.guard, expected=kept.get())
 
     def wanted(self) -> str:
         """The expected value as text."""
@@ -120,7 +123,47 @@ def leaf(guard: Guard, name: str, value: object) -> Leaf:
     Raises:
         KeyError: the kind is about several values (check.py installs those).
     """
-    return _KINDS[guard.kind](guard, name, value)
+    made = _KINDS[guard.kind](guard, name, value)
+    return _with_members(made, name) if guard.members else made
+
+
+def _with_members(made: Leaf, name: str) -> Leaf:
+    """The same, and the class has members of the kinds that were looked up."""
+    unchanged, is_class = Members(made.guard.members), made.guard.kind is GuardKind.ID_MATCH
+    names = ", ".join(name for name, _ in made.guard.members)
+    text = f"___check_members({name if is_class else f'type({name})'}, {names:.80})"
+
+    def holds(value: object) -> bool:
+        return made.holds(value) and unchanged(cast("type", value) if is_class else type(value))
+
+    def install(manager: Any) -> None:
+        made.install(manager)
+        manager.add_lambda_guard(unchanged if is_class else lambda value: unchanged(type(value)), [text], None)
+
+    return replace(made, holds=holds, install=install, of_class=unchanged)
+
+
+class Members:
+    """Whether a class has members of these kinds: they are looked at once for each version of the class."""
+
+    __slots__ = ("_address", "_kinds", "_now", "_seen")
+
+    def __init__(self, kinds: tuple[tuple[str, str], ...]) -> None:
+        self._kinds = kinds
+        self._address = self._seen = 0
+        self._now: Any = None
+        """Of the class at that address, where its version is; read only when this very class is asked about."""
+
+    def __call__(self, cls: type) -> bool:
+        """Whether the members are of these kinds now."""
+        if id(cls) == self._address and self._now.value == self._seen:
+            return True
+        now = members.place_of_version(cls)
+        seen = now.value
+        if any(kind_of_member(cls, name) != kind for name, kind in self._kinds):
+            return False
+        self._address, self._now, self._seen = (id(cls), now, seen) if seen else (0, None, 0)
+        return True
 
 
 def short(value: object) -> str:
@@ -189,7 +232,7 @@ def _parts(value: object) -> tuple[object, object, object]:
 
 def _keeping(guard: Guard, value: object) -> tuple[Guard, Kept]:
     kept = Kept(value)
-    return Guard(guard.source, guard.kind, kept, guard.stack), kept
+    return replace(guard, expected=kept), kept
 
 
 # -- one function per kind -------------------------------------------------------------------------------------------

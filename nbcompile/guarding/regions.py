@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -47,6 +47,8 @@ class Region:
     text: str
     """How the main tree calls its question."""
     guards: list[Guard] = field(default_factory=list)
+    types: list[Guard] = field(default_factory=list)
+    """Of guards that ask about members of a class too, which is not watched: what they ask of the object."""
     paths: dict[tuple[object, ...], None] = field(default_factory=dict)
     """To each thing that is watched, owners first: steps from the module through dicts."""
     root: Any = None
@@ -65,7 +67,8 @@ class Region:
 
 def regions(guards: Iterable[Guard], known: Known) -> list[Region]:
     """The modules below which there are guards enough to remember."""
-    ways = [(guard, way) for guard in guards if (way := _way(guard, known)) is not None]
+    asked = [(guard, replace(guard, members=())) for guard in guards]
+    ways = [(guard, way) for guard, of_object in asked if (way := _way(of_object, known)) is not None]
     tensors = [guard for guard, _ in ways if guard.kind is GuardKind.TENSOR_MATCH]
     last = {_kind(known.value(guard.source)): guard for guard in tensors}  # type: ignore[arg-type]
     found: dict[Source, Region] = {}
@@ -73,7 +76,10 @@ def regions(guards: Iterable[Guard], known: Known) -> list[Region]:
         if any(guard is each for each in last.values()):
             continue
         region = found.setdefault(source, Region(source, f"___unchanged({known.text(source)})"))
-        region.guards.append(guard)
+        if guard.members:
+            region.types.append(replace(guard, members=()))
+        else:
+            region.guards.append(guard)
         region.paths |= dict.fromkeys(path[:length] for length in range(1, len(path) + 1))
     return [each for each in found.values() if len(each.guards) >= FEWEST]
 

@@ -108,6 +108,7 @@ PROGRAMS = {
 
 ABSENT = {
     "COUNT_ITERATOR_MATCH": "next() of an argument that is itertools.count breaks the graph; what it gives is guarded",
+    "CURRENT_STREAM_MATCH": "since torch 2.15; a comparison of streams breaks the graph",
     "COW_TENSOR_MATCH": "since torch 2.15; `torch._C._is_cow_tensor` breaks the graph",
     "LIST_REVERSEITERATOR_LEN": "since torch 2.15; next() of an argument that is a reversed list breaks the graph",
     "DICT_VERSION": "torch builds it no more",
@@ -135,3 +136,12 @@ def test_each_of_torchs_is_there():
     builders = {name for name in vars(GuardBuilder) if name.isupper()}
     assert builders - set(PROGRAMS) == set(ABSENT) & builders
     assert {ours for _, _, ours in PROGRAMS.values()} == set(K)
+
+
+def test_a_comparison_of_streams_breaks_the_graph():
+    """So which stream is current needs no guard: Python compares them in each call."""
+    stream = torch.Stream(device="cpu")
+    explained = nbcompile.explain(lambda x, other: x + 1 if stream == other else x - 1)(ONES, stream)
+    assert torch.equal(explained.result, ONES + 1)
+    [(found, _)] = explained.breaks
+    assert "`==` is not traced for operands of types Stream, Stream" in found.explanation
