@@ -334,7 +334,7 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
 
     Returns:
         A function with the same arguments that returns an :class:`Explanation`. What the function
-        raises is raised, after what was recorded so far was kept in ``error.__notes__``.
+        raises is raised; there is no explanation then.
     """
     compiled = (
         function

@@ -23,9 +23,11 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import operator
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -402,7 +404,9 @@ def _generated_or_aten(
     except (UnsupportedGraph, NoText) as reason:
         note(f"{reason}: the graph runs through ATen")
     except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program goes on
-        text = f"code generation failed ({type(error).__name__}: {error}): the {stage} graph runs through ATen"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        about = f"{type(error).__name__}: {error}, in {Path(place.filename).name}, {place.name}"
+        text = f"code generation failed ({about}): the {stage} graph runs through ATen"
         note(text)
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
     return run_through_aten(graph_module, example_inputs, stage)

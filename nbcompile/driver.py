@@ -42,6 +42,7 @@ from nbcompile.record import links, model, recorder
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
 from nbcompile.runtime import ahead, conditions, memo
+from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.warm import entry
@@ -80,27 +81,35 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
             _write_call(page, frame, _advised(frame, options, failed))
         try:
             return _stages(frame, options, compile_id, page)
-        except breaks.SkipFrame as skip:
-            return _skipped(page, skip.reason)
-        except breaks.Unsupported as error:
+        except Exception as error:  # noqa: BLE001 - raised again where nothing else is said of it
+            interrupts.release()
+            interrupts.pass_on(error)
+            return _instead(frame, options, compile_id, page, error)
+
+
+def _instead(
+    frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None, error: Exception
+) -> Outcome:
+    """How a call runs whose compilation failed; or the error that the call raises."""
+    match error:
+        case breaks.SkipFrame():
+            return _skipped(page, error.reason)
+        case breaks.Unsupported():
             return _cannot_compile(options, compile_id, page, error)
-        except errors.NbcompileError as error:
+        case errors.NbcompileError():
             obstacle = getattr(error, "obstacle", None)
             if page is not None and isinstance(obstacle, breaks.Unsupported):
                 page.write(breaks=_numbered(page, (tracer.break_report(obstacle),)))
             if config.suppress_errors and not options.fullgraph:
                 return _suppressed(frame, page, error)
-            raise
-        except guarding.GuardsDoNotHold as error:
-            if not error.is_broken_promise:
-                return _internal_error(frame, options, page, error)
+            raise error
+        case guarding.GuardsDoNotHold() if error.is_broken_promise:
             return _promise_broken(page, error)
-        except RecursionError:
+        case RecursionError():
             return replace(_skipped(page, "Python's stack is too deep to trace"), code_wide=False, nested=True)
-        except Exception as error:
-            if torch_internals.is_constraint_violation(error):
-                raise  # the user's own promise does not hold
-            return _internal_error(frame, options, page, error)
+    if torch_internals.is_constraint_violation(error):
+        raise error  # the user's own promise does not hold
+    return _internal_error(frame, options, page, error)
 
 
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:

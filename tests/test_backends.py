@@ -362,6 +362,7 @@ def test_a_derivative_between_two_results_of_a_graph(backend, inlined):
 # --- what AOTAutograd has no way for ---------------------------------------------------------------------------------
 
 
+@pytest.mark.compiles
 def test_a_graph_that_asks_for_data_runs_as_captured_and_says_so():
     """A size that is a tensor is read by ATen while the graph runs; no fake tensor can say it."""
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 # The frame hook (PEP 523) and the guard tree live in torch's C extension.
+from nbcompile.torch_internals import interrupts
 from nbcompile.torch_internals.hooks import without_function_modes
 from nbcompile.torch_internals.modules import dispatch_modes, fake_tensor, guards_context, symbolic_shapes
 from nbcompile.torch_internals.symbols import NamedSource, symbolic_float, symbolic_int
@@ -121,7 +122,7 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
     tensor = plain(tensor)
     if context is None:
         return static_fake(mode, tensor, expression)
-    with _asked_first(mode, tensor):
+    with interrupts.deferred(), _asked_first(mode, tensor):
         return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
 
 
@@ -131,7 +132,7 @@ def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -
     It is named, as torch imports a class (0.2 s) for what has no name; but a number with a name would get a symbol.
     """
     source = NamedSource(expression) if tensor.dim() else None
-    with _asked_first(mode, tensor):
+    with interrupts.deferred(), _asked_first(mode, tensor):
         return mode.from_tensor(tensor, static_shapes=True, source=source)
 
 

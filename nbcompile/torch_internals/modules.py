@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import linecache
+import weakref
 from types import ModuleType
 
 import torch
 import torch._guards
 import torch.fx
+from torch.fx import graph_module
 
 # The frame hook (PEP 523) and the guard tree live in torch's C extension.
 
@@ -91,3 +94,14 @@ def lazy_graph_module() -> ModuleType:
 def dispatch_modes() -> ModuleType:
     """_disable_current_modes: compilers are called inside a trace, where real tensors must stay real."""
     return importlib.import_module("torch.utils._python_dispatch")
+
+
+def forget_text_with(module: torch.fx.GraphModule) -> None:
+    """Free the text of a graph module's code with the code: torch.fx keeps it until the process ends."""
+    code = module.forward.__code__
+    weakref.finalize(code, _forget_text, code.co_filename).atexit = False
+
+
+def _forget_text(name: str) -> None:
+    linecache.cache.pop(name, None)
+    graph_module._loader.eval_cache.pop(name, None)

@@ -1,7 +1,9 @@
-"""Ctrl-C at random moments of compiling and calling: ``python interrupt.py points seed``, in a process of its own.
+"""Ctrl-C at random moments of compiling and calling: ``python interrupt.py how points seed``, in its own process.
 
-A timer sends a signal after a random delay; its handler notes which stage it met and raises ``KeyboardInterrupt``.
-Then nothing may be left in place, and the same call must be right. Prints the points of each stage as JSON.
+``timer``: a signal is sent after a random delay, to whichever thread takes it. ``lines``: it is sent at a random line
+of Python, counted by ``sys.settrace``, so that what takes long is met no more often than what is short. The handler
+notes which stage it met and raises ``KeyboardInterrupt``. Then nothing may be left in place, and the same call must be
+right. Prints the points of each stage as JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from nbcompile import torch_internals
 from nbcompile.dispatch import hook, lifetimes
 from nbcompile.record import recorder
 from nbcompile.runtime import store, toolchain
-from nbcompile.torch_internals import eval_frame
+from nbcompile.torch_internals import eval_frame, interrupts
 
 STAGES = {
     "tracing": ("tracing", "capture", "bytecode"),
@@ -63,7 +65,7 @@ def stage_of(frame) -> str:
     root = str(Path(nbcompile.__file__).parent) + os.sep
     while frame is not None:
         name = frame.f_code.co_filename
-        if name.startswith(root):
+        if name.startswith(root) and name != interrupts.__file__:
             inside = name[len(root) :]
             found = [(len(part), stage) for stage, parts in STAGES.items() for part in parts if inside.startswith(part)]
             return max(found)[1]
@@ -79,7 +81,7 @@ def interrupt(number, frame) -> None:
         raise KeyboardInterrupt
 
 
-def struck(delay: float, act):
+def struck_by_timer(delay: float, act):
     """Call ``act``; Ctrl-C after a delay. Its value, or the exception that came out."""
     try:
         armed[0] = True
@@ -91,6 +93,54 @@ def struck(delay: float, act):
             signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt as error:
         return error
+
+
+class Lines:
+    """Counts lines of Python that run, and sends the signal at one of them."""
+
+    def __init__(self, at: float) -> None:
+        self.at, self.count = int(at), 0
+
+    def seen(self, frame, event, argument):
+        if event == "line":
+            self.count += 1
+            if self.count == self.at:
+                signal.raise_signal(signal.SIGALRM)
+        return self.seen
+
+
+def struck_at_line(at: float, act):
+    """Call ``act``; Ctrl-C at a line of it. Its value, or the exception that came out."""
+    lines = Lines(at)
+    try:
+        armed[0] = True
+        sys.settrace(lines.seen)
+        try:
+            return act()
+        finally:
+            sys.settrace(None)
+            armed[0] = False
+    except KeyboardInterrupt as error:
+        return error
+
+
+def seconds(act):
+    """The value, and how many seconds it takes."""
+    began = time.perf_counter()
+    return act(), time.perf_counter() - began
+
+
+def lines(act):
+    """The value, and how many lines of Python run."""
+    counted = Lines(-1)
+    sys.settrace(counted.seen)
+    try:
+        return act(), counted.count
+    finally:
+        sys.settrace(None)
+
+
+HOW = {"timer": (struck_by_timer, seconds), "lines": (struck_at_line, lines)}
 
 
 def state() -> dict[str, object]:
@@ -115,6 +165,9 @@ def state() -> dict[str, object]:
         "function modes of ours": len(torch_internals.function_modes()),
         "threads that wait": others_can_compile(),
         "recursion limit": sys.getrecursionlimit(),
+        "signal mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+        "handlers": [signal.getsignal(each) for each in interrupts.SIGNALS],
+        "signals that wait": interrupts._block[0],
     }
 
 
@@ -187,22 +240,22 @@ class Turn:
             torch.testing.assert_close(got, want)
 
 
-def measured(kind: str, rng, numbers) -> float:
-    """How long such a turn takes."""
+def measured(measure, kind: str, rng, numbers) -> float:
+    """How long such a turn is."""
     turn = Turn(kind, rng, numbers)
     turn.prepare()
-    began = time.perf_counter()
-    turn.check(turn.act())
-    return time.perf_counter() - began
+    value, length = measure(turn.act)
+    turn.check(value)
+    return length
 
 
-def strike_once(kind: str, longest: float, rng, numbers) -> str:
+def strike_once(strike, kind: str, longest: float, rng, numbers) -> str:
     """One point: where it was met; "" if the call had ended before."""
     turn = Turn(kind, rng, numbers)
     turn.prepare()
     before, met = state(), len(hits)
     # Half of the points in the first tenth: loading and the start of tracing are short.
-    result = struck(rng.random() * longest * rng.choice((1.0, 0.1)), turn.act)
+    result = strike(rng.random() * longest * rng.choice((1.0, 0.1)), turn.act)
     stage = hits[-1] if len(hits) > met else ""
     frames = "".join(traceback.format_exception(result)) if isinstance(result, BaseException) else ""
     if not frames:
@@ -228,15 +281,18 @@ def use_a_quick_compiler(folder: Path) -> None:
     os.environ["CXX"] = str(path)
 
 
-def main(points: int, seed: int) -> None:
+def main(how: str, points: int, seed: int) -> None:
     faulthandler.enable()
+    strike, measure = HOW[how]
     folder = Path(tempfile.mkdtemp(prefix="interrupt-"))
     os.environ[store.VARIABLE] = str(folder / "store")
     use_a_quick_compiler(folder)
     signal.signal(signal.SIGALRM, interrupt)
     rng, numbers = random.Random(seed), iter(range(2, 1_000_000))
     kinds = ("cold", *("kernels in the store", "loaded", "called", "explained") * 3)
-    longest = {kind: (measured(kind, rng, numbers), measured(kind, rng, numbers))[1] for kind in Turn.kinds}
+    longest = {kind: [measured(measure, kind, rng, numbers) for _ in range(2)][1] for kind in Turn.kinds}
+    gc.collect()
+    gc.freeze()  # what is imported by now: the collections after each point take a tenth of the time
     counts: Counter[str] = Counter()
     tries = 0
     failures: Counter[str] = Counter()
@@ -245,7 +301,7 @@ def main(points: int, seed: int) -> None:
             kind = kinds[tries % len(kinds)]
             tries += 1
             try:
-                counts[strike_once(kind, longest[kind], rng, numbers)] += 1
+                counts[strike_once(strike, kind, longest[kind], rng, numbers)] += 1
             except Exception as error:
                 failures[f"{type(error).__name__}: {error}".replace("\n", " ")[:300]] += 1
                 traceback.print_exc()
@@ -260,4 +316,4 @@ def main(points: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
 import re
+import tokenize
 import warnings
 
 import pytest
 import torch
 
 import nbcompile
+from nbcompile.codegen.writer import SourceWriter
 from nbcompile.record import codec
 from nbcompile.views import html, text
 from tests.views import sample_records as sample
@@ -148,6 +151,22 @@ def test_names_of_a_program(word, make, tmp_path, monkeypatch):
 
 
 @each_hostile
+def test_a_comment_of_generated_code_is_one_line(word):
+    """Nothing in a text ends the comment: for Python, for C++, and for whoever counts lines."""
+    writer = SourceWriter()
+    for mark in ("#", "//"):
+        writer.comment(mark, f"buf0: {word}")
+        writer.line("x = 1")
+    written = writer.text()
+    assert [line[:2] for line in written.splitlines()] == ["# ", "x ", "//", "x "]
+    assert not re.search(r"\\\s*$", written, re.MULTILINE)
+    found = tokenize.generate_tokens(io.StringIO(written.partition("//")[0]).readline)
+    assert [each.string for each in found if each.type in (tokenize.NAME, tokenize.NUMBER)] == ["x", "1"]
+    written.encode()
+    compile(written.partition("//")[0], "wrapper", "exec")
+
+
+@each_hostile
 def test_names_in_modules_and_state(word):
     """Parameters, buffers and submodules."""
     name = word.replace(".", "") or "k"
@@ -219,6 +238,15 @@ def test_records_with_wrong_values():
                 bad[path, str(value)[:20]] = repr(error)[:200]
     assert not bad, f"{len(bad)} of {tried}: {list(bad.items())[:12]}"
     assert all(tried.values())
+
+
+def test_records_that_are_too_long(monkeypatch):
+    """One error that says how long a record may be, before anything is read."""
+    written = codec.to_json(sample.simple())
+    monkeypatch.setattr(codec, "LARGEST", len(written))
+    assert refused_or_drawn(written) == "drawn"
+    with pytest.raises(codec.RecordFormatError, match="characters, and a record at most"):
+        codec.from_json(written + " ")
 
 
 @pytest.mark.parametrize("depth", [1000, 100_000])

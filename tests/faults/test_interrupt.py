@@ -17,11 +17,11 @@ import nbcompile
 PROGRAM = Path(__file__).with_name("interrupt.py")
 
 
-def points(number: int, seed: int, seconds: int) -> Counter[str]:
+def points(how: str, number: int, seed: int, seconds: int) -> Counter[str]:
     """How many interrupts met which stage; what one of them left behind is an error."""
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", "NBCOMPILE_WARM_START": "1"}
     environment.pop("NBCOMPILE_FRAMES_DIR", None)
-    command = [sys.executable, str(PROGRAM), str(number), str(seed)]
+    command = [sys.executable, str(PROGRAM), how, str(number), str(seed)]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=seconds, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-6000:]
     met = Counter(json.loads(ran.stdout.splitlines()[-1])["points"])
@@ -30,16 +30,18 @@ def points(number: int, seed: int, seconds: int) -> Counter[str]:
 
 
 @pytest.mark.timeout(300)
-def test_interrupts_at_a_sample_of_moments():
+@pytest.mark.parametrize("how", ["timer", "lines"])
+def test_interrupts_at_a_sample_of_moments(how):
     """No hook, mode, lock or compiler process is left, nothing half-written is used, and the next call is right."""
-    assert points(30, 0, 290).total() == 30
+    assert points(how, 15, 0, 290).total() == 15
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_interrupts_at_two_thousand_moments():
+@pytest.mark.parametrize("how", ["timer", "lines"])
+def test_interrupts_at_two_thousand_moments(how):
     """The same, until each stage was interrupted."""
-    met = points(2000, 1, 7100)
+    met = points(how, 2000, 1, 7100)
     assert met.total() == 2000
     stages = {"tracing", "guards and residual program", "lowering", "building", "store", "dispatch", "running"}
     assert not stages - met.keys(), met
