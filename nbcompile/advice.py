@@ -264,14 +264,14 @@ def _about_duplicates(refusal: Refusal) -> Found:
 
 
 def _in_words(refusal: Refusal) -> tuple[str, Trial]:
-    """What only the user's own hand can do: it is not tried."""
-    told = _IN_WORDS.get(refusal.guard.kind, "call it with what it was compiled for in {name}")
+    """What only the user can change: it is not tried."""
+    text = _IN_WORDS.get(refusal.guard.kind, "call it with what it was compiled for in {name}")
     name = refusal.name if refusal.guard.source is not None else ""
     what = refusal.failed.reason.partition(":")[2].strip()
-    return told.format(name=name, reason=refusal.failed.reason, what=what), _never
+    return text.format(name=name, reason=refusal.failed.reason, what=what), _never
 
 
-_ONE_EACH = "take {name} out of the function: one function for each value"
+_ONE_EACH = "do not pass {name}: define one function for each value of it"
 _SAME_KEYS = "keep the keys of {name}, or read what differs outside of the compiled function"
 _SAME_LENGTH = "keep {name} at one length, or change it outside of the compiled function"
 _SAME_STATE = "call the function in the same state of the process"
@@ -294,7 +294,7 @@ _IN_WORDS: dict[GuardKind, str] = {
     GuardKind.DICT_LENGTH: _SAME_LENGTH,
     GuardKind.DICT_KEYS: _SAME_KEYS,
     GuardKind.DICT_CONTAINS: _SAME_KEYS,
-    GuardKind.SHAPE_ENV: "take the question out of the function, or ask torch.cond: the program compares ({reason})",
+    GuardKind.SHAPE_ENV: "move the branch out of the function, or use torch.cond: the program compares ({reason})",
     GuardKind.DIMENSION_MARKING: "mark {name} before the first call",
     GuardKind.NO_TENSOR_ALIASING: "pass different tensors",
     GuardKind.NO_OBJECT_ALIASING: "pass different objects",

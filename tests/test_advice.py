@@ -167,7 +167,7 @@ def test_each_entry_and_the_limit():
     found = refused(lambda x, y: x + (1 if y else 2), [x, True], [x.double(), True], [x, False])
     assert [each.advice.text for each in found] == [
         "x.to(torch.float64) before the call",
-        "take y out of the function: one function for each value",
+        "do not pass y: define one function for each value of it",
     ]
     with nbcompile.config.patch(recompile_limit=1), pytest.warns(nbcompile.errors.RecompileLimitWarning):
         (found,) = refused(lambda x, name: x + len(name), [x, "a"], [x, "bb"])

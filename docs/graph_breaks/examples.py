@@ -288,9 +288,11 @@ def nb0019(x):
     return loss
 
 
-@given(weights)
+@given(weights, trace_autograd_ops=True)
 def nb0019_fixed(x):
-    return (x * 2).sum()
+    loss = (x * 2).sum()
+    loss.backward()
+    return loss.detach()
 
 
 @given(torch.ones(3))  # of its own: the change stays
@@ -375,9 +377,9 @@ def nb0045(x):
     return torch.autograd.grad((x * x).sum(), x)[0]
 
 
-@given(weights)
+@given(weights, trace_autograd_ops=True)
 def nb0045_fixed(x):
-    return (x * x).sum()
+    return torch.autograd.grad((x * x).sum(), x)[0]
 
 
 def nb0047(x):
@@ -1080,3 +1082,60 @@ def nb0123(x, module):
 @given(x, Watched())
 def nb0123_fixed(x, module):
     return module(x) + 1
+
+
+@given(weights, trace_autograd_ops=True)
+def nb0124(x):
+    loss = (x * x).sum()
+    loss.backward(create_graph=True)
+    return x.grad.sum()
+
+
+@given(weights, trace_autograd_ops=True)
+def nb0124_fixed(x):
+    (gradient,) = torch.autograd.grad((x * x).sum(), x, create_graph=True)
+    return gradient.sum()
+
+
+@given(weights, trace_autograd_ops=True)
+def nb0125(x):
+    loss = (x * x).sum()
+    loss.backward()
+    return loss
+
+
+@given(weights, trace_autograd_ops=True)
+def nb0125_fixed(x):
+    loss = (x * x).sum()
+    loss.backward()
+    return loss.detach()
+
+
+@given(weights * 2, trace_autograd_ops=True)
+def nb0126(x):
+    loss = (x * x).sum()
+    loss.backward(retain_graph=True)
+    return loss.detach()
+
+
+@given(weights * 2, trace_autograd_ops=True)
+def nb0126_fixed(x):
+    x = x.detach()
+    return x * 2
+
+
+def differentiate_twice(loss, x):
+    return torch.autograd.grad(loss, x)[0] + torch.autograd.grad(loss, x)[0]
+
+
+@given(weights, trace_autograd_ops=True)
+def nb0127(x):
+    return differentiate_twice((x * x).sum(), x)
+
+
+@given(weights, trace_autograd_ops=True)
+def nb0127_fixed(x):
+    loss = (x * x).sum()
+    (first,) = torch.autograd.grad(loss, x, retain_graph=True)
+    (second,) = torch.autograd.grad(loss, x)
+    return first + second

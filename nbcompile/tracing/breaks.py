@@ -240,10 +240,10 @@ BACKWARD = _kind(
     "NB0019",
     "GB0123",
     "Unsupported Tensor.backward() call",
-    "Tensor.backward() is not traced.",
+    "Tensor.backward() is not traced while `config.trace_autograd_ops` is False.",
     "Compile the forward pass only, and call `backward()` outside of the compiled function: its backward graph is "
     "compiled all the same.",
-    "torch.compile traces it with `torch._dynamo.config.trace_autograd_ops = True`; nbcompile does not yet.",
+    "Set `config.trace_autograd_ops = True` to trace it.",
 )
 REQUIRES_GRAD = _kind(
     "NB0020",
@@ -415,7 +415,30 @@ ARGUMENTS = _kind(
 )  # fmt: skip
 AUTOGRAD_GRAD = _kind(
     "NB0045", "GB9186", "using `torch.autograd.grad` with `torch._dynamo.config.trace_autograd_ops=False`",
-    "`torch.autograd.grad` inside of a compiled function is not traced.", "Call it outside of the compiled function.",
+    "`torch.autograd.grad` is not traced while `config.trace_autograd_ops` is False.",
+    "Set `config.trace_autograd_ops = True` to trace it.", "Call it outside of the compiled function.",
+)  # fmt: skip
+BACKWARD_UNTRACED = _kind(
+    "NB0124", "", "Unsupported use of autograd inside of the compiled function",
+    "A derivative {problem} is not traced.", "Call it outside of the compiled function.",
+)  # fmt: skip
+GRADIENT_RETURNED = _kind(
+    "NB0125", "GB4927", "autograd.grad consumed returned tensor's grad_fn",
+    "The derivative frees what autograd saved for a tensor that the compiled function returns, or that is used after "
+    "a later graph break: nobody could differentiate it again.",
+    "Return `loss.detach()` in place of `loss`.", "Pass `retain_graph=True`.",
+)  # fmt: skip
+GRADIENT_OF_OUTSIDE = _kind(
+    "NB0126", "GB0372", "autograd.grad with external grad_fn",
+    "The derivative goes through a tensor that was computed outside of the compiled function: what it was computed "
+    "from is not known while tracing.",
+    "Detach it if nothing before it is to be differentiated: `x.detach().requires_grad_()`.",
+    "Call `backward` or `torch.autograd.grad` outside of the compiled function.",
+)  # fmt: skip
+GRADIENT_TWICE = _kind(
+    "NB0127", "GB1381", "autograd.grad with already consumed grad_fn",
+    "An earlier derivative has freed what autograd saved for this one.",
+    "Pass `retain_graph=True` to the first of them.",
 )  # fmt: skip
 INFERENCE_MODE = _kind(
     "NB0047", "GB8927", "Encountered torch.is_inference_mode_enabled during tracing",
@@ -593,6 +616,8 @@ class Unsupported(Exception):
     """The break that was met first, where this one only says why nothing can resume after it."""
     operands: tuple[Operand, ...] = ()
     """What waits on the operand stack of the frame that ends."""
+    callee: str = ""
+    """What is called where it happened, as the user wrote it."""
     traced: tuple[str, ...] = ()
     """The last instructions, where the compiler's own view is wanted (config.verbose)."""
 

@@ -31,6 +31,7 @@ from nbcompile.capture.source import (
 from nbcompile.tracing import breaks
 from nbcompile.tracing.functions import (  # noqa: F401  (fills the tables)
     autograd,
+    differentiation,
     families,
     flex_attention,
     higher_order,
@@ -110,6 +111,7 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
     if issubclass(cls, OSError) and all(each.is_constant() for each in given):
         cls = type(cls(*(each.constant() for each in given)))  # OSError(2, ...) is a FileNotFoundError
     made = ExceptionVariable(cls, given)
+    tracer.note_member(owner.source, owner.value, "__init__")
     init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):
         made_by(owner, made)
@@ -153,6 +155,8 @@ def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
 def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``type.__call__``."""
     cls = owner.value
+    tracer.note_member(owner.source, cls, "__new__")
+    tracer.note_member(owner.source, cls, "__init__")
     new = class_lookup(cls, "__new__")
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):

@@ -13,8 +13,8 @@ torch/_meta_registrations.py have none of them. Read next: nbcompile/tracing/out
 
 from __future__ import annotations
 
+import math
 import re
-import signal
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
@@ -25,9 +25,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from nbcompile import torch_internals
-
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals whose handlers raise exceptions: Ctrl-C, and the time limits of users and test runners."""
 
 
 class Trial(TorchDispatchMode):
@@ -40,23 +37,6 @@ class Trial(TorchDispatchMode):
     supports_higher_order_operators = True
     refusals: ClassVar[dict[Hashable, str | None]] = {}
     """What each operator said of each combination of dtypes; None where it ran."""
-
-    def __enter__(self) -> Any:
-        """Enter the mode; Ctrl-C waits until it is left, as C++ that calls a mode cannot always pass an error on."""
-        self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
-            return super().__enter__()
-        except BaseException:
-            signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
-            raise
-
-    def __exit__(self, *error: object) -> None:
-        """Leave the mode; a Ctrl-C that waited is raised here."""
-        try:
-            super().__exit__(*error)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -110,6 +90,8 @@ def _try(function: torch._ops.OpOverload, arguments: tuple[Any, ...], keywords: 
         isinstance(value, (torch.SymInt, torch.SymFloat)) for value in values
     )
     is_small = is_small and sum(tensor.numel() for tensor in tensors) <= _LARGE
+    # ``x.new_full((100_000, 100_000), 1)``: the numbers are sizes of a result that is never needed.
+    is_small = is_small and math.prod(max(value, 1) for value in values if type(value) is int) <= _LARGE_RESULT
     is_random = torch.Tag.nondeterministic_seeded in function.tags
     with (
         torch_internals.real_dispatch(),
@@ -126,6 +108,8 @@ def _try(function: torch._ops.OpOverload, arguments: tuple[Any, ...], keywords: 
 
 _LARGE = 4096
 """Elements; with more, every size is at most ``_SIZE`` in a trial."""
+_LARGE_RESULT = 2**20
+"""Elements that the numbers among the arguments may ask for in a trial; with more, they are at most ``_SIZE``, too."""
 _SIZE = 8
 
 

@@ -10,6 +10,7 @@ nbcompile/tracing/tracer.py, which runs the top frame and ends the graph.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import linecache
 import operator
@@ -29,9 +30,10 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import AttrSource, ConstantSource, KeySource, ModuleSource, Source, expression, resolve
 from nbcompile.capture.trace import Assumed
+from nbcompile.errors import TorchRuntimeError
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
-from nbcompile.tracing import breaks, construction, operations, overrides, rules, text
+from nbcompile.tracing import breaks, callees, construction, operations, overrides, rules, text
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
@@ -47,7 +49,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
 from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
-from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import has_array
@@ -149,6 +151,11 @@ class Interpreter:
             return ()
         top = self.frames[-1]
         return top.callers if top.is_polyfill else (*top.callers, top.stack_line())
+
+    def callee(self) -> str:
+        """What the user's line calls at which the innermost function is, as it is written; "" for no call."""
+        frame = next((each for each in reversed(self.frames) if not each.is_polyfill), None)
+        return callees.callee(frame.code, frame.view.instructions, frame.current) if frame is not None else ""
 
     def names(self) -> dict[torch.fx.Node, str]:
         """What the user's functions call their tensors, the outermost function's name first."""
@@ -265,9 +272,22 @@ class Interpreter:
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
         self.output.guard(source, kind, expected)
 
+    def note_member(self, source: Source | None, cls: type, name: str) -> None:
+        if source is not None:
+            self.output.note_member(source, cls, name)
+
     def assume(self, source: Source | None, value: object) -> None:
         if source is not None:
             self.assumed.members[source] = value
+
+    def assume_subclass(self, subject: Source | type, cls: Source | type, answer: bool) -> None:
+        if (subject, cls, answer) not in self.assumed.subclasses:
+            self.assumed.subclasses.append((subject, cls, answer))
+
+    def assume_answer(
+        self, function: object, arguments: Sequence[object], keywords: Mapping[str, object], answer: object
+    ) -> None:
+        self.assumed.answers.append((function, tuple(arguments), dict(keywords), repr(answer)))
 
     def note_made(self, function: types.FunctionType, owner: Source, group: Source, lists: int) -> None:
         self.assumed.made.append((function, owner, group, lists))
@@ -296,6 +316,10 @@ class Interpreter:
     def tuple_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         """A new tuple."""
         return TupleVariable(items)
+
+    def bound(self, function: VariableTracker, owner: VariableTracker) -> VariableTracker:
+        """A function bound to its first argument."""
+        return MethodVariable(function, owner)
 
     def evaluate(
         self, function: Any, arguments: Sequence[object], keywords: Mapping[str, object] | None = None
@@ -473,6 +497,12 @@ class Interpreter:
         except ZeroDivisionError as error:  # of symbolic numbers: the divisor is zero, which is guarded
             realise(self, arguments[-1]).truth(self)
             self.raise_exception(ZeroDivisionError, *error.args)
+        except TorchRuntimeError as error:  # the program may catch the operator's own error, whose words are others
+            if any(map(_may_suppress, self.generic_contexts)) or any(frame.may_catch() for frame in self.frames):
+                name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+                inner = error.inner_exception
+                raise breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(inner), name=name, error=inner) from None
+            raise
         result = self.result(node)
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
@@ -613,3 +643,9 @@ TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
 MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)
 ANSWERS = frozenset((getattr, operator.eq, operator.ne, torch.broadcast_shapes))
 """Nodes that stay in the graph, as torch's do, although their result is known: ``x.is_leaf``, ``x == None``."""
+
+
+def _may_suppress(manager: VariableTracker) -> bool:
+    """Whether leaving a context may end an exception: torch's own end none, nor does most that a generator makes."""
+    cls = manager.python_type()
+    return cls is contextlib.suppress or cls.__module__.partition(".")[0] not in ("torch", "contextlib")

@@ -181,7 +181,7 @@ def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Varia
     if left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type()):
         attempts.reverse()
     for owner, name, other in attempts:
-        if _has_method(owner, name):
+        if _has_method(tracer, owner, name):
             result = realise(tracer, tracer.call_special(owner, name, [other]))
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
@@ -229,10 +229,10 @@ def _is_taken(kind: type, name: str, operand: type) -> bool:
             return True
 
 
-def _has_method(owner: VariableTracker, name: str) -> bool:
+def _has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
     """Whether the program says what an operator does: in a class of its own, named tuples included."""
     if isinstance(owner, ObjectVariable):
-        return owner.has_special(name) and not owner.is_built_in(name)
+        return owner.has_special(tracer, name) and not owner.is_built_in(name)
     return isinstance(owner, TupleVariable) and isinstance(getattr(owner.cls, name, None), types.FunctionType)
 
 
@@ -242,7 +242,9 @@ def _in_place(
     if isinstance(left, (TensorVariable, NdarrayVariable)):
         assert rule.in_place is not None
         asked = (
-            isinstance(left, TensorVariable) and isinstance(right, WITH_METHODS) and not _is_told_of_functions(right)
+            isinstance(left, TensorVariable)
+            and isinstance(right, WITH_METHODS)
+            and not _is_told_of_functions(tracer, right)
         )
         if asked and not _takes(left, rule.in_place_method, right):
             return None
@@ -261,16 +263,16 @@ def _in_place(
     if isinstance(left, SetVariable) and left.cls is set and symbol in updates:
         left.call_method(tracer, updates[symbol], [right], {})
         return left
-    if isinstance(left, ObjectVariable) and left.has_special(rule.in_place_method):
+    if isinstance(left, ObjectVariable) and left.has_special(tracer, rule.in_place_method):
         # Also where it is the built-in part's own: the object changes, and stays what it is.
         result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
         return None if result.is_constant() and result.constant() is NotImplemented else result
     return None
 
 
-def _is_told_of_functions(value: VariableTracker) -> bool:
+def _is_told_of_functions(tracer: Tracer, value: VariableTracker) -> bool:
     """Whether its class has a ``__torch_function__``, which operators of tensors ask."""
-    return isinstance(value, ObjectVariable) and value.has_special("__torch_function__")
+    return isinstance(value, ObjectVariable) and value.has_special(tracer, "__torch_function__")
 
 
 def built_in_part(value: VariableTracker) -> VariableTracker:
@@ -299,10 +301,36 @@ def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
             merged.call_method(tracer, "update", [right], {})
             return merged
     names = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
-    left_set = left.as_set(tracer) if isinstance(left, DictViewVariable) else left
-    if isinstance(left_set, SetVariable) and symbol in names:
-        return left_set.combine(tracer, names[symbol], [right])
-    return None
+    if symbol not in names or not isinstance(left, (SetVariable, DictViewVariable)):
+        return None
+    if isinstance(left, DictViewVariable) or isinstance(right, DictViewVariable):
+        return _with_view(tracer, symbol, left, right)
+    return left.combine(tracer, names[symbol], [right]) if isinstance(right, SetVariable) else None
+
+
+def _with_view(
+    tracer: Tracer, symbol: str, left: SetVariable | DictViewVariable, right: VariableTracker
+) -> VariableTracker:
+    """``&`` and its like where one side is a view of a dict's keys or items: a new set, whatever the other side is."""
+    result = SetVariable(tracer, left.unpack(tracer))
+    if symbol != "&":
+        updates = {"|": "update", "-": "difference_update", "^": "symmetric_difference_update"}
+        result.call_method(tracer, updates[symbol], [right], {})
+        return result
+    # Of equal items those are kept that CPython meets: it goes through one side and asks the other.
+    view, other = (left, right) if isinstance(left, DictViewVariable) else (right, left)
+    mine, theirs = (SetVariable(tracer, side.unpack(tracer)).members for side in (view, other))
+    through_view = len(mine) <= len(theirs) if _is_set(other) else _is_view(other) and len(mine) < len(theirs)
+    met, asked = (mine, theirs) if through_view else (theirs, mine)
+    return SetVariable(tracer, [item for key, item in met.items() if key in asked])
+
+
+def _is_set(value: VariableTracker) -> bool:
+    return isinstance(value, SetVariable) and value.cls is set
+
+
+def _is_view(value: VariableTracker) -> bool:
+    return isinstance(value, DictViewVariable)
 
 
 def _times(tracer: Tracer, count: VariableTracker) -> Any:
@@ -326,7 +354,7 @@ def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTrac
         return tracer.apply(function, (operand,))
     if built_in_part(operand) is not operand and operand.is_built_in(method):  # type: ignore[attr-defined]
         return unary(tracer, symbol, built_in_part(operand))
-    if isinstance(operand, ObjectVariable) and operand.has_special(method):
+    if isinstance(operand, ObjectVariable) and operand.has_special(tracer, method):
         return tracer.call_special(operand, method, [])
     if isinstance(operand, WHOLE):
         tracer.raise_exception(TypeError, f"bad operand type for unary {symbol}: '{operand.type_name()}'")
@@ -343,7 +371,7 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
         if (parts := (built_in_part(left), built_in_part(right))) != (left, right):
             return compare(tracer, symbol, *parts)
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
-        if _comparable_in_graph(left, right):
+        if _comparable_in_graph(tracer, left, right):
             if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
                 return _in_graph(tracer, _MIRRORED[rule.function], right, left)
             return _in_graph(tracer, rule.function, left, right)
@@ -361,9 +389,9 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
     return _unsupported(tracer, symbol, left, right)
 
 
-def _comparable_in_graph(left: VariableTracker, right: VariableTracker) -> bool:
+def _comparable_in_graph(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     other = right if isinstance(left, GRAPH_VALUES) else left
-    if isinstance(other, GRAPH_VALUES) or _is_told_of_functions(other):
+    if isinstance(other, GRAPH_VALUES) or _is_told_of_functions(tracer, other):
         return True
     return other.is_constant() and isinstance(other.constant(), (int, float, complex, type(None)))
 

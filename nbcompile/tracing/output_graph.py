@@ -15,7 +15,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,12 +26,13 @@ from nbcompile import annotations as marks, errors, operators, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import Source, kind_of_member
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import StackLine
-from nbcompile.tracing import breaks, dtypes
+from nbcompile.torch_internals import interrupts
+from nbcompile.tracing import autograd_graph, breaks, dtypes
 from nbcompile.tracing.body import EXAMPLE, Body
 from nbcompile.tracing.dynamism import Dynamism
 from nbcompile.tracing.exceptions import TooLate
@@ -77,6 +78,8 @@ class OutputGraph:
         """Inside of ``torch._dynamo.error_on_graph_break(True)``: a break is an error, as with ``fullgraph=True``."""
         self.module_calls = ModuleCalls()
         self.guards: dict[tuple[object, ...], Guard] = {}
+        self.looked_up: dict[type, tuple[Source, dict[str, str]]] = {}
+        """Of each class the names that were looked up on it, with what was found, and where it is."""
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
         self.names: Callable[[], Mapping[torch.fx.Node, str]] = dict
         self.failed: FailedNode | None = None
@@ -87,6 +90,8 @@ class OutputGraph:
         """Inference modes that are entered right now."""
         self.refused: set[str] = set()
         """What earlier attempts traced, and found out later that it cannot be."""
+        self.freed_by_gradients: set[Any] = set()
+        """Nodes of autograd's graph whose saved tensors a traced derivative frees."""
         self.new_leaves: list[torch.fx.Node] = []
         """Intermediate results whose ``requires_grad_()`` was called."""
 
@@ -137,6 +142,22 @@ class OutputGraph:
         key = guard.key()
         if key not in self.guards:
             self.guards[key] = Guard(source, kind, expected, self.stack())
+
+    def note_member(self, source: Source, cls: type, name: str) -> None:
+        """A name is looked up on a class: of an object at the source, or the class at the source itself."""
+        _, names = self.looked_up.setdefault(cls, (source, {}))
+        if name not in names:
+            names[name] = kind_of_member(cls, name)
+
+    def guards_on_members(self) -> Iterator[Guard]:
+        """The guards, those on the type of an object with the members of its class that were looked up."""
+        of_sources = {source: (cls, tuple(names.items())) for cls, (source, names) in self.looked_up.items()}
+        for guard in self.guards.values():
+            cls, names = of_sources.get(guard.source, (None, ())) if guard.source is not None else (None, ())
+            if cls is guard.expected and guard.kind in (GuardKind.TYPE_MATCH, GuardKind.ID_MATCH):
+                yield replace(guard, members=names)
+            else:
+                yield guard
 
     def number_of(self, tensor: torch.fx.Node) -> torch.fx.Node:
         """The node that reads the number of a float input: one for each."""
@@ -193,7 +214,7 @@ class OutputGraph:
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
-            with self.fake_mode, dtypes.Trial(), self._dispatch():
+            with interrupts.deferred(), self.fake_mode, dtypes.Trial(), self._dispatch():
                 if "out" in fake_keywords and callable(target):
                     _refuse_other_memory(target, fake_arguments, fake_keywords)
                 if op == "call_method":
@@ -309,20 +330,27 @@ class OutputGraph:
         symbolic = self._is_symbolic()
         if symbolic:
             draft = torch.fx.GraphModule(self.modules, self.graph)
+            torch_internals.forget_text_with(draft)
             torch_internals.insert_runtime_asserts(draft, self.shape_env, name)
         self._drop_unused_numbers()
         self.inputs.drop_unused()
         if self.inputs.has_draws():  # the compilers of the graph read the numbers, too
             torch_internals.allow_scalar_outputs(self.shape_env)
         module = torch.fx.GraphModule(self.modules, self.graph)
+        torch_internals.forget_text_with(module)
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 
     def check_leaves(self, outputs: Sequence[torch.fx.Node]) -> None:
         """What depends on a leaf that was made here must not leave with its gradient: functionalization loses it.
 
+        Nor may what a traced derivative has made impossible to differentiate.
+
         Raises:
             TooLate: it does.
         """
+        trained = (node.meta[EXAMPLE] for node in outputs if _has_gradient(node))
+        if self.freed_by_gradients and not self.freed_by_gradients.isdisjoint(autograd_graph.reachable(trained)):
+            raise TooLate("autograd.grad")
         if not self.new_leaves:
             return
         depends = set(self.new_leaves)

@@ -83,7 +83,7 @@ def overriding(tracer: Tracer, arguments: Sequence[VariableTracker]) -> Iterator
                 yield tracker
         elif isinstance(tracker, SequenceVariable):
             yield from overriding(tracer, tracker.items)
-        elif isinstance(tracker, ObjectVariable) and tracker.has_special("__torch_function__"):
+        elif isinstance(tracker, ObjectVariable) and tracker.has_special(tracer, "__torch_function__"):
             yield tracker
 
 

@@ -56,8 +56,19 @@ class Tracer(Protocol):
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
         """Promise something about an input."""
 
+    def note_member(self, source: Source | None, cls: type, name: str) -> None:
+        """Promise that a class has a member of that kind, or none: it was looked up for an object at the source."""
+
     def assume(self, source: Source | None, value: object) -> None:
         """Take a member of a trusted module for what it is, unguarded."""
+
+    def assume_subclass(self, subject: Source | type, cls: Source | type, answer: bool) -> None:
+        """Take what a class answers about a value or another class for what it is, unguarded."""
+
+    def assume_answer(
+        self, function: object, arguments: Sequence[object], keywords: Mapping[str, object], answer: object
+    ) -> None:
+        """Take what a function of a library says of this process for what it is, unguarded."""
 
     def note_made(self, function: FunctionType, owner: Source, group: Source, lists: int) -> None:
         """Some state of an optimiser was made for real: what is read of it from now on is there in later calls only."""
@@ -105,6 +116,9 @@ class Tracer(Protocol):
 
     def tuple_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         """A new tuple."""
+
+    def bound(self, function: VariableTracker, owner: VariableTracker) -> VariableTracker:
+        """A function bound to its first argument."""
 
     def result(self, node: torch.fx.Node) -> VariableTracker:
         """The tracker of what a node computes."""

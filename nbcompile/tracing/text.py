@@ -30,7 +30,7 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
         value = ConstantVariable(value.specialise())
     if value.is_constant() and specification.is_constant():
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
-    if isinstance(value, ObjectVariable) and value.has_special("__format__"):
+    if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
         return tracer.call_special(value, "__format__", [specification])
     if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
         return TextVariable(f"{{:{specification.constant()}}}", [value])

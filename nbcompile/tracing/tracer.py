@@ -292,6 +292,7 @@ class _FrameTracer:
     def _note_stack(self, error: breaks.Unsupported) -> None:
         if not error.stack:
             error.stack = self.interpreter.stack()
+            error.callee = self.interpreter.callee()
 
     def _obstacle(self, error: breaks.Unsupported, frame: Translator, broken: Instruction) -> breaks.Unsupported | None:
         """Why nothing can resume after an instruction of a frame."""
@@ -312,6 +313,7 @@ class _FrameTracer:
 
     def _after(self, first: breaks.Unsupported, second: breaks.Unsupported) -> breaks.Unsupported:
         second.stack, second.operands, second.traced = first.stack, first.operands, first.traced
+        second.callee = first.callee
         second.cause = first
         return second
 
@@ -443,7 +445,7 @@ class _FrameTracer:
                 GuardKind.SAVED_TENSORS_HOOKS,
             )
         )
-        return (*ambient, *output.guards.values())
+        return (*ambient, *output.guards_on_members())
 
     def _guard_changed(self) -> None:
         """An input that the program changes is not, under another name, one that it reads."""
@@ -532,4 +534,5 @@ def break_report(error: breaks.Unsupported, opcode: str = "") -> Break:
         gb_id=error.kind.gb_id,
         operands=error.operands,
         traced=error.traced,
+        callee=error.callee,
     )

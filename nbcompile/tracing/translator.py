@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import linecache
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING
@@ -159,6 +159,7 @@ class Translator:
         """Where in the user's code it happened, noted by the innermost frame."""
         if not error.stack:
             error.stack = self.interpreter.stack()
+            error.callee = self.interpreter.callee()
             self.interpreter.broken = tuple(self.interpreter.frames)
             error.is_final |= self.interpreter.output.errors_on_break
         return error
@@ -184,6 +185,18 @@ class Translator:
         self.push(error)
         self.pc = self.view.labels[protection.target]
         return True
+
+    def may_catch(self) -> bool:
+        """Whether an ``except`` clause protects the current instruction; the handler of a ``with`` is none."""
+        places, protection = self.view.labels, self.current.protection
+        passed: set[Label] = set()
+        while protection is not None and protection.target not in passed:
+            passed.add(protection.target)
+            begin = places[protection.target]
+            if _is_except(self.view.instructions[begin : begin + _LONGEST_CLAUSE]):
+                return True
+            protection = self.view.instructions[begin].protection
+        return False
 
     def can_stop_here(self) -> bool:
         """Whether the rest of the frame could run uncompiled from here on, and what came before is worth it."""
@@ -364,3 +377,17 @@ def describe_argument(instruction: Instruction) -> str:
 
 
 Handler = Callable[[Translator, Instruction], "Finished | None"]
+
+
+_LONGEST_CLAUSE = 40
+"""Instructions between the begin of a handler and the comparison with the class that it is for."""
+
+
+def _is_except(handler: Sequence[Instruction]) -> bool:
+    opcodes = [each.opcode for each in handler]
+    if opcodes[:2] == ["PUSH_EXC_INFO", "POP_TOP"]:  # a bare ``except:``
+        return True
+    ends = opcodes.index("RERAISE") if "RERAISE" in opcodes else len(opcodes)
+    return opcodes[:1] == ["PUSH_EXC_INFO"] and any(
+        opcode in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH") for opcode in opcodes[:ends]
+    )

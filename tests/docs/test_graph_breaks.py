@@ -11,6 +11,7 @@ import pytest
 
 from nbcompile.tools import explain
 from nbcompile.tracing import breaks
+from nbcompile.views import facts
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = explain.load_examples()
@@ -96,3 +97,19 @@ def test_titles_are_unique_per_id():
     """No two rows have one id, and each explanation is filled by what the compiler gives."""
     assert len({each.id for each in breaks.KINDS.values()}) == len(breaks.KINDS)
     assert inspect.getdoc(breaks.BreakKind)
+
+
+@pytest.mark.parametrize("name", sorted(breaks.KINDS))
+def test_a_break_at_a_call_names_its_callee(name):
+    """For every kind: where the breaking expression is a call, the first screen says what is called."""
+    example = explain.Example.of(EXAMPLES, name.lower())
+    if not example.can_run():
+        pytest.skip("this example needs NumPy")
+    for each in example.breaks():
+        place = each.stack[-1] if each.stack else None
+        written = place.code[place.column : place.end_column] if place is not None and place.column >= 0 else ""
+        if each.reason.startswith("when attempting to trace CALL") and not written.startswith("class "):
+            assert each.callee, f"{name}: {written}"
+        if each.callee:
+            assert written.startswith(each.callee + "(")
+            assert f"`{each.callee}`" in facts.what_breaks(each)

@@ -98,7 +98,7 @@ class _Description:
         if isinstance(value, (list, tuple, dict)):
             return f"{name} of {len(value)}"
         if isinstance(value, (np.ndarray, np.generic)):
-            return f"{name} {value.dtype} {value.shape} {value.tolist()}"
+            return f"{name} {value.dtype} {value.shape} {_shortened(value).tolist()}"
         return name
 
     def parts(self, value: object) -> list[tuple[str, object]]:
@@ -218,6 +218,14 @@ def inputs(module: torch.fx.GraphModule, examples: list[object]) -> tuple[str, .
         else:
             lines.append(f"{node.target}: {type(example).__name__} {size(example)}")
     return tuple(lines)
+
+
+def _shortened(value: Any) -> Any:
+    """Floats with fifteen digits: a function's last bit is that of a library, and NumPy's library is not torch's."""
+    array = np.asarray(value)
+    if array.dtype != np.float64 or not array.size:
+        return value
+    return np.vectorize(lambda number: float(f"{number:.15g}"), otypes=[float])(array)
 
 
 def same(left: Mapping[str, str], right: Mapping[str, str]) -> list[tuple[str, str, str]]:

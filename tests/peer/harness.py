@@ -339,7 +339,9 @@ def oracle(name: str) -> Observation:
 
 
 def refused(name: str) -> bool:
-    """Whether torch does not compile a program at all."""
+    """Whether torch does not compile a program at all, and that is no mistake of torch's."""
+    if programs()[name].settings.torch_differs:
+        return False
     return any("compiler error: " in call.facts.get("raised", "") for call in observed(name, "torch.compile").calls)
 
 

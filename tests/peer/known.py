@@ -10,6 +10,8 @@ In torch: nothing. Read next: tests/peer/test_programs.py
 
 import sys
 
+from nbcompile import supported
+
 
 def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
     """Several aspects of one program, for one reason."""
@@ -436,6 +438,10 @@ KNOWN: dict[tuple[str, str], str] = {
         "text_by_str_format_and_percent_of_a_tensor",
         "reasons",
     ): "`%` of a text and a tensor is no operator of the graph here",
+    (
+        "operator_error_is_caught",
+        "reasons",
+    ): "what the operator raises is left to Python, handler and all; torch refuses",
     **_known("index_error_of_a_tensor_is_caught", "graphs details", "torch lets the exception out of the compiler"),
     **_known("dimension_error_is_caught", "graphs details", "torch lets the exception out of the compiler"),
     (
@@ -641,7 +647,18 @@ _ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
     },
 }
 
+_WITH_TORCH: dict[tuple[int, int], dict[tuple[str, str], str]] = {
+    (2, 15): {
+        (
+            "gradients_for_each_sample",
+            "results",
+        ): "eager mode refuses the program from torch 2.15 on; here the compiler's error names the operator, as before",
+    }
+}
+"""Disagreements of programs whose results or verdicts are others with a later torch."""
+
 KNOWN_HERE: dict[tuple[str, str], str] = {
     **{key: reason for key, reason in KNOWN.items() if sys.version_info[:2] not in _AGREE_ON.get(key[0], ())},
     **_ONLY_ON[sys.version_info[:2]],
+    **_WITH_TORCH.get(supported.torch_version(), {}),
 }

@@ -97,6 +97,18 @@ def test_a_trial_draws_nothing():
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
+def test_a_trial_allocates_little():
+    """The numbers among the arguments may be sizes of a result: no trial makes a large one."""
+    dtypes.Trial.refusals.clear()
+    one = torch.ones(3, dtype=torch.int64)
+    peaks = []
+    for size in (10, 100_000):
+        with torch.profiler.profile(profile_memory=True) as profile:
+            dtypes._try(torch.ops.aten.new_full.default, (one, (size, size), 1), {})
+        peaks.append(max(event.cpu_memory_usage for event in profile.events()))
+    assert max(peaks) <= 8 * dtypes._LARGE_RESULT
+
+
 def draw(probabilities):
     return torch.bernoulli(probabilities / 2) + torch.rand_like(probabilities)
 

@@ -90,6 +90,7 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
             owner = tracer.wrap(each, wanted.source)
             found = tracer.call(MethodVariable(tracer.wrap(hook, _hook_source(wanted)), owner), [value])
             return ConstantVariable(found.truth(tracer))
+    _assume_answers(tracer, value, wanted)
     if (
         any(type(each).__instancecheck__ is not type.__instancecheck__ for each in _flat(classes))
         and isinstance(value, ObjectVariable)
@@ -101,6 +102,34 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     if issubclass(cls, torch.Tensor) and any(_is_marked(tracer, value, each) for each in _flat(classes)):
         return ConstantVariable(True)
     return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
+
+
+def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
+    """Note what each class with an answer of its own says of a value: a registry is nothing that a guard reads."""
+    cls, classes = value.python_type(), class_values(tracer, wanted)
+    for each in _flat(classes):
+        if answers_by_itself(each) and each not in cls.__mro__:
+            address = wanted.source if classes is each else None
+            if isinstance(value, ObjectVariable) and not value.is_new() and value.source is not None:
+                tracer.assume_subclass(value.source, address or each, isinstance(value.value, each))
+            else:
+                _assume_of_class(tracer, cls, each, address)
+
+
+def _assume_of_class(tracer: Tracer, subject: type, cls: type, address: Source | None) -> None:
+    try:
+        answer = issubclass(subject, cls)
+    except Exception:  # noqa: BLE001 - protocols with attributes refuse; hooks of users raise what they like
+        tracer.depend_on_process(f"what {cls.__qualname__} says of a value")
+    else:
+        tracer.assume_subclass(subject, address or cls, answer)
+
+
+def answers_by_itself(cls: type) -> bool:
+    """Whether a class decides what is an instance or a subclass of it by more than the order of bases."""
+    metaclass = type(cls)
+    own = type.__instancecheck__, type.__subclasscheck__
+    return (metaclass.__instancecheck__, metaclass.__subclasscheck__) != own
 
 
 def _hook_source(cls: VariableTracker) -> Source | None:
@@ -167,7 +196,14 @@ def class_values(tracer: Tracer, tracker: VariableTracker) -> object:
 
 @handles(issubclass)
 def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return ConstantVariable(tracer.evaluate(issubclass, tuple(class_values(tracer, each) for each in arguments)))
+    subject, wanted = (realise(tracer, each) for each in arguments)
+    cls, classes = class_values(tracer, subject), class_values(tracer, wanted)
+    answer = tracer.evaluate(issubclass, (cls, classes))
+    for each in _flat(classes):
+        if isinstance(cls, type) and answers_by_itself(each) and each not in cls.__mro__:
+            address = wanted.source if classes is each else None
+            tracer.assume_subclass(subject.source or cls, each if address is None else address, issubclass(cls, each))
+    return ConstantVariable(answer)
 
 
 @handles(type)
@@ -242,7 +278,7 @@ def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTra
 def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     tracer.depend_on_process("a hash")  # of texts, it is another one in every process
     value = realise(tracer, arguments[0])
-    if isinstance(value, ObjectVariable) and value.has_special("__hash__"):
+    if isinstance(value, ObjectVariable) and value.has_special(tracer, "__hash__"):
         return tracer.call_special(value, "__hash__", [])
     return ConstantVariable(hash(value.hash_key(tracer)))
 
@@ -268,7 +304,7 @@ def _next(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 @handles(reversed)
 def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value = realise(tracer, arguments[0])
-    if isinstance(value, ObjectVariable) and value.has_special("__reversed__"):
+    if isinstance(value, ObjectVariable) and value.has_special(tracer, "__reversed__"):
         return tracer.call_special(value, "__reversed__", [])
     if isinstance(value, SequenceVariable) and value.cls in (list, tuple):
         return ReversedIteratorVariable(value)
@@ -401,7 +437,7 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
         return to_text(tracer, value, "")
     if isinstance(value, ObjectVariable):
         for name in (method, "__index__"):
-            if value.has_special(name):
+            if value.has_special(tracer, name):
                 return tracer.call_special(value, name, [])
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"{cls.__name__}({value.describe()})", name=cls.__name__, types=value.type_name()
@@ -412,7 +448,7 @@ def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
     """``str(value)`` or ``repr(value)`` (conversion ``"r"``) of what is no constant."""
     if isinstance(value, ObjectVariable):
         for name in ("__repr__",) if conversion == "r" else ("__str__", "__repr__"):
-            if value.has_special(name):
+            if value.has_special(tracer, name):
                 return tracer.call_special(value, name, [])
     if isinstance(value, ClassVariable):
         return ConstantVariable(repr(value.value))
@@ -456,13 +492,20 @@ def _repr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 def fold(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """A pure function of constants, computed now."""
+    return tracer.constant_or_wrap(_computed(tracer, function, arguments, keywords)[2])
+
+
+def _computed(
+    tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords
+) -> tuple[list[object], dict[str, object], object]:
+    """The constants that a function is given, and what it returns."""
     values = [realise(tracer, each) for each in arguments]
     named = {name: realise(tracer, each) for name, each in keywords.items()}
     known = [whole(tracer, each) for each in (*values, *named.values())]
     plain = [each[0] for each in known if each is not None]
     if len(plain) == len(known):
         keyed = dict(zip(named, plain[len(values) :], strict=True))
-        return tracer.constant_or_wrap(tracer.evaluate(function, plain[: len(values)], keyed))
+        return plain[: len(values)], keyed, tracer.evaluate(function, plain[: len(values)], keyed)
     name = getattr(function, "__name__", str(function))
     types = ", ".join(each.type_name() for each in values)
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({types})", name=name, types=types)
@@ -476,6 +519,18 @@ def folds(*functions: object) -> None:
 
 def _folded(function: object, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return fold(tracer, function, arguments, keywords)
+
+
+def questions(*functions: object) -> None:
+    """Register functions that tell of the process: computed while tracing, and asked again by a later process."""
+    for function in functions:
+        handles(function)(functools.partial(_answered, function))
+
+
+def _answered(function: object, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given, named, answer = _computed(tracer, function, arguments, keywords)
+    tracer.assume_answer(function, given, named, answer)
+    return tracer.constant_or_wrap(answer)
 
 
 @handles(pow)

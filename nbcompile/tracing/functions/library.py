@@ -26,7 +26,7 @@ import weakref
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.functions.builtins import fold, folds
+from nbcompile.tracing.functions.builtins import fold, folds, questions
 from nbcompile.tracing.functions.registry import add_polyfill, handles, handles_named
 from nbcompile.tracing.polyfills import builtins as twins, copying, itertools as iteration, operators
 from nbcompile.tracing.protocol import Tracer
@@ -225,9 +225,7 @@ def _exc_info(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
     return TupleVariable([tracer.wrap(error.python_type(), None), error, trace])
 
 
-@handles(sys.getrecursionlimit)
-def _recursion_limit(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return fold(tracer, sys.getrecursionlimit, arguments, keywords)
+questions(sys.getrecursionlimit)
 
 
 @handles(sys.exception)

@@ -64,7 +64,9 @@ def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords
 @handles(ATTENTION._cur_sdpa_kernel_backends)
 def _attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     given = [realise(tracer, each).constant() for each in (*arguments, *keywords.values())]
-    return ListVariable([ConstantVariable(each) for each in ATTENTION._cur_sdpa_kernel_backends(*given)])
+    backends = ATTENTION._cur_sdpa_kernel_backends(*given)
+    tracer.assume_answer(ATTENTION._cur_sdpa_kernel_backends, given, {}, backends)
+    return ListVariable([ConstantVariable(each) for each in backends])
 
 
 @handles(ATTENTION._sdpa_kernel)

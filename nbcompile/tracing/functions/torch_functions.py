@@ -23,7 +23,7 @@ from nbcompile import annotations as marks, torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource
 from nbcompile.tracing import breaks, operations
-from nbcompile.tracing.functions.builtins import fold, folds
+from nbcompile.tracing.functions.builtins import fold, folds, questions
 from nbcompile.tracing.functions.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
@@ -132,6 +132,23 @@ def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keyword
 SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
 
 
+# Questions about the process that no guard is about. Two processes of a distributed program have two ranks.
+questions(
+    torch.cuda.is_available,
+    torch.cuda.get_device_properties,
+    torch._C._get_cublas_allow_tf32,
+    torch.distributed.get_rank,
+    torch.distributed.get_world_size,
+    torch.accelerator.is_available,
+    torch.accelerator.current_accelerator,
+    torch.distributed.is_available,
+    torch.backends.mps.is_available,
+    torch.get_float32_matmul_precision,
+    torch.amp.is_autocast_available,
+    SAVED_HOOKS_ERROR,
+    torch._C._get_privateuse1_backend_name,
+)
+
 # Questions about the state of the process, answered as of this point of the trace.
 folds(
     torch.is_grad_enabled,
@@ -143,31 +160,18 @@ folds(
     torch.can_cast,
     torch.get_num_threads,
     torch.is_autocast_cpu_enabled,
-    torch.cuda.is_available,
-    torch.cuda.get_device_properties,
-    torch._C._get_cublas_allow_tf32,
     torch._C._is_any_autocast_enabled,
-    torch.distributed.get_rank,
-    torch.distributed.get_world_size,
-    torch.accelerator.is_available,
-    torch.accelerator.current_accelerator,
-    torch.distributed.is_available,
-    torch.backends.mps.is_available,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
-    torch.get_float32_matmul_precision,
     torch.finfo,
     torch.iinfo,
     torch.device,
-    torch.amp.is_autocast_available,
     torch._C._is_fwd_grad_enabled,
     torch._C._are_functorch_transforms_active,
     torch._C._functorch.get_inplace_requires_grad_allowed,
     torch._C._functorch.current_level,
     torch._C._functorch.maybe_current_level,
     torch._C._functorch.get_dynamic_layer_stack_depth,
-    SAVED_HOOKS_ERROR,
-    torch._C._get_privateuse1_backend_name,
 )
 
 
@@ -491,11 +495,6 @@ def _narrow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
             ([*plain[:2], number, *plain[3:]], named) if len(plain) > 2 else (plain, {**named, "start": number})
         )
     return tracer.apply(torch.narrow, plain, named)
-
-
-@handles(torch.autograd.grad)
-def _autograd_grad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    raise breaks.unsupported(breaks.AUTOGRAD_GRAD, "trace_autograd_ops=False")
 
 
 @handles_named("torch.autograd.grad_mode", "set_multithreading_enabled")

@@ -50,6 +50,20 @@ class Context:
         self.materialize_grads = value
 
 
+def accumulate_gradients(leaves: list[torch.Tensor], gradients: tuple[torch.Tensor | None, ...]) -> None:
+    """``leaf.grad += gradient``, in memory that is laid out as the leaf is; None where nothing depends on a leaf."""
+    with torch.no_grad():
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            if gradient is None:
+                continue
+            new = torch.empty_like(leaf)
+            new.copy_(gradient)
+            if leaf.grad is None:
+                leaf.grad = new
+            else:
+                leaf.grad.add_(new)
+
+
 def forward_and_setup(
     forward: Callable[..., Any], setup_context: Callable[..., None] | None, context: Context, *arguments: Any
 ) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from nbcompile import torch_internals
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.capture.source import MethodFunctionSource, Source, TypeSource
 from nbcompile.tracing.protocol import Tracer
@@ -104,9 +105,13 @@ class ClassVariable(VariableTracker):
         return self.value
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        if self.value in torch_internals.members.CLASSES:
+            super().set_attribute(tracer, name, value)
         tracer.side_effects.store_attribute(tracer, self, name, value)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if self.value in torch_internals.members.CLASSES:
+            super().delete_attribute(tracer, name)
         if class_overlay(tracer, self.value, name) is None and name not in self.value.__dict__:
             tracer.raise_exception(AttributeError, f"type object '{self.value.__name__}' has no attribute '{name}'")
         tracer.side_effects.delete_attribute(tracer, self, name)

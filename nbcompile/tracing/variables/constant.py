@@ -50,6 +50,10 @@ def is_constant_value(value: object) -> bool:
     return type(value) is slice and all(is_constant_value(part) for part in (value.start, value.stop, value.step))
 
 
+_WHERE_CODE_IS = ("co_filename", "co_firstlineno", "co_lines", "co_linetable", "co_positions")
+"""Equal functions may be in other files, or on other lines of them."""
+
+
 class ConstantVariable(VariableTracker):
     """A value known whole while tracing."""
 
@@ -83,6 +87,8 @@ class ConstantVariable(VariableTracker):
             own = self._of_member(tracer, self.value, name)
             if own is not None:
                 return own
+        if isinstance(self.value, types.CodeType) and name in _WHERE_CODE_IS:
+            tracer.depend_on_process("the file and the lines of code")
         attribute = tracer.evaluate(getattr, (self.value, name))
         if callable(attribute) and not is_constant_value(attribute):
             return ConstantMethodVariable(self, name, attribute)

@@ -421,10 +421,21 @@ def _no_grad(cls: type, value: bool) -> Maker:
 
 def _set_grad_enabled(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
     # Called, it takes effect at once; used as a context manager, its exit restores.
-    mode = bool((*arguments, *keywords.values())[0])
+    mode = (*arguments, *keywords.values())[0]
+    if not isinstance(mode, bool):
+        tracer.raise_exception(TypeError, _refusal(torch._C._set_grad_enabled, mode))
     made = EagerGradModeVariable(mode, torch.is_grad_enabled())
     tracer.output.state_call(torch._C._set_grad_enabled, (mode,))
     return made
+
+
+def _refusal(setter: Callable[..., object], value: object) -> str:
+    """What a setter says of a value that it does not accept."""
+    try:
+        setter(value)
+    except TypeError as error:
+        return str(error)
+    raise AssertionError(f"{setter} accepts {value!r}")
 
 
 def _remade_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:

@@ -280,12 +280,12 @@ class DictViewVariable(ContainerVariable):
             return self.owner.contains(tracer, item)
         return any(tracer.equal(each, item) for each in self.unpack(tracer))
 
-    def as_set(self, tracer: Tracer) -> SetVariable:
-        """The keys (or items) as a set, for ``&`` and its like."""
-        return SetVariable(tracer, self.unpack(tracer))
-
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return Call(reconstruction.attribute(reconstruction.recipe(self.owner), self.which))
+
+
+HASHED_AS_THEY_ARE = (TracedKey, int, float, complex, str, bytes)
+"""Keys with the hash of the value itself, though its tracker may be no constant: a number that was a symbol."""
 
 
 class SetVariable(ContainerVariable):
@@ -319,7 +319,7 @@ class SetVariable(ContainerVariable):
         items = list(self.members.values())
         if len(items) > 1:
             tracer.depend_on_process("the order of a set")
-        if all(item.is_constant() or isinstance(key, TracedKey) for key, item in self.members.items()):
+        if all(item.is_constant() or isinstance(key, HASHED_AS_THEY_ARE) for key, item in self.members.items()):
             return [self.members[key] for key in set(self.members)]
         return items
 
@@ -381,12 +381,16 @@ class SetVariable(ContainerVariable):
             if operation == "union":
                 members = {**mine, **{key: item for key, item in theirs.items() if key not in mine}}
             elif operation == "intersection":
-                members = {key: item for key, item in mine.items() if key in theirs}
+                # CPython goes through the smaller set, and through any other iterable: equal items are those it meets.
+                met, asked = (
+                    (mine, theirs) if isinstance(other, SetVariable) and len(theirs) > len(mine) else (theirs, mine)
+                )
+                members = {key: item for key, item in met.items() if key in asked}
             elif operation == "difference":
                 members = {key: item for key, item in mine.items() if key not in theirs}
             else:
                 left = {key: item for key, item in mine.items() if key not in theirs}
-                members = {**left, **{key: item for key, item in theirs.items() if key not in mine}}
+                members = {**{key: item for key, item in theirs.items() if key not in mine}, **left}
         return SetVariable(tracer, members.values(), cls=self.cls)
 
     def method_union(self, tracer: Tracer, *others: VariableTracker) -> VariableTracker:
@@ -412,7 +416,11 @@ class SetVariable(ContainerVariable):
         self._become(tracer, self.combine(tracer, "intersection", others))
 
     def method_symmetric_difference_update(self, tracer: Tracer, other: VariableTracker) -> None:
-        self._become(tracer, self.combine(tracer, "symmetric_difference", [other]))
+        self.changes(tracer)
+        for item in SetVariable(tracer, other.unpack(tracer)).members.values():
+            key = item.hash_key(tracer)
+            if self.members.pop(key, None) is None:
+                self.members[key] = item
 
     def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         theirs = {item.hash_key(tracer) for item in other.unpack(tracer)}

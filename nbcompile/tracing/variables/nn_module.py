@@ -29,6 +29,9 @@ STORES = ("_parameters", "_buffers", "_modules")
 """Where an nn.Module keeps what is no plain attribute."""
 BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
+GETTER = torch.nn.Module.__getattr__
+CALLS = {name: torch.nn.Module.__dict__[name] for name in ("__call__", "_wrapped_call_impl", "_call_impl")}
+"""What only leads to ``forward``, and to the hooks, as long as nobody puts another function in its place."""
 GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
 
 
@@ -41,8 +44,8 @@ class NNModuleVariable(ObjectVariable):
         return f"UnspecializedNNModuleVariable({self.cls.__name__})"
 
     def _fallback(self, tracer: Tracer, name: str) -> VariableTracker:
-        getter = class_lookup(self.cls, "__getattr__")
-        if getter is not torch.nn.Module.__getattr__ and isinstance(getter, types.FunctionType):
+        getter = self.on_class(tracer, "__getattr__")
+        if getter is not GETTER and isinstance(getter, types.FunctionType):
             return tracer.call(tracer.wrap(getter, self._class_source("__getattr__")), [self, ConstantVariable(name)])
         member = self.member(tracer, name)
         if member is None:
@@ -50,7 +53,7 @@ class NNModuleVariable(ObjectVariable):
         return member
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
-        if class_lookup(self.cls, "__getattr__") is torch.nn.Module.__getattr__:
+        if class_lookup(self.cls, "__getattr__") is GETTER:
             tracer.guard(source, GuardKind.HASATTR, (name, False))
             return
         super()._guard_absence(tracer, source, name)
@@ -79,7 +82,7 @@ class NNModuleVariable(ObjectVariable):
         return stored if isinstance(stored, DictVariable) and (stored.changed or stored.source is None) else None
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        setter = class_lookup(self.cls, "__setattr__")
+        setter = self.on_class(tracer, "__setattr__")
         if setter is not torch.nn.Module.__setattr__:
             super().set_attribute(tracer, name, value)
         elif self._is_member(tracer, name, value):
@@ -96,7 +99,7 @@ class NNModuleVariable(ObjectVariable):
         return any(each is not None and name in each.entries for each in stores) or any(name in each for each in real)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
-        if class_lookup(self.cls, "__delattr__") is torch.nn.Module.__delattr__:
+        if self.on_class(tracer, "__delattr__") is torch.nn.Module.__delattr__:
             self._trace_own(tracer, torch.nn.Module.__delattr__, ConstantVariable(name))
         else:
             super().delete_attribute(tracer, name)
@@ -106,7 +109,7 @@ class NNModuleVariable(ObjectVariable):
         tracer.call(tracer.wrap(function, None), [self, *arguments])
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        if self.cls.__call__ is not torch.nn.Module.__call__:
+        if any(self.on_class(tracer, name) is not known for name, known in CALLS.items()):
             return super().call(tracer, arguments, keywords)
         if not self.is_new() and is_unshaped(self.value):
             shape(tracer, self.value, arguments, keywords)
@@ -147,7 +150,11 @@ class NNModuleVariable(ObjectVariable):
         return not self.is_new() and bool(getattr(self.value, name, None))
 
     def truth(self, tracer: Tracer) -> bool:
-        return super().truth(tracer) if self.has_special("__len__") or self.has_special("__bool__") else True
+        return (
+            super().truth(tracer)
+            if self.has_special(tracer, "__len__") or self.has_special(tracer, "__bool__")
+            else True
+        )
 
 
 def has_hooks(module: torch.nn.Module) -> bool:

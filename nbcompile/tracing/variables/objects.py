@@ -101,10 +101,15 @@ class ObjectVariable(VariableTracker):
 
     # -- attributes ----------------------------------------------------------------------
 
+    def on_class(self, tracer: Tracer, name: str) -> object:
+        """What the class holds under a name; that it is of this kind is guarded."""
+        tracer.note_member(self.class_source if self.source is None else self.source, self.cls, name)
+        return class_lookup(self.cls, name)
+
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "__class__":
             return self._own_class(tracer)
-        custom = class_lookup(self.cls, "__getattribute__")
+        custom = self.on_class(tracer, "__getattribute__")
         try:
             if custom is not object.__getattribute__ and isinstance(custom, types.FunctionType):
                 getter = tracer.wrap(custom, self._class_source("__getattribute__"))
@@ -118,7 +123,7 @@ class ObjectVariable(VariableTracker):
 
     def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
         """``object.__getattribute__``; None where it raises AttributeError because nothing is found."""
-        found = class_lookup(self.cls, name)
+        found = self.on_class(tracer, name)
         if found is not MISSING and is_data_descriptor(found):
             return self._descriptor(tracer, name, found)
         own = self._instance_attribute(tracer, name)
@@ -244,7 +249,7 @@ class ObjectVariable(VariableTracker):
         return tracer.call(tracer.wrap(getter, below), [descriptor, self, self._own_class(tracer)])
 
     def _fallback(self, tracer: Tracer, name: str) -> VariableTracker:
-        getter = class_lookup(self.cls, "__getattr__")
+        getter = self.on_class(tracer, "__getattr__")
         if isinstance(getter, types.FunctionType):
             self._not_shadowed(tracer, name)
             self._not_in_class(tracer, name)
@@ -289,7 +294,7 @@ class ObjectVariable(VariableTracker):
         return True
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        setter = class_lookup(self.cls, "__setattr__")
+        setter = self.on_class(tracer, "__setattr__")
         if setter not in PLAIN_SETTERS and not isinstance(setter, types.FunctionType):
             self.no_method("__setattr__")  # C code: types.SimpleNamespace's
         if isinstance(setter, types.FunctionType):
@@ -299,7 +304,7 @@ class ObjectVariable(VariableTracker):
 
     def plain_set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         """``object.__setattr__``."""
-        found = class_lookup(self.cls, name)
+        found = self.on_class(tracer, name)
         if isinstance(found, property):
             if found.fset is None:
                 tracer.raise_exception(
@@ -364,7 +369,7 @@ class ObjectVariable(VariableTracker):
         return tracer.call(method, arguments, keywords)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        found = class_lookup(self.cls, name)
+        found = self.on_class(tracer, name)
         if isinstance(found, METHODS_IN_C):
             return self.builtin_method(tracer, getattr(found, "__objclass__", object), name, arguments, keywords)
         if name == "__init__" and found is MISSING:
@@ -392,15 +397,15 @@ class ObjectVariable(VariableTracker):
 
     def _special_method(self, tracer: Tracer, name: str) -> VariableTracker:
         """A special method: looked up on the class, never on the instance."""
-        found = class_lookup(self.cls, name)
+        found = self.on_class(tracer, name)
         if found is MISSING or found is None:
             told = REFUSALS.get(name, f"'{{}}' object does not support {name}")
             tracer.raise_exception(TypeError, told.format(self.cls.__name__))
         return self._class_value(tracer, name, found)
 
-    def has_special(self, name: str) -> bool:
+    def has_special(self, tracer: Tracer, name: str) -> bool:
         """Whether the class (beyond ``object``) defines a special method."""
-        found = class_lookup(self.cls, name)
+        found = self.on_class(tracer, name)
         return found is not MISSING and found is not None and found is not getattr(object, name, MISSING)
 
     def is_built_in(self, name: str) -> bool:
@@ -417,7 +422,7 @@ class ObjectVariable(VariableTracker):
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         items = self.base_items
         plain = isinstance(items, DictVariable) and class_lookup(self.cls, "__getitem__") is dict.__getitem__
-        if plain and self.has_special("__missing__") and not items.contains(tracer, key):  # type: ignore[union-attr]
+        if plain and self.has_special(tracer, "__missing__") and not items.contains(tracer, key):  # type: ignore[union-attr]
             return self._special(tracer, "__missing__", [key], {})
         method = self._special_method(tracer, "__getitem__")
         tracer.hand_over(self, method)
@@ -427,21 +432,21 @@ class ObjectVariable(VariableTracker):
         self._special(tracer, "__setitem__", [key, value], {})
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
-        if not self.has_special("__delitem__"):
+        if not self.has_special(tracer, "__delitem__"):
             super().delete_item(tracer, key)
         self._special(tracer, "__delitem__", [key], {})
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        if self.has_special("__contains__"):
+        if self.has_special(tracer, "__contains__"):
             return self._special(tracer, "__contains__", [item], {}).truth(tracer)
-        if not self.has_special("__iter__") and not self.has_special("__getitem__"):
+        if not self.has_special(tracer, "__iter__") and not self.has_special(tracer, "__getitem__"):
             self._refuse(tracer, "__contains__")
         return any(each is item or tracer.equal(each, item) for each in self.unpack(tracer))
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        if self.has_special("__iter__"):
+        if self.has_special(tracer, "__iter__"):
             return self._special(tracer, "__iter__", [], {})
-        if self.has_special("__getitem__"):
+        if self.has_special(tracer, "__getitem__"):
             return tracer.iterate_by_index(self)
         tracer.raise_exception(TypeError, f"'{self.cls.__name__}' object is not iterable")
 
@@ -464,7 +469,7 @@ class ObjectVariable(VariableTracker):
 
     def truth(self, tracer: Tracer) -> bool:
         for name in ("__bool__", "__len__"):
-            if self.has_special(name):
+            if self.has_special(tracer, name):
                 return realise(tracer, self._special(tracer, name, [], {})).truth(tracer)
         return True
 
@@ -534,7 +539,7 @@ def _hash(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:
 
 
 def _text(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:
-    if not owner.has_special("__repr__"):
+    if not owner.has_special(tracer, "__repr__"):
         owner.no_method("__repr__")  # it tells the address
     return tracer.call_special(owner, "__repr__", [])
 

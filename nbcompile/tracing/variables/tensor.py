@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
-from nbcompile import config
+from nbcompile import config, torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.node_meta import STACK
 from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
-from nbcompile.capture.source import AttrSource, Source
+from nbcompile.capture.source import AttrSource, ClassMemberSource, ModuleSource, Source, TypeSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 
 if TYPE_CHECKING:
     from nbcompile.tracing.reconstruction import Reconstruction
@@ -130,6 +131,8 @@ class TensorVariable(VariableTracker):
             return self._grad_fn()
         if name == "__class__":
             return tracer.wrap(self.cls, None)
+        if torch_internals.members.is_new_member(name) and (found := class_lookup(self.cls, name)) is not MISSING:
+            return bound_member(tracer, self, name, found)
         if not hasattr(self.cls, name):
             return self._custom_attribute(tracer, name)
         if callable(getattr(self.cls, name, None)):
@@ -198,9 +201,16 @@ class TensorVariable(VariableTracker):
             values = [each.constant() for each in arguments]
             named = {key: each.constant() for key, each in keywords.items()}
             return tracer.constant_or_wrap(tracer.evaluate(getattr(self.example, name), values, named))
-        if not hasattr(self.cls, name):
+        if not hasattr(self.cls, name) or self._is_put_into_torchs_class(name):
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
         return tracer.apply_method(name, (self, *arguments), keywords)
+
+    def _is_put_into_torchs_class(self, name: str) -> bool:
+        """Whether somebody put a new name into torch.Tensor or torch.nn.Parameter; not what a subclass defines."""
+        if not torch_internals.members.is_new_member(name):
+            return False
+        found = class_lookup(self.cls, name)
+        return any(found is class_lookup(cls, name) for cls in torch_internals.members.CLASSES)
 
     def _number(self, tracer: Tracer, name: str) -> VariableTracker:
         if not config.capture_scalar_outputs and not tracer.output.options.fullgraph:
@@ -250,6 +260,22 @@ class TensorVariable(VariableTracker):
         return reconstruction.shared(
             owner, lambda: reconstruction.graph_output(self.node), lambda: reconstruction.attributes(owner)
         )
+
+
+def bound_member(tracer: Tracer, owner: TensorVariable, name: str, found: object) -> VariableTracker:
+    """What the class of a tensor holds, and torch did not put there, as an attribute of the tensor."""
+    cls = AttrSource(ModuleSource("torch"), "Tensor") if owner.source is None else TypeSource(owner.source)
+    source = ClassMemberSource(cls, name)
+    match found:
+        case types.FunctionType():
+            return tracer.bound(tracer.wrap(found, source), owner)
+        case property():
+            return tracer.call(tracer.wrap(found.fget, AttrSource(source, "fget")), [owner])
+        case staticmethod() | classmethod():
+            return tracer.wrap(owner.cls, cls).get_attribute(tracer, name)
+    if hasattr(type(found), "__get__"):
+        raise breaks.unsupported(breaks.TENSOR_ATTRIBUTE, f"{owner.describe()}.{name} by {found!r:.80}", name=name)
+    return tracer.wrap(found, source)
 
 
 def _computed(node: torch.fx.Node) -> str:

@@ -3,7 +3,7 @@
     x.size(0)             answered now
     x.data_ptr()          read after the graph
     x.data = y            set_ in the graph, out of autograd's sight
-    y.backward()          a break
+    y.backward()          functions/differentiation.py
 
 In torch: TensorVariable.method_* in torch/_dynamo/variables/tensor.py. Read next:
 tensor_hooks.py
@@ -126,15 +126,6 @@ def _tolist(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywor
         return tracer.apply_method("item", (tensor,))
     positions = map(ConstantVariable, range(int(tensor.example.shape[0])))
     return tracer.list_of([tensor.get_item(tracer, each).call_method(tracer, "tolist", [], {}) for each in positions])
-
-
-@method("backward")
-def _backward(
-    tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
-) -> VariableTracker | None:
-    raise breaks.unsupported(
-        breaks.BACKWARD, f"call_method {tensor.describe()} backward {list(arguments)} {dict(keywords)}"
-    )
 
 
 @method("requires_grad_")

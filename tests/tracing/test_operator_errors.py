@@ -1,0 +1,132 @@
+"""What an operator raises while it is traced reaches the handlers of the program, with eager mode's own words."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+
+import nbcompile
+
+
+def caught(x, y):
+    try:
+        return x @ y
+    except RuntimeError:
+        return x + 1
+
+
+def read(x, y):
+    try:
+        return x @ y
+    except RuntimeError as error:
+        return str(error)
+
+
+def _product(x, y):
+    return (x @ y).sin()
+
+
+def caught_by_the_caller(x, y):
+    x = x.cos()
+    try:
+        z = _product(x, y)
+    except (ValueError, RuntimeError):
+        z = x * 2
+    return z.exp()
+
+
+def caught_by_a_bare_clause(x, y):
+    try:
+        with torch.no_grad():
+            return torch.cat([x, y.sum()])
+    except:  # noqa: E722
+        return x - 1
+
+
+def caught_outside_of_another_clause(x, y):
+    try:
+        try:
+            return x @ y
+        except KeyError:
+            return x
+    except RuntimeError:
+        return x + 5
+
+
+def caught_behind_a_finally(x, y):
+    try:
+        try:
+            return x @ y
+        finally:
+            x = x * 3
+    except RuntimeError:
+        return x
+
+
+def caught_in_a_loop(x, y):
+    for other in (y, y.t()):
+        with contextlib.suppress(RuntimeError):
+            x = x @ other
+    return x
+
+
+def suppressed(x, y):
+    with contextlib.suppress(RuntimeError):
+        return x @ y
+    return x
+
+
+class Catches:
+    """A context manager of the user that catches."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        return kind is RuntimeError
+
+
+def caught_by_a_context(x, y):
+    with Catches():
+        return x @ y
+    return x * 4
+
+
+def of_another_class(x, y):
+    try:
+        return x @ y
+    except KeyError:
+        return x
+
+
+CAUGHT = (
+    caught, read, caught_by_the_caller, caught_by_a_bare_clause, caught_outside_of_another_clause,
+    caught_behind_a_finally, caught_in_a_loop, suppressed, caught_by_a_context,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", CAUGHT, ids=lambda function: function.__name__)
+def test_a_handler_catches_what_an_operator_raises(function):
+    """Sizes that do not fit are an error that the program handles, as in eager mode."""
+    x, y = torch.ones(2, 3), torch.ones(2, 3)
+    expected, found = function(x, y), nbcompile.compile(function, backend="eager")(x, y)
+    assert found == expected if isinstance(expected, str) else torch.equal(found, expected)
+
+
+def test_a_clause_for_another_class():
+    """What no clause catches is eager mode's exception."""
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        nbcompile.compile(of_another_class, backend="eager")(torch.ones(2, 3), torch.ones(2, 3))
+
+
+def test_without_a_handler():
+    """Where nothing can catch it, the compiler names operator and line; torch's own contexts catch nothing."""
+
+    def f(x, y):
+        with torch.no_grad():
+            return x @ y
+
+    with pytest.raises(nbcompile.exc.TorchRuntimeError, match="matmul: RuntimeError"):
+        nbcompile.compile(f, backend="eager")(torch.ones(2, 3), torch.ones(2, 3))
