@@ -3,6 +3,8 @@
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Another torch than the one in constraints.txt is for test-torch, which gives it an environment of its own.
+TORCH  ?= $(shell sed -n 's/^torch==//p' constraints.txt)
 # The stamp's name holds a checksum of what was asked for: a change in either file installs again.
 STAMP  := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 EXTRAS := notebook,docs,models,dev
@@ -13,12 +15,18 @@ WORKERS ?= 2
 SECONDS ?= 600
 SEED    ?= 1
 SHARED := -n $(WORKERS) --dist worksteal
+# What the tests compiled: a store for each of them. `make test-warm` runs those of LOADED again over these.
+STORES := build/test-stores$(VENV:.venv%=%)
+LOADED := $(addprefix tests/,aot codegen views) $(wildcard tests/test_*.py)
 # test-all: what reads bytecode, with the other versions of Python that it is written for.
 VERSIONS  := 3.12 3.13
+# package: the Pythons to install for, 4 GB of downloads for each where torch comes built for CUDA. LATEST=1: without
+# constraints.txt, as README's first command.
+PYTHONS ?= $(PYTHON)
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-warm test-all sweep fuzz docs package lint bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-torch test-all sweep fuzz docs package lint bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -26,21 +34,21 @@ help:  ## Say what there is
 setup: $(STAMP)  ## Make .venv and install everything into it (the other targets do so themselves)
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(BIN)/python -c '' 2>/dev/null || { echo "making $(VENV)"; $(PYTHON) -m venv --clear $(VENV); }
+	@$(BIN)/python -c '' 2>/dev/null || { echo "making $(VENV)"; $(call find,$(PYTHON)) -m venv --clear $(VENV); }
 	@echo "installing into $(VENV) (this takes some minutes once)"
-	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt >$(VENV)/constraints.txt
+	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c $(VENV)/constraints.txt -e '.[$(EXTRAS)]'
 	@rm -f $(VENV)/.installed-* && touch $@
 
 tour: $(STAMP)  ## Execute notebooks/tour.md, check what it claims, write build/tour.html
 	$(BIN)/python -m nbcompile tour -o build/tour.html
 
 test: $(STAMP)  ## Run the tests (TESTS=tests/record for some of them)
-	$(BIN)/python -m pytest -q $(SHARED) $(TESTS)
+	@rm -rf $(STORES)
+	$(BIN)/python -m pytest -q $(SHARED) --store $(STORES) $(TESTS)
 
-test-warm: $(STAMP)  ## Run the tests with the store on, twice over one store: compiled, then loaded (TESTS= for some)
-	@rm -rf $${TMPDIR:-/tmp}/nbcompile-test-store
-	NBCOMPILE_TEST_STORE=keep $(BIN)/python -m pytest -q $(SHARED) $(TESTS)
-	NBCOMPILE_TEST_STORE=keep $(BIN)/python -m pytest -q $(SHARED) $(TESTS)
+test-warm: $(STAMP)  ## Run some of what `make test` compiled again: it is loaded (TESTS= for others)
+	$(BIN)/python -m pytest -q $(SHARED) --store $(STORES) --load $(if $(filter tests,$(TESTS)),$(LOADED),$(TESTS))
 
 sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the whole standard library
 	$(BIN)/python -m pytest -q -m slow --timeout 7200 --hypothesis-profile=default $(TESTS)
@@ -48,23 +56,26 @@ sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the w
 fuzz: $(STAMP)  ## Random programs, eager against compiled (SECONDS=600 SEED=1); what is found lies in build/fuzz
 	nice -n 19 $(BIN)/python -m nbcompile.tools.fuzz --seconds $(SECONDS) --seed $(SEED)
 
+test-torch:  ## Run the tests with another torch: make test-torch TORCH=2.15.0 (PYTHON=python3.12, TESTS= for some)
+	$(MAKE) --no-print-directory test TORCH=$(TORCH) VENV=.venv-torch-$(TORCH)-$(notdir $(PYTHON))
+
 test-all: test $(VERSIONS:%=test-%)  ## Run the tests, then the front end's with each other Python that is here
 
 # python3.12 on PATH (which may be a shim that leads nowhere), or pyenv's newest.
-find = $(or $(shell python$(1) -c 'import sys; print(sys.executable)' 2>/dev/null), \
-            $(lastword $(sort $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/$(1).*/bin/python$(1)))))
+find = $(or $(shell $(1) -c 'import sys; print(sys.executable)' 2>/dev/null), \
+            $(lastword $(sort $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/$(1:python%=%).*/bin/$(1)))))
 
 test-3.%:
-	@$(if $(call find,3.$*), \
-	  $(MAKE) --no-print-directory test PYTHON=$(call find,3.$*) VENV=.venv-3.$* EXTRAS=dev TESTS='$(FRONT_END)', \
+	@$(if $(call find,python3.$*), \
+	  $(MAKE) --no-print-directory test PYTHON=python3.$* VENV=.venv-3.$* EXTRAS=dev TESTS='$(FRONT_END)', \
 	  echo "there is no python3.$* here: its tests are left out")
 
 docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees . build/docs
 	@echo "build/docs/index.html"
 
-package: $(STAMP)  ## Build wheel and sdist into build/dist; use the wheel in an empty environment as README says
-	$(BIN)/python tests/packaging/distributions.py
+package: $(STAMP)  ## Build wheel and sdist; use each in an empty environment (PYTHONS="python3.11 python3.12", LATEST=1)
+	$(BIN)/python tests/packaging/distributions.py $(if $(LATEST),--latest) $(foreach python,$(PYTHONS),$(call find,$(python)))
 
 lint: $(STAMP)  ## Style, types, and the storeys of the house
 	$(BIN)/ruff check .

@@ -1,7 +1,10 @@
 """Sphinx: the documentation is docs/ and notebooks/, executed while it is built."""
 
+import atexit
 import importlib.metadata
 import os
+import shutil
+import tempfile
 
 project = "nbcompile"
 author = "the nbcompile developers"
@@ -14,8 +17,9 @@ root_doc = "docs/index"
 include_patterns = ["docs/**", "notebooks/**", "tests/cases/*.md"]
 exclude_patterns = ["**/.ipynb_checkpoints", "**/jupyter_execute", "docs/_*", "build", ".venv*"]
 
-# Every page runs against the compiler as it is now: a cache would show pictures of an older one.
-os.environ["NBCOMPILE_WARM_START"] = "0"
+# Every page runs as users run it, over an empty store: one that is left over would show pictures of older calls.
+os.environ["NBCOMPILE_FRAMES_DIR"] = tempfile.mkdtemp(prefix="nbcompile-docs-")
+atexit.register(shutil.rmtree, os.environ["NBCOMPILE_FRAMES_DIR"], ignore_errors=True)
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

@@ -93,6 +93,8 @@ class Seeker:
             self._look(arguments, keywords)
 
     def _look(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
+        if torch_internals.members.replaced_member() is not None:
+            return
         code, before = self.function.__code__, cache.last_forgotten()
         entries = cache.made_with(code, self.callback.key)
         if _first_frame(self.entry)[0] is not self.function:

@@ -22,7 +22,7 @@ PYTHON = ((3, 11), (3, 13))
 TORCH = ((2, 11), (2, 15))
 """The first version that works, and the last one that the tests were run with."""
 TESTED = ((2, 11), (2, 12), (2, 13), (2, 15))
-"""The versions that tests were run with: docs/design/versions.md says which tests."""
+"""The versions that tests were run with: docs/installation.md says which tests."""
 Version = tuple[int, int]
 
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
-# "" without the store; "fresh": each test has a store of its own; "keep": that of the run before. Processes inherit it.
-STORE = os.environ.get("NBCOMPILE_TEST_STORE", "")
-KEPT = Path(tempfile.gettempdir()) / "nbcompile-test-store"
-os.environ.setdefault("NBCOMPILE_WARM_START", "1" if STORE else "0")
+pytest_plugins = ["tests.stores"]
 
 # The gate says the same of the same code, however busy the machine is; new examples are what `make sweep` is for.
 hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, print_blob=True)
@@ -24,16 +17,6 @@ hypothesis.settings.load_profile("gate")
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-
-@pytest.fixture(autouse=bool(STORE))
-def store_of_this_test(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Entries of compiled functions are this test's own; built kernels are shared by all."""
-    name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
-    folder = KEPT / name if STORE == "keep" else tmp_path_factory.mktemp("frames")
-    monkeypatch.setenv("NBCOMPILE_FRAMES_DIR", str(folder))
 
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

@@ -66,6 +66,7 @@ def test_the_second_call_finds_it_and_the_third_takes_it(long_ways):
     assert len(long_ways) == 2
 
 
+@pytest.mark.compiles
 def test_another_size_is_compiled_and_both_are_short_in_the_end(long_ways):
     """What the checks refuse is compiled as ever; later calls of every kind are short."""
 
@@ -410,6 +411,7 @@ class Answers:
         return super().__getattribute__(name)
 
 
+@pytest.mark.compiles
 def test_a_model_that_takes_all_by_name_has_a_short_way(long_ways):
     """Keywords of no argument's name, a class that answers in Python, an attribute that is not there."""
     net = Configured(Answers(2.0)).eval()

@@ -40,6 +40,10 @@ _MEMBERS_OF_PYTHON = frozenset(
 """Members that change nothing in what a program does, some of which Python makes when it needs them."""
 _HEAP_TYPE = 1 << 9
 """Py_TPFLAGS_HEAPTYPE: made by a class statement; no other class can be changed, or made twice."""
+_MATCHED_BY_PATTERNS = 1 << 5 | 1 << 6
+"""Py_TPFLAGS_SEQUENCE and Py_TPFLAGS_MAPPING, which registering a class sets: ``case [a, b]`` asks for them."""
+_COMPARED = (bool, int, float, complex, str, bytes)
+"""Constants whose ``repr`` says all."""
 _OF_PYTHON = {each.__name__: each for each in vars(types).values() if getattr(each, "__module__", "") == "builtins"}
 """Classes that say that they are in ``builtins``, and are not: function, method, cell."""
 _C_CALLABLES = types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType
@@ -123,8 +127,11 @@ def _function(value: types.FunctionType, depth: int) -> Description:
     given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
     held = [_content(cell, depth - 1) for cell in value.__closure__ or ()]
     told = digest_of(
-        (module_of(value), code_digest(value.__code__), [_roughly(each, depth - 1) for each in given], held)
-    )
+        (
+            module_of(value), code_digest(value.__code__), [_roughly(each, depth - 1) for each in given], held,
+            _text(value.__name__), _text(value.__doc__), _annotations(value.__annotations__),
+        )
+    )  # fmt: skip
     return ["function", value.__module__, value.__qualname__, told]
 
 
@@ -158,14 +165,32 @@ def _class(value: type, depth: int) -> Description:
         return ["class", *name]
     bases = [[each.__module__, each.__qualname__] for each in value.__mro__]
     members = [_members(each, depth) for each in value.__mro__ if each.__flags__ & _HEAP_TYPE]
-    return ["class", *name, digest_of((bases, members))]
+    return ["class", *name, digest_of((bases, members, value.__flags__ & _MATCHED_BY_PATTERNS))]
 
 
 def _members(cls: type, depth: int) -> list[object]:
     own = [(key, member) for key, member in vars(cls).items() if key not in _MEMBERS_OF_PYTHON]
     if is_trusted(cls.__module__) and _walk(sys.modules.get(cls.__module__), cls.__qualname__) is cls:
         return [(key, _outline(member, depth)) for key, member in own]  # in the order of its file
-    return [(key, _member(member, depth - 1)) for key, member in sorted(own)]
+    said = [_text(vars(cls).get("__doc__")), _annotations(vars(cls).get("__annotations__", {}))]
+    return [*said, *((key, _member(member, depth - 1)) for key, member in own)]  # vars(cls) has an order, too
+
+
+def _annotations(annotations: object) -> object:
+    """What a class or a function says of types, which a program may read as it reads any attribute."""
+    if not isinstance(annotations, dict):
+        return type(annotations).__qualname__
+    return [(_text(name), _annotation(value)) for name, value in annotations.items()]
+
+
+def _annotation(value: object) -> object:
+    if isinstance(value, type):
+        return [value.__module__, value.__qualname__]
+    return repr(value) if type(value).__module__ in ("typing", "types") else _text(value)
+
+
+def _text(value: object) -> object:
+    return value if value is None or type(value) is str else type(value).__qualname__
 
 
 def _outline(value: Any, depth: int) -> object:
@@ -177,7 +202,13 @@ def _outline(value: Any, depth: int) -> object:
         value = _without_torchs_compiler(value)
         code, cells = value.__code__, value.__closure__ or ()
         held = [_outline(_content_of(each), depth - 1) for each in cells] if depth else len(cells)
-        return [module_of(value), code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, held]
+        constants = [
+            each
+            for below in _codes(code)
+            for each in below.co_consts
+            if type(each) in _COMPARED and each is not value.__doc__
+        ]
+        return [module_of(value), code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, constants, held]
     if isinstance(value, staticmethod | classmethod):
         return _outline(value.__func__, depth)
     if isinstance(value, property):

@@ -34,7 +34,7 @@ from nbcompile.rewriting.residual import Residual
 from nbcompile.runtime import memo
 from nbcompile.warm import addresses, descriptions, graphs, keys, pages, programs, promises, shelf, state
 from nbcompile.warm.addresses import Written
-from nbcompile.warm.literals import NotStorable, Unreadable
+from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
 MANY_GUARDS = 16
 """From so many on a memo of them may pay for what it costs to build once: a C file of ours is compiled."""
@@ -125,7 +125,30 @@ def _assumed(assumed: Assumed, guards: tuple[Guard, ...], written: Written, fram
         for code, module in assumed.codes.values()
         if id(code) not in covered and not descriptions.is_trusted(module)
     ]
-    return {"members": members, "codes": codes, "made": state.write(assumed.made, written)}
+    subclasses = [
+        [_addressed(subject, written), _addressed(cls, written), answer] for subject, cls, answer in assumed.subclasses
+    ]
+    return {
+        "members": members,
+        "codes": codes,
+        "subclasses": subclasses,
+        "answers": [_asked(*each) for each in assumed.answers],
+        "made": state.write(assumed.made, written),
+    }
+
+
+def _asked(function: object, arguments: tuple[object, ...], named: dict[str, object], answer: str) -> list[Any]:
+    return [
+        descriptions.findable(function),
+        encode(arguments),
+        [[key, encode(each)] for key, each in named.items()],
+        answer,
+    ]
+
+
+def _addressed(subject: Source | type, written: Written) -> int | descriptions.Description:
+    """A value by its address, or a class by a description with which it is found."""
+    return descriptions.findable(subject) if isinstance(subject, type) else written.place(subject)
 
 
 def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
@@ -170,6 +193,7 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
     known = Known(frame.scope())
     sources = addresses.read(content["addresses"], known)
     _expect(content["assumed"], sources, known)
+    _expect_answers(content["assumed"], sources, known)
     guards = promises.read(content["guards"], sources, known)
     check = _check(guards, frame)
     graph = None if content["graph"] is None else graphs.read(content["graph"])
@@ -185,6 +209,22 @@ def _expect(assumed: dict[str, Any], sources: list[Source], known: Known) -> Non
             raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
     for told in assumed["codes"]:
         descriptions.expect_code(told)
+
+
+def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Known) -> None:
+    for subject, told, answer in assumed["subclasses"]:
+        cls: Any = known.value(sources[told]) if isinstance(told, int) else descriptions.find(told)
+        if isinstance(subject, int):
+            value = known.value(sources[subject])
+            now = issubclass(value, cls) if isinstance(value, type) else isinstance(value, cls)
+        else:
+            now = issubclass(descriptions.find(subject), cls)
+        if now is not answer:
+            raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
+    for described, arguments, named, told in assumed["answers"]:
+        function = descriptions.find(described)
+        if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != told:
+            raise Unreadable(f"{function.__qualname__} gives another answer here")
 
 
 def _make_state(content: dict[str, Any], known: Known) -> None:

@@ -27,7 +27,7 @@ from nbcompile.warm.descriptions import code_digest, digest_of
 from nbcompile.warm.literals import NotStorable, encode
 
 FORMAT = 1
-VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX")
+VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX", "ATEN_", "MKL_", "DNNL_", "ONEDNN_")
 NO_PART = ("NBCOMPILE_CACHE_DIR", "NBCOMPILE_FRAMES_DIR", "TORCHINDUCTOR_CACHE_DIR")
 """Where something is kept does not change what it is."""
 

@@ -14,6 +14,7 @@ In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -60,7 +61,8 @@ def write(guards: Iterable[Guard], written: Written) -> list[Any]:
 def _write(guard: Guard, written: Written) -> list[Any]:
     place = None if guard.source is None else written.place(guard.source)
     try:
-        return [guard.kind.name, place, _expected(guard, written)]
+        more = [[list(each) for each in guard.members]] if guard.members else []
+        return [guard.kind.name, place, _expected(guard, written), *more]
     except NotStorable as reason:
         where = "" if guard.source is None else f" {known_text(guard.source)}"
         raise NotStorable(f"{guard.kind}{where}: {reason}") from None
@@ -116,7 +118,13 @@ def read(data: list[Any], sources: list[Source], known: Known) -> tuple[Guard, .
     Raises:
         Unreadable: one of them cannot hold here.
     """
-    return tuple(_read(GuardKind[name], place, told, sources, known) for name, place, told in data)
+    return tuple(_read_row(row, sources, known) for row in data)
+
+
+def _read_row(row: list[Any], sources: list[Source], known: Known) -> Guard:
+    name, place, told, *members = row
+    guard = _read(GuardKind[name], place, told, sources, known)
+    return replace(guard, members=tuple((name, kind) for name, kind in members[0])) if members else guard
 
 
 def _read(kind: GuardKind, place: int | None, told: Any, sources: list[Source], known: Known) -> Guard:

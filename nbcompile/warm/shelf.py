@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,11 @@ ENTRIES_OF_ONE_KEY = 16
 LOOKED_AT = 32
 """How many entries are added between two looks at the size of them all."""
 MEGABYTE = 1 << 20
+
+DRAFT = ".draft"
+"""The end of the name of a file that is being written."""
+UNFINISHED = 3600.0
+"""Seconds after which nobody writes it any more. A clock may jump in both directions."""
 
 _added = [0]
 _written: set[tuple[int, str]] = set()
@@ -127,11 +133,12 @@ def touch(path: Path) -> None:
 
 def size() -> int:
     """How many bytes all entries take."""
-    return sum(map(_size, _by_age(directory(), "*/*")))
+    return sum(_size(path) for pattern in ("*/*.json", "*/*.page") for path in _by_age(directory(), pattern))
 
 
 def shrink(limit: int) -> None:
     """Throw away what was not used for longest, until the rest is within the limit."""
+    _remove_unfinished()
     excess = size() - limit
     if excess <= 0:
         return
@@ -142,6 +149,14 @@ def shrink(limit: int) -> None:
         _remove(path)
 
 
+def _remove_unfinished() -> None:
+    """Throw away what processes left that were killed while they wrote."""
+    for path in _by_age(directory(), f"*/*{DRAFT}"):
+        if abs(time.time() - _last_used(path)) > UNFINISHED:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
 def warn(kind: str, text: str) -> None:
     """Once in a process for each kind of trouble."""
     if kind not in _warned:
@@ -150,7 +165,7 @@ def warn(kind: str, text: str) -> None:
 
 
 def _write(path: Path, text: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".draft")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=DRAFT)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(_checksum(path, text) + b"\n" + text)

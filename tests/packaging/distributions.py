@@ -1,13 +1,16 @@
-"""``make package``: build wheel and sdist, install the wheel into an empty environment, and use it as README says.
+"""``make package``: build wheel and sdist, install each into an empty environment, and use it as README says.
 
     build/dist/*.whl, *.tar.gz  ->  each file of the package is inside; the sdist builds the same wheel
-                                ->  venv/  ->  import, README's snippets in a kernel, a script, doctor, tour
+    each Python, each of the two ->  venv/  ->  import, README's snippets in a kernel, a script, doctor, tour
 
-The environment and the folder in which all of it runs lie outside of the checkout: only the wheel can be found there.
+Environments, and the folders in which all of it runs, lie outside of the checkout: only what was installed can be
+found there. With ``--latest`` pip takes the newest versions that the dependencies allow, as README's first command
+does; without it, those of constraints.txt.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -15,7 +18,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import venv
+import time
 import zipfile
 from pathlib import Path
 
@@ -23,7 +26,11 @@ ROOT = Path(__file__).parents[2]
 DIST = ROOT / "build" / "dist"
 CONSTRAINTS = ROOT / "constraints.txt"
 
-IMPORT = "import nbcompile, sys; assert nbcompile.__file__.startswith(sys.prefix), nbcompile.__file__"
+IMPORT = """
+import platform, sys, torch, nbcompile
+assert nbcompile.__file__.startswith(sys.prefix), nbcompile.__file__
+print(f"  Python {platform.python_version()}, torch {torch.__version__}")
+"""
 IN_A_KERNEL = """
 import json, sys
 from nbclient import NotebookClient
@@ -40,20 +47,35 @@ assert torch.allclose(compiled(x), torch.sin(x) + 1)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pythons", nargs="*", default=[sys.executable], help="interpreters to install for")
+    parser.add_argument("--latest", action="store_true", help="the newest versions that are allowed, not the pinned")
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="nbcompile-package-") as scratch:
-        wheel = build(Path(scratch))
-        python = environment(Path(scratch) / "venv", f"{wheel}[notebook]")
+        distributions = build(Path(scratch))
+        for python in asked.pythons:
+            for distribution in distributions:
+                try_out(python, distribution, latest=asked.latest)
+
+
+def try_out(python: str, distribution: Path, *, latest: bool) -> None:
+    """Install a distribution for one Python, and use it. The environment, up to 6 GB, is removed before the next."""
+    with tempfile.TemporaryDirectory(prefix="nbcompile-package-") as scratch:
+        began = time.monotonic()
+        print(f"{distribution.name} with {python}, {'newest versions' if latest else 'constraints.txt'}:", flush=True)
+        installed = environment(python, Path(scratch) / "venv", f"{distribution}[notebook]", latest=latest)
+        print(f"✓ installed after {time.monotonic() - began:.0f} s", flush=True)
         folder = Path(scratch) / "work"
         folder.mkdir()
-        use(python, folder)
-    print(f"✓ {wheel.relative_to(ROOT)} and the sdist next to it")
+        use(installed, folder)
+        print(f"✓ all of it after {time.monotonic() - began:.0f} s", flush=True)
 
 
-def build(scratch: Path) -> Path:
-    """Build both distributions, and the wheel again from the sdist; the first wheel."""
+def build(scratch: Path) -> tuple[Path, Path]:
+    """Wheel and sdist; the sdist builds a wheel with the same files."""
     for old in DIST.glob("nbcompile-*"):
         old.unlink()
-    builder = environment(scratch / "builder", "hatchling")
+    builder = environment(sys.executable, scratch / "builder", "hatchling", latest=False)
     run([builder, "-m", "hatchling", "build", "-d", DIST], ROOT)
     [wheel], [sdist] = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
     missing = expected() - set(contents(wheel))
@@ -68,7 +90,7 @@ def build(scratch: Path) -> Path:
     [again] = (scratch / "again").glob("*.whl")
     assert contents(again) == contents(wheel), f"other files: {contents(again).items() ^ contents(wheel).items()}"
     print(f"✓ {len(contents(wheel))} files in the wheel; the sdist builds the same ones", flush=True)
-    return wheel
+    return wheel, sdist
 
 
 def expected() -> set[str]:
@@ -84,13 +106,14 @@ def contents(wheel: Path) -> dict[str, int]:
         return {info.filename: info.CRC for info in archive.infolist()}
 
 
-def environment(folder: Path, wanted: str) -> Path:
+def environment(python: str, folder: Path, wanted: str, *, latest: bool) -> Path:
     """The Python of a new environment that holds nothing but what is wanted and what that needs."""
-    venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
-    pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-compile", "-c", CONSTRAINTS]
-    run([*pip, wanted], folder)
-    return python
+    run([python, "-m", "venv", folder], ROOT)
+    installed = folder / "bin" / "python"
+    pins = [] if latest else ["-c", CONSTRAINTS]
+    pip = [installed, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-compile"]
+    run([*pip, *pins, wanted], folder)
+    return installed
 
 
 def use(python: Path, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 import warnings
@@ -14,7 +15,8 @@ from packaging.specifiers import SpecifierSet
 
 from nbcompile import supported
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def test_this_torch_is_supported():
@@ -70,3 +72,39 @@ def test_pip_knows_the_same_bounds():
     assert all(f"3.{minor}" in python for minor in (11, 12, 13))
     assert not any(f"3.{minor}" in python for minor in (10, 14))
     assert supported.VERSION == PROJECT["version"]
+
+
+def runs() -> list[list[str]]:
+    """The rows of docs/installation.md: torch, Python, date, what was run, how many failed."""
+    lines = (ROOT / "docs/installation.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| \d", line)]
+    assert all(len(row) == 5 for row in rows)
+    return rows
+
+
+def version(text: str) -> supported.Version:
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)
+
+
+def test_the_table_of_runs():
+    """What is called tested has a row in which nothing failed, and no row is about a version that is refused."""
+    assert {version(torch_) for torch_, _, _, _, failed in runs() if failed == "0"} == set(supported.TESTED)
+    assert all(supported.TORCH[0] <= version(torch_) <= supported.TORCH[1] for torch_, *_ in runs())
+    assert {version(python) for _, python, *_ in runs()} == {(3, 11), (3, 12), (3, 13)}
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\d|each change", when) for _, _, when, _, _ in runs())
+
+
+def test_the_pages_name_the_same_bounds():
+    """README and the page on installation promise what the import takes."""
+    bounds = [[".".join(map(str, end)) for end in pair] for pair in (supported.TORCH, supported.PYTHON)]
+    for page in ("README.md", "docs/installation.md"):
+        text = (ROOT / page).read_text()
+        assert f"torch {bounds[0][0]} to {bounds[0][1]}" in text
+        assert f"Python {bounds[1][0]} to {bounds[1][1]}" in text
+
+
+def test_the_constraints_name_a_tested_torch():
+    """constraints.txt pins a version that is called tested."""
+    [pinned] = re.findall(r"^torch==([\d.]+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
+    assert version(pinned) in supported.TESTED

@@ -1,0 +1,164 @@
+"""A pytest plugin: the tests run as users do, with the store on. Each test has a store of its own.
+
+    pytest                                 stores in a temporary folder, removed at the end
+    pytest --store build/stores            the same stores, kept there
+    pytest --store build/stores --load     the tests that left entries there, again: they load what they compiled
+
+Built kernels are shared by all tests: their key is their whole text. A folder is made when its test writes to it.
+A test that asserts what a compile does (how often it happens, what its page says) is marked ``compiles``, and has no
+part in the second run. The last lines say how much was loaded. A second run that loads little fails: it would say
+nothing about loading.
+
+In torch: torch/_inductor/test_case.py (fresh_inductor_cache). Read next: nbcompile/warm/shelf.py
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VARIABLE = "NBCOMPILE_FRAMES_DIR"
+LEAST = 0.5
+"""The share of lookups that find an entry, in a second run that is worth something."""
+
+
+@dataclass
+class Counts:
+    """What the tests of a process looked up in their stores (not what processes did that they started)."""
+
+    tests: int = 0
+    loads: int = 0
+    misses: int = 0
+    without: tuple[str, ...] = ()
+    """The tests that looked up entries and loaded none."""
+
+    def add(self, tests: int, loads: int, misses: int, without: tuple[str, ...]) -> None:
+        """Those of another process."""
+        self.tests += tests
+        self.loads += loads
+        self.misses += misses
+        self.without += tuple(without)
+
+    def lines(self, with_names: bool) -> list[str]:
+        """For people."""
+        summary = f"{self.tests} tests: {self.loads} loads, {self.misses} lookups without an entry"
+        return [summary, *(f"nothing loaded: {name}" for name in self.without if with_names)]
+
+
+COUNTS = pytest.StashKey[Counts]()
+TEMPORARY = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """See the top of this file."""
+    group = parser.getgroup("stores of the tests")
+    group.addoption("--store", metavar="FOLDER", help="keep the stores of the tests in this folder")
+    group.addoption("--load", action="store_true", help="run the tests that left entries in --store, over these")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes that share the tests share the folder, too: pytest-xdist hands the options on."""
+    config.stash[COUNTS] = Counts()
+    if not config.option.store:
+        folder = tempfile.TemporaryDirectory(prefix="nbcompile-tests-", ignore_cleanup_errors=True)
+        config.stash[TEMPORARY] = folder
+        config.option.store = folder.name
+    config.option.store = str(Path(config.option.store).absolute())
+    os.environ[VARIABLE] = f"{config.option.store}/no test"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what nobody asked to keep."""
+    if TEMPORARY in config.stash:
+        config.stash[TEMPORARY].cleanup()
+
+
+def store_of(item: pytest.Item) -> Path:
+    """The folder of a test's entries, which may not exist yet."""
+    return Path(item.config.option.store, hashlib.sha256(item.nodeid.encode()).hexdigest()[:20])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The second run is of the tests that left entries."""
+    if not config.option.load:
+        return
+    chosen = [item for item in items if _loads(item)]
+    config.hook.pytest_deselected(items=[item for item in items if not _loads(item)])
+    items[:] = chosen
+
+
+def _loads(item: pytest.Item) -> bool:
+    return item.get_closest_marker("compiles") is None and store_of(item).exists()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Count what is looked up."""
+    from nbcompile.warm import entry, shelf  # noqa: PLC0415 - after the modules of the tests, some of which come first
+
+    counts, load, entries = session.config.stash[COUNTS], entry.load, shelf.entries
+
+    @functools.wraps(entries)
+    def looked_up(key: str) -> Any:  # not for a backend that makes no code: there is no key
+        counts.misses += 1
+        return entries(key)
+
+    @functools.wraps(load)
+    def loaded(*arguments: Any, **options: Any) -> Any:
+        found = load(*arguments, **options)
+        if found is not None:
+            counts.loads += 1
+            counts.misses -= 1
+        return found
+
+    shelf.entries, entry.load = looked_up, loaded
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test's own store, which the processes that it starts use, too."""
+    counts = item.config.stash[COUNTS]
+    loads, misses = counts.loads, counts.misses
+    os.environ[VARIABLE] = str(store_of(item))
+    try:
+        return (yield)
+    finally:
+        counts.tests += 1
+        if counts.misses > misses and counts.loads == loads:
+            counts.without += (item.nodeid,)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the counts on to the process that sums them up, or judge them there."""
+    counts = session.config.stash[COUNTS]
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["store"] = vars(counts)
+    elif not session.config.option.load:
+        return
+    elif session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK  # of the tests that were asked for, none compiles
+    elif counts.loads < LEAST * (counts.loads + counts.misses):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of pytest-xdist is done."""
+    counts = getattr(node, "workeroutput", {}).get("store")
+    if counts:
+        node.config.stash[COUNTS].add(**counts)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How much was loaded."""
+    terminalreporter.write_sep("-", "stores of the tests")
+    for line in config.stash[COUNTS].lines(with_names=config.option.load):
+        terminalreporter.write_line(line)
