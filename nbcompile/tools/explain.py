@@ -62,10 +62,17 @@ def page(name: str) -> tuple[Part, ...]:
     """
     kind = breaks.KINDS.get(name.strip().upper())
     if kind is None:
-        close = difflib.get_close_matches(name.strip().upper(), breaks.KINDS, n=1)
+        close = _same_number(name) or difflib.get_close_matches(name.strip().upper(), breaks.KINDS, n=1)
         guess = f" Did you mean {close[0]}?" if close else ""
         raise ValueError(f"{name!r} is no kind of graph break.{guess} They are NB0001 to {max(breaks.KINDS)}.")
     return tuple(_parts(kind, load_examples()))
+
+
+def _same_number(name: str) -> list[str]:
+    """``NB07`` and ``7`` as the kind they number, ``NB0007``."""
+    number = re.fullmatch(r"(?:NB)?(\d+)", name.strip().upper())
+    written = f"NB{int(number[1]):04}" if number else ""
+    return [written] if written in breaks.KINDS else []
 
 
 def as_markdown(parts: tuple[Part, ...]) -> str:
@@ -163,7 +170,9 @@ def load_examples() -> ModuleType:
     module = ModuleType("break_examples")
     module.__file__ = f"<{module.__name__}>"
     _remember(module.__file__, text)
-    exec(compile(text, module.__file__, "exec"), vars(module))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, of the prototypes that an example uses
+        exec(compile(text, module.__file__, "exec"), vars(module))
     return module
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from nbcompile.tools.fuzz import (
     python,
     reduction,
     tensors,
+    units,
 )
 
 CORPUS = sorted((Path(__file__).parents[1] / "fuzz_corpus").glob("*.py"))
@@ -52,13 +55,45 @@ def test_a_seed_is_a_program(generate):
 
 
 def test_a_batch_and_its_programs(monkeypatch):
-    """A batch of tensor programs is one function; each can be played by itself, and eager plays them all."""
+    """A batch of tensor programs is one function; halves of it can be played, down to single programs."""
     monkeypatch.setattr(tensors, "BATCH", 3)
     batch = tensors.generate("7")
-    alone = list(tensors.singles(batch))
-    assert len(alone) == 3
-    for each in [batch, *alone]:
-        assert oracle.play(each, lambda function: function).error is None
+    halves = list(tensors.halves(batch))
+    assert [half.size for half in halves] == [1, 2]
+    assert not list(tensors.halves(halves[0]))
+    for played in [batch, *halves]:
+        assert oracle.play(played, lambda function: function).error is None
+
+
+def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
+    """Of a batch all programs that differ are found, each by itself; what takes several is found whole."""
+    functions = [(f"def p(a):\n    return a + {number}\n", "(1,)") for number in range(5)]
+    batch = program.Program("tensor", "test", tensors.module(functions), size=5)
+    wrong = oracle.Difference("bits", "", "", "")
+
+    def differs_with(*needed):
+        return lambda played: oracle.Outcome(difference=wrong if any(map(played.source.count, needed)) else None)
+
+    monkeypatch.setattr(oracle, "examine", differs_with("a + 1", "a + 4"))
+    assert [found.size for found, _ in units.apart(batch, wrong)] == [1, 1]
+    monkeypatch.setattr(oracle, "examine", differs_with("nothing"))
+    assert [found.size for found, _ in units.apart(batch, wrong)] == [5]
+
+
+def test_one_program_does_not_take_the_batch_from_the_code_generator():
+    """Programs that change sizes of an input in place run operator by operator: they have batches of their own."""
+    column = torch.ones(3, 1)
+    layout = tensors._layout(column)
+    assert not tensors._runs_as_captured(column, layout)
+    assert tensors._runs_as_captured(column.t_(), layout)
+
+
+def test_only_objects_that_are_used_are_made():
+    """An object that no statement names is neither made nor returned; one that a statement names is both."""
+    text = python.source(["    i = meta.count"], [])
+    assert "meta = Meta()" in text
+    assert "return (x, y, z, n, i, j, items, table, thing, out, s, meta)" in text
+    assert "slotted = " not in text
 
 
 def test_equal_programs_are_equal():
@@ -90,6 +125,12 @@ def test_the_sign_of_a_zero_and_memory():
     assert oracle.examine(made(source), lambda f: lambda x: -f(x)).difference.aspect == "metadata"  # another memory
     assert oracle.examine(made(source), lambda f: lambda x: f(x.neg_())).difference.aspect == "bits"
     assert oracle.examine(made(source), lambda f: lambda x: f(x).clone()).difference.aspect == "metadata"
+
+
+def test_a_compiled_function_is_seen_as_the_one_that_it_compiles():
+    """That a program yields the compiled function itself is no difference."""
+    source = "def f(x, k=2): return x\ndef play(compiled): yield compiled(f)\n"
+    assert oracle.examine(made(source)) == oracle.Outcome(observations=2)
 
 
 def test_rounding_is_no_mistake():
@@ -127,27 +168,34 @@ def test_a_file_that_runs_alone(tmp_path):
         assert read.source.strip() == each.source.strip()
 
 
-def test_a_campaign_goes_on(tmp_path, monkeypatch, capsys):
-    """Counts and causes are kept; a cause is new once; a worker that ends too early is a finding."""
+def test_a_campaign_goes_on(tmp_path):
+    """Counts and causes are kept; a cause is new once."""
 
     plan = campaign.Plan(1000.0, 1, ("python",), 1, tmp_path, ask_peer=False)
-    run = campaign._Campaign(plan, campaign.State())
+    run = campaign.Campaign(plan, campaign.State())
     (tmp_path / "causes").mkdir()
-    run.count(
-        "python", {"unit": 0, "programs": 3, "refused": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2}
-    )
+    run.count("python", {"programs": 3, "refused": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2})
     kept = json.loads((tmp_path / "state-1.json").read_text())
     assert kept["programs"] == {"python": 3}
     assert kept["causes"]["c"]["count"] == 2
     assert run.new == 1
     assert len(list((tmp_path / "causes").iterdir())) == 1
+
+
+def test_a_unit_that_ends_its_process(tmp_path, monkeypatch, capsys):
+    """A process that crashes is a finding, its unit is not played again, and the campaign goes on."""
+    played = {"programs": 2, "refused": 0, "seconds": 1.0, "found": []}
+    monkeypatch.setattr(campaign.units, "warm_up", lambda kinds: None)
     monkeypatch.setattr(
-        campaign, "_lines", lambda *_: iter([{"unit": 1, "programs": 2, "refused": 0, "seconds": 1.0, "found": []}])
+        campaign.units,
+        "play_unit",
+        lambda kind, seed, unit, *_: os.kill(os.getpid(), signal.SIGKILL) if unit == 1 else played,
     )
-    run.state.next_unit["python"] = 1 + campaign.UNITS_OF_A_WORKER
-    run.process("python", 1)
-    assert run.state.next_unit["python"] == 3  # unit 2 ended the process
-    assert "crash or hang" in capsys.readouterr().out
+    plan = campaign.Plan(5.0, 1, ("python", "nn"), 2, tmp_path, ask_peer=False)
+    assert campaign.run(plan) == 2  # one of each kind
+    kept = campaign.State.read(tmp_path / "state-1.json")
+    assert min(kept.programs["python"], kept.programs["nn"]) >= 2
+    assert "python ends the process (SIGKILL): unit 1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

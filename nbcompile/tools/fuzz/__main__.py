@@ -33,8 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.replay or options.peer:
         return _one(parser, options)
-    if options.worker or options.unit:
-        return _units(parser, options)
+    if options.unit:
+        return _unit(parser, options)
     kinds = tuple(options.kind.split(","))
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         parser.error(f"no kind of program is called {', '.join(map(repr, unknown))}; the kinds are {','.join(KINDS)}")
@@ -62,18 +62,11 @@ def _one(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     return 1 if outcome.difference else 0
 
 
-def _units(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    kind, *numbers = (options.worker or options.unit).split("/")
-    if (
-        kind not in KINDS
-        or not all(number.isdigit() for number in numbers)
-        or len(numbers) != (2 if options.worker else 1)
-    ):
+def _unit(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    kind, _, number = options.unit.partition("/")
+    if kind not in KINDS or not number.isdigit():
         parser.error("a unit is written KIND/NUMBER: python/17")
-    if options.worker:
-        units.work(kind, options.seed, *map(int, numbers))
-        return 0
-    seen = units.play_unit(kind, options.seed, int(numbers[0]))
+    seen = units.play_unit(kind, options.seed, int(number))
     print("\n\n".join(found["text"] for found in seen.pop("found")))
     print(json.dumps(seen))
     return 0
@@ -95,7 +88,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", metavar="FILE", help="play one program")
     parser.add_argument("--peer", metavar="FILE", help="play one program with torch.compile")
     parser.add_argument("--unit", metavar="KIND/NUMBER", help="play one unit in this process")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
     return parser
 
 

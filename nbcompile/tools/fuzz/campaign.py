@@ -2,32 +2,36 @@
 
     run(Plan(seconds=600, seed=1, kinds=("python", "guards"), jobs=1, folder=Path("build/fuzz")))
 
-A worker plays units of programs and writes a line of JSON for each; one that crashes or hangs costs its unit, which
-is a finding itself. ``state.json`` in the folder says how far each kind came, so that a later run of the same seed goes
-on from there; ``causes/`` holds one small program for each cause.
+Torch, the database of operators and the compiler's modules take ten seconds to import. This process imports them once
+and forks a process for each unit of programs, which sends back one line of counts and ends: what it left in memory ends
+with it, and one that crashes or hangs costs its unit, which is a finding itself. Kinds take turns by processor time.
+``state-SEED.json`` in the folder says how far each kind came, so that a later run of the same seed goes on from there;
+``causes/`` holds one small program for each cause.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/units.py
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
-import subprocess
-import sys
-import threading
+import multiprocessing
+import multiprocessing.connection
+import os
+import resource
+import signal
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-UNIT_SECONDS = 180
-"""A unit that says nothing for so long hangs."""
-UNITS_OF_A_WORKER = 40
-"""Then a new process begins: what one leaves behind in memory ends with it."""
-PEER_SECONDS = 180
+from nbcompile.tools.fuzz import units
+
+PROCESSOR_SECONDS = 300
+"""Processor time after which the system ends a unit."""
+UNIT_SECONDS = 1800
+"""A unit that waits for so long hangs; much more than the above, since a busy machine is slow."""
+FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class State:
     programs: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    """Processor seconds, those of C++ compilers and of reductions included."""
     causes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @staticmethod
@@ -67,117 +72,124 @@ class State:
 def run(plan: Plan) -> int:
     """Play programs until the time is over; returns how many causes are new."""
     (plan.folder / "causes").mkdir(parents=True, exist_ok=True)
-    campaign = _Campaign(plan, State.read(plan.folder / f"state-{plan.seed}.json"))
-    threads = [threading.Thread(target=campaign.work, args=(number,), daemon=True) for number in range(plan.jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    campaign = Campaign(plan, State.read(plan.folder / f"state-{plan.seed}.json"))
+    units.warm_up(plan.kinds)
+    campaign.work()
     campaign.report()
     return campaign.new
 
 
-class _Campaign:
+@dataclass(slots=True)
+class _Unit:
+    """A process that plays a unit."""
+
+    kind: str
+    number: int
+    process: Any
+    receiver: multiprocessing.connection.Connection
+    began: float
+
+
+class Campaign:
+    """Units that run, and what was seen so far."""
+
     def __init__(self, plan: Plan, state: State) -> None:
         self.plan, self.state, self.new = plan, state, 0
         self.until = time.monotonic() + plan.seconds
-        self.lock = threading.Lock()
-        self.turn = collections.deque(plan.kinds)
+        self.running: list[_Unit] = []
+        self.unfinished: dict[str, list[int]] = {}
 
-    def work(self, number: int) -> None:
-        """One process after another, each for some units of one kind."""
+    def work(self) -> None:
+        """Keep as many units running as there are jobs; at the end, those that run are left unplayed."""
         while time.monotonic() < self.until:
-            with self.lock:
-                kind = self.turn[0]
-                self.turn.rotate(-1)
-                first = self.state.next_unit.get(kind, 0)
-                self.state.next_unit[kind] = first + UNITS_OF_A_WORKER
-            self.process(kind, first)
+            while len(self.running) < self.plan.jobs:
+                self.start(self.next_kind())
+            multiprocessing.connection.wait([unit.receiver for unit in self.running], timeout=1.0)
+            for unit in list(self.running):
+                self.look_at(unit)
+        for unit in self.running:
+            unit.process.kill()
+            self.state.next_unit[unit.kind] = min(self.state.next_unit[unit.kind], unit.number)
+        self.state.write(self.plan.folder / f"state-{self.plan.seed}.json")
 
-    def process(self, kind: str, first: int) -> None:
-        done = first - 1
-        for line in _lines(_command(kind, self.plan.seed, first), self.until):
-            done = line["unit"]
-            with self.lock:
-                self.count(kind, line)
-        if done + 1 < first + UNITS_OF_A_WORKER:
-            crashed = time.monotonic() < self.until
-            with self.lock:
-                if crashed:
-                    name = f"{kind} crash or hang: seed {self.plan.seed} unit {done + 1}"
-                    self.found(
-                        name,
-                        f"# {name}: python -m nbcompile.tools.fuzz --seed {self.plan.seed} --unit {kind}/{done + 1}\n",
-                    )
-                # What was not played is played next time; what ended the process is not.
-                if self.state.next_unit[kind] == first + UNITS_OF_A_WORKER:
-                    self.state.next_unit[kind] = done + 1 + crashed
+    def next_kind(self) -> str:
+        """The kind that had the least time so far."""
+        busy = [unit.kind for unit in self.running]
+        return min(self.plan.kinds, key=lambda kind: (busy.count(kind), self.state.seconds.get(kind, 0.0)))
 
-    def count(self, kind: str, line: dict[str, Any]) -> None:
+    def start(self, kind: str) -> None:
+        """A process for the next unit of a kind."""
+        number = self.state.next_unit.get(kind, 0)
+        self.state.next_unit[kind] = number + 1
+        receiver, sender = FORK.Pipe(duplex=False)
+        known = frozenset(self.state.causes)
+        process = FORK.Process(target=_play, args=(self.plan, kind, number, known, sender), daemon=False)
+        process.start()
+        sender.close()
+        self.running.append(_Unit(kind, number, process, receiver, time.monotonic()))
+
+    def look_at(self, unit: _Unit) -> None:
+        """Count a unit that has ended; end one that hangs."""
+        if unit.receiver.poll():
+            try:
+                counted = unit.receiver.recv()
+            except EOFError:
+                unit.process.join()
+                counted = _failed(unit, f"ends the process ({_ending(unit.process.exitcode)})")
+        elif time.monotonic() > unit.began + UNIT_SECONDS:
+            counted = _failed(unit, "hangs")
+        else:
+            return
+        unit.process.kill()
+        unit.process.join()
+        self.running.remove(unit)
+        self.count(unit.kind, counted)
+
+    def count(self, kind: str, counted: dict[str, Any]) -> None:
+        """Add up what a unit sent."""
         state = self.state
-        state.programs[kind] = state.programs.get(kind, 0) + line["programs"]
-        state.refused[kind] = state.refused.get(kind, 0) + line["refused"]
-        state.seconds[kind] = round(state.seconds.get(kind, 0.0) + line["seconds"], 2)
-        for found in line["found"]:
-            self.found(found["cause"], found["text"])
+        for name in ("programs", "refused", "seconds"):
+            total = getattr(state, name)
+            total[kind] = round(total.get(kind, 0) + counted[name], 2)
+        for found in counted["found"]:
+            self.found(**found)
         state.write(self.plan.folder / f"state-{self.plan.seed}.json")
 
-    def found(self, cause: str, text: str) -> None:
+    def found(self, cause: str, text: str, peer: str = "") -> None:
+        """Keep the program of a new cause; count one that is known."""
         if cause in self.state.causes:
             self.state.causes[cause]["count"] += 1
             return
         self.new += 1
         path = self.plan.folder / "causes" / f"{self.plan.seed}_{len(self.state.causes):04}.py"
         path.write_text(text, encoding="utf-8")
-        verdict = peer_verdict(path) if self.plan.ask_peer and text.startswith("# fuzz: ") else ""
-        self.state.causes[cause] = {"file": str(path), "count": 1, "torch.compile": verdict}
-        print(f"new: {cause}\n     {path} (torch.compile: {verdict or 'not asked'})", flush=True)
+        self.state.causes[cause] = {"file": str(path), "count": 1, "torch.compile": peer}
+        print(f"new: {cause}\n     {path} (torch.compile: {peer or 'not asked'})", flush=True)
 
     def report(self) -> None:
+        """What was played, by kind."""
         state = self.state
         for kind, count in sorted(state.programs.items()):
             rate = count / max(state.seconds.get(kind, 0.0), 0.01)
-            print(f"{kind:8} {count:8} programs, {state.refused[kind]} refused by eager, {rate:.1f} a second")
+            print(f"{kind:8} {count:8} programs, {state.refused[kind]} refused by eager, {rate:.1f} a processor second")
         print(f"{sum(state.programs.values()):8} programs in all, {len(state.causes)} causes, {self.new} of them new")
 
 
-def _command(kind: str, seed: int, first: int) -> list[str]:
-    worker = ["--worker", f"{kind}/{first}/{UNITS_OF_A_WORKER}", "--seed", str(seed)]
-    return [sys.executable, "-m", "nbcompile.tools.fuzz", *worker]
+def _failed(unit: _Unit, how: str) -> dict[str, Any]:
+    """The counts of a unit that sent none: the process itself is what was found."""
+    name = f"{unit.kind} {how}: unit {unit.number}"
+    text = f"# {name}: python -m nbcompile.tools.fuzz --seed SEED --unit {unit.kind}/{unit.number}\n"
+    seconds = time.monotonic() - unit.began
+    return {"programs": 0, "refused": 0, "seconds": seconds, "found": [{"cause": name, "text": text}]}
 
 
-def _lines(command: list[str], until: float) -> Iterator[dict[str, Any]]:
-    """What a worker writes, until it ends, is silent for too long, or the time is over."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as worker:
-        assert worker.stdout is not None
-        spoke = [time.monotonic()]
-        over = threading.Event()
-
-        def watch() -> None:
-            while not over.wait(1.0):
-                if time.monotonic() > until + 5 or time.monotonic() > spoke[0] + UNIT_SECONDS:
-                    worker.kill()
-                    return
-
-        threading.Thread(target=watch, daemon=True).start()
-        try:
-            for line in worker.stdout:
-                spoke[0] = time.monotonic()
-                if line.startswith("{"):
-                    yield json.loads(line)
-                if time.monotonic() > until:
-                    break
-        finally:
-            over.set()
-            worker.kill()
+def _ending(status: int | None) -> str:
+    return signal.Signals(-status).name if status is not None and status < 0 else f"status {status}"
 
 
-def peer_verdict(path: Path) -> str:
-    """What the real torch.compile makes of a program, in a process of its own."""
-    command = [sys.executable, "-m", "nbcompile.tools.fuzz", "--peer", str(path)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PEER_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        return "hangs"
-    lines = [line for line in done.stdout.splitlines() if line.strip()]
-    return " ".join(lines[-1].split())[:300] if lines else f"crashes ({done.returncode})"
+def _play(plan: Plan, kind: str, number: int, known: frozenset[str], sender: Any) -> None:
+    """In the new process: play the unit, and send what was counted."""
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS + 10))
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 2)
+    sender.send(units.play_unit(kind, plan.seed, number, known, plan.ask_peer))

@@ -62,6 +62,8 @@ class _Observer:
             dtype = torch.float64 if isinstance(value, float) else torch.complex128
             self.facts[path] = Fact(type(value).__name__, torch.tensor(value, dtype=dtype))
             return
+        if isinstance(value, types.FunctionType) and ORIGINAL in vars(value):
+            value = vars(value)[ORIGINAL]  # what a compiled function holds is its own affair
         if type(value) in SCALARS or isinstance(value, enum.Enum):
             self.facts[path] = Fact(_without_addresses(f"{type(value).__name__} {value!r}"))
             return
@@ -142,8 +144,6 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
     """The path steps and values of what a value holds."""
     if isinstance(value, (*OPAQUE, Raised)):
         return
-    if isinstance(value, types.FunctionType) and ORIGINAL in vars(value):
-        return  # what a compiled function holds is its own affair
     if isinstance(value, types.FunctionType):
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         yield from ((f".{name}", _content(cell)) for name, cell in cells)

@@ -17,6 +17,7 @@ In torch: nothing. Read next: nbcompile/tools/fuzz/guards.py
 from __future__ import annotations
 
 import random
+import re
 import warnings
 
 from nbcompile.tools.fuzz import grammar
@@ -27,16 +28,24 @@ PRELUDE = (grammar.TABLES / "python_prelude.txt").read_text(encoding="utf-8")
 GRAMMAR = grammar.Grammar(grammar.read("python.txt"))
 START = """\
     y, z, i, j = x, x * 2, 1, n
-    other, named, mate = [n], {"n": n}, Thing(2)
-    step, amount, child = counter(n), Amount(n), Child(n, 1)
-    queue, groups = collections.deque([n], maxlen=3), collections.defaultdict(list)
-    tags, numbers, slotted, described, meta = {n}, iter([4, 5]), Slotted(n), Described(), Meta()
     out = []
 """
-RETURNED = """\
-    return (x, y, z, n, i, j, items, other, table, named, thing, mate, out, step(0), amount, child.__dict__, queue,
-            groups, sorted(tags, key=str), s, slotted, described, meta, list(numbers))
-"""
+OBJECTS = {
+    "other": ("[n]", "other"),
+    "named": ('{"n": n}', "named"),
+    "mate": ("Thing(2)", "mate"),
+    "step": ("counter(n)", "step(0)"),
+    "amount": ("Amount(n)", "amount"),
+    "child": ("Child(n, 1)", "child.__dict__"),
+    "queue": ("collections.deque([n], maxlen=3)", "queue"),
+    "groups": ("collections.defaultdict(list)", "groups"),
+    "tags": ("{n}", "sorted(tags, key=str)"),
+    "numbers": ("iter([4, 5])", "list(numbers)"),
+    "slotted": ("Slotted(n)", "slotted"),
+    "described": ("Described()", "described"),
+    "meta": ("Meta()", "meta"),
+}
+"""How an object that statements use begins, and what is returned of it. One that none uses would only cost time."""
 PLAY = """
 def play(compiled):
     g = compiled(f)
@@ -74,4 +83,8 @@ def source(lines: list[str], calls: list[str], prelude: str = PRELUDE) -> str:
     text = "\n".join(lines)
     done = "\n".join(calls)
     head = "\n\ndef f(x, n, items, table, thing, flag, s):\n"
-    return f"{prelude}{head}{START}{text}\n{RETURNED}\n{PLAY}{done}\n"
+    used = [name for name in OBJECTS if re.search(rf"\b{name}\b", text)]
+    start = START + "".join(f"    {name} = {OBJECTS[name][0]}\n" for name in used)
+    returned = "x, y, z, n, i, j, items, table, thing, out, s"
+    returned = ", ".join([returned, *(OBJECTS[name][1] for name in used)])
+    return f"{prelude}{head}{start}{text}\n    return ({returned})\n\n{PLAY}{done}\n"

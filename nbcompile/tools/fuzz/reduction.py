@@ -27,9 +27,14 @@ Change = Callable[[], Callable[[], None]]
 
 def cause(program: Program, difference: Difference) -> str:
     """A name that programs of one cause share."""
-    if difference.aspect in ("internal", "error"):
+    if is_named_by_text(difference):
         return f"{program.kind} {difference.aspect}: {normalised(difference.found)}"
     return f"{program.kind} {difference.aspect}: {' '.join(called(program))}"
+
+
+def is_named_by_text(difference: Difference) -> bool:
+    """Whether a message names the cause, whatever else the program holds."""
+    return difference.aspect in ("internal", "error")
 
 
 def called(program: Program) -> list[str]:
@@ -52,16 +57,16 @@ def called(program: Program) -> list[str]:
 
 
 def reduced(program: Program, difference: Difference, seconds: float = 20.0) -> tuple[Program, Difference]:
-    """The smallest program found in that time, and its difference."""
-    until = time.monotonic() + seconds
+    """The smallest program found in that processor time, and its difference."""
+    until = time.process_time() + seconds
     best, shown = program, difference
     tree = ast.parse(program.source)
     progress = True
-    while progress and time.monotonic() < until:
+    while progress and time.process_time() < until:
         progress = False
         for propose in (_without, _unwrapped, _simplified):
             for change in propose(tree):
-                if time.monotonic() > until:
+                if time.process_time() > until:
                     return best, shown
                 undo = change()
                 found = _still(best, tree, difference)
@@ -82,7 +87,7 @@ def _still(best: Program, tree: ast.Module, wanted: Difference) -> tuple[Program
     found = oracle.examine(program).difference
     if found is None or found.aspect != wanted.aspect:
         return None
-    if wanted.aspect in ("internal", "error") and normalised(found.found) != normalised(wanted.found):
+    if is_named_by_text(wanted) and normalised(found.found) != normalised(wanted.found):
         return None
     return program, found
 

@@ -8,7 +8,8 @@
 
 A program is written while it runs: a step that eager refuses is drawn again. Templates come from ``tables/tensors.txt``
 and from torch's own database of operators (database.py). One C++ compile takes a second and serves all programs of a
-batch; of a batch that differs, each program is tried alone.
+batch; a batch that differs is halved until single programs are found. One program that has to run operator by operator
+would make the whole batch do so: such programs have batches of their own.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/layouts.py
 """
@@ -53,15 +54,16 @@ MOST_ELEMENTS = 2000
 
 
 def generate(seed: str) -> Program:
-    """A batch of programs, all exact or all not."""
+    """A batch of programs, all exact or all not, all such as generated code can run or none."""
     chance = random.Random(seed)
-    exact = chance.random() < 0.6
-    functions = [_playable(chance, exact) for _ in range(BATCH)]
+    exact, captured = chance.random() < 0.6, chance.random() < 0.05
+    size = BATCH // 4 if captured else BATCH
+    functions = [_playable(chance, exact, captured) for _ in range(size)]
     dynamic = True if chance.random() < 0.1 else None
-    return Program("tensor", seed, module(functions), "inductor", dynamic, size=BATCH, approximate=not exact)
+    return Program("tensor", seed, module(functions), "inductor", dynamic, size=size, approximate=not exact)
 
 
-def _playable(chance: random.Random, exact: bool) -> tuple[str, str]:
+def _playable(chance: random.Random, exact: bool, captured: bool) -> tuple[str, str]:
     """A program that eager plays from the start: a step that failed half way may have changed what later ones met."""
     while True:
         text, inputs = _Author(chance, exact).written()
@@ -70,10 +72,26 @@ def _playable(chance: random.Random, exact: bool) -> tuple[str, str]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 exec(text, scope)
-                exec(f"p(*{inputs})", scope)
+                tensors = eval(inputs, scope)
+                before = [_layout(tensor) for tensor in tensors]
+                scope["p"](*tensors)
         except Exception:  # noqa: BLE001, S112 - another one, then
             continue
-        return text, inputs
+        if captured == any(map(_runs_as_captured, tensors, before)):
+            return text, inputs
+
+
+def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(tensor.shape), tuple(tensor.stride())
+
+
+def _runs_as_captured(tensor: torch.Tensor, before: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    """Whether what was done to an input makes the compiler run the graph, and all programs in it, operator by operator.
+
+    An input gets other sizes or strides in place, or one is written whose elements share memory.
+    """
+    shares = any(step == 0 and size > 1 for size, step in zip(*before, strict=True))
+    return _layout(tensor) != before or (shares and tensor._version > 0)
 
 
 def module(functions: list[tuple[str, str]]) -> str:
@@ -86,17 +104,23 @@ def module(functions: list[tuple[str, str]]) -> str:
     return f"{PRELUDE}\n{texts}\ndef f(inputs):\n    return [{called}]\n\n{play}"
 
 
-def singles(program: Program) -> Iterator[Program]:
-    """Each program of a batch by itself."""
+def halves(program: Program) -> Iterator[Program]:
+    """The programs of a batch, as two batches; none of a single one."""
+    if program.size == 1:
+        return
     tree = ast.parse(program.source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     given = functions["play"].body[0]
     assert isinstance(given, ast.Assign)
     assert isinstance(given.value, ast.List)
-    for number, inputs in enumerate(given.value.elts):
-        functions[f"p{number}"].name = "p"
-        alone = module([(ast.unparse(functions[f"p{number}"]) + "\n", ast.unparse(inputs))])
-        yield replace(program, source=alone, size=1)
+    inputs = [ast.unparse(one) for one in given.value.elts]
+    middle = program.size // 2
+    for numbers in (range(middle), range(middle, program.size)):
+        for number in numbers:
+            functions[f"p{number}"].name = "p"
+        texts = [ast.unparse(functions[f"p{number}"]) + "\n" for number in numbers]
+        source = module(list(zip(texts, [inputs[number] for number in numbers], strict=True)))
+        yield replace(program, source=source, size=len(numbers))
 
 
 @dataclass

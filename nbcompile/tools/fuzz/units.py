@@ -1,6 +1,6 @@
 """Units of work: some programs of a kind, from a seed, played one after another or many in one.
 
-    play_unit("python", 1, 17)    {"unit": 17, "programs": 25, "refused": 1, "seconds": 0.9, "found": [...]}
+    play_unit("python", 1, 17)    {"programs": 25, "refused": 1, "seconds": 0.9, "found": [...]}
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/oracle.py
 """
@@ -9,69 +9,119 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
-import time
-from collections.abc import Callable
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from nbcompile.tools.fuzz import guards, networks, oracle, python, reduction, tensors
+from nbcompile.tools.fuzz import database, guards, networks, oracle, python, reduction, tensors
+from nbcompile.tools.fuzz.compare import Difference
 from nbcompile.tools.fuzz.program import Program
 
 GENERATORS: dict[str, tuple[Callable[[str], Program], int]] = {
-    "python": (python.generate, 25),
-    "guards": (guards.generate, 25),
-    "nn": (networks.generate, 8),
-    "tensor": (tensors.generate, 2),
+    "python": (python.generate, 50),
+    "guards": (guards.generate, 40),
+    "nn": (networks.generate, 16),
+    "tensor": (tensors.generate, 3),
 }
 """What makes a program of a kind, and how many are a unit."""
+PEER_SECONDS = 900
 
 
-def work(kind: str, seed: int, first: int, count: int) -> None:
-    """A worker process: one line of JSON for each unit."""
+def warm_up(kinds: Collection[str]) -> None:
+    """Import and build what every unit needs: processes that are forked from this one have it."""
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
-    for unit in range(first, first + count):
-        print(json.dumps(play_unit(kind, seed, unit)), flush=True)
+    if "tensor" in kinds:
+        database.names()
+    for kind in kinds:
+        oracle.examine(GENERATORS[kind][0](f"warm/{kind}/0"))
 
 
-def play_unit(kind: str, seed: int, unit: int) -> dict[str, Any]:
-    """Play a unit's programs and make what differs small."""
-    began = time.perf_counter()
+def play_unit(
+    kind: str, seed: int, unit: int, known: Collection[str] = (), ask_about_new: bool = False
+) -> dict[str, Any]:
+    """Play a unit's programs and make what differs small.
+
+    Args:
+        kind: of programs.
+        seed: of the campaign.
+        unit: which programs of the seed.
+        known: causes that are only counted.
+        ask_about_new: ask ``torch.compile`` about others.
+    """
+    began = _processor_seconds()
     make, count = GENERATORS[kind]
     programs = refused = 0
     found: list[dict[str, str]] = []
     for number in range(count):
         program = make(f"{seed}/{kind}/{unit}/{number}")
-        outcome, program = examined(program)
+        outcome = oracle.examine(program)
         if outcome.refused:
             refused += program.size
             continue
         programs += program.size
         if outcome.difference is not None:
-            small, difference = reduction.reduced(program, outcome.difference)
-            cause = reduction.cause(small, difference)
-            found.append({"cause": cause, "text": f"{small.text()}\n\n{_commented(str(difference))}"})
-    seconds = round(time.perf_counter() - began, 3)
-    return {"unit": unit, "programs": programs, "refused": refused, "seconds": seconds, "found": found}
+            for differing, difference in apart(program, outcome.difference):
+                seen = {*known, *(earlier["cause"] for earlier in found)}
+                found.append(_described(differing, difference, seen, ask_about_new))
+    seconds = round(_processor_seconds() - began, 3)
+    return {"programs": programs, "refused": refused, "seconds": seconds, "found": found}
 
 
-def examined(program: Program) -> tuple[oracle.Outcome, Program]:
-    """What a program shows; of several in one, those that differ by themselves are taken out."""
-    outcome = oracle.examine(program)
-    if outcome.difference is None or program.size == 1:
-        return outcome, program
-    for single in tensors.singles(program):
-        alone = oracle.examine(single)
-        if alone.difference is not None:
-            return alone, single
-    return outcome, program
+def _processor_seconds() -> float:
+    """Of this process and of the C++ compilers it started."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def apart(program: Program, difference: Difference) -> Iterator[tuple[Program, Difference]]:
+    """Of many programs in one, those that differ by themselves; the whole, if it takes several."""
+    some = False
+    for half in tensors.halves(program):
+        outcome = oracle.examine(half)
+        if outcome.difference is not None:
+            some = True
+            yield from apart(half, outcome.difference)
+    if not some:
+        yield program, difference
+
+
+def _described(program: Program, difference: Difference, known: Collection[str], ask_about_new: bool) -> dict[str, str]:
+    """The cause, a file that runs, and what torch.compile makes of it; a known cause is not made small."""
+    if reduction.is_named_by_text(difference) and (cause := reduction.cause(program, difference)) in known:
+        return {"cause": cause, "text": ""}
+    small, shown = reduction.reduced(program, difference)
+    cause = reduction.cause(small, shown)
+    text = f"{small.text()}\n\n{_commented(str(shown))}"
+    return {"cause": cause, "text": text, "peer": peer_verdict(text) if ask_about_new and cause not in known else ""}
 
 
 def _commented(text: str) -> str:
     return "".join(f"# {line}\n" for line in text.splitlines())
+
+
+# -- torch.compile ----------------------------------------------------------------------------------------------------
+
+
+def peer_verdict(text: str) -> str:
+    """What the real torch.compile makes of a program, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.py"
+        path.write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "nbcompile.tools.fuzz", "--peer", str(path)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PEER_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            return "hangs"
+    lines = [line for line in done.stdout.splitlines() if line.strip()]
+    return " ".join(lines[-1].split())[:300] if lines else f"crashes ({done.returncode})"
 
 
 def ask_peer(path: str) -> str:
