@@ -30,6 +30,7 @@ from nbcompile import torch_internals
 from nbcompile.aot import cut, joined, joint, overlaps, passes, provenance, pure
 from nbcompile.aot.decompositions import Table
 from nbcompile.ir import parts
+from nbcompile.torch_internals import interrupts
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 """Takes its arguments in a list, which it empties, so that they die as early as possible."""
@@ -93,14 +94,16 @@ def compile_graph(
     table = decompositions or {}
     if _has_symbols_of_dynamo(module):
         return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
-    recorded = pure.trace(module, example_inputs, table, may_write=mutate_in_graph)
+    with interrupts.deferred():
+        recorded = pure.trace(module, example_inputs, table, may_write=mutate_in_graph)
     if recorded is not None:
         _expect_apart(recorded.written, example_inputs)
         provenance.mark(recorded.module.graph, module.graph)
         compiled = compilers.inference(recorded.module, example_inputs)
         parts.name("inference")
         return _watched(_join_pure(compiled, recorded), module, recorded.written, example_inputs)
-    learns = joint.trace(module, example_inputs, table)
+    with interrupts.deferred():
+        learns = joint.trace(module, example_inputs, table)
     if learns is not None:
         step = _cut_and_compile(learns, module, example_inputs, compilers, recompute)
         if step is not None:
@@ -237,7 +240,8 @@ def _through_autograd(
 
     def compiler(role: str, compile_one: GraphCompiler) -> GraphCompiler:
         def compile_and_name(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
-            compiled = compile_one(graph, examples)
+            with interrupts.allowed():
+                compiled = compile_one(graph, examples)
             parts.name(role)
             return compiled
 
@@ -276,6 +280,7 @@ def _through_autograd(
         return forward, backward
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(interrupts.deferred())
         stack.enter_context(torch_internals.lazy_graph_module()._use_lazy_graph_module(True))
         if internals.TracingContext.try_get() is None:
             fake_mode = internals.detect_fake_mode(example_inputs)

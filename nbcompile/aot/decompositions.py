@@ -81,9 +81,25 @@ NAMES = (
 )  # fmt: skip
 
 
+# Their definitions refuse complex numbers; the kernels, which run then, do not.
+REAL_ONLY = ("nan_to_num",)
+
+
 @functools.cache
 def default_table() -> Table:
     """The decompositions for our own code generator, by operator."""
     operators = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
     table: Table = torch_internals.decompositions().get_decompositions(operators)
-    return table
+    real_only = {getattr(torch.ops.aten, name) for name in REAL_ONLY}
+    return {
+        operator: _of_reals(definition) if operator.overloadpacket in real_only else definition
+        for operator, definition in table.items()
+    }
+
+
+def _of_reals(definition: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(definition)
+    def defined(x: torch.Tensor, *arguments: object, **keywords: object) -> object:
+        return NotImplemented if x.is_complex() else definition(x, *arguments, **keywords)
+
+    return defined

@@ -20,7 +20,18 @@ from torch import fx
 
 from nbcompile import torch_internals
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import Gather, IndexOf, cast, claimed, compute_dtype, constant, cost, loads, substitute
+from nbcompile.ir.expr import (
+    Gather,
+    IndexOf,
+    NotComputed,
+    cast,
+    claimed,
+    compute_dtype,
+    constant,
+    cost,
+    loads,
+    substitute,
+)
 from nbcompile.ir.index import (
     ONE,
     ZERO,
@@ -121,6 +132,8 @@ class Builder:
         """Give a value memory. A value that is a whole buffer already is answered as it is, unless ``copy``."""
         if not copy and not writes_to and self._is_whole_buffer(value, layout):
             return value
+        if value.dtype.is_complex:
+            raise NotComputed(value.dtype)
         layout = layout if layout is not None else self.default_layout(value)
         ones: dict[Symbol, Index] = {loop_variable(at): ZERO for at, extent in enumerate(layout.size) if is_one(extent)}
         body = cast(substitute(value.body, ones) if ones else value.body, value.dtype)

@@ -26,7 +26,7 @@ from torch import fx
 
 from nbcompile.capture.node_meta import CHANNELS_LAST
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import claimed, cost, loads, walk
+from nbcompile.ir.expr import NotComputed, claimed, cost, loads, walk
 from nbcompile.ir.index import Symbol, index, loop_variables
 from nbcompile.ir.layout import of_tensor
 from nbcompile.lowering import (
@@ -278,7 +278,7 @@ class _Lowering:
         if node.target in LOWERINGS:
             try:
                 return self._settled(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)
-            except NoLowering as answer:
+            except (NoLowering, NotComputed) as answer:
                 reason = str(answer)
         _require_known_sizes(node, predicted)
         result = self.build.extern(node.target, args, kwargs, predicted, reason or reason_for(node.target))

@@ -193,6 +193,7 @@ def test_opcheck_passes_on_what_is_right():
     assert set(torch.library.opcheck(square, (torch.randn(3, requires_grad=True),)).values()) == {"SUCCESS"}
 
 
+@pytest.mark.compiles
 def test_no_derivative():
     """The graph runs as it was captured, with a warning that says why; the backward says what eager's does."""
     x = learning(4)

@@ -202,6 +202,7 @@ def two_views(x):
     return y[0], y[1]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("function", [writes_to_a_row, writes_to_its_input, two_views], ids=lambda each: each.__name__)
 def test_what_is_not_pure_goes_through_autograds_tracer(function, monkeypatch):
     """Mutation and aliasing are AOTAutograd's; results and gradients are eager's."""
@@ -265,6 +266,7 @@ def scatters_too_little(x):
     return x * 2, x.scatter_add(0, torch.zeros(1, 4, dtype=torch.int64), x)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("function", [spoils_one_of_two, scatters_too_little], ids=lambda each: each.__name__)
 def test_a_derivative_that_does_not_exist_is_refused_when_it_is_asked_for(function):
     """As eager does: another result's derivative is there, and the one that is not is told by autograd's own error."""

@@ -186,6 +186,7 @@ assert graph_break is sys.modules["torch._dynamo.decorators"].graph_break
 """
 
 
+@pytest.mark.compiles
 def test_an_optimizers_step_needs_no_aotautograd():
     """Nor torch's tracer, although it calls torch._dynamo.graph_break; once that is itself, the step goes on."""
     done = subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, check=False)

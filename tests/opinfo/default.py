@@ -14,7 +14,6 @@ In torch: test/inductor/test_torchinductor_opinfo.py. Read next: tests/opinfo/ha
 
 from __future__ import annotations
 
-import argparse
 import collections
 import json
 import os
@@ -22,10 +21,6 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from dataclasses import asdict
-from typing import Any
-
-import torch
 
 from tests.opinfo import harness, results
 
@@ -48,38 +43,14 @@ def run(options: list[str], store: str) -> list[results.Outcome]:
     return outcomes
 
 
-def _work(arguments: argparse.Namespace) -> None:
-    import nbcompile  # noqa: PLC0415 - the parent needs none of it
-
-    warnings.simplefilter("ignore")
-    database, dtype = harness.database(), getattr(torch, arguments.dtype)
-
-    def compile_it(function: Any) -> Any:
-        if arguments.compiler == "torch":
-            return torch.compile(function, backend=arguments.backend)
-        return nbcompile.compile(function, backend=arguments.backend)
-
-    for name in arguments.names or list(database):
-        found = harness.outcome(database[name], dtype, arguments.backward, compile_it, arguments.samples)
-        if arguments.compiler == "torch":
-            torch.compiler.reset()
-        print(json.dumps(asdict(found)), flush=True)
-
-
 def main() -> None:
     """Run and report."""
-    parser = argparse.ArgumentParser(prog="python -m tests.opinfo.default")
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--compiler", choices=("nbcompile", "torch"), default="nbcompile")
-    parser.add_argument("--backend", default="inductor")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--samples", type=int, default=2)
-    parser.add_argument("--backward", action="store_true")
+    parser = harness.parser("tests.opinfo.default", samples=2)
     parser.add_argument("--store", help="a folder for the store; a temporary one otherwise")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        _work(arguments)
+        warnings.simplefilter("ignore")
+        harness.run(arguments, harness.compiler(arguments.compiler, arguments.backend))
         return
     failed = False
     with tempfile.TemporaryDirectory() as folder:

@@ -64,11 +64,13 @@ def full_name(info: Any) -> str:
     return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else str(info.name)
 
 
-def compiler(which: str, backend: str) -> Callable[[Any], Any]:
-    """A function's compiled version, whole or not at all."""
-    if which == "nbcompile":
-        return lambda function: nbcompile.compile(function, fullgraph=True, backend=backend, dynamic=False)
-    return lambda function: torch.compile(function, fullgraph=True, backend=backend, dynamic=False)
+def compiler(which: str, backend: str, **options: bool) -> Callable[[Any], Any]:
+    """A function's compiled version: with ``**WHOLE`` as one graph of constant sizes, or not at all."""
+    compile_it: Any = nbcompile.compile if which == "nbcompile" else torch.compile
+    return lambda function: compile_it(function, backend=backend, **options)
+
+
+WHOLE = {"fullgraph": True, "dynamic": False}
 
 
 def outcome(info: Any, dtype: torch.dtype, backward: bool, compile_it: Callable[[Any], Any], limit: int = 3) -> Outcome:
@@ -203,26 +205,36 @@ def _options(arguments: argparse.Namespace) -> list[str]:
 def _work(arguments: argparse.Namespace) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    run(arguments, compiler(arguments.compiler, arguments.backend, **WHOLE))
+
+
+def run(arguments: argparse.Namespace, compile_it: Callable[[Any], Any]) -> None:
+    """Print the outcome of each operator that is named (of all, if none is), as a line of JSON."""
     infos, dtype = database(), getattr(torch, arguments.dtype)
-    compile_it = compiler(arguments.compiler, arguments.backend)
-    for name in arguments.names:
-        each = outcome(infos[name], dtype, arguments.backward, compile_it, arguments.samples)
+    for name in arguments.names or infos:
+        found = outcome(infos[name], dtype, arguments.backward, compile_it, arguments.samples)
         if arguments.compiler == "torch":
             torch.compiler.reset()
-        print(json.dumps(asdict(each)), flush=True)
+        print(json.dumps(asdict(found)), flush=True)
+
+
+def parser(program: str, samples: int) -> argparse.ArgumentParser:
+    """What both programs can be asked for."""
+    made = argparse.ArgumentParser(prog=f"python -m {program}")
+    made.add_argument("names", nargs="*")
+    made.add_argument("--compiler", choices=("nbcompile", "torch"), default="nbcompile")
+    made.add_argument("--backend", default="inductor")
+    made.add_argument("--dtype", default="float32")
+    made.add_argument("--samples", type=int, default=samples)
+    made.add_argument("--backward", action="store_true")
+    made.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return made
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.opinfo.harness")
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--compiler", choices=("nbcompile", "torch"), default="nbcompile")
-    parser.add_argument("--backend", default="inductor")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--samples", type=int, default=3)
-    parser.add_argument("--backward", action="store_true")
-    parser.add_argument("--record", action="store_true", help="write the outcomes into results.json")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    options = parser("tests.opinfo.harness", samples=3)
+    options.add_argument("--record", action="store_true", help="write the outcomes into results.json")
+    arguments = options.parse_args()
     if arguments.worker:
         _work(arguments)
         return

@@ -30,7 +30,7 @@ def passes(record_property, request):
         record_property("sweep", f"{sweep}{'' if backend == 'inductor' else f' ({backend})'}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile_it = harness.compiler("nbcompile", backend)
+            compile_it = harness.compiler("nbcompile", backend, **harness.WHOLE)
             info, backward = harness.database()[name], direction == "backward"
             found = harness.outcome(info, getattr(torch, dtype), backward, compile_it, samples)
         if found.status == results.NO_SAMPLE:

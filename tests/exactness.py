@@ -1,0 +1,98 @@
+"""How exact results are: the bounds that tests check, and where results are other than eager's. docs/exactness.md shows both.
+
+    BOUNDS["tan"]      3.5      units in the last place; FEW where a function is not named
+
+In torch: torch/testing/_internal/common_methods_invocations.py (tolerances). Read next: tests/test_exactness.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FEW = 2.0
+"""Units in the last place by which a function errs at most, if it is not named below."""
+BOUNDS = {
+    "ndtr": 3, "gelu": 2.5, "sigmoid": 2.01, "tan": 3.5, "sinh": 2.5, "cosh": 2.5, "acosh": 2.1, "atan2": 2.5,
+    "erfc": 2.5, "erfinv": 2.5, "lgamma": 3.5, "fmod": 0, "floor_div": 0, "nextafter": 0, "sqrt": 0.5,
+}  # fmt: skip
+"""Functions of a quotient, a root or an exponential of another; and those that are exact or rounded correctly."""
+SINGLE = (
+    "exp", "exp2", "expm1", "log", "log1p", "tanh", "erf", "erfc", "erfinv", "ndtr", "gelu", "lgamma", "sigmoid", "sin",
+    "cos", "tan", "log2", "log10", "atan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh",
+)  # fmt: skip
+"""Functions of float32."""
+DOUBLE = (
+    "exp", "exp2", "expm1", "log", "log1p", "sin", "cos", "tan", "log2", "log10", "atan", "asin", "acos", "sinh", "cosh",
+    "asinh", "acosh", "atanh",
+)  # fmt: skip
+"""Functions of float64 that NumPy has for longer floats; erf, erfc, ndtr, gelu and lgamma are checked with mpmath."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a compiled result is not eager's, bit for bit; ``name`` is that of its check in tests/test_exactness.py."""
+
+    name: str
+    program: str
+    eager: str
+    compiled: str
+    why: str
+
+
+DIFFERENCES = (
+    Difference(
+        "largest_zero",
+        "`max(dim)`, `min(dim)`, `aminmax`, `amax`, `amin`, `max()`, `min()`, max pools, where several zeros of both signs "
+        "are the largest",
+        "the first zero in `max(dim)`, `min(dim)`, `aminmax(dim=...)` and pools; in the others one that depends on vector "
+        "width and on the number of threads",
+        "one of these zeros; it is the same for any number of threads. Indices are those of eager",
+        "each lane of a vector has a largest value of its own; which zero came first, they do not know",
+    ),
+    Difference(
+        "sign_of_nan", "any operator whose result is NaN", "sign and payload as the instruction leaves them",
+        "a NaN at the same place; its sign may be another", "IEEE 754 leaves them open",
+    ),
+    Difference(
+        "softshrink",
+        "`softshrink` of numbers within the bound, float32 and float64",
+        "0.0 in whole vectors; a zero with the sign of the number after the last whole vector",
+        "a zero with the sign of the number",
+        "eager's two paths differ; this is the second one",
+    ),
+    Difference(
+        "root", "`sqrt` of float32", "up to 0.75 units in the last place (MKL)", "rounded correctly",
+        "it is one instruction",
+    ),
+    Difference(
+        "hyperbolic",
+        "`sinh` and `cosh` of float32 from 88.73 to 89.41",
+        "`cosh` is infinite for some of them, depending on their place",
+        "finite, as the answer is",
+        "the exponential overflows there, and half of it does not",
+    ),
+    Difference(
+        "equal_rows", "`layer_norm` of rows of equal numbers", "noise: the rounding error of the mean, by the root of eps",
+        "noise of at most 2 units in the last place of the number, by the root of eps",
+        "the exact answer is 0 before weight and bias; both round the mean of a row",
+    ),
+    Difference(
+        "sums", "sums, means and variances of floats", "added in an order of vectors and threads",
+        "added in another order; the error is at most 1e-6 of the sum of absolute values (float32, 65,536 elements), for any "
+        "number of threads the same bits",
+        "rounding depends on the order",
+    ),
+    Difference(
+        "nan_window", "index of `max_pool` for a window that holds only NaN", "the last one", "the first one",
+        "the value is NaN either way",
+    ),
+    Difference(
+        "strides", "strides of `//`, `roll`, `copysign`, `xlogy`, `xlog1py`, `one_hot` and `batch_norm` of tensors that are "
+        "not contiguous (channels last, permuted)", "follow the first argument, or are contiguous",
+        "those that torch's fake tensors promise", "graphs are made for promised strides, as those of `torch.compile` are",
+    ),
+    Difference(
+        "dropout", "`dropout` that drops nothing (`training=False`)", "its argument itself", "a copy",
+        "torch's decomposition copies; in `torch.compile`, too",
+    ),
+)  # fmt: skip

@@ -1,0 +1,177 @@
+"""The page on exactness says what is true: each difference from eager has its check here."""
+
+import functools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import nbcompile
+from tests.exactness import BOUNDS, DIFFERENCES
+
+
+def run(function, *arguments):
+    """What the compiled function returns, and what eager's does."""
+    nbcompile.reset()
+    return nbcompile.compile(function, fullgraph=True, dynamic=False)(*arguments), function(*arguments)
+
+
+def zeros_of_both_signs(*size):
+    """Zeros, a few of them negative numbers, the signs at random."""
+    torch.manual_seed(0)
+    return torch.where(torch.rand(size) < 0.5, 0.0, -0.0)
+
+
+def largest_zero():
+    """Values are equal, and indices; signs of zeros are not asked."""
+    x = zeros_of_both_signs(9, 37)
+    x[3:6] -= (torch.rand(3, 37) < 0.3).float()
+
+    def f(x):
+        return [
+            *x.max(1), *x.min(0), *x.aminmax(dim=1), x.amax(), x.amin(0), x.max(), x.argmax(1), x.argmin(0),
+            F.max_pool1d(x, 4, 3),
+        ]  # fmt: skip
+
+    for found, wanted in zip(*run(f, x), strict=True):
+        assert torch.equal(found, wanted)
+
+
+def sign_of_nan():
+    """NaN is where eager has it."""
+    x = torch.tensor([float("nan"), -float("nan"), -1.0, 2.0, float("inf"), -float("inf"), 0.0] * 5)
+    found, wanted = run(lambda x: torch.stack([x.log(), x - x, x.logit(), torch.xlogy(x, x), torch.logaddexp(x, x)]), x)
+    assert torch.equal(found.isnan(), wanted.isnan())
+
+
+def softshrink():
+    """The values are eager's; zeros have the signs of the numbers."""
+    x = torch.linspace(-1, 1, 39)
+    found, eager = run(F.softshrink, x)
+    assert torch.equal(found, eager)
+    assert torch.equal(found.signbit(), x.signbit())
+
+
+def root():
+    """The root of a float32 in float64, rounded once."""
+    x = torch.rand(4096) * 100
+    found, eager = run(torch.sqrt, x)
+    assert torch.equal(found, x.double().sqrt().float())
+    torch.testing.assert_close(found, eager, rtol=2**-22, atol=0)
+
+
+def hyperbolic():
+    """Against float64."""
+    x = torch.linspace(88, 89.4, 41)
+    found, _ = run(lambda x: torch.stack([x.sinh(), x.cosh()]), x)
+    exact = torch.stack([x.double().sinh(), x.double().cosh()])
+    assert ((found - exact).abs() <= BOUNDS["sinh"] * 2.0**-23 * exact).all()
+
+
+def equal_rows():
+    """Of numbers of several sizes and rows of several lengths."""
+    for width in (7, 64, 333):
+        value = torch.tensor([0.1, 1.0, 3.3, -1234.567])
+        found, _ = run(lambda x, width=width: F.layer_norm(x, (width,)), value[:, None].repeat(1, width))
+        unit = torch.nextafter(value.abs(), torch.tensor(torch.inf)) - value.abs()
+        assert (found.abs() <= 2 * unit[:, None] / 1e-5**0.5).all()
+
+
+def sums():
+    """Against float64, and with one thread as with two."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 65536)
+    found, _ = run(lambda x: (x.sum(1), x.t().contiguous().sum(0), x.sum()), x)
+    for total, exact in zip(found, (x.double().sum(1), x.double().sum(1), x.double().sum()), strict=True):
+        assert ((total - exact).abs() <= 1e-6 * x.double().abs().sum(1).max()).all()
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1 if threads > 1 else 2)
+        again, _ = run(lambda x: (x.sum(1), x.t().contiguous().sum(0), x.sum()), x)
+    finally:
+        torch.set_num_threads(threads)
+    assert all(map(torch.equal, found, again))
+
+
+def nan_window():
+    """The values are eager's."""
+    x = torch.full((1, 1, 6), float("nan"))
+    (value, place), (eager, _) = run(lambda x: F.max_pool1d(x, 3, 3, return_indices=True), x)
+    assert value.isnan().all()
+    assert eager.isnan().all()
+    assert ((place >= 0) & (place < 6)).all()
+
+
+def strides():
+    """Of a quotient that is rounded down and of a roll; the values are eager's."""
+    x = (torch.rand(2, 3, 4, 5) + 1).contiguous(memory_format=torch.channels_last)
+    for found, wanted in zip(*run(lambda x, y: (x // y, x.roll(1, 2)), x, torch.ones(2, 3, 4, 5)), strict=True):
+        assert torch.equal(found, wanted)
+        assert wanted.stride() == x.stride()
+        assert found.stride() == (60, 20, 5, 1)
+
+
+def dropout():
+    """Equal, and in memory of its own."""
+    x = torch.rand(5)
+    found, wanted = run(lambda x: F.dropout(x, 0.5, training=False), x)
+    assert wanted is x
+    assert torch.equal(found, x)
+    assert found.data_ptr() != x.data_ptr()
+
+
+CHECKS = {
+    check.__name__: check
+    for check in (
+        largest_zero,
+        sign_of_nan,
+        softshrink,
+        root,
+        hyperbolic,
+        equal_rows,
+        sums,
+        nan_window,
+        strides,
+        dropout,
+    )
+}
+
+
+def test_every_difference_has_a_check():
+    """No row of the page is without one."""
+    assert [row.name for row in DIFFERENCES] == list(CHECKS)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_what_the_page_says_of_a_difference(name):
+    """Compiled and eager are as the row says."""
+    CHECKS[name]()
+
+
+def test_running_extremes_take_the_latest_zero():
+    """cummax and cummin give the value that their index names, as eager does, whatever the sign of a zero."""
+    x = zeros_of_both_signs(5, 83)
+    x[1] -= (torch.rand(83) < 0.3).float()
+    functions = [functools.partial(f, dim=dim) for f in (torch.cummax, torch.cummin) for dim in (0, 1)]
+
+    def f(x):
+        return [part for function in functions for part in function(x)]
+
+    for found, wanted in zip(*run(f, x), strict=True):
+        assert torch.equal(found, wanted)
+        assert torch.equal(found.signbit(), wanted.signbit())
+
+
+def test_subnormal_numbers_are_flushed_as_in_eager():
+    """torch.set_flush_denormal holds for compiled code, which runs with the thread's own mode; one thread here."""
+    x = torch.full((3, 21), 1e-40)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for flush in (True, False):
+            torch.set_flush_denormal(flush)
+            found, wanted = run(lambda x: (x * 2, x + x, x.sum(1), x.double() * 1, x / 3), x)
+            assert all(map(torch.equal, found, wanted)), flush
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(threads)
