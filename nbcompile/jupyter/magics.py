@@ -104,7 +104,7 @@ class CompileMagics(Magics):
         shell.user_ns[WRAP] = wrapper(_compiler(options), met)
         status = Status(recorder, shell)
         try:
-            # A failure of ours must not cost the cell its value: it is told, and the function runs as Python.
+            # A failure of ours must not cost the cell its value: it is reported, and the function runs as Python.
             quiet = config.suppress_errors or not options.fullgraph
             with status, recorder.listening(), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 cells.run(shell, parsed)

@@ -73,7 +73,7 @@ class Status:
             phase = self._pen.active
             elapsed = 0.0 if phase is None else time.perf_counter() - phase.began
             if phase is not None and elapsed >= PATIENCE:
-                self._tell(told(phase, elapsed))
+                self._tell(line_of(phase, elapsed))
 
     def _tell(self, text: str) -> None:
         self._told = text
@@ -89,6 +89,6 @@ class Status:
             self._handle.update(data, raw=True)
 
 
-def told(phase: Phase, elapsed: float) -> str:
+def line_of(phase: Phase, elapsed: float) -> str:
     """The line."""
     return f"nbcompile: {phase.compile_id} {phase.function}, {phase.stage}, {elapsed:.1f} s"

@@ -46,7 +46,7 @@ _LEFT_ALONE = {
     "_nbcompile_disable": "is not compiled: it is marked with nbcompile.disable.",
     "_torchdynamo_orig_callable": _BY_TORCH,
 }
-"""Attributes of functions that must not be compiled, and what a user is told of each."""
+"""Attributes of functions that must not be compiled, and the message for each."""
 _SUSPENDED = {
     inspect.isgeneratorfunction: "is a generator function, which is not compiled itself: "
     "call it in a function that is compiled.",
@@ -142,7 +142,7 @@ def wrapper(compile_function: Compile, met: list[Wrapped]) -> Callable[[object],
 
     Args:
         compile_function: what compiles a function.
-        met: is filled with the functions and modules that came.
+        met: is filled with the functions and modules that were called.
     """
 
     def wrap(value: object) -> object:
@@ -163,9 +163,9 @@ def wrapper(compile_function: Compile, met: list[Wrapped]) -> Callable[[object],
 
 def _obstacle(function: Callable[..., object]) -> str:
     """Why calling a function runs no frame that can be compiled here; "" where it does."""
-    told = next((text for name, text in _LEFT_ALONE.items() if hasattr(function, name)), "")
-    if told and not hasattr(function, ORIGINAL):
-        return told
+    message = next((text for name, text in _LEFT_ALONE.items() if hasattr(function, name)), "")
+    if message and not hasattr(function, ORIGINAL):
+        return message
     innermost = inspect.unwrap(function)
     return next((text for suspends, text in _SUSPENDED.items() if suspends(innermost)), "")
 

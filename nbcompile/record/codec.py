@@ -22,6 +22,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from nbcompile.record import model
 
+LARGEST = 64 << 20
+"""Characters of the longest text that is read; what is made of it takes some twenty times as many bytes of memory."""
+
 
 class RecordFormatError(ValueError):
     """The text is no record that this version can read; the message says where."""
@@ -56,8 +59,10 @@ def from_json(text: str) -> model.Record:
     """The record that :func:`to_json` wrote.
 
     Raises:
-        RecordFormatError: no JSON, another schema, or a field that is missing, unknown or of the wrong type.
+        RecordFormatError: no JSON, too long, another schema, or a field that is missing, unknown or of the wrong type.
     """
+    if len(text) > LARGEST:
+        raise RecordFormatError(f"the text has {len(text):,} characters, and a record at most {LARGEST:,}")
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also a number with too many digits

@@ -208,6 +208,8 @@ class Break:
     """What waited on the operand stack of the frame that ends, lowest first."""
     traced: tuple[str, ...] = ()
     """The last instructions that were traced; only with ``config.verbose``."""
+    callee: str = ""
+    """What the breaking line calls there, as the user wrote it: ``torch.save``; "" where it calls nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +330,7 @@ class CompiledGraph:
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """Something that tracing came to assume about a symbol."""
+    """Something that tracing assumed about a symbol."""
 
     condition: str
     """``s77 > 5``"""
@@ -380,7 +382,7 @@ class FailedGuard:
     expected: str = ""
     """The value that the guard wanted, as text; "" where ``reason`` says it all."""
     actual: str = ""
-    """The value that came."""
+    """The value that it got."""
     source: str = ""
     """The value that the guard is about, as an expression."""
     note: str = ""

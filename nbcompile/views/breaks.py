@@ -1,4 +1,4 @@
-"""Distinct graph breaks with cause and cure, and the tree of frames they led to.
+"""Distinct graph breaks with causes and hints, and the tree of frames they led to.
 
     B1  Attempted to call function marked as skipped        ended 0/0
         Explanation ... Hint ... Developer debug context ... your stack
@@ -7,7 +7,7 @@
       resumes 1/0  lines 3-5, carries y
 
 One break deep inside nested calls ends a frame per level; it is one cause, so
-it is told once, and the tree names it where it struck.
+it is shown once, and the tree names it where it struck.
 
 In torch: torch/_guards.py and the graph-break registry hold the texts;
 TORCH_LOGS=graph_breaks prints them. Read next: nbcompile/views/kernels.py
@@ -40,7 +40,8 @@ def _break(index: int, each: links.DistinctBreak) -> Markup:
     cause = each.cause
     label = chip(facts.break_label(index), "warn")
     ended = tag("small", f"{facts.break_ids(cause)} · ended ", facts.shortened(each.frames, 8))
-    title = (label, " ", tag("b", prose(cause.title)), " ", ended)
+    called = facts.call_of(cause)
+    title = (label, " ", tag("b", prose(cause.title)), " ", prose(called), " " if called else None, ended)
     hints = [tag("li", prose(hint)) for hint in cause.hints]
     why = (
         ("Explanation", prose(cause.explanation) if cause.explanation else None),
@@ -49,8 +50,8 @@ def _break(index: int, each: links.DistinctBreak) -> Markup:
         ("While", cause.reason),
         ("Developer debug context", code(cause.context) if cause.context else None),
     )
-    told = tag("dl", [(tag("dt", term), tag("dd", said)) for term, said in why if said])
-    return fold(title, stack(cause.stack), told, opened=index < 5)
+    reasons = tag("dl", [(tag("dt", term), tag("dd", said)) for term, said in why if said])
+    return fold(title, stack(cause.stack), reasons, opened=index < 5)
 
 
 def stack(lines: tuple[StackLine, ...]) -> Markup | None:

@@ -110,7 +110,7 @@ def _resumes(resumed: dict[str, CompiledFrame | None]) -> Iterator[str]:
         if frame is not None and frame.residual:
             yield f"def __{name}(*values): return {_maker(frame)}()(*values)"
         else:
-            why = frame.skip_reason if frame else "no call came to it by itself"
+            why = frame.skip_reason if frame else "nothing called it by itself"
             yield f"__{name} = missing({f'{name} was not compiled: {why}'!r})"
 
 

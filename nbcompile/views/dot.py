@@ -17,8 +17,9 @@ from __future__ import annotations
 import functools
 import html
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeVar
 
 import graphviz
@@ -68,6 +69,8 @@ class Group:
     nodes: tuple[Node, ...]
     times: int = 1
     """More than 1: they are a region that stands so often in a row, after the one that is drawn in full."""
+    code: str = ""
+    """The line of a module's ``forward`` that calls the helper functions in which all of them were made."""
 
 
 def boxes(graph: Graph, most: int = MOST_BOXES) -> tuple[Box, ...]:
@@ -89,10 +92,11 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
         return [Group((node,)) for node in nodes]
     by_module = any(node.modules for node in nodes)
     places = [_place(node, by_module=by_module) for node in nodes]
+    helpers = _helper_calls(nodes) if by_module else {}
     deepest = max(map(len, places))
     finer: list[Group] = []
     for depth in range(deepest + 1, 0, -1):
-        groups = _without_repetitions(_runs(nodes, places, depth))
+        groups = _without_repetitions(_runs(nodes, places, depth, helpers))
         if len(groups) <= most:
             return groups if len(groups) > most // 4 or not finer else _divided(groups, finer, most)
         finer = groups
@@ -104,7 +108,45 @@ def _place(node: Node, *, by_module: bool) -> tuple[object, ...]:
     return node.modules if by_module else tuple((line.file, line.line) for line in node.stack)
 
 
-def _runs(nodes: Sequence[Node], places: Sequence[tuple[object, ...]], depth: int) -> list[Group]:
+MOST_OF_A_CALL = 6
+"""Operators of one call of a helper function that are drawn one by one where the graph has modules to look at."""
+
+
+def _helper_calls(nodes: Sequence[Node]) -> dict[int, tuple[int, str]]:
+    """Neighbours that a module which calls other modules makes in one call of a helper: masks, caches, positions.
+
+    Of each such node, by its number: the number of the first of its call, and the line that calls the helper.
+    """
+    callers = {node.modules[:length] for node in nodes for length in range(len(node.modules))}
+    depths = {path: _shared_depth([node for node in nodes if node.modules[: len(path)] == path]) for path in callers}
+    found: dict[int, tuple[int, str]] = {}
+
+    def call(numbered: tuple[int, Node]) -> object:
+        number, node = numbered
+        depth = depths.get(node.modules, -1)
+        is_helper = _kind(node) == "operator" and 0 <= depth < len(node.stack) - 1
+        return (node.modules, node.stack[depth].line) if is_helper else number
+
+    for _, same in itertools.groupby(enumerate(nodes), call):
+        run = list(same)
+        if len(run) > MOST_OF_A_CALL:
+            code = run[0][1].stack[depths[run[0][1].modules]].code
+            found |= {number: (run[0][0], code) for number, _ in run}
+    return found
+
+
+def _shared_depth(nodes: Sequence[Node]) -> int:
+    """How many outer lines of their stacks all of them share: the next one is in the innermost shared function."""
+    stacks = [[(line.file, line.line) for line in node.stack] for node in nodes if node.stack]
+    return sum(1 for _ in itertools.takewhile(lambda lines: len(set(lines)) == 1, zip(*stacks, strict=False)))
+
+
+def _runs(
+    nodes: Sequence[Node],
+    places: Sequence[tuple[object, ...]],
+    depth: int,
+    helpers: Mapping[int, tuple[int, str]] = MappingProxyType({}),
+) -> list[Group]:
     """Neighbours with the same outer ``depth`` parts of their places together; all inputs are alike."""
 
     def place(numbered: tuple[int, Node]) -> object:
@@ -112,9 +154,17 @@ def _runs(nodes: Sequence[Node], places: Sequence[tuple[object, ...]], depth: in
         if _kind(node) != "operator":
             return _kind(node)
         # Deeper than its place goes, a node stands for itself.
-        return places[number][:depth], number if depth > len(places[number]) else 0
+        itself = helpers[number][0] if number in helpers else number
+        return places[number][:depth], itself if depth > len(places[number]) else 0
 
-    return [Group(tuple(node for _, node in run)) for _, run in itertools.groupby(enumerate(nodes), place)]
+    runs = [tuple(run) for _, run in itertools.groupby(enumerate(nodes), place)]
+    return [Group(tuple(node for _, node in run), code=_call_of(run, helpers)) for run in runs]
+
+
+def _call_of(run: Sequence[tuple[int, Node]], helpers: Mapping[int, tuple[int, str]]) -> str:
+    calls = {helpers.get(number) for number, _ in run}
+    only = next(iter(calls)) if len(calls) == 1 else None
+    return only[1] if only else ""
 
 
 MOST_PERIOD = 200
@@ -211,10 +261,10 @@ def _fold(group: Group, kind: str) -> tuple[str, str]:
     if group.times > 1:
         return f"and {group.times} times the same", how_many
     names = (node.name if kind == "input" else facts.short_target(node.target) for node in group.nodes)
-    module = _common_module(group.nodes)
+    module = _common_module(group.nodes) if not group.code else ""
     if module and kind == "operator":
         return _end_of(facts.readable(module)), how_many
-    code = _common_code(group.nodes) if kind == "operator" else ""
+    code = (group.code or _common_code(group.nodes)) if kind == "operator" else ""
     return _clipped(code or facts.shortened(dict.fromkeys(names), 3)), how_many
 
 
@@ -243,7 +293,7 @@ def _clipped(text: str, most: int = 34) -> str:
 
 
 def _end_of(path: str, most: int = 34) -> str:
-    """Parameters of a model are told apart by how their paths end."""
+    """Parameters of a model differ in how their paths end."""
     return path if len(path) <= most else "…" + path[1 - most :]
 
 

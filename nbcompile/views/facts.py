@@ -51,6 +51,15 @@ _CELL = re.compile(r"ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-.*>$")
 """What kernels and IPython in a terminal call the text of a cell."""
 
 
+def library(frame: CompiledFrame) -> str:
+    """The file of a function that belongs to a library: ``torch/optim/optimizer.py``; "" for one of the user's."""
+    found = _LIBRARY.search(frame.file.replace("\\", "/"))
+    return found[1] if found else ""
+
+
+_LIBRARY = re.compile(r"/(?:site-packages|dist-packages|python3\.\d+)/(?!site-packages|dist-packages)(.+\.py)$")
+
+
 def with_short_places(code: str) -> str:
     """The code of a graph without the folders of the user's files."""
     return _PLACE.sub(r"# \1:\2, \3: ", code)
@@ -104,6 +113,12 @@ class Tile:
     """``warn`` or ``bad`` where the number should be 0."""
 
 
+def recompilations(record: Record) -> int:
+    """How many frames were compiled because older entries refused the call; a refused attempt at the limit is none."""
+    compiled = (frame for frame in record.frames if frame.status == "compiled")
+    return sum(bool(frame.failed_guards) or frame.cause == "recompiled" for frame in compiled)
+
+
 def tiles(record: Record) -> tuple[Tile, ...]:
     """The summary in numbers. A number that should be 0 and is, is still shown: it is news."""
     frames = record.frames
@@ -111,7 +126,7 @@ def tiles(record: Record) -> tuple[Tile, ...]:
     graphs = [each.graph for each in compiled if each.graph is not None]
     kernels = [kernel for each in frames if each.compiled_graph for kernel in each.compiled_graph.kernels]
     breaks = links.distinct_breaks(record)
-    recompiles = sum(bool(each.failed_guards) or each.cause == "recompiled" for each in compiled)
+    recompiles = recompilations(record)
     always = (
         Tile(len(graphs), "graph", figures.GRAPHS),
         Tile(sum(len(links.operators(each)) for each in graphs), "operator", f"{figures.GRAPHS}.{figures.OPERATORS}"),
@@ -384,7 +399,7 @@ _VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<a
 
 
 def refusal(record: Record, failed: FailedGuard) -> Refusal:
-    """Take a failed guard's reason apart into what was expected and what came."""
+    """Take a failed guard's reason apart into what was expected and what it got."""
     mismatch, values = _MISMATCH.match(failed.reason), _VALUES.search(failed.reason)
     guard = _guard_of(record, failed)
     return Refusal(
@@ -406,11 +421,11 @@ def _of_flag(reason: str, which: int) -> str:
 
 def remedies(failed: FailedGuard) -> list[str]:
     """Why there is such a guard, and what would have prevented the recompilation, as far as either is known."""
-    told = [f"why: {failed.note}"] if failed.note else []
+    found = [f"why: {failed.note}"] if failed.note else []
     if failed.advice is not None:
         tried = " (tried: it helps)" if failed.advice.verified else ""
-        told.append(f"advice: {failed.advice.text}{tried}")
-    return told
+        found.append(f"advice: {failed.advice.text}{tried}")
+    return found
 
 
 def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
@@ -499,6 +514,33 @@ def repeated(record: Record, each: links.DistinctBreak) -> str:
         f"{text}, since every caller meets it again: {count(graphs, 'graph')}, {count(inlined, 'call')} traced. "
         f"With config.nested_graph_breaks it is met once, each function is traced once, and there are 2 graphs"
     )
+
+
+def what_breaks(each: Break) -> str:
+    """What the breaking line does: ``calls `torch.save`, which is not traced``; "" where it calls nothing."""
+    if not each.callee:
+        return ""
+    title = each.title.rstrip(".").replace("`", "")
+    return call_of(each) + _WHY_CALLED.get(each.kind, f" ({title})")
+
+
+def call_of(each: Break) -> str:
+    """``calls `torch.save` ``; "" where the breaking line calls nothing."""
+    callee = each.callee.replace("`", "'")
+    return f"calls `{callee if len(callee) <= MOST_CALLEE else '…' + callee[1 - MOST_CALLEE :]}`" if callee else ""
+
+
+_NOT_TRACED = dict.fromkeys(("NB0002", "NB0003", "NB0009", "NB0010", "NB0017", "NB0021"), ", which is not traced")
+_WHY_CALLED = {
+    **_NOT_TRACED,
+    "NB0001": ", which ends the graph",
+    "NB0004": ", which is not traced with these arguments",
+    "NB0024": ", which skips the frame",
+    "NB0025": ", which skips the rest of the frame",
+}
+"""Of kinds that say no more than that."""
+MOST_CALLEE = 48
+"""Characters of a callee: the end of a long one says most."""
 
 
 def break_ids(each: Break) -> str:

@@ -5,7 +5,7 @@
 
 A reference is a path of fields; a list on the way is gone through, a number in the path takes one item, and
 ``[field=value]``, ``!=`` and ``^=`` (begins with) keep some. The figure is how many there are at the end, or the
-number that stands there. What follows ``|`` is told below; ``=2`` is said of no record. The rows of a table need no
+number that stands there. What follows ``|`` is listed below; ``=2`` is said of no record. The rows of a table need no
 reference: they begin with the name of what they are about.
 
 In torch: nothing. Read next: nbcompile/views/facts.py; tests/views/test_figures.py follows each reference
@@ -27,7 +27,7 @@ ENDED = "frames.breaks|ended"
 CODES = "frames|codes"
 """Compile ids with the same first part are of one code object."""
 RECOMPILED = "frames|recompiled"
-"""Frames that were compiled because older entries refused the call: an attempt that came to nothing is none."""
+"""Frames that were compiled because older entries refused the call: a refused attempt at the limit is none."""
 
 
 def of_sentence(record: Record) -> str:

@@ -18,7 +18,7 @@ the imports, in page order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -43,7 +43,7 @@ from nbcompile.views import (
     what_if,
 )
 from nbcompile.views.lines import encodable
-from nbcompile.views.markup import Limits, chip, code, fold, join, lines_of, prose, tag
+from nbcompile.views.markup import Limits, chip, code, fold, join, lines_of, listings_without_colours, prose, tag
 
 HARD_LIMIT = 512_000
 """Bytes of one output. A notebook is saved with all of them, and again on each save."""
@@ -61,6 +61,8 @@ def render(
 ) -> str:
     """The chosen sections; without ``assets``, styles and script are left to the page around.
 
+    Where many sections are shown, most are folded, and their programs are not highlighted.
+
     With a ``limit`` in bytes, long things are shortened (and say so) until the output fits.
     """
     wanted = sections.chosen(show)
@@ -73,7 +75,7 @@ def render(
         else (Markup(), Markup())
     )
     for limits in (Limits(),) if limit is None else _DETAIL[_first_try(record) :]:
-        with lines_of(limits.characters):
+        with lines_of(limits.characters), listings_without_colours(limit is not None and len(wanted) > FEW):
             body = tag("div", _body(record, wanted, limits), class_="nbc")
         page = encodable(str(join((around[0], body, around[1]))))
         if limit is None or len(page.encode()) <= limit:
@@ -136,10 +138,10 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
     )
 
 
-def _sentence(told: story.Sentence) -> Markup:
+def _sentence(sentence: story.Sentence) -> Markup:
     """A sentence, and the line of the user's that it is about."""
-    shown = breaks.stack((told.place,)) if told.place is not None else None
-    return join((tag("p", prose(told.text), data_r=told.reference), shown))
+    shown = breaks.stack((sentence.place,)) if sentence.place is not None else None
+    return join((tag("p", prose(sentence.text), data_r=sentence.reference), shown))
 
 
 def _tile(tile: facts.Tile) -> Markup:
@@ -159,20 +161,34 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
     shown = record.frames[: limits.frames]
     like = facts.repetitions(record) if limits.repeated else {}
     for index, frame in enumerate(shown):
-        if frame.id not in like:
+        if frame.id not in like and not _is_foreign(frame, shown):
             parts.append(_frame(record, frame, wanted, limits, opened=index == 0))
             if same := [each for each in shown if like.get(each.id) == frame.id]:
                 parts.append(_repetitions(frame, same))
+    parts += _foreign(record, [each for each in shown if _is_foreign(each, shown)], wanted, limits)
     hidden = len(record.frames) - len(shown)
     more = f"… and {facts.count(hidden, 'more frame')}: see the full report."
     return join((parts, tag("p", more, class_="n-more", data_r=f"frames|beyond.{len(shown)}") if hidden else None))
+
+
+def _is_foreign(frame: CompiledFrame, shown: Sequence[CompiledFrame]) -> bool:
+    """Whether it is a library's own function, among functions of the user's."""
+    return bool(facts.library(frame)) and not facts.library(shown[0])
+
+
+def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...], limits: Limits) -> Iterator[Markup]:
+    """The frames of functions that the user did not write, which the user's functions call, in one fold."""
+    if frames:
+        names = facts.shortened(dict.fromkeys(map(facts.library, frames)))
+        title = (tag("b", f"{facts.count(len(frames), 'frame')} of library functions"), " ", tag("small", names))
+        yield fold(title, [_frame(record, each, wanted, limits, opened=False) for each in frames])
 
 
 def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
     """What stands in the place of entries that differ in their guards alone."""
     ids = [code(each.id) for each in others]
     listed = [part for each in ids for part in (", ", each)][1:]
-    said = "with the same graph: what differs in their guards is told above, the full report has all of each."
+    said = "with the same graph: what differs in their guards is shown above, the full report has all of each."
     return tag("p", listed, f" are further entries of {first.function} ", said, class_="n-more")
 
 
@@ -214,6 +230,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         status,
         " ",
         tag("small", f"{frame.cause}, {end}", data_r=figures.of_end(frame)),
+        tag("small", f" · {library}") if (library := facts.library(frame)) else None,
     )
     body = tag("div", made, class_="n-split")
     return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)

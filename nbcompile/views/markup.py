@@ -110,6 +110,19 @@ def lines_of(characters: int) -> Iterator[None]:
         _longest.reset(before)
 
 
+_is_plain: ContextVar[bool] = ContextVar("is_plain", default=False)
+
+
+@contextmanager
+def listings_without_colours(wanted: bool) -> Iterator[None]:
+    """Inside, listings are not highlighted: most of an output's programs are folded, and few are ever opened."""
+    before = _is_plain.set(wanted)
+    try:
+        yield
+    finally:
+        _is_plain.reset(before)
+
+
 def clipped(text: str) -> str:
     """The text with lines as long as may be here."""
     most = _longest.get()
@@ -185,7 +198,7 @@ def listing(
     A line that has any is an element of its own, so that it can be selected.
     """
     kept, more = (limits or Limits()).cut(text.rstrip("\n").split("\n"))
-    lines = highlighted(clipped("\n".join(kept)), language)
+    lines = highlighted(clipped("\n".join(kept)), "" if _is_plain.get() else language)
     shown = []
     for index, line in enumerate(lines):
         linked, look = nodes(index) if nodes else "", looks(index) if looks else ""

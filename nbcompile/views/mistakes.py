@@ -68,9 +68,9 @@ def marked(record: Record, frame: CompiledFrame, lines: tuple[facts.SourceLine, 
     at, found = marks(record, frame), of(record)
     if at is None or found is None:
         return lines
-    told = facts.Note("error", f"raises {found.error}: {found.message.partition(chr(10))[0]}")
+    note = facts.Note("error", f"raises {found.error}: {found.message.partition(chr(10))[0]}")
     return tuple(
-        replace(each, notes=(told, *each.notes), carets=_carets(each.code, at)) if each.number == at.line else each
+        replace(each, notes=(note, *each.notes), carets=_carets(each.code, at)) if each.number == at.line else each
         for each in lines
     )
 
@@ -147,8 +147,8 @@ def call(mistake: Mistake) -> str:
     if not mistake.operator or not tensors:
         return ""
     several = len({each.device for each in tensors}) > 1
-    told = [f"`{facts.readable(each.name)}` `{type_of(each, device=several)}`" for each in tensors]
-    return f"`{mistake.operator}` is called with {', '.join(told)}."
+    shown = [f"`{facts.readable(each.name)}` `{type_of(each, device=several)}`" for each in tensors]
+    return f"`{mistake.operator}` is called with {', '.join(shown)}."
 
 
 def type_of(argument: Argument, *, device: bool = False) -> str:
@@ -249,4 +249,4 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
     ("ValueError", "Expected input batch_size", _ANY,
      "The input and the target must have as many rows: compare their first dimensions."),
 )  # fmt: skip
-"""The first row that fits is told."""
+"""The first row that fits is used."""

@@ -119,7 +119,7 @@ def _calls(record: Record) -> Iterator[Question]:
 
 
 def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> Iterator[Question]:
-    """The call that was compiled next, told by what differs from the one before."""
+    """The call that was compiled next, described by what differs from the one before."""
     before, now = _values(frames[-1]), _values(following)
     differ = [name for name in now if name in before and not trees.same_value(now[name], before[name])]
     named = [name for name in differ if not name.startswith(("id(", "keys(", "marked("))] or differ

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import Call, CompiledFrame, FailedGuard, Record
-from nbcompile.views import facts, lines
+from nbcompile.views import facts, figures, lines
 from nbcompile.views.breaks import stack
 from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row, section, table, tag
 
@@ -35,7 +35,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
         else [_recompile(record, frame, limits, opened=len(again) < 4) for frame in each.frames]
         for each in shown
     ]
-    about = f"{len(again)}: a call came for which no compiled entry would do"
+    about = f"{facts.recompilations(record)}: no cache entry accepted the call"
     return section(
         "recompilations",
         "Recompilations",
@@ -43,7 +43,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
         parts,
         more,
         about=about,
-        figures="frames[failed_guards]",
+        figures=figures.RECOMPILED,
         opened=True,
     )
 
@@ -53,13 +53,13 @@ def render(record: Record, limits: Limits) -> Markup | None:
 
 def timeline(record: Record, number: str) -> list[tuple[str, Call]]:
     """The calls of a code object in order, runs of hits as one: ``2-3``."""
-    told, first = [], 1
+    rows, first = [], 1
     for each in record.calls:
         if each.code == number:
             last = first + each.times - 1
-            told.append((str(first) if last == first else f"{first}-{last}", each))
+            rows.append((str(first) if last == first else f"{first}-{last}", each))
             first = last + 1
-    return told
+    return rows
 
 
 def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) -> str:
@@ -70,7 +70,7 @@ def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) ->
     return "refused" if refused else ""
 
 
-_TONES = {"hit": "ok", "compiled": "info", "refused": "bad", "as Python": "warn"}
+_TONES = {"hit": "ok", "compiled": "info", "refused": "bad", "eager": "warn"}
 
 
 def _timelines(record: Record, limits: Limits) -> Content:
@@ -93,7 +93,7 @@ def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame,
     for entry in entries:
         said = outcome(call, entry, made)
         yield chip(said, _TONES[said]) if said else ""
-    yield "" if call.entry else chip("as Python", _TONES["as Python"])
+    yield "" if call.entry else chip("eager", _TONES["eager"])
 
 
 # --- one recompilation -------------------------------------------------------------------------
@@ -104,10 +104,10 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: 
     for failed in frame.failed_guards:
         no = facts.refusal(record, failed)
         condition = fold("the guard", code(no.condition)) if no.condition not in ("", no.what) else None
-        remedies = [tag("div", told, class_="n-quiet") for told in facts.remedies(failed)]
+        remedies = [tag("div", text, class_="n-quiet") for text in facts.remedies(failed)]
         expected = tag("td", code(no.expected) if no.expected else None, class_="n-want")
-        came = no.actual or read(no, frame)
-        actual = tag("td", code(came) if came else None, class_="n-now")
+        got = no.actual or read(no, frame)
+        actual = tag("td", code(got) if got else None, class_="n-now")
         at = stack(no.stack[-1:]) if no.stack else None
         rows.append(row(tag("th", code(no.entry)), (_what(no), *remedies, condition), expected, actual, at))
     why = f" {_why(frame)}"
@@ -121,7 +121,7 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
     failed = cause.frames[0].failed_guards[0]
     no = facts.refusal(record, failed)
     remedies = dict.fromkeys(
-        told for frame in cause.frames for one in frame.failed_guards for told in facts.remedies(one)
+        text for frame in cause.frames for one in frame.failed_guards for text in facts.remedies(one)
     )
     rows = [
         row(tag("th", code(frame.id)), code(_what(facts.refusal(record, _newest(frame)))),
@@ -130,9 +130,9 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
     ]  # fmt: skip
     title = (code(cause.about), f" differs: {facts.count(cause.recompiled, 'recompilation')} of ",
              tag("b", cause.frames[0].function))  # fmt: skip
-    told = [tag("p", text, class_="n-quiet") for text in remedies]
+    shown = [tag("p", text, class_="n-quiet") for text in remedies]
     counted = table(title, ("entry", "guard of the newest older entry, which failed", "outcome"), rows)
-    return join((counted, told, stack(no.stack[-1:]) if no.stack else None))
+    return join((counted, shown, stack(no.stack[-1:]) if no.stack else None))
 
 
 def _newest(frame: CompiledFrame) -> FailedGuard:
@@ -165,8 +165,8 @@ def _changed(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bo
         return None
     shown, more = limits.cut(found)
     looks = {"+": "n-ok", "-": "n-bad"}
-    told = [tag("span", line, "\n", class_=looks.get(line[:1])) for line in shown]
-    program = tag("pre", tag("code", told), class_="n-code")
+    marked = [tag("span", line, "\n", class_=looks.get(line[:1])) for line in shown]
+    program = tag("pre", tag("code", marked), class_="n-code")
     return fold(f"What changed from {before.id}", program, more, opened=opened and len(found) < 16)
 
 
@@ -178,7 +178,7 @@ def previous(record: Record, frame: CompiledFrame) -> CompiledFrame | None:
 
 
 def changes(before: CompiledFrame, after: CompiledFrame) -> list[str]:
-    """Guards that went and came, and the lines of the graph that differ."""
+    """Guards that were removed and added, and the lines of the graph that differ."""
     guards = [*_missing("-", before, after), *_missing("+", after, before)]
     old, new = ([_without_notes(line) for line in _program(frame)] for frame in (before, after))
     diff = [each for each in difflib.ndiff(old, new) if each[:2] in ("- ", "+ ") and each[2:].strip()]
@@ -199,7 +199,7 @@ def _program(frame: CompiledFrame) -> list[str]:
 
 
 def _without_notes(line: str) -> str:
-    """A line of a graph without the comment that tells its file."""
+    """A line of a graph without the comment that names its file."""
     return re.sub(r"^\s*# .*", "", line)
 
 
@@ -214,7 +214,7 @@ def as_text(record: Record) -> Iterator[str]:
         rows = [("call", *(each.id for each in entries), "")]
         for number, call in calls:
             made = next((each for each in group if call.compiled and each.id == call.entry), None)
-            rows.append((number, *(outcome(call, each, made) for each in entries), "" if call.entry else "as Python"))
+            rows.append((number, *(outcome(call, each, made) for each in entries), "" if call.entry else "eager"))
         if calls:
             yield from lines.columns(rows)
     for cause in facts.causes(record, [each for each in record.frames if each.failed_guards]):
@@ -227,8 +227,8 @@ def as_text(record: Record) -> Iterator[str]:
         yield from lines.wrapped(f"{cause.about} differs: {number} of {cause.frames[0].function}, {ids}", "", "    ")
         yield from lines.wrapped(f"refused because of: {', '.join(cause.values)}", "  ", "      ")
         failed = [one for frame in cause.frames for one in frame.failed_guards]
-        for told in dict.fromkeys(told for one in failed for told in facts.remedies(one)):
-            yield from lines.wrapped(told, "  ", "      ")
+        for text in dict.fromkeys(text for one in failed for text in facts.remedies(one)):
+            yield from lines.wrapped(text, "  ", "      ")
 
 
 def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
@@ -238,13 +238,13 @@ def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
         yield from lines.wrapped(f"[{no.entry}] refused: {_what(no)}", "  ", "      ")
         if no.expected or no.actual:
             yield f"      expected {no.expected}, actual {no.actual}"
-        elif came := read(no, frame):
-            yield f"      actual {came}"
+        elif got := read(no, frame):
+            yield f"      actual {got}"
         if no.condition:
             yield f"      guard: {no.condition}"
         yield from (f"      {line}" for line in lines.stack(no.stack))
-        for told in facts.remedies(failed):
-            yield from lines.wrapped(told, "      ", "        ")
+        for text in facts.remedies(failed):
+            yield from lines.wrapped(text, "      ", "        ")
     before = previous(record, frame)
     for line in changes(before, frame) if before is not None else ():
         yield f"  changed {line}" if line.endswith(":") and line in ("guards:", "graph:") else f"    {line}"

@@ -5,7 +5,7 @@
                                                                  guards  TENSOR_MATCH L['x']      graph  l_x_: an input
 
 With the script a slider walks through the steps and shows the state at each; without it the table says what
-each instruction did. In the table later passes of a loop are told in one row.
+each instruction did. In the table later passes of a loop are one row.
 
 In torch: TORCH_LOGS="+dynamo" prints `TRACE ...` lines. Read next: nbcompile/views/static/steps.js
 """
@@ -24,7 +24,7 @@ from nbcompile.views.markup import Limits, chip, code, row, section, table, tag
 from nbcompile.views.what_if import Pool, as_script
 
 PASSES = 2
-"""So many passes of a loop are told in full."""
+"""So many passes of a loop are shown in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Told:
 
     @property
     def is_loop(self) -> bool:
-        """Whether it stands for passes that repeat what was told before."""
+        """Whether it stands for passes that repeat what was shown before."""
         return len(self.steps) > 1
 
 
@@ -72,14 +72,14 @@ def summarised(steps: tuple[Step, ...]) -> Iterator[Told]:
         yield Told(len(steps) - len(repeats), tuple(repeats))
 
 
-def _row(told: Told) -> Markup:
-    step, last = told.steps[0], told.first + len(told.steps)
-    number = f"{told.first + 1}" if not told.is_loop else f"{told.first + 1}-{last}"
-    added = (text for each in told.steps for text in (*each.nodes, *each.guards))
-    what = code(facts.shortened(added, 4)) if not told.is_loop else facts.shortened(added, 4)
-    if told.is_loop:
-        lines = sorted({each.line for each in told.steps})
-        instruction: Any = chip(f"{len(told.steps)} more steps: the loop goes on", "info")
+def _row(shown: Told) -> Markup:
+    step, last = shown.steps[0], shown.first + len(shown.steps)
+    number = f"{shown.first + 1}" if not shown.is_loop else f"{shown.first + 1}-{last}"
+    added = (text for each in shown.steps for text in (*each.nodes, *each.guards))
+    what = code(facts.shortened(added, 4)) if not shown.is_loop else facts.shortened(added, 4)
+    if shown.is_loop:
+        lines = sorted({each.line for each in shown.steps})
+        instruction: Any = chip(f"{len(shown.steps)} more steps: the loop goes on", "info")
         return row(tag("th", number), f"{lines[0]}-{lines[-1]}", instruction, what)
     where = f"{step.line}" if not step.depth else f"{step.function}:{step.line}"
     indent = "\N{NO-BREAK SPACE}" * 2 * step.depth
@@ -113,13 +113,13 @@ _UNTOUCHED = "LazyVariableTracker(unrealized)"
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:
     """The same table as lines."""
-    for told in summarised(frame.steps):
-        step, last = told.steps[0], told.first + len(told.steps)
-        added = facts.shortened((text for each in told.steps for text in (*each.nodes, *each.guards)), 4)
+    for shown in summarised(frame.steps):
+        step, last = shown.steps[0], shown.first + len(shown.steps)
+        added = facts.shortened((text for each in shown.steps for text in (*each.nodes, *each.guards)), 4)
         note = f"  # {added}" if added else ""
-        if told.is_loop:
-            yield f"{told.first + 1:>4}-{last} {len(told.steps)} more steps: the loop goes on{note}"
+        if shown.is_loop:
+            yield f"{shown.first + 1:>4}-{last} {len(shown.steps)} more steps: the loop goes on{note}"
         else:
             yield (
-                f"{told.first + 1:>4} {step.line:>4}  {'  ' * step.depth}{step.opcode} {step.argument}".rstrip() + note
+                f"{shown.first + 1:>4} {step.line:>4}  {'  ' * step.depth}{step.opcode} {step.argument}".rstrip() + note
             )

@@ -6,13 +6,14 @@
     `f` stops at line 3, which runs as plain Python: Attempted to call function marked as skipped. The rest of it is
     `torch_dynamo_resume_in_f_at_3`.
 
-What happened most is told first, a few things of each kind; the sections below have them all.
+What happened most comes first, a few things of each kind; the sections below have them all.
 
 In torch: nothing. Read next: nbcompile/views/facts.py
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -39,13 +40,14 @@ class Sentence:
 
 def of(record: Record) -> list[Sentence]:
     """The summary in words."""
-    told = [*_mistake(record), Sentence(outcome(record), figures.of_sentence(record))]
-    told += _work(record)
-    told += _loaded(record)
-    told += islice(_breaks(record), FEW)
-    told += _recompilations(record)
-    told += islice(_left_alone(record), FEW)
-    return told
+    sentences = [*_mistake(record), Sentence(outcome(record), figures.of_sentence(record))]
+    sentences += _work(record)
+    sentences += _loaded(record)
+    sentences += islice(_breaks(record), FEW)
+    sentences += _training_step(record)
+    sentences += _recompilations(record)
+    sentences += islice(_left_alone(record), FEW)
+    return sentences
 
 
 def _mistake(record: Record) -> Iterator[Sentence]:
@@ -163,8 +165,10 @@ def _breaks(record: Record) -> Iterator[Sentence]:
         goes_on = _goes_on(record, frame)
         inner = each.cause.stack[-1].function
         why = f"in whose call `{inner}` breaks" if len(each.cause.stack) > 1 else "which runs as plain Python"
+        called = facts.what_breaks(each.cause)
+        what = f"it {called}" if called else each.cause.title.rstrip(".")
         yield Sentence(
-            f"{_named(record, frame)} stops at line {line}, {why}: {each.cause.title.rstrip('.')}.{goes_on}",
+            f"{_named(record, frame)} stops at line {line}, {why}: {what}.{goes_on}",
             figures.of_end(frame, figures.of_frame(record, frame)),
         )
 
@@ -215,7 +219,38 @@ def _refused(frame: CompiledFrame, no: facts.Refusal) -> str:
     return f"`{frame.function}` {again}, because `{no.entry}` refused a call{values}: {no.what}{where}."
 
 
+def _training_step(record: Record) -> Iterator[Sentence]:
+    """Where a training step is compiled as a whole and breaks in what follows the forward pass."""
+    met: dict[str, None] = {}
+    for each in links.distinct_breaks(record):
+        calls = (each.cause.callee, *(line.code for line in each.cause.stack))
+        met |= dict.fromkeys(name for name in _AFTER_FORWARD if any(re.search(rf"\.{name}\b", text) for text in calls))
+    if len(met) < 2 and "backward" not in met:
+        return
+    names = ", ".join(f"`{name}`" for name in _AFTER_FORWARD if name in met)
+    yield Sentence(
+        f"Breaks at {names}: this is a whole training step. Compile the forward pass, for instance the model or the "
+        "function that computes the loss, and call `zero_grad`, `backward` and `step` outside of it: the backward "
+        "pass of a compiled forward pass is compiled, too."
+    )
+
+
+_AFTER_FORWARD = ("zero_grad", "backward", "step")
+
+
 def _left_alone(record: Record) -> Iterator[Sentence]:
     for frame in record.frames:
-        if frame.status in ("skipped", "failed"):
-            yield Sentence(f"`{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}.")
+        if frame.status in ("skipped", "failed") and not (facts.library(frame) and record.frames[0] is not frame):
+            yield Sentence(f"`{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}{_where(frame)}.")
+
+
+def _where(frame: CompiledFrame) -> str:
+    """Which line the break is in that skipped the whole frame."""
+    first = frame.breaks[0] if frame.breaks else None
+    line = links.own_line(frame, first.stack) if first is not None else None
+    if first is None or line is None:
+        return ""
+    if not first.callee:
+        return f" (line {line})"
+    inner = f", in whose call `{first.stack[-1].function}`" if len(first.stack) > 1 else ""
+    return f" (line {line}{inner} {facts.call_of(first)})"

@@ -63,22 +63,22 @@ _LEFT_OUT = (
 def _render(record: Record, show: str | Iterable[str] | None, most: int | None) -> str:
     usual = {"timings": False, "bytecode": False, "what_if": what_if.by_default(record)}
     wanted = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
-    told: list[str] = []
+    parts: list[str] = []
     for name in wanted:
         if name in _RECORD_SECTIONS:
-            told += _block(name if name != "summary" else "", _RECORD_SECTIONS[name](record), most)
+            parts += _block(name if name != "summary" else "", _RECORD_SECTIONS[name](record), most)
     distinct = links.distinct_breaks(record)
     for frame in record.frames:
         blocks = [
             _block(name, _FRAME_SECTIONS[name](record, frame), most) for name in wanted if name in _FRAME_SECTIONS
         ]
         if any(blocks):
-            told += [
+            parts += [
                 "",
                 *_frame_title(frame, distinct),
                 *(f"  {line}" if line else "" for block in blocks for line in block),
             ]
-    return lines.encodable("\n".join(line.rstrip() for line in told).strip("\n") + "\n")
+    return lines.encodable("\n".join(line.rstrip() for line in parts).strip("\n") + "\n")
 
 
 def _block(title: str, body: Iterable[str], most: int | None) -> list[str]:
@@ -102,8 +102,8 @@ def _summary(record: Record) -> Iterator[str]:
     yield f"nbcompile: {record.function}"
     yield ", ".join(facts.count(each.number, each.noun) for each in facts.tiles(record))
     for each in story.of(record):
-        told = each.text.replace("`", "")
-        yield from lines.wrapped(told, rest="    ") if len(told) > lines.WIDTH else [told]
+        said = each.text.replace("`", "")
+        yield from lines.wrapped(said, rest="    ") if len(said) > lines.WIDTH else [said]
         if each.place is not None:
             yield from (f"    {line}" for line in list(lines.stack((each.place,)))[1:])
     yield facts.environment(record)
@@ -147,6 +147,8 @@ def _breaks(record: Record) -> Iterator[str]:
         if index:
             yield ""
         yield from lines.wrapped(f"{facts.break_label(index)}  {cause.title}  [{facts.break_ids(cause)}]", "", "    ")
+        if called := facts.call_of(cause):
+            yield from lines.wrapped(called.replace("`", ""), "  ", "    ")
         if cause.reason:
             yield from lines.wrapped(f"({cause.reason})", "  ", "  ")
         yield from lines.wrapped(

@@ -111,7 +111,7 @@ def test_what_was_not_compiled_says_so():
     function, _, record = recorded("branches", as_one=False)
     space = {**globals()}
     exec(chain.program(record), space)
-    with pytest.raises(NotImplementedError, match="was not compiled: no call came to it"):
+    with pytest.raises(NotImplementedError, match="was not compiled: nothing called it"):
         space[function.__name__](-torch.ones(3), 3)
     with pytest.raises(ValueError, match="no residual program of 9/9"):
         chain.program(record, "9/9")

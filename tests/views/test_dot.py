@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, strategies as st
 
 import nbcompile
+from nbcompile.record.model import Graph, Node, StackLine
 from nbcompile.views import dot
 from tests.views import sample_records as sample
 
@@ -132,3 +133,22 @@ def test_the_dot_object_can_be_kept():
     assert isinstance(digraph, graphviz.Digraph)
     assert "torch" not in digraph.source, "labels are short names"
     assert 'label="relu\\nrelu: f32[1024]"' in digraph.source
+
+
+def helper_node(number: int, modules: tuple[str, ...], *lines: tuple[str, int]) -> Node:
+    stack = tuple(StackLine("model.py", line, function, f"{function} line {line}") for function, line in lines)
+    return Node(f"0/0.n{number}", f"n{number}", "call_function", "torch.add", "()", modules=modules, stack=stack)
+
+
+def test_a_helper_that_a_module_calls_is_one_box():
+    """The mask that a model makes is a box named by its call; what blocks do, and short helpers, are drawn."""
+    nodes = [helper_node(0, ("model",), ("forward", 3))]
+    nodes += [helper_node(1 + n, ("model",), ("forward", 4), ("make_mask", 20 + n)) for n in range(9)]
+    nodes += [helper_node(20 + n, ("model",), ("forward", 5), ("short", 40 + n)) for n in range(3)]
+    for block in range(60):
+        name = ("model", f"model.h.{block % 2}{block}")
+        nodes += [helper_node(100 + 3 * block + n, name, ("forward", 6), ("block", 60 + n)) for n in range(3)]
+    drawn = dot.boxes(Graph("0/0.captured", "captured", tuple(nodes), ""), most=40)
+    assert [(each.title, len(each.nodes)) for each in drawn if "line 4" in each.title] == [("forward line 4", 9)]
+    assert len(drawn[0].nodes) == 1
+    assert sum("make_mask" in each.title for each in drawn) == 0

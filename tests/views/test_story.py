@@ -11,7 +11,7 @@ import torch
 import nbcompile
 from nbcompile import api, config
 from nbcompile.record import model
-from nbcompile.views import facts, story, text
+from nbcompile.views import facts, html, story, text
 from nbcompile.warm import shelf
 from tests.views import sample_records as sample
 
@@ -218,6 +218,7 @@ def records(monkeypatch, tmp_path):
         return {name: make(monkeypatch) for name, (make, _) in SITUATIONS.items()}
 
 
+@pytest.mark.compiles
 def test_each_situation_has_a_sentence_that_is_false_in_the_others(records):
     """Whatever became of a call is said there, and only there."""
     for name, (_, sentence) in SITUATIONS.items():
@@ -241,3 +242,54 @@ def test_an_attempt_that_came_to_nothing_is_no_recompilation(records):
     assert (numbers["recompile"], numbers["skipped frame"]) == (1, 1)
     shown = " ".join(text.render(records["limit"], "recompilations").split())
     assert "keyed was not compiled, though the entries refused the call: it ran eagerly" in shown
+
+
+# --- what a whole training step says ------------------------------------------------------------------------------
+
+
+def training_step(model, optimiser, x):
+    optimiser.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimiser.step()
+    return loss
+
+
+def forward_only(model, optimiser, x):
+    return model(x).square().mean()
+
+
+def recorded(function):
+    nbcompile.reset()
+    model = torch.nn.Linear(3, 2)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    pen = api.new_recorder(function.__name__)
+    with pen.listening():
+        nbcompile.compile(function, backend="eager")(model, optimiser, torch.ones(4, 3))
+    return pen.record()
+
+
+def test_a_training_step_is_said_to_be_one():
+    """What to compile and what to keep outside; library functions that ran eagerly are no sentences of their own."""
+    record = recorded(training_step)
+    said = [each for each in told(record) if "whole training step" in each]
+    assert len(said) == 1
+    assert said[0].startswith("Breaks at `zero_grad`, `backward`, `step`: ")
+    assert not any(each.startswith(("`cast` ", "`wrapper` ")) for each in told(record))
+    assert not any("training step" in each for each in told(recorded(forward_only)))
+
+
+def test_frames_of_libraries_are_one_fold():
+    """They are named by their file, below the user's own."""
+    page = html.render(recorded(training_step), limit=None, assets=False)
+    before, fold, inside = page.partition("of library functions")
+    assert fold
+    assert "torch/optim/optimizer.py" in inside
+    assert "torch/optim/optimizer.py</small>" not in before
+    assert "of library functions" not in html.render(sample.nested(), assets=False)
+
+
+def test_listings_of_folded_sections_are_not_highlighted():
+    """Whoever asks for a section sees it in colours."""
+    assert "<span class=k>" not in html.render(sample.simple(), assets=False).partition("data-s=kernels")[2]
+    assert "<span class=k>" in html.render(sample.simple(), "kernels", assets=False)

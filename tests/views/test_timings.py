@@ -27,6 +27,7 @@ def record():
     return nbcompile.explain(chained)(torch.randn(8, 8), torch.randn(8, 8)).record
 
 
+@pytest.mark.compiles
 def test_parts_are_no_longer_than_their_whole(record):
     """The stages inside another one begin and end in it, and make up no more than it."""
     frame = record.frames[0]

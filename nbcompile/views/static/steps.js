@@ -3,8 +3,8 @@
 
 // What holds before step n: the instruction, stack and locals of that step; guards and nodes of those before.
 const stateAt = ({ lists, steps, texts }, n) => {
-  const [name, depth, instruction, line, text, ...own] = steps[n], told = list => lists[list].map(each => texts[each]);
-  const [stack, values, newGuards, newNodes] = own.map(told), before = what => steps.slice(0, n).flatMap(step => told(step[what]));
+  const [name, depth, instruction, line, text, ...own] = steps[n], shown = list => lists[list].map(each => texts[each]);
+  const [stack, values, newGuards, newNodes] = own.map(shown), before = what => steps.slice(0, n).flatMap(step => shown(step[what]));
   return { name: texts[name], instruction: texts[instruction], line, text: texts[text],
     stack, values, guards: before(7), nodes: before(8), made: [...newNodes, ...newGuards] };
 };
