@@ -53,6 +53,7 @@ def run(*programs):
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.compiles
 def test_the_package_becomes_itself_when_it_is_used():
     """The object stays the same, each of its modules has run once, and our compiled functions go on."""
     program = """

@@ -210,6 +210,7 @@ typedef struct {
   Py_ssize_t results;
   int product;              /* PRODUCT: which one */
   double beta, alpha;       /* PRODUCT */
+  int by_onednn;
   const i64 *geometry;      /* CONVOLVE: strides, padding, dilation, output padding; transposed, groups */
   KernelFunction function;  /* RUN */
   Py_ssize_t count;         /* RUN: how many slots it reads and writes */
@@ -745,7 +746,7 @@ static PyObject *setup(PyObject *module, PyObject *arguments) {
   Py_ssize_t offset;
   if (!PyArg_ParseTuple(arguments, "nO!Ok", &offset, &PyDict_Type, &numbers, &otherwise, &autograd_keys)) return NULL;
   tensor_offset = offset;
-  onednn_is_faster = has_onednn_products();
+  has_onednn = has_onednn_products();
   Py_XSETREF(dtype_numbers, Py_NewRef(numbers));
   Py_XSETREF(torch_empty_strided, Py_NewRef(otherwise));
   Py_RETURN_NONE;

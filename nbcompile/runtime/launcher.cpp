@@ -18,7 +18,6 @@ __attribute__((weak)) bool allows_onednn(const void *settings) __asm__("_ZNK2at7
 __attribute__((weak)) void begin_excluding(void *guard, unsigned long keys)
     __asm__("_ZN3c104impl23ExcludeDispatchKeyGuardC1ENS_14DispatchKeySetE");
 __attribute__((weak)) void end_excluding(void *guard) __asm__("_ZN3c104impl23ExcludeDispatchKeyGuardD1Ev");
-__attribute__((weak)) char *getenv(const char *name);
 
 /* Dispatch keys that no operator sees from here on, in this thread; `guard` has room for torch's object. */
 void exclude_keys(void *guard, unsigned long keys) {
@@ -28,32 +27,27 @@ void include_keys(void *guard) {
   if (begin_excluding && end_excluding) end_excluding(guard);
 }
 
-/* $NBCOMPILE_PRODUCTS, "aten" or "onednn", decides in place of the processor's maker: its first letter. */
-static char chosen_library(void) {
-  const char *chosen = getenv ? getenv("NBCOMPILE_PRODUCTS") : 0;
-  return chosen ? *chosen : 0;
-}
-
-/* Whether this processor's products are oneDNN's, as far as its maker and torch decide it. */
+/* Whether torch has oneDNN's products here, under the names that we know. */
 int has_onednn_products(void) {
 #if defined(__x86_64__) && defined(__linux__)
-  __builtin_cpu_init();
-  const char chosen = chosen_library();
-  if (!(onednn_product && copy_values && torch_settings && allows_onednn) || chosen == 'a') return 0;
-  return chosen == 'o' || !__builtin_cpu_is("intel");
+  return onednn_product && copy_values && torch_settings && allows_onednn;
 #else
   return 0; /* ATen has no MKL there */
 #endif
 }
 
+/* An exception of torch's costs a millisecond. One is enough to know that this processor's products are not oneDNN's. */
+static bool refuses = false;
+
 /* result = left @ right, + bias where there is one; anything but 0: not done. All are at::Tensor pointers. */
 int multiply_by_onednn(const void *left, const void *right, void *result, const void *bias) {
-  if (!allows_onednn(torch_settings())) return 1;
+  if (refuses || !allows_onednn(torch_settings())) return 1;
   try {
     if (bias) copy_values(result, bias, false);
     onednn_product(left, right, result, bias ? 1.0f : 0.0f, 1.0f);
     return 0;
   } catch (...) {
+    refuses = true;
     return 1;
   }
 }

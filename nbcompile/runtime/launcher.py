@@ -202,7 +202,8 @@ def self_test(module: ModuleType) -> str:
         return "a new tensor has no memory of its own"
     table = (dtype, (4, 6), (6, 1))
     square = module.make_program(
-        ((table, table), ((3, 2, 0, (6, 4), (1, 6), (0,)), (0, 3, dtype, (4, 4), (4, 1)), (5, 0, (3, 1, 2), 1.0, 1.0)),
+        ((table, table), ((3, 2, 0, (6, 4), (1, 6), (0,)), (0, 3, dtype, (4, 4), (4, 1)),
+                          (5, 0, (3, 1, 2), 1.0, 1.0, 0)),
          ((3, None),), ()), 4, True, (base.view(4, 6),), print, print, None,
     )  # fmt: skip
     given = base.view(4, 6) + 1

@@ -100,7 +100,7 @@ static int call_operator(const Step *step, const Slots *slots) {
 
 enum { MM, BMM, ADDMM, BADDBMM };
 static const i64 LARGE_PRODUCT = 1 << 24; /* multiplications */
-static int onednn_is_faster = 0; /* set by setup() */
+static int has_onednn = 0; /* set by setup() */
 
 /* A float32 matrix, or a batch of them, that oneDNN reads as it lies: rows or columns without gaps. */
 static int lies_plainly(Handle matrix, i64 dim) {
@@ -114,11 +114,11 @@ static int lies_plainly(Handle matrix, i64 dim) {
   return dim == 2 || size[0] == 1 || stride[0] >= rows * columns;
 }
 
-/* Whether a product is one that oneDNN is faster at than MKL, which knows Intel's processors best: so large that preparing
- * it does not count, and not only a few columns wide. docs/design/kernels.md has the figures. */
+/* Whether a product is one that oneDNN is faster at than MKL, on a processor that processor.py chose it for: so large that
+ * preparing it does not count, and not only a few columns wide. docs/design/kernels.md has the figures. */
 static int is_for_onednn(const Step *step, Handle result, Handle left, Handle right) {
   i64 *size, *inner, dim;
-  if (!onednn_is_faster || aoti_torch_get_dim(result, &dim) || aoti_torch_get_sizes(result, &size) || aoti_torch_get_sizes(left, &inner))
+  if (!(step->by_onednn && has_onednn) || aoti_torch_get_dim(result, &dim) || aoti_torch_get_sizes(result, &size) || aoti_torch_get_sizes(left, &inner))
     return 0;
   i64 columns = size[dim - 1], work = inner[dim - 1];
   for (i64 i = 0; i < dim; i++) work *= size[i];
@@ -227,10 +227,10 @@ static int read_call(Program *program, PyObject *text, Numbers *numbers, Step *s
   return read_results(program, results, numbers, step);
 }
 
-/* (PRODUCT, which, (out, ...), beta, alpha) */
+/* (PRODUCT, which, (out, ...), beta, alpha, whether large ones are oneDNN's) */
 static int read_product(Program *program, PyObject *text, Numbers *numbers, Step *step) {
   PyObject *slots;
-  if (!PyArg_ParseTuple(text, "iiOdd", &step->kind, &step->product, &slots, &step->beta, &step->alpha)) return -1;
+  if (!PyArg_ParseTuple(text, "iiOddi", &step->kind, &step->product, &slots, &step->beta, &step->alpha, &step->by_onednn)) return -1;
   program->calls = 1;
   Py_ssize_t wanted = step->product == MM || step->product == BMM ? 3 : 4;
   return read_slots(program, slots, numbers, step, wanted, wanted);

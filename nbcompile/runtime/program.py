@@ -42,7 +42,7 @@ from nbcompile.ir.emitted import (
     ViewNumbers,
 )
 from nbcompile.ir.parts import Runnable
-from nbcompile.runtime import cpp, launcher
+from nbcompile.runtime import cpp, launcher, processor
 from nbcompile.runtime.launcher import Entry, NoLauncher
 from nbcompile.runtime.toolchain import Compiler
 
@@ -105,7 +105,8 @@ def _program(
     library: object,
 ) -> Any:
     """The plan as the launcher in C understands it (launcher.c, operators.h, sizes.h)."""
-    coder = _Coder(extension, entries, {each.name: each.target for each in emitted.externs})
+    targets = {each.name: each.target for each in emitted.externs}
+    coder = _Coder(extension, entries, targets, processor.multiplies_by_onednn())
     held = tuple(wrapped.attribute(path) for path, _ in plan.attributes)
     description = (
         (*map(coder.input, plan.inputs), *(coder.shape(shape) for _, shape in plan.attributes)),
@@ -138,6 +139,7 @@ class _Coder:
     extension: ModuleType
     entries: Mapping[str, Entry]
     targets: Mapping[str, Any]
+    by_onednn: bool
 
     def shape(self, shape: TensorShape) -> tuple[Any, ...]:
         return launcher.dtype_code(self.extension, shape.dtype), _numbers(shape.size), _numbers(shape.stride)
@@ -161,7 +163,7 @@ class _Coder:
                 adopted = tuple(self.result(extern, each) for each in results)
                 return (4, _called(self.targets[extern]), forms, names, adopted)
             case Multiply(_, product, slots, beta, alpha):
-                return (5, PRODUCTS.index(product), slots, beta, alpha)
+                return (5, PRODUCTS.index(product), slots, beta, alpha, self.by_onednn)
             case Convolve(extern, slots, (stride, padding, dilation, output_padding, transposed, groups), result):
                 numbers = (len(stride), *stride, *padding, *dilation, *output_padding, int(transposed), groups)
                 return (6, slots, numbers, (self.result(extern, result),))

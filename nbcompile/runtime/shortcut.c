@@ -48,7 +48,7 @@ enum Operation {
   LOOK_UP, ITEM, INDEX, ATTRIBUTE, VARS, CLASS, MEMBER, CONTENTS, LIST_KEYS, LIST_VALUES,
   /* yes or no */
   IS, OF_CLASS, WITH_CODE, EQUALS, LENGTH, DICT_LENGTH, KEYS, HAS, LACKS, LACKS_MEMBER, ABSENT, TENSOR, UNMARKED, SAME, DISTINCT,
-  STATE, KEYS_OF_THREAD, NO_MODES, NO_HOOKS, EMPTY, ASK, ASK_ALL,
+  STATE, KEYS_OF_THREAD, NO_MODES, NO_HOOKS, EMPTY, UNCHANGED, ASK, ASK_ALL,
   OPERATIONS
 };
 
@@ -165,6 +165,18 @@ static int says_yes(PyObject *function, PyObject *value) {
   return yes;
 }
 
+/* A class is as it was: CPython gives it another version with every change of it or of a base class (0: none yet). After
+ * a change its members are asked for, and the new version is remembered unless the class changed meanwhile. */
+static int is_unchanged(Instruction *asked, PyObject *value) {
+  PyTypeObject *class = (PyTypeObject *)(value ? value : PyTuple_GET_ITEM(asked->key, 0));
+  if (!PyType_Check(class)) return 0;
+  if (asked->number && class->tp_version_tag == asked->number) return 1;
+  Py_ssize_t before = class->tp_version_tag;
+  if (!says_yes(PyTuple_GET_ITEM(asked->key, 1), (PyObject *)class)) return 0;
+  if (class->tp_version_tag == before) asked->number = before;
+  return 1;
+}
+
 /* Conditions on several values take the locals in a dict, by their names. */
 static int says_yes_of_all(PyObject *function, const Check *check, PyObject **found) {
   PyObject *locals = PyDict_New();
@@ -250,6 +262,7 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
       return stack[2] == stack[6];
     }
     case EMPTY: return PyList_CheckExact(key) ? PyList_GET_SIZE(key) == 0 : PyDict_GET_SIZE(key) == 0;
+    case UNCHANGED: return is_unchanged((Instruction *)asked, value);
     case ASK: return says_yes(key, value);
     case ASK_ALL: return says_yes_of_all(key, check, found);
   }
@@ -321,6 +334,8 @@ static int read_instruction(PyObject *text, Instruction *into, Py_ssize_t made) 
   into->key = key;
   int of_dict = into->operation == LOOK_UP || into->operation == ABSENT;
   if (of_dict && !(PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 2 && PyDict_Check(PyTuple_GET_ITEM(key, 0)))) goto wrong;
+  if (into->operation == UNCHANGED && !(PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 2))
+    goto wrong;
   if (into->operation == EMPTY && !PyList_CheckExact(key) && !PyDict_Check(key)) goto wrong;
   if ((into->operation == KEYS || into->operation == UNMARKED) && !PyTuple_Check(key)) goto wrong;
   if (into->operation < 0 || into->operation >= OPERATIONS || into->slot >= made || into->slot < -1) goto wrong;
