@@ -240,5 +240,9 @@ class SuppressedErrorWarning(UserWarning):
     """``config.suppress_errors``: a function runs uncompiled because compiling it failed."""
 
 
+class ReplacedMemberWarning(UserWarning):
+    """A member of torch.Tensor, or a builtin, is replaced: functions run uncompiled until it is put back."""
+
+
 class StoreWarning(UserWarning):
     """The store of compiled functions cannot be used, or a part of it; everything is compiled as if it were empty."""

@@ -23,6 +23,7 @@ import itertools
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -142,7 +143,7 @@ class FrameCallback:
         """No entry holds. Asked by C, with the hook off; what it raises, the call raises."""
         code = frame.f_code
         if (member := members.replaced_member()) is not None:
-            cache.note_skip(code, f"{member} is replaced: nothing is compiled until it is put back")
+            cache.note_skip(code, _replaced(member))
             return _Answer(_SKIP)
         caught = as_frame(frame)
         if (reason := _skip_code_wide(caught)) is not None:
@@ -166,6 +167,23 @@ class FrameCallback:
 
 
 tracebacks.ends_at(FrameCallback.__call__.__code__)
+
+
+def _replaced(member: str) -> str:
+    """Why nothing is compiled while a member of torch.Tensor or a builtin is replaced; a warning, once for each."""
+    text = f"{member} is replaced, and the compiler itself relies on it: nothing is compiled until it is put back"
+    if member not in _replaced_members:
+        _replaced_members.add(member)
+        try:
+            warnings.warn(text, errors.ReplacedMemberWarning, stacklevel=3)
+        except Warning:  # the user's filters make errors of warnings
+            raise
+        except Exception:  # noqa: BLE001, S110 - Python's own warnings rely on builtins too
+            pass
+    return text
+
+
+_replaced_members: set[str] = set()
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class Status:
         self._in_notebook = getattr(shell, "kernel", None) is not None
         self._ends = threading.Event()
         self._handle: DisplayHandle | None = None
-        self._told = ""
+        self._line_shown = ""
         # What is displayed belongs to the cell that runs, which a kernel keeps in a context variable.
         watch = contextvars.copy_context().run
         self._thread = threading.Thread(target=watch, args=(self._watch,), name="nbcompile status", daemon=True)
@@ -53,7 +53,7 @@ class Status:
         self._ends.set()
         if self._thread.ident is not None:
             self._thread.join()
-        if self._told and not self._in_notebook:
+        if self._line_shown and not self._in_notebook:
             sys.stderr.write("\r\x1b[K")
 
     def replace(self, shown: object) -> None:
@@ -73,10 +73,10 @@ class Status:
             phase = self._pen.active
             elapsed = 0.0 if phase is None else time.perf_counter() - phase.began
             if phase is not None and elapsed >= PATIENCE:
-                self._tell(line_of(phase, elapsed))
+                self._show(line_of(phase, elapsed))
 
-    def _tell(self, text: str) -> None:
-        self._told = text
+    def _show(self, text: str) -> None:
+        self._line_shown = text
         if not self._in_notebook:
             sys.stderr.write(f"\r{text}\x1b[K")
             sys.stderr.flush()

@@ -1,7 +1,7 @@
 """Which instructions kernels may use: those of this processor, or fewer, as a setting says.
 
     flags("avx2")        ("-mavx2", "-mfma", "-mf16c")
-    lacking("avx512")    "avx512f"        what this processor has not; "" where kernels of that set run
+    lacking("avx512")    "avx512f"        what this processor lacks; "" where kernels of that set run
 
 Everything that depends on the processor can be chosen, so that one machine can try what another would do: the
 instructions here, the library for products (``config.products``), the number of compilers
@@ -56,7 +56,7 @@ def flags(name: str) -> tuple[str, ...] | None:
 
 
 def lacking(name: str) -> str:
-    """The first thing that this processor has not, of what kernels of an instruction set need; "" if it has all."""
+    """The first feature that kernels of an instruction set need and this processor lacks; "" if it has all."""
     if name == NATIVE:
         return ""
     return next((need for need in INSTRUCTION_SETS[name].needs if need not in features()), "")
@@ -80,9 +80,9 @@ ONEDNN_NEEDS = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx
 
 def features() -> frozenset[str]:
     """What this processor can do, in the words of /proc/cpuinfo; nearly nothing where nobody says."""
-    told = _description()
+    description = _description()
     baseline = "sse2" if platform.machine() in ("x86_64", "AMD64") else ""
-    return frozenset((told.get("flags") or told.get("Features") or baseline).split())
+    return frozenset((description.get("flags") or description.get("Features") or baseline).split())
 
 
 def maker() -> str:

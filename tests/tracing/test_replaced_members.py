@@ -10,6 +10,7 @@ import builtins
 import copy
 import copyreg
 import io
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -19,6 +20,8 @@ import torch
 from torch import nn
 
 import nbcompile
+from nbcompile import errors
+from nbcompile.dispatch import hook
 from nbcompile.torch_internals import members
 from tests.tracing.oracle import Compiler, disagreement
 
@@ -193,6 +196,19 @@ def test_the_entry_is_used_again_when_the_member_is_put_back() -> None:
         torch.testing.assert_close(g(x), x.cos() + 1)
     assert torch.equal(g(x), x.sin() + 1)
     assert len(graphs) == 1
+
+
+def test_a_warning_names_the_replaced_member_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call that is not compiled for this reason warns; later ones do not."""
+    monkeypatch.setattr(hook, "_replaced_members", set())
+    g = nbcompile.compile(lambda x: x.sin() + 1, backend="eager")
+    with mock.patch.object(torch.Tensor, "sin", torch.Tensor.cos):
+        with pytest.warns(errors.ReplacedMemberWarning, match=r"torch\.Tensor\.sin is replaced"):
+            g(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            g(x)
+    assert torch.equal(g(x), x.sin() + 1)
 
 
 def test_new_names_and_texts_do_not_recompile() -> None:
