@@ -47,7 +47,11 @@ class Cannot(Exception):
     """This promise cannot be broken by itself, for the reason that is the text."""
 
 
-class Other:
+class OtherMetaclass(type):
+    """The class of ``Other``: of a metaclass that no program knows either."""
+
+
+class Other(metaclass=OtherMetaclass):
     """Something that no program knows."""
 
 
@@ -327,7 +331,7 @@ def _of_another_class(value):
 
 
 def _lays_out_alike(cls):
-    return cls.__flags__ & _HEAP_TYPE and cls.__init_subclass__.__func__ is object.__init_subclass__.__func__
+    return cls.__flags__ & _HEAP_TYPE and not hasattr(cls.__init_subclass__, "__func__")  # object's own has none
 
 
 @functools.cache

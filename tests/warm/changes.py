@@ -21,6 +21,7 @@ import platform
 import sys
 import types
 from collections import OrderedDict
+from unittest import mock
 
 import numpy as np
 import torch
@@ -345,17 +346,6 @@ def _put(read, write, value):
         write(before)
 
 
-@contextlib.contextmanager
-def attribute(owner, name, value):
-    """An attribute with another value for the time of a block."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
 STATES = {
     "no_grad": torch.no_grad,
     "enable_grad": torch.enable_grad,
@@ -374,8 +364,8 @@ STATES = {
     "anomaly detection": lambda: torch.autograd.detect_anomaly(check_nan=False),
     "multithreading off": lambda: torch.autograd.set_multithreading_enabled(False),
     "no oneDNN": lambda: torch.backends.mkldnn.flags(enabled=False),
-    "memory not filled": lambda: attribute(torch.utils.deterministic, "fill_uninitialized_memory", False),
-    "TF32": lambda: attribute(torch.backends.cuda.matmul, "allow_tf32", True),
+    "memory not filled": lambda: mock.patch.object(torch.utils.deterministic, "fill_uninitialized_memory", False),
+    "TF32": lambda: mock.patch.object(torch.backends.cuda.matmul, "allow_tf32", True),
     "denormals flushed": lambda: _put(lambda: False, torch.set_flush_denormal, True),
     "swap of parameters": lambda: _put(
         torch.__future__.get_swap_module_params_on_conversion,
@@ -401,11 +391,11 @@ def _called_within(state, call, compiled):
 
 
 ENVIRONMENT = {
-    "another version of torch": lambda: attribute(torch, "__version__", "9.9.9"),
-    "another build of torch": lambda: attribute(torch.version, "git_version", "0" * 40),
-    "another version of Python": lambda: attribute(sys, "version", "3.99.0 (main)"),
-    "another machine": lambda: attribute(platform, "node", lambda: "another"),
-    "another processor": lambda: attribute(toolchain, "processor_model", lambda: "another"),
+    "another version of torch": lambda: mock.patch.object(torch, "__version__", "9.9.9"),
+    "another build of torch": lambda: mock.patch.object(torch.version, "git_version", "0" * 40),
+    "another version of Python": lambda: mock.patch.object(sys, "version", "3.99.0 (main)"),
+    "another machine": lambda: mock.patch.object(platform, "node", lambda: "another"),
+    "another processor": lambda: mock.patch.object(toolchain, "processor_model", lambda: "another"),
     "a variable of torch": lambda: _variable("TORCH_LOGS_FORMAT", "x"),
     "a variable of nbcompile": lambda: _variable("NBCOMPILE_VERBOSE_NAMES", "1"),
     "a variable of OpenMP": lambda: _variable("OMP_NUM_THREADS", "3"),
@@ -415,7 +405,7 @@ ENVIRONMENT = {
 """What an entry's key says of the process: with one of these changed, nothing is loaded."""
 ELSEWHERE = {
     "another folder": lambda: contextlib.chdir("/"),
-    "other arguments of the command": lambda: attribute(sys, "argv", ["another", "--option"]),
+    "other arguments of the command": lambda: mock.patch.object(sys, "argv", ["another", "--option"]),
     "another variable": lambda: _variable("ANOTHER_VARIABLE", "1"),
     "another language": lambda: _variable("LC_ALL", "de_DE.UTF-8"),
     "another home": lambda: _variable("HOME", "/nonexistent"),
