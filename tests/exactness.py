@@ -87,8 +87,8 @@ DIFFERENCES = (
         "the value is NaN either way",
     ),
     Difference(
-        "strides", "strides of `//`, `roll`, `copysign`, `xlogy`, `xlog1py`, `one_hot` and `batch_norm` of tensors that are "
-        "not contiguous (channels last, permuted)", "follow the first argument, or are contiguous",
+        "strides", "strides of `//`, `copysign`, `xlogy`, `xlog1py` of two tensors with different strides (one channels last or "
+        "permuted), and of `one_hot` and `batch_norm` of a permuted tensor", "follow the first argument, or are contiguous",
         "those that torch's fake tensors promise", "graphs are made for promised strides, as those of `torch.compile` are",
     ),
     Difference(

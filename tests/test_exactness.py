@@ -103,12 +103,12 @@ def nan_window():
 
 
 def strides():
-    """Of a quotient that is rounded down and of a roll; the values are eager's."""
+    """Of a quotient that is rounded down; the values are eager's, the strides torch.compile's."""
     x = (torch.rand(2, 3, 4, 5) + 1).contiguous(memory_format=torch.channels_last)
-    for found, wanted in zip(*run(lambda x, y: (x // y, x.roll(1, 2)), x, torch.ones(2, 3, 4, 5)), strict=True):
-        assert torch.equal(found, wanted)
-        assert wanted.stride() == x.stride()
-        assert found.stride() == (60, 20, 5, 1)
+    found, wanted = run(lambda x, y: x // y, x, torch.ones(2, 3, 4, 5))
+    assert torch.equal(found, wanted)
+    assert wanted.stride() == x.stride()
+    assert found.stride() == (60, 20, 5, 1)
 
 
 def dropout():

@@ -18,7 +18,7 @@ nbcompile/lowering/
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
@@ -91,10 +91,31 @@ def default_table() -> Table:
     operators = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
     table: Table = torch_internals.decompositions().get_decompositions(operators)
     real_only = {getattr(torch.ops.aten, name) for name in REAL_ONLY}
-    return {
+    chosen = {
         operator: _of_reals(definition) if operator.overloadpacket in real_only else definition
         for operator, definition in table.items()
     }
+    return chosen | {torch.ops.aten.roll.default: _roll}
+
+
+def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> object:
+    """A roll of a channels-last tensor, which stays one, as in eager mode: torch's fake tensors make it contiguous."""
+    if isinstance(x.numel(), int) and x.numel() == 0:
+        return x.clone() if dims else x.new_empty(x.shape)
+    if not dims or torch._prims_common.suggest_memory_format(x) is torch.contiguous_format:
+        return NotImplemented
+    if any(_is_whole_turn(shift, x.shape[dim]) for shift, dim in zip(shifts, dims, strict=True)):
+        return NotImplemented  # eager mode joins the tensor and an empty part of it, which is contiguous
+    order = (0, *range(2, x.ndim), 1)
+    rolled = torch.roll(x.permute(order), shifts, [order.index(dim % x.ndim) for dim in dims])
+    return rolled.permute(0, x.ndim - 1, *range(1, x.ndim - 1))
+
+
+def _is_whole_turn(shift: int, size: int) -> bool:
+    """Whether nothing moves. A size that is a symbol gets no guard for it: strides may differ there, values do not."""
+    if isinstance(shift, int) and isinstance(size, int):
+        return shift % size == 0
+    return isinstance(shift, int) and shift == 0
 
 
 def _of_reals(definition: Callable[..., object]) -> Callable[..., object]:

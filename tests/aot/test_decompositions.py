@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import nbcompile
 from nbcompile.aot.decompositions import NAMES, default_table
 from nbcompile.lowering.registry import LOWERINGS
 from tests.aot.capturing import capture, compiled
@@ -21,8 +22,21 @@ def test_names_are_listed_once():
 
 
 def test_nothing_is_decomposed_that_lowering_knows():
-    """What has a lowering of its own stays whole: the graph is shorter, and it is traced faster."""
-    assert {str(each) for each in default_table()} & {str(each) for each in LOWERINGS} == set()
+    """What has a lowering of its own stays whole, but for a roll of a channels-last tensor."""
+    assert {str(each) for each in default_table()} & {str(each) for each in LOWERINGS} == {"aten.roll.default"}
+
+
+@pytest.mark.parametrize(("shifts", "dims"), [(1, 1), (2, -1), (0, 2), ((1, -1), (0, 2)), (3, ()), (-2, 1)])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 3, 4, 5), (0, 3, 2, 2), (2, 3, 2, 3, 2)])
+def test_a_roll_has_the_strides_of_eager_mode(shape, shifts, dims):
+    """A channels-last tensor stays one, unless a shift is a whole turn."""
+    layout = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    for x in (torch.rand(shape), torch.rand(shape).to(memory_format=layout), torch.rand(shape).transpose(1, 2)):
+        nbcompile.reset()  # else sizes and shifts are symbols
+        eager = x.roll(shifts, dims)
+        found = nbcompile.compile(lambda x: x.roll(shifts, dims))(x)
+        assert torch.equal(found, eager)
+        assert found.stride() == eager.stride()
 
 
 def test_random_operators_stay_whole():
