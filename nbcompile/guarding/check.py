@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import torch
 
@@ -129,14 +130,12 @@ def _built(
     tree = GuardTree(frame, known, compared)
     found = () if remember is None else tuple(regions(ordered, known))
     trees = dict.fromkeys(map(id, ordered), tree)
+    types: dict[int, GuardTree] = {}
     for region in found:
         below = GuardTree(frame, known, compared, region.source)
         region.root = below.root
         trees |= dict.fromkeys(map(id, region.guards), below)
-        for guard in region.types:
-            each = _prepare(guard, known, conditions)
-            assert isinstance(each, Leaf) and guard.source is not None
-            each.install(below.manager(guard.source))
+        types |= dict.fromkeys(map(id, region.types), below)
     prepared = tuple(_prepare(guard, known, conditions) for guard in ordered)
     for guard, each in zip(ordered, prepared, strict=True):
         if isinstance(each, Ambient):
@@ -145,6 +144,8 @@ def _built(
             assert guard.source is not None
             with torch._C.DisableTorchFunction():
                 each.install(trees[id(guard)].manager(guard.source))
+                if (in_region := types.get(id(guard))) is not None:
+                    _of_object(guard, known).install(in_region.manager(guard.source))
     for region in found:
         assert remember is not None
         region.memo = remember(region.watched, region.root.check)
@@ -154,6 +155,12 @@ def _built(
     if not check.holds(known.scope):
         raise GuardsDoNotHold(next(check.failing(known.scope), None), check.failure(known.scope, ""))
     return check
+
+
+def _of_object(guard: Guard, known: Known) -> Leaf:
+    """What a guard on a type asks of the object itself: in a region it refuses before what only this type has."""
+    assert guard.source is not None
+    return leaf(replace(guard, members=()), known.text(guard.source), known.value(guard.source))
 
 
 def latency(check: FrameCheck, frame: Frame) -> float:

@@ -48,7 +48,7 @@ class Region:
     """How the main tree calls its question."""
     guards: list[Guard] = field(default_factory=list)
     types: list[Guard] = field(default_factory=list)
-    """Of guards that ask about members of a class too, which is not watched: what they ask of the object."""
+    """Guards that ask about members of a class too, which is not watched: here is asked what they ask of the object."""
     paths: dict[tuple[object, ...], None] = field(default_factory=dict)
     """To each thing that is watched, owners first: steps from the module through dicts."""
     root: Any = None
@@ -77,7 +77,7 @@ def regions(guards: Iterable[Guard], known: Known) -> list[Region]:
             continue
         region = found.setdefault(source, Region(source, f"___unchanged({known.text(source)})"))
         if guard.members:
-            region.types.append(replace(guard, members=()))
+            region.types.append(guard)
         else:
             region.guards.append(guard)
         region.paths |= dict.fromkeys(path[:length] for length in range(1, len(path) + 1))

@@ -221,11 +221,11 @@ def inputs(module: torch.fx.GraphModule, examples: list[object]) -> tuple[str, .
 
 
 def _shortened(value: Any) -> Any:
-    """Floats with fifteen digits: a function's last bit is that of a library, and NumPy's library is not torch's."""
+    """Floats with thirteen digits: a function's last bit is that of a library, and NumPy's library is not torch's."""
     array = np.asarray(value)
     if array.dtype != np.float64 or not array.size:
         return value
-    return np.vectorize(lambda number: float(f"{number:.15g}"), otypes=[float])(array)
+    return np.vectorize(lambda number: float(f"{number:.13g}"), otypes=[float])(array)
 
 
 def same(left: Mapping[str, str], right: Mapping[str, str]) -> list[tuple[str, str, str]]:
