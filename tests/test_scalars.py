@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import pytest
 import torch
@@ -103,3 +104,37 @@ def test_complex_numbers_whose_text_is_another(backend, number):
     arguments = torch.randn(4, dtype=torch.complex64), torch.randn(4)
     found, expected = nbcompile.compile(function, backend=backend)(*arguments), function(*arguments)
     require_equal(list(map(torch.view_as_real, found)), list(map(torch.view_as_real, expected)))
+
+
+@pytest.mark.parametrize("backend", ["inductor", "eager"])
+def test_complex_nan_as_an_argument(backend):
+    """Each is a constant of its graph, whose other part counts: none is taken for another, and none is refused."""
+
+    def function(x, number):
+        return x * number, torch.full((2,), number)
+
+    compiled, x = nbcompile.compile(function, backend=backend), torch.ones(3)
+    numbers = (
+        complex(NAN, 1),
+        complex(NAN, 2),
+        complex(1, NAN),
+        complex(NAN, NAN),
+        complex(NAN, 1),
+        complex(NAN, -0.0),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in numbers:
+            found, expected = compiled(x, number), function(x, number)
+            require_equal(list(map(torch.view_as_real, found)), list(map(torch.view_as_real, expected)))
+
+
+def test_tuples_and_sets_that_hold_nan_as_constants():
+    """The tuple is the same one as long as its other items are."""
+    members = frozenset({NAN, 1.0})
+    compiled = nbcompile.compile(lambda x, t: (x * len(t) + t[1], NAN in members), backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for pair in ((NAN, 1), (NAN, 2), (1.0, 2)):
+            require_equal(compiled(torch.ones(3), pair)[0], torch.ones(3) * 2 + pair[1])
+            assert compiled(torch.ones(3), pair)[1] is True

@@ -203,7 +203,7 @@ _told = _Told()
 
 
 def same(value: object, expected: object) -> bool:
-    """Equal, and not to be told apart: ``1``, ``True`` and ``1.0`` are three values, so are ``0.0`` and ``-0.0``."""
+    """The same value: ``1``, ``True`` and ``1.0`` are three values, so are ``0.0`` and ``-0.0``; all NaN are one."""
     if type(value) is not type(expected):
         return False
     if isinstance(expected, tuple):
@@ -218,7 +218,10 @@ def same(value: object, expected: object) -> bool:
             type(item) for item in expected
         }
     if isinstance(expected, float):
-        return value == expected and math.copysign(1.0, value) == math.copysign(1.0, expected)
+        number = cast("float", value)
+        if math.isnan(expected):
+            return math.isnan(number)
+        return number == expected and math.copysign(1.0, number) == math.copysign(1.0, expected)
     if isinstance(expected, complex):
         other = cast("complex", value)
         return same(other.real, expected.real) and same(other.imag, expected.imag)
@@ -333,17 +336,19 @@ def has_member(members: Collection[object], member: object) -> bool:
 
 
 def _nan_match(guard: Guard, name: str, value: object) -> Leaf:
-    of_complex = isinstance(guard.expected, complex)
-    text, holds = (f"__numpy_isnan({name})", _is_complex_nan) if of_complex else (f"__math_isnan({name})", _is_nan)
-    return Leaf(guard, text, holds, lambda manager: torch_internals.add_nan_guard(manager, guard.expected, text, holds))
+    expected = guard.expected
+    if isinstance(
+        expected, complex
+    ):  # torch takes all complex NaN for one; their other part is a constant of the graph
+        text = f"__numpy_isnan({name})"
+        holds: Predicate = lambda value: same(value, expected)
+        return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(holds, [text], None))
+    text = f"__math_isnan({name})"
+    return Leaf(guard, text, _is_nan, lambda manager: torch_internals.add_nan_guard(manager, text, _is_nan))
 
 
 def _is_nan(value: object) -> bool:
     return type(value) is float and math.isnan(value)
-
-
-def _is_complex_nan(value: object) -> bool:
-    return type(value) is complex and (math.isnan(value.real) or math.isnan(value.imag))
 
 
 def _sequence_length(guard: Guard, name: str, value: object) -> Leaf:

@@ -49,9 +49,9 @@ def cache_entries(code: CodeType) -> list[Any]:
     return list(in_region(code, max(get_region(), OUR_REGION)))
 
 
-def add_nan_guard(manager: Any, nan: object, text: str, holds: Callable[[Any], bool]) -> None:
-    """A leaf of the guard tree: the value is not a number, of the class of ``nan``."""
-    add = manager.add_complex_is_nan_guard if isinstance(nan, complex) else manager.add_float_is_nan_guard
+def add_nan_guard(manager: Any, text: str, holds: Callable[[Any], bool]) -> None:
+    """A leaf of the guard tree: the value is a float that is not a number."""
+    add = manager.add_float_is_nan_guard
     if "arg2" in (add.__doc__ or ""):  # from torch 2.15 on it asks for the same bits, not for any NaN
         manager.add_lambda_guard(holds, [text], None)
     else:

@@ -11,6 +11,7 @@ Read next: nbcompile/tracing/dynamism.py
 
 from __future__ import annotations
 
+import cmath
 import copy
 import enum
 import math
@@ -54,7 +55,7 @@ def wrap_constant(tracer: Tracer, value: object, source: Source | None) -> Varia
             kind = GuardKind.BOOL_MATCH
         elif isinstance(value, (enum.Enum, types.CodeType)) or value in (..., NotImplemented):
             kind = GuardKind.ID_MATCH
-        elif isinstance(value, float) and math.isnan(value):
+        elif isinstance(value, float | complex) and cmath.isnan(value):
             kind = GuardKind.NAN_MATCH
         tracer.guard(source, kind, value)
     return ConstantVariable(value, source)
