@@ -35,7 +35,7 @@ import torch
 import torch.fx
 
 from nbcompile import errors, narrate, torch_internals
-from nbcompile.aot import checkpoints, draws, joined, overlaps, writes
+from nbcompile.aot import checkpoints, draws, joined, overlaps, passes, writes
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.compile import BoxedFunction, Compilers, RunsAsCaptured, compile_graph
 from nbcompile.aot.decompositions import default_table
@@ -359,6 +359,7 @@ def _tell(graph_module: torch.fx.GraphModule, stage: str, captured: torch.fx.Gra
 
 def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequence[Any], _stage: str) -> BoxedFunction:
     """The graph operator by operator: what it means, and what runs where no code can be generated."""
+    passes.spell_numbers(graph_module)
     forward = graph_module.forward
 
     def run(arguments: list[Any]) -> Sequence[Any]:

@@ -44,11 +44,16 @@ def drop_detach(joint: torch.fx.GraphModule) -> None:
 
 def spell_numbers(joint: torch.fx.GraphModule) -> None:
     """Complex numbers whose Python text means another number, or a name, are written as calls: a graph is text."""
-    for node in joint.graph.nodes:
-        if any(type(value) is complex for value in pytree.tree_leaves((node.args, node.kwargs))):
-            node.args = torch.fx.node.map_aggregate(node.args, cast(Any, exact))
-            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, cast(Any, exact))
-    joint.recompile()
+    found = [
+        node
+        for node in joint.graph.nodes
+        if any(type(value) is complex for value in pytree.tree_leaves((node.args, node.kwargs)))
+    ]
+    for node in found:
+        node.args = torch.fx.node.map_aggregate(node.args, cast(Any, exact))
+        node.kwargs = torch.fx.node.map_aggregate(node.kwargs, cast(Any, exact))
+    if found:
+        joint.recompile()
 
 
 def share_equal(joint: torch.fx.GraphModule) -> None:

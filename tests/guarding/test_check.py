@@ -170,7 +170,7 @@ CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
     (K.FUNCTION_MATCH, len, len, [], [adder, max]),
     (K.FUNCTION_MATCH, Point(1).length, Point(1).length, [Point(2).length], [Point(1).__init__]),
     (K.NAN_MATCH, math.nan, math.nan, [float("nan"), -math.nan], [0.0, 1, None, complex("nan")]),
-    (K.NAN_MATCH, complex("nan"), complex("nan"), [complex("nanj")], [math.nan, 1j]),
+    (K.NAN_MATCH, complex("nan"), complex("nan"), [complex("-nan")], [math.nan, 1j, complex("nanj"), complex(math.nan, 2)]),
     (K.SEQUENCE_LENGTH, 2, [1, 2], [[3, 4]], [[], [1], (1, 2), {1: 1, 2: 2}, "ab", Touchy()]),
     (K.SEQUENCE_LENGTH, 0, (), [()], [(1,), [], ""]),
     (K.SEQUENCE_LENGTH, 2, {1, 2}, [{3, 4}], [{1}, [1, 2], frozenset({1, 2})]),
