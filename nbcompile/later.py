@@ -31,11 +31,13 @@ class Later:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._module: ModuleType | None = None
 
     def __getattr__(self, attribute: str) -> object:
-        with importing():
-            found = importlib.import_module(self.name)
-        return getattr(found, attribute)
+        if self._module is None:
+            with importing():
+                self._module = importlib.import_module(self.name)
+        return getattr(self._module, attribute)
 
 
 def module(name: str) -> Later | ModuleType:

@@ -29,6 +29,15 @@ def test_a_module_is_imported_at_its_first_use(monkeypatch):
     assert colors.rgb_to_hsv(0.0, 0.0, 0.0) == (0.0, 0.0, 0.0)
 
 
+def test_the_collector_is_asked_once(monkeypatch):
+    """At the import: to count what a program froze takes time for each frozen object, and a call should not."""
+    colors, asked = later.module("colorsys"), []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: asked.append(1) or 0)
+    for _ in range(3):
+        assert colors.rgb_to_hsv(0.0, 0.0, 0.0) == (0.0, 0.0, 0.0)
+    assert asked == [1]
+
+
 def test_own_backends_are_those_of_the_ladder():
     """Their names are known without importing them."""
     assert set(options.OWN_BACKENDS) <= set(backends.names())
