@@ -50,6 +50,13 @@ DIFFERENCES = (
         "each lane of a vector has a largest value of its own; which zero came first, they do not know",
     ),
     Difference(
+        "zero_of_two",
+        "`maximum`, `minimum` and `clamp` by a tensor of two zeros of both signs",
+        "the second zero in whole vectors; the first after the last whole vector",
+        "the second zero",
+        "eager's two paths differ; this is that of vectors, as in `torch.compile`",
+    ),
+    Difference(
         "sign_of_nan", "any operator whose result is NaN", "sign and payload as the instruction leaves them",
         "a NaN at the same place; its sign may be another", "IEEE 754 leaves them open",
     ),

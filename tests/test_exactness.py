@@ -37,6 +37,16 @@ def largest_zero():
         assert torch.equal(found, wanted)
 
 
+def zero_of_two():
+    """The values are eager's; a zero is the second one, as in eager's vectors."""
+    a, b = zeros_of_both_signs(67), -zeros_of_both_signs(67)
+    found, eager = run(lambda a, b: [torch.maximum(a, b), torch.minimum(a, b), a.clamp(min=b), a.clamp(max=b)], a, b)
+    for each, wanted in zip(found, eager, strict=True):
+        assert torch.equal(each, wanted)
+        assert torch.equal(each.signbit(), b.signbit())
+        assert torch.equal(each.signbit()[:32], wanted.signbit()[:32])
+
+
 def sign_of_nan():
     """NaN is where eager has it."""
     x = torch.tensor([float("nan"), -float("nan"), -1.0, 2.0, float("inf"), -float("inf"), 0.0] * 5)
@@ -124,6 +134,7 @@ CHECKS = {
     check.__name__: check
     for check in (
         largest_zero,
+        zero_of_two,
         sign_of_nan,
         softshrink,
         root,

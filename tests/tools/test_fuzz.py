@@ -23,6 +23,7 @@ from nbcompile.tools.fuzz import (
     tensors,
     units,
 )
+from nbcompile.tools.fuzz.excluded import TABLE, excluded
 
 CORPUS = sorted((Path(__file__).parents[1] / "fuzz_corpus").glob("*.py"))
 
@@ -74,10 +75,45 @@ def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
     def differs_with(*needed):
         return lambda played: oracle.Outcome(difference=wrong if any(map(played.source.count, needed)) else None)
 
+    def sizes(outcome):
+        return [found.size for found, _ in units.apart(batch, outcome)]
+
+    unknown, known = oracle.Outcome(difference=wrong), oracle.Outcome(difference=wrong, members=(1, 2, 4))
     monkeypatch.setattr(oracle, "examine", differs_with("a + 1", "a + 4"))
-    assert [found.size for found, _ in units.apart(batch, wrong)] == [1, 1]
+    assert sizes(unknown) == sizes(known) == [1, 1]
     monkeypatch.setattr(oracle, "examine", differs_with("nothing"))
-    assert [found.size for found, _ in units.apart(batch, wrong)] == [5]
+    assert sizes(unknown) == sizes(known) == [5]
+    rounded = oracle.Outcome(difference=oracle.Difference("value", "", "", ""), members=(3,))
+    assert sizes(rounded) == []
+
+
+def test_which_programs_of_a_batch_differ():
+    """Results say which; what a program does to its inputs counts as its result."""
+    functions = [(f"def p(a):\n    return a + {number}\n", "(torch.ones(2),)") for number in range(4)]
+    batch = program.Program("tensor", "test", tensors.module(functions), size=4)
+
+    def compiler(function):
+        def compiled(inputs):
+            results = function(inputs)
+            inputs[3][0].zero_()
+            return [*results[:1], results[1] * 2, *results[2:]]
+
+        return compiled
+
+    assert oracle.examine(batch, compiler).members == (1, 3)
+
+
+def test_a_distance_hides_nothing():
+    """What may be rounding is told only where nothing else differs."""
+    source = (
+        "import torch\ndef f(x): return x, x.exp()\ndef play(compiled): yield compiled(f)(torch.arange(9.0))[::-1]\n"
+    )
+    approximate = program.Program("tensor", "test", source, approximate=True)
+
+    def compiler(function):
+        return lambda x: (function(x)[0].double(), function(x)[1] * 1.001)
+
+    assert oracle.examine(approximate, compiler).difference.aspect == "metadata"
 
 
 def test_one_program_does_not_take_the_batch_from_the_code_generator():
@@ -86,6 +122,16 @@ def test_one_program_does_not_take_the_batch_from_the_code_generator():
     layout = tensors._layout(column)
     assert not tensors._runs_as_captured(column, layout)
     assert tensors._runs_as_captured(column.t_(), layout)
+
+
+def test_what_is_known_is_not_generated():
+    """A statement is left out for the values for which its difference is known, and only for these."""
+    known = {"a": torch.ones(3, 2).t(), "b": torch.ones(2, 3), "c": torch.tensor([1.0, -0.0])}
+    assert "fake tensors promise" in excluded("v0 = a.roll(1)", known)
+    assert not excluded("v0 = b.roll(1)", known)
+    assert "zeros" in excluded("v0 = torch.maximum(c, b)", known)
+    assert not excluded("v0 = c.clamp(-1, 1)", known)
+    assert all(row.reason for row in TABLE)
 
 
 def test_only_objects_that_are_used_are_made():

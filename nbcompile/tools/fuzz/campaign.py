@@ -14,6 +14,7 @@ In torch: nothing. Read next: nbcompile/tools/fuzz/units.py
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -74,6 +75,8 @@ def run(plan: Plan) -> int:
     (plan.folder / "causes").mkdir(parents=True, exist_ok=True)
     campaign = Campaign(plan, State.read(plan.folder / f"state-{plan.seed}.json"))
     units.warm_up(plan.kinds)
+    gc.collect()
+    gc.freeze()  # a collection in a unit looks at what the unit made, and does not write to pages that it shares
     campaign.work()
     campaign.report()
     return campaign.new

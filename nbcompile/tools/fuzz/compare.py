@@ -12,6 +12,7 @@ In torch: torch/testing/_comparison.py. Read next: nbcompile/tools/fuzz/oracle.p
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -40,15 +41,20 @@ class Difference:
 
 def compare(expected: Observation, found: Observation, approximate: bool) -> Difference | None:
     """The first difference."""
+    return next(differences(expected, found, approximate), None)
+
+
+def differences(expected: Observation, found: Observation, approximate: bool) -> Iterator[Difference]:
+    """All facts that are not eager's."""
     coarsest = _coarsest([*expected.values(), *found.values()])
     for path, fact in expected.items():
         if path not in found:
-            return Difference("type", path, fact.text, "(nothing there)")
-        difference = _fact(path, fact, found[path], approximate, coarsest)
-        if difference is not None:
-            return difference
-    more = [path for path in found if path not in expected]
-    return Difference("type", more[0], "(nothing there)", found[more[0]].text) if more else None
+            yield Difference("type", path, fact.text, "(nothing there)")
+        elif (difference := _fact(path, fact, found[path], approximate, coarsest)) is not None:
+            yield difference
+    for path, fact in found.items():
+        if path not in expected:
+            yield Difference("type", path, "(nothing there)", fact.text)
 
 
 def _coarsest(facts: list[Fact]) -> float:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import re
 import sys
 import traceback
 import warnings
@@ -31,7 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import nbcompile
 from nbcompile import config, errors
 from nbcompile.tools.fuzz import observe
-from nbcompile.tools.fuzz.compare import Difference, compare
+from nbcompile.tools.fuzz.compare import Difference, compare, differences
 from nbcompile.tools.fuzz.observe import Observation
 from nbcompile.tools.fuzz.program import Program, load
 
@@ -52,6 +53,8 @@ class Outcome:
     """Why eager itself cannot play it."""
     difference: Difference | None = None
     observations: int = 0
+    members: tuple[int, ...] = ()
+    """Of many programs in one, those whose results differ, by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,16 @@ def examine(program: Program, compiler: Compiler | None = None) -> Outcome:
         return Outcome(f"{type(expected.error).__name__}: {expected.error}")
     difference = None
     for _ in range(2 if program.stored and compiler is None else 1):  # the second time loads what the first kept
-        difference = difference or _disagreement(program, expected, _compiled(program, compiler))
-    if difference is not None and _unstable(program, expected):
+        if difference is None:
+            found = _compiled(program, compiler)
+            difference = _disagreement(program, expected, found)
+    if difference is None:
+        return Outcome("", None, len(expected.seen))
+    if program.size > 1 and (members := _members(program, expected, found)):
+        return Outcome("", difference, len(expected.seen), members)  # what follows is asked of each by itself
+    if _unstable(program, expected):
         return Outcome("eager does not give the same twice")
-    if difference is not None and difference.aspect == "value" and _is_rounding(program, expected, compiler):
+    if difference.aspect == "value" and _is_rounding(program, expected, compiler):
         difference = None
     return Outcome("", difference, len(expected.seen))
 
@@ -129,19 +138,31 @@ def _process() -> dict[str, object]:
 
 
 def _disagreement(program: Program, expected: Played, found: Played) -> Difference | None:
+    """What differs first; a distance, which may be rounding, only where nothing else does."""
+    distance = None
     for number, wanted in enumerate(expected.seen):
         if number == len(found.seen):
             break
         if _is_ended(found.seen[number]):
-            return None
-        difference = compare(wanted, found.seen[number], program.approximate)
-        if difference is not None:
-            return replace(difference, path=f"observation {number}{difference.path}")
+            return distance
+        for difference in differences(wanted, found.seen[number], program.approximate):
+            shown = replace(difference, path=f"observation {number}{difference.path}")
+            if difference.aspect != "value":
+                return shown
+            distance = distance or shown
     if found.complaints:
         return Difference("internal", "", "", found.complaints[0])
     if found.error is not None:
         return Difference("internal", f"observation {len(found.seen)}", "", _traced(found.error))
-    return None
+    return distance
+
+
+def _members(program: Program, expected: Played, found: Played) -> tuple[int, ...]:
+    """The programs of a batch whose results differ: the first number in the path of each difference."""
+    pairs = zip(expected.seen, found.seen, strict=False)
+    paths = [each.path for one, other in pairs for each in differences(one, other, program.approximate)]
+    numbers = {int(number[1]) for path in paths if (number := re.match(r"\[(\d+)\]", path)) is not None}
+    return tuple(sorted(numbers))
 
 
 def _is_ended(found: Observation) -> bool:

@@ -19,13 +19,14 @@ from __future__ import annotations
 import ast
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from nbcompile.tools.fuzz import database, grammar
+from nbcompile.tools.fuzz.excluded import excluded
 from nbcompile.tools.fuzz.layouts import DTYPES, FLOATS, LAYOUTS, OTHERS, made
 from nbcompile.tools.fuzz.program import Program
 
@@ -100,22 +101,30 @@ def module(functions: list[tuple[str, str]]) -> str:
     called = ", ".join(f"p{number}(*inputs[{number}])" for number in numbers)
     given = ", ".join(inputs for _, inputs in functions)
     texts = "\n".join(text.replace("def p(", f"def p{number}(") for number, (text, _) in enumerate(functions))
-    play = f"def play(compiled):\n    inputs = [{given}]\n    yield compiled(f)(inputs)\n"
+    play = f"def play(compiled):\n    inputs = [{given}]\n    yield list(zip(compiled(f)(inputs), inputs))\n"
     return f"{PRELUDE}\n{texts}\ndef f(inputs):\n    return [{called}]\n\n{play}"
 
 
 def halves(program: Program) -> Iterator[Program]:
     """The programs of a batch, as two batches; none of a single one."""
-    if program.size == 1:
-        return
+    if program.size > 1:
+        middle = program.size // 2
+        yield from _batches(program, (range(middle), range(middle, program.size)))
+
+
+def members(program: Program, numbers: Iterable[int]) -> Iterator[Program]:
+    """Programs of a batch, alone."""
+    yield from _batches(program, [(number,) for number in numbers])
+
+
+def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Program]:
     tree = ast.parse(program.source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     given = functions["play"].body[0]
     assert isinstance(given, ast.Assign)
     assert isinstance(given.value, ast.List)
     inputs = [ast.unparse(one) for one in given.value.elts]
-    middle = program.size // 2
-    for numbers in (range(middle), range(middle, program.size)):
+    for numbers in choices:
         for number in numbers:
             functions[f"p{number}"].name = "p"
         texts = [ast.unparse(functions[f"p{number}"]) + "\n" for number in numbers]
@@ -168,7 +177,7 @@ class _Author:
     def step(self) -> None:
         for _ in range(TRIES):
             text = self.proposed()
-            if text is not None and self.ran(text):
+            if text is not None and not excluded(text, self.values) and self.ran(text):
                 return
 
     def proposed(self) -> str | None:

@@ -14,7 +14,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def play_unit(
             continue
         programs += program.size
         if outcome.difference is not None:
-            for differing, difference in apart(program, outcome.difference):
+            for differing, difference in apart(program, outcome):
                 seen = {*known, *(earlier["cause"] for earlier in found)}
                 found.append(_described(differing, difference, seen, ask_about_new))
     seconds = round(_processor_seconds() - began, 3)
@@ -81,16 +81,19 @@ def _processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def apart(program: Program, difference: Difference) -> Iterator[tuple[Program, Difference]]:
+def apart(program: Program, outcome: oracle.Outcome) -> list[tuple[Program, Difference]]:
     """Of many programs in one, those that differ by themselves; the whole, if it takes several."""
-    some = False
-    for half in tensors.halves(program):
-        outcome = oracle.examine(half)
-        if outcome.difference is not None:
-            some = True
-            yield from apart(half, outcome.difference)
-    if not some:
-        yield program, difference
+    if outcome.difference is None:
+        return []
+    found = [*_apart(tensors.members(program, outcome.members))] if program.size > 1 else []
+    if found or (outcome.members and outcome.difference.aspect == "value"):
+        return found  # distances that are rounding, if none
+    return [*_apart(tensors.halves(program))] or [(program, outcome.difference)]
+
+
+def _apart(parts: Iterable[Program]) -> Iterator[tuple[Program, Difference]]:
+    for part in parts:
+        yield from apart(part, oracle.examine(part))
 
 
 def _described(program: Program, difference: Difference, known: Collection[str], ask_about_new: bool) -> dict[str, str]:

@@ -1,0 +1,75 @@
+"""Statements that are not generated: what they show is known, and nothing would be learnt from it again.
+
+    excluded("v1 = a.roll(1)", {"a": a})      "strides: those that torch's fake tensors promise (exactness)"
+
+Each row says which statements (a pattern of their text), for which values, and why. A row is here because the
+difference is one of docs/exactness.md, or because torch.compile makes the same of it; docs/design/fuzzing.md lists
+the latter as open. A row goes when the difference does.
+
+In torch: nothing. Read next: nbcompile/tools/fuzz/tensors.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+Values = Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A row of the table."""
+
+    pattern: str
+    """Found in the text of a statement."""
+    values: Callable[[Values], bool]
+    """Asked about the tensors that the statement names."""
+    reason: str
+
+
+def excluded(text: str, known: Mapping[str, object]) -> str:
+    """Why a statement is not generated; empty where it is."""
+    named = [known.get(name) for name in dict.fromkeys(re.findall(r"\b[a-z]\d*\b", text))]
+    values = [value for value in named if isinstance(value, torch.Tensor)]
+    return next((row.reason for row in TABLE if re.search(row.pattern, text) and row.values(values)), "")
+
+
+def _any(_values: Values) -> bool:
+    return True
+
+
+def _is_laid_out_otherwise(values: Values) -> bool:
+    return any(not value.is_contiguous() for value in values)
+
+
+def _has_zeros(values: Values) -> bool:
+    return any(value.is_floating_point() and bool((value == 0).any()) for value in values)
+
+
+def _has_nan(values: Values) -> bool:
+    return any(value.is_floating_point() and bool(value.isnan().any()) for value in values)
+
+
+TABLE = (
+    Exclusion(
+        r"\.(roll|copysign|xlogy|xlog1py|one_hot|batch_norm|floor_divide|remainder)\b|//|rounding_mode",
+        _is_laid_out_otherwise,
+        "strides are those that torch's fake tensors promise (docs/exactness.md)",
+    ),
+    Exclusion(
+        r"\.(amax|amin|max|min|aminmax|cummax|cummin|norm)\(|max_pool",
+        _has_zeros,
+        "which of several zeros is the largest depends on vectors and threads (docs/exactness.md)",
+    ),
+    Exclusion(
+        r"\b(maximum|minimum)\(|clamp\w*\((min=|max=)?[a-z]\d*\)",
+        _has_zeros,
+        "of two zeros whole vectors take the second in eager, other elements the first (docs/exactness.md)",
+    ),
+    Exclusion(r"max_pool", _has_nan, "a window that holds only NaN: the last index, the first (docs/exactness.md)"),
+    Exclusion(r"softshrink", _any, "zeros in whole vectors have no sign in eager (docs/exactness.md)"),
+)
