@@ -26,6 +26,7 @@ from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import recorder
 from nbcompile.runtime import pool
+from nbcompile.warm import writer
 
 if TYPE_CHECKING:
     from nbcompile import backends, narrate
@@ -358,7 +359,11 @@ def new_recorder(function: str) -> recorder.Recorder:
 
 
 def reset() -> None:
-    """Forget all compiled code and all that was learnt about functions; give back the memory kept for results."""
+    """Forget all compiled code and all that was learnt about functions; give back the memory kept for results.
+
+    What is in the store stays there, and what is on its way there arrives first.
+    """
+    writer.flush(timeout=writer.LIMIT)
     hook.reset()
     logs.reset()
     pool.clear()

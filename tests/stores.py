@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -130,9 +131,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     try:
         return (yield)
     finally:
+        _flush()
         counts.tests += 1
         if counts.misses > misses and counts.loads == loads:
             counts.without += (item.nodeid,)
+
+
+def _flush() -> None:
+    """Whatever a test compiled is on the disk before its folder may be removed."""
+    writer = sys.modules.get("nbcompile.warm.writer")
+    if writer is not None:
+        writer.flush()
 
 
 @pytest.hookimpl(trylast=True)

@@ -76,7 +76,7 @@ def test_doctor(capsys):
     """The doctor finds this Python and this torch good, and names everything that it looked for."""
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
-    for what in ("Python", "torch", "C++ compiler", "Graphviz", "Triton", "CUDA device", "kernel store"):
+    for what in ("Python", "torch", "C++ compiler", "Graphviz", "Triton", "CUDA device", "kernel store", "function store"):
         assert what in told
 
 

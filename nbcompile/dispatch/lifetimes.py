@@ -60,11 +60,16 @@ def free_state(code: CodeType, living: Sized) -> None:
     release()
 
 
+def nobody_is_inside() -> bool:
+    """Whether no call of a compiled function, in whatever thread, has the hook on right now."""
+    return next(_nobody_is_inside)
+
+
 def release() -> None:
     """Free all that waits, unless a call has the hook on."""
     pending.clear()
     kept, states = _kept[:], _states[:]
-    if not next(_nobody_is_inside):
+    if not nobody_is_inside():
         pending.append(None)
         return
     del _kept[: len(kept)], _states[: len(states)]

@@ -21,6 +21,7 @@ import torch
 from nbcompile import supported
 from nbcompile.runtime import store, toolchain
 from nbcompile.views import dot
+from nbcompile.warm import shelf, writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Finding:
 
 def examine() -> tuple[Finding, ...]:
     """Look for everything."""
-    return (_python(), _torch(), _compiler(), _layout(), _triton(), _gpu(), _kernel_store())
+    return (_python(), _torch(), _compiler(), _layout(), _triton(), _gpu(), _kernel_store(), _function_store())
 
 
 def _python() -> Finding:
@@ -85,3 +86,11 @@ def _kernel_store() -> Finding:
     folder = store.directory()
     built = sum(1 for _ in folder.rglob("*.so")) if folder.is_dir() else 0
     return Finding("kernel store", there=True, words=f"{folder} ({built} built)")
+
+
+def _function_store() -> Finding:
+    done = writer.flush(timeout=writer.LIMIT)
+    folder = shelf.directory()
+    kept = sum(1 for _ in folder.glob("*/*.json")) if folder.is_dir() else 0
+    words = f"{folder} ({kept} kept, {shelf.size() / shelf.MEGABYTE:.1f} MiB)"
+    return Finding("function store", done, words if done else f"{words}: the disk is busy with entries of this process")

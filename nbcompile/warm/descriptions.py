@@ -23,7 +23,9 @@ import hashlib
 import importlib
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -96,12 +98,40 @@ def _constant(value: object) -> object:
     return encode(value)
 
 
+_said: ContextVar[dict[tuple[int, int], tuple[object, Description]] | None] = ContextVar("said", default=None)
+"""Classes and functions that were described, and how."""
+
+
+@contextmanager
+def each_once() -> Iterator[None]:
+    """Inside, a class or a function is described once: a model has many objects of few classes.
+
+    For a block in which no code of the program runs, which could change one of them.
+    """
+    token = _said.set({}) if _said.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _said.reset(token)
+
+
 def describe(value: Any, depth: int = DEPTH) -> Description:
     """An object in words.
 
     Raises:
         NotStorable: there are none that another process would understand.
     """
+    said = _said.get()
+    if said is None or not isinstance(value, type | types.FunctionType):
+        return _describe(value, depth)
+    found = said.get((id(value), depth))
+    if found is None:
+        found = said[id(value), depth] = (value, _describe(value, depth))  # the value lives, so its id is its own
+    return found[1]
+
+
+def _describe(value: Any, depth: int) -> Description:
     if isinstance(value, types.ModuleType):
         if is_trusted(value.__name__) and sys.modules.get(value.__name__) is not value:
             raise NotStorable(f"another module than {value.__name__} has its name")

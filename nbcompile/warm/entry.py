@@ -1,6 +1,7 @@
 """One compiled frame, kept for the next process, and taken up again.
 
-    keep(...)      after a compile: guards, program and kernels as data; or the reason why not
+    keep(...)      after a compile: guards, program and kernels as data, which writer.py writes when the call is over;
+                   or the reason why not
     load(...)      at a call that no code accepts: the first entry whose guards hold of that very call
 
 Nothing is traced, lowered or compiled by ``load``; neither SymPy nor torch's own compiler is imported. What it
@@ -32,7 +33,7 @@ from nbcompile.options import Options
 from nbcompile.record.recorder import FrameDraft
 from nbcompile.rewriting.residual import Residual
 from nbcompile.runtime import memo
-from nbcompile.warm import addresses, descriptions, graphs, keys, pages, programs, promises, shelf, state
+from nbcompile.warm import addresses, descriptions, graphs, keys, pages, programs, promises, shelf, state, writer
 from nbcompile.warm.addresses import Written
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
@@ -62,16 +63,19 @@ def keep(
     made: Parts,
     page: FrameDraft | None,
 ) -> None:
-    """Write down what was compiled; the record says where that cannot be done, and why."""
-    with _obstacles(frame, page):
+    """Have written down what was compiled; the record says where that cannot be done, and why.
+
+    All objects of the program are described now, as they may be others when the call is over.
+    """
+    with _obstacles(frame.code.co_qualname, page):
         key = keys.key(frame.code, options)
-        content = _written(frame, trace, guards, residual, graph)
+        with descriptions.each_once():
+            content = _written(frame, trace, guards, residual, graph)
 
         def finish() -> None:
-            with _obstacles(frame, page):
-                whole = {**content, "graph": None if graph is None else graphs.write(made)}
-                kept = shelf.add(key, whole, None if page is None else pages.write(page))
-                _tell(page, "kept for later processes" if kept else "not kept for later processes: the disk refuses")
+            with _obstacles(frame.code.co_qualname, page):
+                told = None if graph is None else graphs.write(made)
+                write_later(key, {**content, "graph": told}, frame, page)
 
         if made.ready is None:
             finish()
@@ -79,8 +83,26 @@ def keep(
             made.ready.append(finish)
 
 
+def write_later(key: str, content: dict[str, Any], frame: Frame, page: FrameDraft | None) -> None:
+    """Leave to the writer what is data by now: making text of it takes longer than all the rest."""
+    where, name = shelf.folder(key).absolute(), frame.code.co_qualname
+    told = None if page is None else page.frame()
+
+    def write() -> None:
+        with _obstacles(name, page):
+            if not shelf.add(key, content, None if told is None else pages.write(told), where):
+                _tell(page, "not kept for later processes: the disk refuses")
+
+    _tell(page, KEPT)
+    writer.later(key, write)
+
+
+KEPT = "goes into the store, for later processes"
+"""What the page says of it: before it is written, and after."""
+
+
 @contextmanager
-def _obstacles(frame: Frame, page: FrameDraft | None) -> Iterator[None]:
+def _obstacles(function: str, page: FrameDraft | None) -> Iterator[None]:
     """What was compiled is good whether or not it can be kept."""
     try:
         yield
@@ -88,13 +110,14 @@ def _obstacles(frame: Frame, page: FrameDraft | None) -> Iterator[None]:
         _tell(page, f"not kept for later processes: {reason}")
     except Exception as error:  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
-        shelf.warn("unwritable", f"{frame.code.co_qualname} cannot be kept for later processes ({what})")
+        shelf.warn("unwritable", f"{function} cannot be kept for later processes ({what})")
         _tell(page, f"not kept for later processes: {what}")
 
 
 def _tell(page: FrameDraft | None, text: str) -> None:
     if page is not None:
         page.write(store=text)
+        page.rewrite()  # the call may be over
 
 
 def _written(
@@ -169,6 +192,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
         key = keys.key(frame.code, options)
     except NotStorable:
         return None
+    writer.flush(key, writer.LIMIT)
     for path, content in shelf.entries(key):
         page = shelf.page(path) if with_page else {}
         if page is None or (page and page.get("file") != frame.code.co_filename):

@@ -18,9 +18,9 @@ OF_ONE_PROCESS = ("failed_guards", "called_from", "resumes", "cause", "store")
 """What a page says of the call, not of what was compiled."""
 
 
-def write(page: FrameDraft) -> dict[str, Any]:
+def write(page: model.CompiledFrame) -> dict[str, Any]:
     """A page as JSON."""
-    plain = codec.frame_to_plain(page.frame())
+    plain = codec.frame_to_plain(page)
     return {name: value for name, value in plain.items() if name not in OF_ONE_PROCESS} | {"cause": model.LOADED}
 
 

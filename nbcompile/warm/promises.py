@@ -26,7 +26,7 @@ from nbcompile.capture.source import Source
 from nbcompile.guarding.accessors import Known
 from nbcompile.guarding.ambient import inlined_hooks
 from nbcompile.warm.addresses import Written, known_text
-from nbcompile.warm.descriptions import alike, describe, tensor_facts
+from nbcompile.warm.descriptions import alike, describe, each_once, tensor_facts
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
 Kind = GuardKind
@@ -55,7 +55,8 @@ def write(guards: Iterable[Guard], written: Written) -> list[Any]:
     Raises:
         NotStorable: one expects what only this process has.
     """
-    return [_write(guard, written) for guard in guards]
+    with each_once():
+        return [_write(guard, written) for guard in guards]
 
 
 def _write(guard: Guard, written: Written) -> list[Any]:
@@ -118,7 +119,8 @@ def read(data: list[Any], sources: list[Source], known: Known) -> tuple[Guard, .
     Raises:
         Unreadable: one of them cannot hold here.
     """
-    return tuple(_read_row(row, sources, known) for row in data)
+    with each_once():
+        return tuple(_read_row(row, sources, known) for row in data)
 
 
 def _read_row(row: list[Any], sources: list[Source], known: Known) -> Guard:

@@ -98,11 +98,18 @@ def page(path: Path) -> dict[str, Any] | None:
     return read(path.with_suffix(".page"))
 
 
-def add(key: str, content: dict[str, Any], page: dict[str, Any] | None) -> bool:
-    """Keep an entry, and the page about it. False, and one warning, where the disk refuses."""
+def add(key: str, content: dict[str, Any], page: dict[str, Any] | None, where: Path | None = None) -> bool:
+    """Keep an entry, and the page about it. False, and one warning, where the disk refuses.
+
+    Args:
+        key: of the entry.
+        content: what ``json`` can say.
+        page: the same; None: nobody listened.
+        where: the folder, as :func:`folder` told it when the function was compiled; None: as it tells now.
+    """
     text = json.dumps(content).encode()
     name = hashlib.sha256(text).hexdigest()[:20]
-    where = folder(key)
+    where = folder(key) if where is None else where
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
         if page is not None:
@@ -116,7 +123,7 @@ def add(key: str, content: dict[str, Any], page: dict[str, Any] | None) -> bool:
         _remove(path)
     _added[0] += 1
     if _added[0] % LOOKED_AT == 1:
-        shrink(config.warm_start_megabytes * MEGABYTE)
+        shrink(config.warm_start_megabytes * MEGABYTE, where.parent)
     return True
 
 
@@ -131,27 +138,29 @@ def touch(path: Path) -> None:
         os.utime(path)
 
 
-def size() -> int:
-    """How many bytes all entries take."""
-    return sum(_size(path) for pattern in ("*/*.json", "*/*.page") for path in _by_age(directory(), pattern))
+def size(where: Path | None = None) -> int:
+    """How many bytes all entries take, in a folder of keys (``directory()``)."""
+    where = directory() if where is None else where
+    return sum(_size(path) for pattern in ("*/*.json", "*/*.page") for path in _by_age(where, pattern))
 
 
-def shrink(limit: int) -> None:
+def shrink(limit: int, where: Path | None = None) -> None:
     """Throw away what was not used for longest, until the rest is within the limit."""
-    _remove_unfinished()
-    excess = size() - limit
+    where = directory() if where is None else where
+    _remove_unfinished(where)
+    excess = size(where) - limit
     if excess <= 0:
         return
-    for path in reversed(_by_age(directory(), "*/*.json")):
+    for path in reversed(_by_age(where, "*/*.json")):
         if excess <= 0:
             return
         excess -= _size(path) + _size(path.with_suffix(".page"))
         _remove(path)
 
 
-def _remove_unfinished() -> None:
+def _remove_unfinished(where: Path) -> None:
     """Throw away what processes left that were killed while they wrote."""
-    for path in _by_age(directory(), f"*/*{DRAFT}"):
+    for path in _by_age(where, f"*/*{DRAFT}"):
         if abs(time.time() - _last_used(path)) > UNFINISHED:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -15,7 +15,7 @@ import torch
 import nbcompile
 from nbcompile import config, errors
 from nbcompile.runtime import ahead, store, toolchain
-from nbcompile.warm import shelf
+from nbcompile.warm import shelf, writer
 
 COMPILER = """#!/bin/sh
 [ "$1" = --version ] && exec g++ --version
@@ -53,6 +53,7 @@ def call_twice(number: float) -> list[warnings.WarningMessage]:
         warnings.simplefilter("always")
         for _ in range(2):
             torch.testing.assert_close(compiled(x), f(x))
+        writer.flush()
     return [each for each in told if issubclass(each.category, errors.GeneratedCodeWarning | errors.StoreWarning)]
 
 

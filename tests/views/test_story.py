@@ -12,7 +12,7 @@ import nbcompile
 from nbcompile import api, config
 from nbcompile.record import model
 from nbcompile.views import facts, html, story, text
-from nbcompile.warm import shelf
+from nbcompile.warm import shelf, writer
 from tests.views import sample_records as sample
 
 
@@ -170,6 +170,7 @@ def ran(function, *calls, backend="eager", settings=None, **options):
 def loaded(monkeypatch, *, forgets):
     with config.patch(warm_start=True):
         ran(sine, (ONES,), backend="inductor")
+        writer.flush()
         if forgets:  # who wrote it: as another process would
             monkeypatch.setattr(shelf, "_written", set())
         return ran(sine, (ONES,), backend="inductor")

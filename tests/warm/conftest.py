@@ -11,6 +11,7 @@ import pytest
 
 import nbcompile
 from nbcompile import api, config
+from nbcompile.warm import writer
 
 
 class Process:
@@ -29,6 +30,7 @@ class Process:
         pen = api.new_recorder(name)
         with pen.listening():
             result = nbcompile.compile(function, **options)(*arguments)
+        writer.flush()
         self.frames += pen.record().frames
         return result
 

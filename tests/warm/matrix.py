@@ -32,7 +32,7 @@ import torch
 import nbcompile
 from nbcompile import config, first_call
 from nbcompile.dispatch.hook import SkipFrame
-from nbcompile.warm import shelf
+from nbcompile.warm import shelf, writer
 from tests.peer import describe
 from tests.peer.harness import EAGER, Ours, run
 from tests.peer.program import programs
@@ -108,7 +108,7 @@ def keep(program):
     """Process A: compile every call of a program, and fill the store."""
     with config.patch(warm_start=True):
         run(program, Generated())
-    return True
+    return writer.flush()  # the process ends in a way that waits for nothing
 
 
 # -- B ------------------------------------------------------------------------------------------------------------------

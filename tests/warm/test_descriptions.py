@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.utils.parametrize
 
+from nbcompile.warm import descriptions
 from nbcompile.warm.descriptions import alike, describe, find, findable
 from nbcompile.warm.literals import NotStorable
 
@@ -121,3 +122,22 @@ def test_a_patched_member_of_torch_is_noticed(owner, name, patch, monkeypatch):
 def test_members_of_libraries_are_found_again(one):
     """By what is said of them."""
     assert find(findable(one)) is one
+
+
+def test_a_class_is_described_once_in_a_block(monkeypatch):
+    """Many objects of a class cost one description of it; after the block, and in the next one, it is looked at anew."""
+
+    class Layer:
+        size = 1
+
+    looked, real = [], descriptions._class
+    monkeypatch.setattr(descriptions, "_class", lambda value, depth: (looked.append(value), real(value, depth))[1])
+    with descriptions.each_once():
+        first = [descriptions.describe(Layer) for _ in range(3)]
+        with descriptions.each_once():
+            assert descriptions.describe(Layer) == first[0]
+    assert looked.count(Layer) == 1
+    Layer.size = 2
+    assert descriptions.describe(Layer) != first[0]
+    with descriptions.each_once():
+        assert descriptions.describe(Layer) != first[0]

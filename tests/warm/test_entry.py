@@ -289,7 +289,7 @@ def test_the_page_is_told_again(process):
         now.compiled_graph,
         now.residual,
     )
-    assert was.store == "kept for later processes"
+    assert was.store == entry.KEPT
 
 
 REFUSED = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nbcompile.warm import entry
+
 PROGRAM = """
 import torch
 torch.manual_seed(0)
@@ -43,7 +45,7 @@ def test_steps_are_loaded(process, kind):
     source = PROGRAM.format(kind)
     first = process(source)
     steps(first)
-    assert set(first.reasons) <= {"kept for later processes", ""}, first.reasons
+    assert set(first.reasons) <= {entry.KEPT, ""}, first.reasons
     later = process(source)
     found = steps(later)
     compiled = [each.function for each in later.frames if each.status == "compiled" and "loaded" not in each.cause]
