@@ -102,15 +102,15 @@ def _run(options: argparse.Namespace) -> int:
         raise FileNotFoundError(f"there is no file {options.script}")
     pen, status = api.new_recorder(options.script.name), 0
     sys.argv, sys.path[0] = [str(options.script), *options.rest], str(options.script.parent)
-    with pen.listening(), config.patch(record_steps=options.steps):
-        try:
+    try:
+        with api.listening(pen), config.patch(record_steps=options.steps):
             runpy.run_path(str(options.script), run_name="__main__")
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else int(end.code is not None)
-            print(end.code, file=sys.stderr) if isinstance(end.code, str) else None
-        except BaseException as error:  # noqa: BLE001 - what was compiled until then is told all the same
-            traceback.print_exception(error.with_traceback(_own(error.__traceback__)))
-            status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        print(end.code, file=sys.stderr) if isinstance(end.code, str) else None
+    except BaseException as error:  # noqa: BLE001 - what was compiled until then is told all the same
+        traceback.print_exception(error.with_traceback(_own(error.__traceback__)))
+        status = 130 if isinstance(error, KeyboardInterrupt) else 1
     record = pen.record()
     if options.json:
         options.json.write_text(codec.to_json(record), encoding="utf-8")

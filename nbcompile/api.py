@@ -15,7 +15,8 @@ nbcompile/driver.py
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -334,8 +335,8 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
         **arguments: of :func:`compile`, where the function is not compiled yet.
 
     Returns:
-        A function with the same arguments that returns an :class:`Explanation`. What the function
-        raises is raised; there is no explanation then.
+        A function with the same arguments that returns an :class:`Explanation`: ``.result`` is what the function
+        returned. What it raises is explained, too, and raised by ``.result``.
     """
     compiled = (
         function
@@ -346,9 +347,12 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
     def explained(*positional: Any, **keywords: Any) -> Explanation:
         name = getattr(function, "__name__", type(function).__name__)
         pen = new_recorder(name)
-        with pen.listening():
-            result = compiled(*positional, **keywords)
-        return explanation.Explanation(pen.record(), result=result)
+        try:
+            with listening(pen):
+                returned = compiled(*positional, **keywords)
+        except Exception as error:  # noqa: BLE001 - it is kept, for whoever wants the result
+            return explanation.Explanation(pen.record(), exception=error)
+        return explanation.Explanation(pen.record(), returned=returned)
 
     return explained
 
@@ -356,6 +360,19 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
 def new_recorder(function: str) -> recorder.Recorder:
     """A recorder that knows where it runs."""
     return recorder.Recorder(function, narrate.environment(backends.compiler_name()))
+
+
+@contextmanager
+def listening(pen: recorder.Recorder) -> Iterator[recorder.Recorder]:
+    """Record what is compiled inside of the block, and the exception that ends it."""
+    with pen.listening():
+        try:
+            yield pen
+        except SystemExit:  # a program's way to end
+            raise
+        except BaseException as error:
+            pen.raised = narrate.raised(error)
+            raise
 
 
 def reset() -> None:

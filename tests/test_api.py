@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 import torch
 
 import nbcompile
@@ -31,6 +32,34 @@ def test_explain_of_compiled_code_tells_what_a_call_adds():
     assert "Nothing new was compiled: double ran code that was compiled before." in str(answered)
     (frame,) = nbcompile.explain(compiled)(torch.ones(4)).record.frames
     assert frame.cause == "recompiled"
+
+
+def test_explain_tells_what_the_function_raised():
+    """The exception, its line and its advice are in the record; the value is not there, and asking for it raises."""
+
+    def wrong(x):
+        y = torch.relu(x)
+        return torch.nn.functional.linear(y, torch.ones(4, 8))
+
+    told = nbcompile.explain(wrong, backend="eager")(torch.ones(2, 16))
+    assert told.record.raised.error == type(told.exception).__name__ == "TorchRuntimeError"
+    assert "wrong raises RuntimeError at line" in " ".join(str(told).split())
+    assert "in_features" in str(told) and "in_features" in told._repr_mimebundle_()["text/html"]
+    with pytest.raises(nbcompile.exc.TorchRuntimeError, match="same reduction dim"):
+        _ = told.result
+    assert told.show("summary").exception is told.exception
+    assert nbcompile.explain(double, backend="eager")(torch.ones(3)).exception is None
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_explain_stops_nobody_who_wants_to_leave(error):
+    """Ctrl-C and sys.exit end the program as ever."""
+
+    def leaves(x):
+        raise error
+
+    with pytest.raises(error):
+        nbcompile.explain(leaves, backend="eager")(torch.ones(3))
 
 
 def test_the_reason_of_a_coroutine_is_in_the_users_code():

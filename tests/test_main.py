@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -72,11 +73,37 @@ def test_the_tour_without_its_extra(monkeypatch, capsys):
     assert 'the tour needs jupytext: pip install "nbcompile[notebook]"' in capsys.readouterr().err
 
 
+def test_a_program_that_raises(tmp_path, capsys):
+    """The page begins with what it raised and where; so does the text, and the exit status is a program's that raised."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, nbcompile\n@nbcompile.compile(backend='eager')\ndef f(x):\n"
+        "    return torch.relu(x) @ torch.ones(3, 3)\nf(torch.ones(2, 5))\n"
+    )
+    page, data = tmp_path / "out.html", tmp_path / "out.json"
+    assert main([str(script), "--html", str(page), "--json", str(data)]) == 1
+    assert "TorchRuntimeError" in capsys.readouterr().err
+    assert codec.from_json(data.read_text()).raised.stack[-1].line == 5, "the call; f did not run"
+    said = re.sub(r"<[^>]*>", "", page.read_text())
+    assert "f raises RuntimeError at line 4: a and b must have same reduction dim" in said
+    assert main([str(script)]) == 1
+    assert "f raises RuntimeError at line 4" in " ".join(capsys.readouterr().out.split())
+
+
 def test_doctor(capsys):
     """The doctor finds this Python and this torch good, and names everything that it looked for."""
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
-    for what in ("Python", "torch", "C++ compiler", "Graphviz", "Triton", "CUDA device", "kernel store", "function store"):
+    for what in (
+        "Python",
+        "torch",
+        "C++ compiler",
+        "Graphviz",
+        "Triton",
+        "CUDA device",
+        "kernel store",
+        "function store",
+    ):
         assert what in told
 
 

@@ -27,7 +27,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from nbcompile import api, backends, config, narrate
+from nbcompile import api, backends, config
 from nbcompile.errors import InvalidBackend, InvalidMode
 from nbcompile.jupyter import cell as cells, nothing
 from nbcompile.jupyter.status import Status
@@ -106,10 +106,9 @@ class CompileMagics(Magics):
         try:
             # A failure of ours must not cost the cell its value: it is reported, and the function runs as Python.
             quiet = config.suppress_errors or not options.fullgraph
-            with status, recorder.listening(), config.patch(suppress_errors=quiet, record_steps=options.steps):
+            with status, api.listening(recorder), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 cells.run(shell, parsed)
-        except BaseException as error:
-            recorder.raised = narrate.raised(error)
+        except BaseException:
             self._show(recorder.record(), options, body, status)
             raise
         finally:

@@ -27,12 +27,14 @@ MOST_TEXT = 20_000
 
 @dataclass(frozen=True)
 class Explanation:
-    """A record, the sections of it to show, and the value that the function returned."""
+    """A record, the sections of it to show, and what became of the call: a value or an exception."""
 
     record: Record
     sections: tuple[str, ...] | None = None
-    result: Any = None
-    exception: BaseException | None = None
+    returned: Any = None
+    """What the function returned."""
+    exception: Exception | None = None
+    """What the function raised instead."""
 
     def __repr__(self) -> str:
         return _drawn(lambda: text.render(self.record, self.sections, MOST_TEXT), self.record)
@@ -60,6 +62,13 @@ class Explanation:
         """
         listed = [name for each in names for name in each.split(",") if name]
         return replace(self, sections=sections.chosen(listed) if listed else None)
+
+    @property
+    def result(self) -> Any:
+        """The value that the function returned; what it raised is raised here."""
+        if self.exception is not None:
+            raise self.exception
+        return self.returned
 
     @property
     def graphs(self) -> tuple[Graph, ...]:

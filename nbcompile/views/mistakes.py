@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from nbcompile.record import links
-from nbcompile.record.model import Argument, CompiledFrame, Node, Raised, Record, StackLine
+from nbcompile.record.model import RAISED, Argument, CompiledFrame, FailedCall, Node, Raised, Record, StackLine
 from nbcompile.views import facts
 
 OWN_ERRORS = frozenset({
@@ -46,9 +46,13 @@ class Mistake:
 def of(record: Record) -> Mistake | None:
     """What ended a record; None where that was no exception of the user's program."""
     raised = record.raised
-    if raised is None or raised.error in OWN_ERRORS or not raised.stack:
+    if raised is None or raised.error in OWN_ERRORS:
         return None
-    found = _while_traced(record, raised) or _in_a_kernel(record, raised) or _elsewhere(record, raised)
+    found = _while_traced(record, raised)
+    if found is None and raised.stack:
+        found = _in_a_kernel(record, raised) or _elsewhere(record, raised)
+    if found is None:
+        return None
     return replace(found, advice=_advice(found))
 
 
@@ -85,14 +89,23 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
     lines = {(each.file, each.line): index for index, each in enumerate(raised.stack)}
     for frame in reversed(record.frames):
         failed = frame.failed
+        if failed is not None and failed.stack and frame.instead == RAISED and raised.error == TRACED:
+            return _traced(failed, failed.stack[-1], -1)  # the frame did not run: it is in no traceback
         at = [each for each in failed.stack if (each.file, each.line) in lines] if failed else []
         if failed is None or not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
             continue
-        is_traces = raised.error == "TorchRuntimeError"
-        error, message = (failed.error, failed.message) if is_traces else (raised.error, raised.message)
-        operator = facts.short_target(failed.operator)
-        return Mistake(error, message, at[-1], len(raised.stack) - 1, operator, failed.arguments)
+        found = _traced(failed, at[-1], len(raised.stack) - 1)
+        return found if raised.error == TRACED else replace(found, error=raised.error, message=raised.message)
     return None
+
+
+TRACED = "TorchRuntimeError"
+"""What the compiler raises for an operator that fails on its inputs."""
+
+
+def _traced(failed: FailedCall, place: StackLine, position: int) -> Mistake:
+    operator = facts.short_target(failed.operator)
+    return Mistake(failed.error, failed.message, place, position, operator, failed.arguments)
 
 
 _INDEXING = frozenset({
