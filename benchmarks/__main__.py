@@ -392,7 +392,7 @@ def main() -> int:
             RUNNERS[group](bench)
             text = bench.keep()
     if arguments.docs:
-        PAGE.write_text(report.page(text, sys.argv[1:]))
+        PAGE.write_text(report.page(text, bench.rows, sys.argv[1:]))
     print(text)
     return 0
 

@@ -6,6 +6,7 @@ Read next: nothing; this is the last page.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -20,6 +21,19 @@ and writes this page again. Bandwidth is the share of what STREAM's triad reache
 bytes that a program must move, by the time that it takes. Above 1 is possible, as large results are stored
 without being fetched first.
 """
+IN_SHORT = {
+    "cold start": "first call in a fresh process, nothing cached",
+    "second new function": "first call of another function in that process",
+    "warm start": "first call in a fresh process, caches filled before",
+    "peak memory, cold start": "peak memory of a fresh process, nothing cached",
+    "own passes, CPU time without the C++ compiler": "the compiler's own passes",
+    "per call": "a call of three operators on four elements",
+    "kernels": "a call of compiled code",
+    "models: inference": "a call of a model",
+    "models: training step": "a training step of a model",
+}
+"""The groups of the summary, and what was measured; in all of them less is better."""
+NAME_OF_MEAN = "geometric mean"
 
 
 def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
@@ -45,10 +59,56 @@ def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def page(text: str, arguments: Iterable[str]) -> str:
-    """The report as a page of the documentation: what was run, and what the numbers mean."""
-    _, _, rest = text.partition("\n")
-    return f"{INTRODUCTION.format(command=' '.join(['python -m benchmarks', *arguments]))}{rest}"
+def page(text: str, rows: list[dict[str, Any]], arguments: Iterable[str]) -> str:
+    """The report as a page of the documentation: ratios first, as a table and as a chart, then all tables, folded."""
+    facts, *sections = re.split(r"^## ", text.partition("\n")[2], flags=re.MULTILINE)
+    introduction = INTRODUCTION.format(command=" ".join(["python -m benchmarks", *arguments]))
+    parts = [introduction, *in_short(ratios(rows)), f"## How it was measured\n{facts}", "## All measurements\n"]
+    return "\n".join([*parts, *map(_folded, sections)])
+
+
+def ratios(rows: list[dict[str, Any]]) -> list[tuple[str, int, str, str]]:
+    """For each group of the summary: its name, of how many programs, and our mean ratio to eager and torch.compile."""
+    made = []
+    for group in IN_SHORT:
+        values = {(row["name"], row["compiler"]): row["value"] for row in rows if row["group"] == group}
+        names = [name for name, compiler in values if compiler == OURS and name != NAME_OF_MEAN]
+        pairs = {
+            other: [(values[name, OURS], values[name, other]) for name in names if values.get((name, other))]
+            for other in (EAGER, TORCH)
+        }
+        means = {other: mean_ratio(ours, theirs) for other, each in pairs.items() for ours, theirs in [_parted(each)]}
+        if any(means.values()):
+            made.append((group, len(names), means[EAGER] or "-", means[TORCH] or "-"))
+    return made
+
+
+def _parted(pairs: list[tuple[float | None, float]]) -> tuple[list[float], list[float]]:
+    there = [(ours, theirs) for ours, theirs in pairs if ours]
+    return [ours for ours, _ in there], [theirs for _, theirs in there]
+
+
+def mean_ratio(ours: list[float], theirs: list[float]) -> str:
+    """The geometric mean of ratios; "" where there is none."""
+    logs = [math.log(one / other) for one, other in zip(ours, theirs, strict=True)]
+    return f"{math.exp(sum(logs) / len(logs)):.3f}" if logs else ""
+
+
+def in_short(found: list[tuple[str, int, str, str]]) -> list[str]:
+    """The summary: a table, and the chart that nbcompile/sphinx_ext/ratios.py draws of its last column."""
+    if not found:
+        return []
+    head = f"| {NAME_OF_MEAN} | programs | nbcompile / {EAGER} | nbcompile / {TORCH} |"
+    rows = [f"| {IN_SHORT[group]} | {number} | {eager} | {torch} |" for group, number, eager, torch in found]
+    drawn = [f"{IN_SHORT[group]}: {torch}" for group, _, _, torch in found if torch != "-"]
+    chart = [f"```{{ratios}} nbcompile / {TORCH}", *drawn, "```", ""] if drawn else []
+    return ["## In short\n", head, "|---|---|---|---|", *rows, "", *chart]
+
+
+def _folded(section: str) -> str:
+    """A section of the report that a reader opens."""
+    title, _, content = section.partition("\n")
+    return f"<details><summary>{title.replace('<', '&lt;')}</summary>\n\n{content.strip()}\n\n</details>\n"
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
@@ -99,7 +159,7 @@ def means(rows: Iterable[dict[str, Any]], group: str, compiler: str) -> dict[str
     mean = math.exp(sum(map(math.log, values)) / len(values)) if values else None
     unit = next((row["unit"] for row in rows if row["group"] == group), "s")
     return {
-        "group": group, "name": "geometric mean", "compiler": compiler, "value": mean, "unit": unit, "failure": "",
+        "group": group, "name": NAME_OF_MEAN, "compiler": compiler, "value": mean, "unit": unit, "failure": "",
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from nbcompile.sphinx_ext.behaviours import Behaviours
 from nbcompile.sphinx_ext.break_pages import write_pages
 from nbcompile.sphinx_ext.module_map import ModuleMap
 from nbcompile.sphinx_ext.outputs import share_assets, write_assets
+from nbcompile.sphinx_ext.ratios import Ratios
 from nbcompile.sphinx_ext.settings import Settings
 from nbcompile.tools.lexer import CompileCellLexer
 
@@ -32,6 +33,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
         app.add_lexer(name, CompileCellLexer)
     app.add_directive("module-map", ModuleMap)
     app.add_directive("behaviours", Behaviours)
+    app.add_directive("ratios", Ratios)
     app.add_directive("settings", Settings)
     app.connect("builder-inited", _add_assets)
     app.connect("builder-inited", write_pages)

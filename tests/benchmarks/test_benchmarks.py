@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 import time
@@ -221,14 +222,57 @@ def test_units_in_the_last_place():
     assert ulp.units(torch.tensor([1.0]), torch.tensor([math.nan], dtype=torch.float64)).item() == math.inf
 
 
+def in_group(group, name, **values):
+    """What each compiler took for one program."""
+    return [
+        {**row(compiler.replace("_", "."), value), "group": group, "name": name} for compiler, value in values.items()
+    ]
+
+
 def test_the_page_of_the_documentation_says_what_was_run():
     """docs/benchmarks.md names the command, the machine and the ratios; it is the report under another head."""
     rows = [row("torch.compile", 2.0), row("nbcompile", 1.0)]
-    text = report.page(report.markdown(rows, {"machine": "a small one"}), ["--docs", "kernels"])
+    text = report.page(report.markdown(rows, {"machine": "a small one"}), rows, ["--docs", "kernels"])
     assert text.startswith("# Benchmarks\n")
     assert "`python -m benchmarks --docs kernels`" in text
     assert "- machine: a small one" in text and "| w | 2 s | 1 s | 0.500 |" in text
     assert text.count("\n# ") == 0
+    assert "## In short" not in text, "no group of the summary was measured"
+
+
+def test_the_page_begins_with_the_ratios():
+    """Programs that one compiler failed at do not count; the chart has the numbers of the table; the rest is folded."""
+    rows = [
+        *in_group("kernels", "a", eager=4.0, torch_compile=2.0, nbcompile=1.0),
+        *in_group("kernels", "b", eager=4.0, torch_compile=8.0, nbcompile=1.0),
+        *in_group("kernels", "c", eager=4.0, torch_compile=None, nbcompile=4.0),
+        *in_group("kernels", report.NAME_OF_MEAN, eager=1.0, torch_compile=1.0, nbcompile=9.0),
+        *in_group("cold start", "a", torch_compile=10.0, nbcompile=1.0),
+        *in_group("bandwidth", "a", torch_compile=1.0, nbcompile=2.0),
+    ]
+    assert report.ratios(rows) == [("cold start", 1, "-", "0.100"), ("kernels", 3, "0.397", "0.250")]
+    text = report.page(report.markdown(rows, {}), rows, [])
+    short, _, rest = text.partition("## All measurements")
+    kernels = report.IN_SHORT["kernels"]
+    assert f"| {kernels} | 3 | 0.397 | 0.250 |" in short
+    assert (
+        f"```{{ratios}} nbcompile / torch.compile\n{report.IN_SHORT['cold start']}: 0.100\n{kernels}: 0.250\n```"
+        in short
+    )
+    assert rest.count("<details><summary>") == rest.count("</details>") == 3
+    assert "<summary>kernels</summary>\n\n|  | eager |" in rest
+
+
+def test_the_page_in_the_repository_is_of_that_form():
+    """docs/benchmarks.md begins with the summary, and what it draws is what it says."""
+    text = bench.PAGE.read_text()
+    short, _, rest = text.partition("## All measurements")
+    table = dict(re.findall(r"^\| ([^|]+) \| \d+ \| [^|]+ \| ([\d.]+) \|$", short, re.MULTILINE))
+    drawn = dict(
+        line.split(": ") for line in re.search(r"```\{ratios\}.*?\n(.*?)```", short, re.DOTALL)[1].splitlines()
+    )
+    assert table == drawn and set(table) <= set(report.IN_SHORT.values()) and len(table) >= 5
+    assert not re.findall(r"^\|", rest.replace("</details>", "<details>").split("<details>")[0], re.MULTILINE)
 
 
 def test_triad_is_built_with_the_compiler_of_kernels():

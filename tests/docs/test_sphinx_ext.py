@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
+import pytest
 from ipython_pygments_lexers import IPython3Lexer
 from pygments.token import Keyword, Operator
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from nbcompile.sphinx_ext import ratios
 from nbcompile.sphinx_ext.module_map import rows
 from nbcompile.sphinx_ext.outputs import SCRIPT, STYLE, share_assets, write_assets
 from nbcompile.tools.lexer import CompileCellLexer
@@ -67,3 +70,24 @@ def test_every_module_has_a_row():
     found = list(rows())
     assert "nbcompile/capture/source.py" in [row.file for row in found]
     assert [row.file for row in found if not row.in_torch] == []
+
+
+def test_a_chart_of_ratios():
+    """A bar for each line, to the left of 1 where it is below; its words are there for those who do not see it."""
+    drawn = str(ratios.draw("ours / theirs", [("first call: cold", 0.1), ("memory", 1.5)]))
+    bars = re.findall(r"<rect x='([\d.]+)' y='\d+' width='([\d.]+)' height='12'( class='lost')?", drawn)
+    (one,) = re.findall(r"<line x1='([\d.]+)' x2='[\d.]+' y1='18' y2='\d+' class='one'", drawn)
+    saved, lost = [(float(start), float(width)) for start, width, _ in bars]
+    assert [bool(each) for *_, each in bars] == [False, True]
+    assert sum(saved) == pytest.approx(float(one)) and lost[0] == pytest.approx(float(one))
+    assert saved[1] > lost[1], "a tenth is farther from 1 than one and a half"
+    assert "<title>ours / theirs. first call: cold: 0.1; memory: 1.5</title>" in drawn
+    assert "#fff" not in drawn and "#000" not in drawn and "currentColor" in drawn
+
+
+@pytest.mark.parametrize("line", ["words", "words: none", "words: 0", "words: -1", ": 0.5", "words: inf", "words: nan"])
+def test_a_line_without_a_ratio_is_refused(line):
+    """A build ends there rather than drawing something else."""
+    with pytest.raises(ValueError, match=r"words|could not convert"):
+        ratios.read(line)
+    assert ratios.read("a: b: 0.5") == ("a: b", 0.5)
