@@ -22,19 +22,20 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import importlib.util
 import operator
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import BuiltinFunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 
-from nbcompile import errors, narrate, torch_internals
+from nbcompile import errors, later, narrate, torch_internals
 from nbcompile.aot import checkpoints, draws, joined, overlaps, passes, writes
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.compile import BoxedFunction, Compilers, RunsAsCaptured, compile_graph
@@ -44,6 +45,7 @@ from nbcompile.aot.pure import requires_grad
 from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import NoText
 from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.ir import parts
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.lowering import UnsupportedGraph, lower
@@ -51,6 +53,11 @@ from nbcompile.record import recorder
 from nbcompile.runtime import toolchain
 from nbcompile.runtime.program import Wrapped, load
 from nbcompile.scheduling import schedule
+
+if TYPE_CHECKING:
+    from nbcompile.gpu import figures, target as gpu
+else:  # Triton is an extra
+    figures, gpu = later.module("nbcompile.gpu.figures"), later.module("nbcompile.gpu.target")
 
 Backend = Callable[..., Callable[..., Any]]
 """``(graph_module, example_inputs) -> callable``; may take ``mode=`` and ``options=`` as well."""
@@ -71,6 +78,10 @@ class BackendOptions:
     """Run every compiled graph operator by operator as well, and compare (slow; for finding our mistakes)."""
     fallback_random: bool = True
     """Random numbers are those that eager draws. False: our own, as part of the loops (lowering/randomness.py)."""
+    target: str = ""
+    """A GPU (``sm_90``): CPU tensors are compiled for as if they lay there, and its code runs in a simulator."""
+    simulation_seconds: float = 60.0
+    """With a target: a call whose simulation would take longer runs through ATen."""
 
 
 DEFAULTS = BackendOptions()
@@ -230,7 +241,8 @@ def inductor(
 ) -> Callable[..., Any]:
     """Our code generator: fused loops in C++, matrix products and the like through ATen."""
     chosen = read_settings(mode, options or {})
-    compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, _improve)
+    improve = None if chosen.target else _improve  # what it does pays on a CPU
+    compilers = _compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, improve)
     return _through_aot(graph_module, example_inputs, compilers, decompositions=default_table())
 
 
@@ -395,12 +407,19 @@ def _draws(graph_module: torch.fx.GraphModule) -> bool:
 def _generated_or_aten(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: BackendOptions
 ) -> BoxedFunction:
-    compiler = toolchain.find()
+    compiler = None if options.target else toolchain.find()
+    obstacle = _obstacle_to(options.target)
+    if obstacle:
+        note(f"{obstacle}: the graph runs through ATen")
+        _warn_once(f"{obstacle}: graphs run through ATen, operator by operator")
+        return run_through_aten(graph_module, example_inputs, stage)
     if isinstance(compiler, toolchain.NoCompiler):
         note(f"{compiler.reason}: the graph runs through ATen")
         _warn_once(f"{compiler.reason}: graphs run through ATen, operator by operator")
         return run_through_aten(graph_module, example_inputs, stage)
     try:
+        if compiler is None:
+            return _generate_for_gpu(graph_module, example_inputs, stage, options)
         return generate(graph_module, example_inputs, stage, compiler, options)
     except (UnsupportedGraph, NoText) as reason:
         note(f"{reason}: the graph runs through ATen")
@@ -444,6 +463,82 @@ def generate(
     _tell_generated(graph_module, stage, emitted)
     with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
         return load(emitted, compiler, functools.partial(attribute_of, graph_module), opaque_values(planned))
+
+
+def _obstacle_to(target: str) -> str:
+    """Why nothing can be compiled for a GPU that is asked for; "" if it can, or none is."""
+    if not target:
+        return ""
+    if target not in CHIPS:
+        return f"target={target!r} is none of {', '.join(CHIPS)}"
+    missing = [name for name in ("triton", "numpy") if importlib.util.find_spec(name) is None]
+    return f"target={target!r} needs {' and '.join(missing)} (pip install nbcompile[cuda])" if missing else ""
+
+
+def _generate_for_gpu(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: BackendOptions
+) -> BoxedFunction:
+    """As :func:`generate`, for a GPU that is not here, whose code a simulator runs.
+
+    Raises:
+        UnsupportedGraph: this graph cannot be lowered, or Triton's tools are missing.
+    """
+    chip = CHIPS[options.target]
+    try:
+        made = gpu.compile_graph(
+            graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
+            keep_sharing=stage == "inference", own_random=not options.fallback_random,
+            seconds=options.simulation_seconds,
+        )  # fmt: skip
+    except gpu.NoTools as reason:
+        raise UnsupportedGraph(str(reason)) from reason
+    parts.refuse(f"its code is for {chip.name}")
+    page = recorder.draft()
+    _tell_generated(graph_module, stage, made.emitted)
+    told = None if page is None else _GpuPage(page, stage, made, chip)
+
+    def tell(reason: str) -> None:
+        text = f"{reason}: the call runs through ATen"
+        warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
+        if told is not None:
+            told.note(text)
+
+    reference = run_through_aten(graph_module, example_inputs, stage)
+    return gpu.run_or_call(made.program, made.emitted.written, reference, tell, told.write if told else lambda: None)
+
+
+class _GpuPage:
+    """What the record says of the kernels of one graph: what ptxas does, and what the first call moved."""
+
+    def __init__(self, page: recorder.FrameDraft, stage: str, made: gpu.Made, chip: Chip) -> None:
+        self.page: recorder.FrameDraft | None = page
+        self.program = made.program
+        self.prefix = f"{page.compile_id}.{stage}."
+        self.kernels = {name: figures.built(each, chip) for name, each in made.program.kernels.items()}
+        page.write_graph(target=chip.name)
+        self._replace(page)
+
+    def write(self) -> None:
+        """After the first call."""
+        page, self.page = self.page, None
+        if page is None:
+            return
+        for each in self.program.launches:
+            ready = self.program.kernels[each.kernel.name]
+            self.kernels[each.kernel.name] = figures.launched(self.kernels[each.kernel.name], each, ready.first_line)
+        self._replace(page)
+        page.rewrite()
+
+    def note(self, text: str) -> None:
+        """A call ran otherwise."""
+        if self.page is not None and text not in self.page.graph_fields.get("notes", ()):  # type: ignore[operator]
+            self.page.add_to_graph("notes", text)
+            self.page.rewrite()
+
+    def _replace(self, page: recorder.FrameDraft) -> None:
+        known: Any = page.graph_fields["kernels"]
+        by_id = {self.prefix + name: each for name, each in self.kernels.items()}
+        page.write_graph(kernels=tuple(replace(each, gpu=by_id.get(each.id, each.gpu)) for each in known))
 
 
 def _tell_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:

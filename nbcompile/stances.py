@@ -40,7 +40,7 @@ def callback(options: Options, stance: marks.Stance, code: CodeType | None) -> F
     if name == "default":
         forced = options if backend is None else replace(options, backend=backend)
         return compiling(forced)
-    key = backend_key(options.backend)
+    key = _shared_by(options)
     match name:
         case "skip_guard_eval_unsafe":
             return FrameCallback(lambda frame: _not_warmed_up(frame, key), key)
@@ -60,10 +60,17 @@ def callback(options: Options, stance: marks.Stance, code: CodeType | None) -> F
 
 def compiling(options: Options) -> FrameCallback:
     """The hook by default: what is new is compiled."""
-    key = backend_key(options.backend)
+    key = _shared_by(options)
     return FrameCallback(
         lambda frame: first_call.compile_frame(frame, options, key), key, isolated=options.isolate_recompiles
     )
+
+
+def _shared_by(options: Options) -> BackendKey:
+    """What wrappers have in common that use one another's entries: the backend, and what they ask of it."""
+    if not options.backend_options:
+        return backend_key(options.backend)
+    return backend_key((options.backend, tuple(sorted(options.backend_options.items()))))
 
 
 def _not_warmed_up(frame: Frame, key: BackendKey) -> Outcome:

@@ -159,7 +159,7 @@ def compile_triton(planned: Schedule) -> int:
     emitted = generator.emit(planned)
     module = runtime.load_source(emitted.source)
     for kernel in emitted.kernels:
-        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel, planned), {})
+        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel), {})
         binary = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
         assert binary[:4] == b"\x7fELF", kernel.name
     return len(emitted.kernels)

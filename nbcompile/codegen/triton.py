@@ -25,7 +25,8 @@ from pathlib import Path
 
 import torch
 
-from nbcompile.codegen.facts import own_work, size_symbols, vector_is_outside
+from nbcompile.codegen.facts import flat, own_work, size_symbols, vector_is_outside
+from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_reductions import (
     across,
     combine,
@@ -40,10 +41,10 @@ from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statem
 from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
-from nbcompile.ir.buffer import Extern
+from nbcompile.ir.buffer import Extern, GraphInput
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.index import Index
-from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Loop, Nest, Schedule
+from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Loop, Nest, Schedule, Update
 
 BLOCK = 1024
 COLUMN_BLOCK = 128
@@ -66,7 +67,7 @@ def emit(schedule: Schedule) -> EmittedProgram:
     Raises:
         NoTriton: an operation has no Triton form.
     """
-    kernels = tuple(emit_kernel(kernel, schedule) for kernel in schedule.kernels())
+    kernels = _emitted(schedule)
     source = PRELUDE + "".join("\n\n" + kernel.source for kernel in kernels)
     externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
     return EmittedProgram(
@@ -77,20 +78,44 @@ def emit(schedule: Schedule) -> EmittedProgram:
         externs,
         None,
         "Triton kernels are launched from Python",
+        _written(schedule),
     )
 
 
-def signature(kernel: EmittedKernel, schedule: Schedule) -> dict[str, str]:
-    """The argument types as ``triton.compile`` wants them: ``{"in0": "*fp32", "s0": "i64"}``."""
-    tensors = schedule.program.tensors()
-    return {
-        **{f"p{at}": POINTERS[tensors[name].dtype] for at, name in enumerate(kernel.arguments)},
-        **dict.fromkeys(kernel.sizes, "i64"),
-    }
+def _emitted(schedule: Schedule) -> tuple[EmittedKernel, ...]:
+    kernels: list[EmittedKernel] = []
+    refused: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for kernel in schedule.kernels():
+        try:
+            kernels.append(emit_kernel(kernel, schedule))
+        except NoTriton as reason:
+            refused.update(reason.refused)
+    if refused:
+        told = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in refused.values())))
+        told.refused = refused
+        raise told
+    return tuple(kernels)
+
+
+def _written(schedule: Schedule) -> tuple[int, ...]:
+    names = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
+    names |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
+    inputs = (each for each in schedule.program.buffers if isinstance(each, GraphInput))
+    return tuple(each.position for each in inputs if each.name in names)
+
+
+def signature(kernel: EmittedKernel) -> dict[str, str]:
+    """The argument types as ``triton.compile`` wants them: ``{"p0": "*fp32", "s0": "i64"}``."""
+    names = (*(f"p{at}" for at in range(len(kernel.arguments))), *kernel.sizes)
+    return dict(zip(names, kernel.types, strict=True))
 
 
 def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
-    """One kernel as a Triton function, and its grid as a Python one."""
+    """One kernel as a Triton function, and its grid as a Python one.
+
+    Raises:
+        NoTriton: it has none; of a kernel that computes several nodes, those are named that ask for what is missing.
+    """
     arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
     sizes = tuple(symbol.name for symbol in size_symbols(kernel))
     writer = SourceWriter()
@@ -101,7 +126,11 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     writer.depth += 2
     for name, pointer in emitter.pointers.items():
         writer.line(f"# {pointer} is {name}", emitter.origins[name])
-    programs = _columns(emitter) if vector_is_outside(kernel) else _rows(emitter)
+    try:
+        programs = _columns(emitter) if vector_is_outside(kernel) else _rows(emitter)
+    except NoTriton as reason:
+        reason.refused = {kernel.name: (str(reason), emitter.asking)}
+        raise
     writer.depth -= 2
     writer.line("")
     writer.line("")
@@ -117,6 +146,9 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         kernel.from_nodes,
         writer.line_map(),
         language="triton",
+        types=(*(POINTERS[schedule.program.tensors()[name].dtype] for name in arguments), *("i64" for _ in sizes)),
+        rounds=" + ".join(emitter.rounds) or "0",
+        any_order=any(isinstance(part, Update) and part.kind in ("store", "any") for part in flat(kernel.body)),
     )
 
 
@@ -158,6 +190,7 @@ def _plain_nest(emitter: TritonEmitter, nest: Nest, block: int) -> None:
     for total in nest.body:
         if isinstance(total, (Accumulate, Carry)):
             start(emitter, total, block)
+    emitter.rounds.append(python_index(indexing.product([loop.size for loop in nest.loops])))
     for loop in nest.loops:
         writer.line(f"for {loop.variable.name} in range({index_text(loop.size)}):")
         writer.depth += 2
@@ -224,6 +257,7 @@ def _looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     for total in nest.body:
         if isinstance(total, (Accumulate, Carry)):
             start(emitter, total, BLOCK)
+    emitter.rounds.append(f"({python_index(length)} + {BLOCK - 1}) // {BLOCK}")
     writer.line(f"for begin in range(0, {index_text(length)}, {BLOCK}):")
     writer.depth += 2
     writer.line(f"inner = begin + tl.arange(0, {BLOCK})")

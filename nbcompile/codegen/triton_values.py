@@ -11,7 +11,7 @@ nbcompile/codegen/triton_reductions.py
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sympy
@@ -61,6 +61,9 @@ OPERATIONS = {
 class NoTriton(NotImplementedError):
     """A kernel that has no Triton form yet; the message names what is missing."""
 
+    refused: Mapping[str, tuple[str, tuple[str, ...]]] = {}
+    """By the name of the kernel the reason, and the fx nodes that ask for what is missing, where they are known."""
+
 
 @dataclass(slots=True)
 class TritonEmitter:
@@ -82,6 +85,8 @@ class TritonEmitter:
     """The fx nodes that ask for what is computed now."""
     pending: list[str] = field(default_factory=list)
     """And those whose work stands in text that is in no line yet."""
+    rounds: list[str] = field(default_factory=list)
+    """How often each loop goes round, as Python."""
 
     def line(self, text: str) -> None:
         """A line that does the work of who asks for it, and of those whose text stands in it."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nbcompile.gpu.ptx import Instruction
-from nbcompile.gpu.values import Array, as_type, bits_of, is_float
+from nbcompile.gpu.values import UNSIGNED, Array, as_type, bits_of, is_float
 
 Function = Callable[..., Array]
 
@@ -154,6 +154,36 @@ def _unary(function: Function) -> Function:
 
 def _binary(function: Function) -> Function:
     return lambda _, a, b: function(a, b)
+
+
+def with_carry(instruction: Instruction, carry: Array, a: Array, b: Array, *other: Array) -> tuple[Array, Array]:
+    """``add.cc``, ``subc``, ``madc.hi.cc``, ...: a part of a number that is wider than a register.
+
+    Args:
+        instruction: What runs.
+        carry: Of the part before, one truth value a thread; ``addc``, ``subc`` and ``madc`` take it along.
+        a: The first operand.
+        b: The second operand.
+        *other: The third operand, which is added to the product of both.
+
+    Returns:
+        The result, and whether the next part has to add (or take away) one more.
+    """
+    bits = np.dtype(UNSIGNED[8 * a.dtype.itemsize])
+    left, right = (
+        (_multiply(instruction, a, b).view(bits), other[0].view(bits)) if other else (a.view(bits), b.view(bits))
+    )
+    taken = (carry if instruction.opcode in CARRIES else np.zeros(1, bool)).astype(bits)
+    if instruction.opcode.startswith("sub"):
+        found = left - right - taken
+        return found, (left < right) | ((left == right) & (taken > 0))
+    partial = left + right
+    found = partial + taken
+    return found, (partial < left) | (found < partial)
+
+
+CARRIES = ("addc", "subc", "madc")
+"""The instructions that read the carry of the one before."""
 
 
 # --- bits ------------------------------------------------------------------------------------------------------------
@@ -309,6 +339,7 @@ def _saturated(value: Array, target: str) -> Array:
 
 RESULTS: dict[str, Function] = {
     "add": _binary(np.add), "sub": _binary(np.subtract), "mul": _multiply, "mad": _multiply_add, "fma": _multiply_add,
+    "addc": _binary(np.add), "subc": _binary(np.subtract), "madc": _multiply_add,
     "div": _divide, "rem": _remainder, "neg": _unary(np.negative), "abs": _unary(np.abs),
     "min": _extreme(np.minimum, np.fmin, np.logical_or), "max": _extreme(np.maximum, np.fmax, np.logical_and),
     "and": _binary(np.bitwise_and), "or": _binary(np.bitwise_or), "xor": _binary(np.bitwise_xor), "not": _invert,

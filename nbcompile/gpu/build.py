@@ -47,16 +47,27 @@ class Built:
     spilled_bytes: int
     """Of a thread, in memory, as its registers did not suffice."""
 
-    def occupancy(self, chip: Chip) -> float:
-        """Which share of the threads that a multiprocessor can hold its registers and shared memory allow."""
+    def resident_blocks(self, chip: Chip) -> int:
+        """How many blocks a multiprocessor holds at once."""
         of_block = self.threads * max(-(-self.registers // 8) * 8, 1)
-        blocks = min(
+        return min(
             chip.registers // of_block,
             chip.threads // self.threads,
             chip.shared_bytes // self.shared_bytes if self.shared_bytes else chip.blocks,
             chip.blocks,
         )
-        return blocks * self.threads / chip.threads
+
+    def occupancy(self, chip: Chip) -> float:
+        """Which share of the threads that a multiprocessor can hold its registers and shared memory allow."""
+        return self.resident_blocks(chip) * self.threads / chip.threads
+
+
+class CannotBuild(RuntimeError):
+    """Why a kernel has no machine code, in one line."""
+
+
+class NoTools(CannotBuild):
+    """No kernel has: ptxas, or what reads its results, is missing."""
 
 
 def build(function: Any, signature: Mapping[str, str], chip: Chip) -> Built:
@@ -66,7 +77,26 @@ def build(function: Any, signature: Mapping[str, str], chip: Chip) -> Built:
         function: What ``@triton.jit`` made.
         signature: Its argument types in Triton's notation.
         chip: For which; none need be here.
+
+    Raises:
+        CannotBuild: Triton or ptxas refuses, or is not there.
     """
+    try:
+        return _build(function, signature, chip)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoTools(f"the tools of CUDA that come with Triton cannot be run: {_first_line(error)}") from error
+    except Exception as error:
+        text = _first_line(error)
+        if text.startswith("Cannot find"):
+            raise NoTools(f"{text}, which comes with Triton") from error
+        raise CannotBuild(f"Triton cannot compile it for {chip.name}: {type(error).__name__}: {text}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")
+
+
+def _build(function: Any, signature: Mapping[str, str], chip: Chip) -> Built:
     aligned = {
         (at,): [["tt.divisibility", POINTER_BYTES]]
         for at, kind in enumerate(signature.values())

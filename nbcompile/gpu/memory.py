@@ -64,16 +64,21 @@ class Bytes:
     check_races: bool = True
     writer: Array = field(init=False)
     reader: Array = field(init=False)
+    was_read: Array = field(init=False)
+    was_written: Array = field(init=False)
 
     def __post_init__(self) -> None:
         """Nobody has used it."""
         size = self.content.size if self.check_races else 0
         self.writer = np.full(size, NOBODY, np.int64)
         self.reader = np.full(size, NOBODY, np.int64)
+        self.was_read = np.zeros(self.content.size, bool)
+        self.was_written = np.zeros(self.content.size, bool)
 
     def load(self, offsets: Array, width: int, actors: Actors, what: str) -> Array:
         """``uint8[threads, width]``."""
         at = offsets[:, None] + np.arange(width)
+        self.was_read[at] = True
         if self.check_races:
             self._note_reads(at, actors.key()[:, None], what)
         return self.content[at]
@@ -102,6 +107,7 @@ class Bytes:
         if self.check_races and (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
             raise Fault(f"{what}: {_threads(race)} over what another warp or block wrote, with no barrier between")
         self.content[at] = values
+        self.was_written[at] = True
         if self.check_races:
             self.writer[at] = now
             if (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
@@ -189,10 +195,16 @@ class GlobalMemory:
     def exchange(self, address: int, width: int, change: object, what: str) -> Array:
         """An atomic update of one element: what it was."""
         ((at, _, (offset,)),) = self._by_tensor(np.array([address], np.uint64), width, what)
-        content = self.contents[at].content
+        memory = self.contents[at]
+        content = memory.content
+        memory.was_read[offset : offset + width] = memory.was_written[offset : offset + width] = True
         before = content[offset : offset + width].copy()
         content[offset : offset + width] = change(before)  # type: ignore[operator]
         return before
+
+    def touched(self) -> int:
+        """Bytes that were read, and bytes that were written, each counted once: what has to be moved at least."""
+        return sum(int(each.was_read.sum()) + int(each.was_written.sum()) for each in self.contents)
 
     def _by_tensor(self, addresses: Array, width: int, what: str) -> Sequence[tuple[int, Array, Array]]:
         starts, ends = np.array(self.starts, np.uint64), np.array(self.ends, np.uint64)

@@ -42,6 +42,13 @@ class Instruction:
         return self.modifiers[-1] if self.modifiers else ""
 
     @cached_property
+    def reads(self) -> frozenset[str]:
+        """The registers that it uses: all of its operands but the first, which a store uses too; and its predicate."""
+        writes_none = self.opcode in ("st", "red", "bra", "bar")
+        used = self.operands if writes_none else self.operands[1:]
+        return frozenset(re.findall(r"%?[\w$]+", " ".join((*used, self.predicate))))
+
+    @cached_property
     def name(self) -> str:
         """As written: ``fma.rn.ftz.f32``."""
         return ".".join((self.opcode, *self.modifiers))
@@ -136,7 +143,7 @@ _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
 def _instructions(body: str, labels: dict[str, int]) -> Iterator[Instruction]:
     """The instructions in order; ``labels`` gets the position of each label."""
     line = count = position = 0
-    text = re.sub(r"//[^\n]*", "", body)
+    text = re.sub(r"//[^\n]*", "", _BLOCK.sub(_of_one_line, body))
     while token := _TOKEN.match(text, position):
         position = token.end()
         if token["place"]:
@@ -148,6 +155,16 @@ def _instructions(body: str, labels: dict[str, int]) -> Iterator[Instruction]:
             count += 1
     if text[position:].strip():
         raise UnsupportedInstruction(f"PTX that cannot be read: {text[position:].strip().splitlines()[0]}")
+
+
+_BLOCK = re.compile(r"// begin inline asm\n(.*?)// end inline asm", re.DOTALL)
+_PLACE = re.compile(r"\s*\.loc\s[^\n]*\n")
+
+
+def _of_one_line(block: re.Match[str]) -> str:
+    """What Triton writes as PTX itself is work of one line; LLVM counts a line further after each instruction of it."""
+    first = _PLACE.search(block[1])
+    return (first[0] if first else "") + _PLACE.sub("\n", block[1])
 
 
 def _line(place: str, before: int) -> int:

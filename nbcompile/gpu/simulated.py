@@ -1,6 +1,6 @@
 """A graph's Triton kernels, compiled for a GPU and simulated on the CPU: a callable, and what each launch costs.
 
-    program = load(triton.emit(schedule), schedule, CHIPS["sm_90"])
+    program = load(triton.emit(schedule), CHIPS["sm_90"])
     program(x)                                  eager's results, out of the code for the GPU
     program.launches[0].costs.coalescing        0.9
 
@@ -16,15 +16,37 @@ from types import ModuleType
 import torch
 
 from nbcompile.codegen.triton import signature
-from nbcompile.gpu import costs, ptx, simulator
-from nbcompile.gpu.build import Built, build
+from nbcompile.gpu import costs, estimate, predict, ptx, simulator
+from nbcompile.gpu.build import POINTER_BYTES, Built, CannotBuild, NoTools, build
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import GlobalMemory
-from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
-from nbcompile.ir.kernel import Kernel, Schedule, Update
+from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.ir.parts import Runnable
 from nbcompile.runtime.program import Attribute, Wrapped
 from nbcompile.runtime.triton import load_source
-from nbcompile.scheduling.loops import statements
+
+
+class CannotLoad(RuntimeError):
+    """Some kernels cannot be compiled or simulated: ``reasons`` by the kernel's name."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__("; ".join(dict.fromkeys(reasons.values())))
+        self.reasons = reasons
+
+
+class TooLong(RuntimeError):
+    """A simulation that would take longer than is allowed; the message predicts how long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A kernel that can be launched."""
+
+    kernel: EmittedKernel
+    built: Built
+    function: ptx.Function
+    first_line: int
+    """Of the module, where the kernel's own text begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +59,9 @@ class Launch:
     """Blocks."""
     lines: Mapping[int, costs.Costs]
     """By the line of the generated module."""
+    times: predict.Times
+    touched: int
+    """Bytes that are read or written, each counted once."""
 
     @property
     def costs(self) -> costs.Costs:
@@ -49,50 +74,112 @@ class Simulated:
     """The graph as a callable over CPU tensors."""
 
     wrapped: Wrapped
+    kernels: Mapping[str, Ready]
     launches: list[Launch] = field(default_factory=list)
-    """Of all calls, in order."""
+    """Of the last call, in order."""
 
     def __call__(self, *inputs: object) -> tuple[object, ...]:
         """Run the graph.
 
         Raises:
             Fault: a kernel accesses what is no tensor's, or races.
+            TooLong: it would not end soon enough.
         """
-        return self.wrapped.positional(*inputs)
+        return self.boxed(list(inputs))
+
+    def boxed(self, inputs: list[object]) -> tuple[object, ...]:
+        """The same with a list, which is emptied."""
+        self.launches.clear()
+        return self.wrapped(inputs)
 
 
 def load(
-    emitted: EmittedProgram, schedule: Schedule, chip: Chip, attribute: Attribute,
-    constants: Mapping[int, object] | None = None,
+    emitted: Runnable, chip: Chip, attribute: Attribute, constants: Mapping[int, object] | None = None,
+    seconds: float = float("inf"),
 ) -> Simulated:  # fmt: skip
-    """Compile every kernel for a chip."""
+    """Compile every kernel for a chip.
+
+    Args:
+        emitted: Triton's text and the wrapper.
+        chip: For which.
+        attribute: Fetches a tensor of the graph's own.
+        constants: Arguments of operators that the wrapper cannot spell.
+        seconds: A call may take so long.
+
+    Raises:
+        CannotLoad: some kernels have no machine code, or one that the simulator cannot run.
+        NoTools: no kernel can be compiled.
+    """
     module = load_source(emitted.source)
+    ready: dict[str, Ready] = {}
+    refused: dict[str, str] = {}
+    for kernel in emitted.kernels:
+        try:
+            ready[kernel.name] = _ready(emitted.source, module, kernel, chip)
+        except NoTools:
+            raise
+        except (CannotBuild, ptx.UnsupportedInstruction) as reason:
+            refused[kernel.name] = str(reason)
+    if refused:
+        raise CannotLoad(refused)
     launches: list[Launch] = []
-    kernels = {kernel.name: _launcher(module, kernel, schedule, chip, launches) for kernel in emitted.kernels}
-    return Simulated(Wrapped(emitted, kernels, attribute, constants or {}), launches)
+    launchers = {name: _launcher(module, each, chip, launches, seconds) for name, each in ready.items()}
+    wrapped = Wrapped(emitted, {**launchers, "empty_strided": _on_the_cpu}, attribute, constants or {})
+    return Simulated(wrapped, ready, launches)
+
+
+def _on_the_cpu(size: tuple[int, ...], stride: tuple[int, ...], *, dtype: torch.dtype, device: str = "") -> object:
+    """Memory that the wrapper asks for on the GPU."""
+    del device
+    return torch.empty_strided(size, stride, dtype=dtype)
+
+
+def _ready(source: str, module: ModuleType, kernel: EmittedKernel, chip: Chip) -> Ready:
+    built = build(getattr(module, kernel.name), signature(kernel), chip)
+    function = ptx.parse(built.ptx)
+    simulator.expect_supported(function)
+    place = source.index(f"@triton.jit\ndef {kernel.name}(")
+    return Ready(kernel, built, function, source.count("\n", 0, place) + 1)
 
 
 def _launcher(
-    module: ModuleType, kernel: EmittedKernel, schedule: Schedule, chip: Chip, launches: list[Launch]
+    module: ModuleType, ready: Ready, chip: Chip, launches: list[Launch], seconds: float
 ) -> Callable[..., None]:
-    built = build(getattr(module, kernel.name), signature(kernel, schedule), chip)
-    function, grid_of = ptx.parse(built.ptx), getattr(module, f"{kernel.name}_grid")
-    check_races = not _stores_in_any_order(next(part for part in schedule.kernels() if part.name == kernel.name))
+    kernel, built = ready.kernel, ready.built
+    grid_of, rounds_of = getattr(module, f"{kernel.name}_grid"), estimate.rounds(kernel)
+    tensors = len(kernel.arguments)
 
     def launch(*arguments: object) -> None:
-        memory = GlobalMemory(check_races)
-        names = (*kernel.arguments, *kernel.sizes)
-        given = [
-            memory.place(value, name) if isinstance(value, torch.Tensor) else int(value)  # type: ignore[call-overload]
-            for value, name in zip(arguments, names, strict=True)
-        ]
-        (blocks,) = grid_of(*arguments[len(kernel.arguments) :])
-        lines = simulator.run(function, blocks, given, memory, built.shared_bytes)
-        launches.append(Launch(kernel, built, blocks, lines))
+        sizes = arguments[tensors:]
+        (blocks,) = grid_of(*sizes)
+        predicted = estimate.seconds(ready.function, blocks, rounds_of(*sizes), built.shared_bytes)
+        if predicted > seconds:
+            raise TooLong(
+                f"to simulate {kernel.name} would take {predicted:,.0f} seconds, and {seconds:,.0f} are allowed"
+            )
+        memory = GlobalMemory(not kernel.any_order)
+        placed = [_aligned(value) for value in arguments[:tensors] if isinstance(value, torch.Tensor)]
+        given = [memory.place(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
+        numbers = [int(value) for value in sizes]  # type: ignore[call-overload]
+        ran = simulator.run(ready.function, blocks, [*given, *numbers], memory, built.shared_bytes)
+        for value, original in placed:
+            if original is not None:
+                original.copy_(value)
+        touched = memory.touched()
+        times = predict.times(built, blocks, costs.total(ran.lines.values()), ran.waits, touched, chip)
+        launches.append(Launch(kernel, built, blocks, ran.lines, times, touched))
 
     return launch
 
 
-def _stores_in_any_order(kernel: Kernel) -> bool:
-    """Whether several elements may be stored to one address; any of them may be the last, in eager mode too."""
-    return any(isinstance(part, Update) and part.kind in ("store", "any") for part in statements(kernel))
+def _aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """A tensor whose address is what kernels rely on; if it is a copy, also where to write it back.
+
+    What lies between its elements comes along.
+    """
+    offset = int(tensor.storage_offset())
+    if offset * tensor.element_size() % POINTER_BYTES == 0 or tensor.numel() == 0:
+        return tensor, None
+    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    original = tensor.detach().as_strided((span,), (1,), offset)
+    return original.clone(), original

@@ -1,9 +1,10 @@
 """Run a compiled GPU kernel on the CPU: all threads of many blocks at once, one instruction after another.
 
     memory = GlobalMemory()
-    costs = run(ptx.parse(text), grid=16, arguments=[memory.place(x, "x"), memory.place(out, "out")], memory=memory)
-    out                        now holds what the kernel wrote
-    costs[229].coalescing      least sectors / sectors of line 229 of the generated module: 1.0 is best
+    ran = run(ptx.parse(text), grid=16, arguments=[memory.place(x, "x"), memory.place(out, "out")], memory=memory)
+    out                            now holds what the kernel wrote
+    ran.lines[229].coalescing      least sectors / sectors of line 229 of the generated module: 1.0 is best
+    ran.waits                      how often a warp waited for what it loads
 
 Each register is a NumPy array with one element a thread. Threads that take different ways wait for one another: the
 instruction at the lowest address runs first, in the threads that are there. What a GPU would stop for is a ``Fault``:
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,9 +33,19 @@ SHARED_AT_ONCE = 1 << 26
 """Bytes of shared memory of all blocks that run at once."""
 
 
+@dataclass(slots=True)
+class Simulation:
+    """What a launch did."""
+
+    lines: dict[int, Costs] = field(default_factory=dict)
+    """By the line of the generated module."""
+    waits: int = 0
+    """How often a warp, of those that do so most, used what it had loaded from global memory and had not used yet."""
+
+
 def run(
     function: Function, grid: int, arguments: Sequence[int], memory: GlobalMemory, shared_bytes: int = 0
-) -> dict[int, Costs]:
+) -> Simulation:
     """Launch a kernel.
 
     Args:
@@ -43,21 +55,44 @@ def run(
         memory: Holds the tensors; they are written to in place.
         shared_bytes: Of shared memory for each block.
 
-    Returns:
-        What each line of the generated module costs.
-
     Raises:
         Fault: what a GPU would stop for, or would compute by chance.
         UnsupportedInstruction: the simulator lacks it.
     """
-    costs: dict[int, Costs] = {}
+    ran = Simulation()
     constants = {name: _place(memory, name, content) for name, content in function.constants.items()}
-    at_once = max(1, min(THREADS_AT_ONCE // function.threads, SHARED_AT_ONCE // max(shared_bytes, 1)))
+    at_once = blocks_at_once(function, shared_bytes)
     with np.errstate(all="ignore"):
         for first in range(0, grid, at_once):
             blocks = np.arange(first, min(grid, first + at_once))
-            Blocks(function, blocks, grid, arguments, memory, shared_bytes, constants, costs).run()
-    return costs
+            part = Blocks(function, blocks, grid, arguments, memory, shared_bytes, constants, ran.lines)
+            part.run()
+            ran.waits = max(ran.waits, part.waits)
+    return ran
+
+
+def blocks_at_once(function: Function, shared_bytes: int) -> int:
+    """So many blocks of a kernel are simulated side by side."""
+    return max(1, min(THREADS_AT_ONCE // function.threads, SHARED_AT_ONCE // max(shared_bytes, 1)))
+
+
+def expect_supported(function: Function) -> None:
+    """Look through a kernel before anything of it runs.
+
+    Raises:
+        UnsupportedInstruction: the simulator lacks one of its instructions.
+    """
+    for each in function.instructions:
+        known = each.opcode in STEPS or each.opcode in arithmetic.RESULTS
+        in_space = each.opcode not in ("ld", "st", "atom", "red") or _space(each) in _SPACES[each.opcode]
+        if not known or not in_space:
+            raise UnsupportedInstruction(f"the simulator of GPU code lacks {each.name}")
+
+
+_SPACES = {
+    "ld": ("global", "shared", "local", "param"), "st": ("global", "shared", "local", "param"),
+    "atom": ("global",), "red": ("global",),
+}  # fmt: skip
 
 
 def _place(memory: GlobalMemory, name: str, content: bytes) -> int:
@@ -86,7 +121,10 @@ class Blocks:
         self.shared = Bytes(np.zeros(len(blocks) * self.shared_bytes, np.uint8))
         self.local = np.zeros((self.count, max(function.local_bytes, 1)), np.uint8)
         self.registers: dict[str, Array] = {}
-        self.carry = np.zeros(1, bool)
+        self.carry = np.zeros(self.count, bool)
+        self.loaded: set[str] = set()
+        """Registers that were loaded from global memory, and not used yet."""
+        self.waits = 0
         self.at = np.zeros(self.count, np.int64)
         self.waiting = np.zeros(self.count, bool)
         self.parameters = dict(zip(function.parameters, [*arguments, *[0] * len(function.parameters)], strict=False))
@@ -116,6 +154,7 @@ class Blocks:
                 else self.warps * (self.count // self.function.threads)
             )
             if active.any():
+                self._wait(instruction)
                 step = STEPS.get(instruction.opcode)
                 if step is not None:
                     step(self, instruction, active)
@@ -123,6 +162,14 @@ class Blocks:
                     self.compute(instruction, active)
                 else:
                     raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+
+    def _wait(self, instruction: Instruction) -> None:
+        """Loads are on their way together until one of them is used: then all of them have arrived."""
+        if self.loaded and any(name in self.loaded for name in instruction.reads):
+            self.waits += 1
+            self.loaded.clear()
+        if instruction.opcode in ("ld", "atom") and "global" in instruction.modifiers:
+            self.loaded.update(_registers(instruction.operands[0]))
 
     def release(self) -> None:
         """Let the blocks go on of which all threads wait at a barrier or have returned.
@@ -187,15 +234,18 @@ class Blocks:
 
     def compute(self, instruction: Instruction, active: Array) -> None:
         """An instruction of the table: operands in, result out."""
-        if "cc" in instruction.modifiers or instruction.opcode in ("addc", "subc", "madc"):
-            raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
         kinds = arithmetic.operand_types(instruction)
         flushes = "ftz" in instruction.modifiers
         values = []
         for at, operand in enumerate(instruction.operands[1:]):
             value = self.read(operand, kinds[min(at, len(kinds) - 1)])
             values.append(flush_subnormals(value) if flushes and value.dtype == np.float32 else value)
-        found = arithmetic.RESULTS[instruction.opcode](instruction, *values)
+        if "cc" in instruction.modifiers or instruction.opcode in arithmetic.CARRIES:
+            found, carry = arithmetic.with_carry(instruction, self.carry, *values)
+            if "cc" in instruction.modifiers:
+                self.carry = np.where(active, carry, self.carry)
+        else:
+            found = arithmetic.RESULTS[instruction.opcode](instruction, *values)
         if flushes and found.dtype == np.float32:
             found = flush_subnormals(found)
         if "sat" in instruction.modifiers and is_float(instruction.type):
@@ -218,6 +268,7 @@ class Blocks:
             offset = f"-{offset}"
         kind = "u64" if not base.startswith("%") or self.bits(base).dtype == np.uint64 else "u32"
         found = self.read(base, kind).astype(np.uint64) + np.uint64(int(offset or "0", 0) & (2**64 - 1))
+        found = found & np.uint64(2**32 - 1) if kind == "u32" else found
         return np.broadcast_to(found, (self.count,))
 
     def actors(self, threads: Array) -> Actors:

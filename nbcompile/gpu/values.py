@@ -25,7 +25,7 @@ _NUMBERS = {
     "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
-_PAIRS = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16"}
+_PAIRS = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16", "f32x2": "f32"}
 
 
 def bits_of(kind: str) -> int:
@@ -33,7 +33,7 @@ def bits_of(kind: str) -> int:
     if kind == "pred":
         return 1
     if kind in _PAIRS:
-        return 32
+        return 2 * bits_of(_PAIRS[kind])
     return int("".join(filter(str.isdigit, kind.removeprefix("bf").removeprefix("tf"))))
 
 
@@ -53,7 +53,8 @@ def as_type(bits: Array, kind: str) -> Array:
         Numbers, one a thread; of a type of pairs two, along a last dimension.
     """
     if kind in _PAIRS:
-        return as_type(np.ascontiguousarray(bits)[..., None].view(np.uint16), _PAIRS[kind])
+        one = _PAIRS[kind]
+        return as_type(np.ascontiguousarray(bits)[..., None].view(UNSIGNED[bits_of(one)]), one)
     if kind == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return np.ascontiguousarray(bits).view(_NUMBERS.get(kind, UNSIGNED[bits_of(kind)]))
@@ -62,7 +63,7 @@ def as_type(bits: Array, kind: str) -> Array:
 def as_bits(numbers: Array, kind: str) -> Array:
     """Numbers as bits, the other way round."""
     if kind in _PAIRS:
-        return np.ascontiguousarray(as_bits(numbers, _PAIRS[kind])).view(np.uint32)[..., 0]
+        return np.ascontiguousarray(as_bits(numbers, _PAIRS[kind])).view(UNSIGNED[bits_of(kind)])[..., 0]
     if kind == "bf16":
         return _round_to_bfloat16(np.ascontiguousarray(numbers, np.float32))
     if numbers.dtype == np.bool_:

@@ -46,6 +46,12 @@ class EmittedKernel:
     complaints: tuple[str, ...] = ()
     """For each checked index the message when it is out of bounds, for each divisor that when it is 0."""
     language: str = "cpp"
+    types: tuple[str, ...] = ()
+    """Triton's types of the arguments, then of the sizes; none in C++."""
+    rounds: str = ""
+    """In Triton: how often the loops of one program go round, as Python over the sizes."""
+    any_order: bool = False
+    """Several elements may be stored to one address, and any of them may be the last, in eager mode too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +216,5 @@ class EmittedProgram:
     """None: the graph needs the wrapper."""
     no_plan: str = ""
     """Why there is no plan."""
+    written: tuple[int, ...] = ()
+    """The positions of inputs that the graph writes to; only for Triton."""

@@ -29,6 +29,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 
 from nbcompile import api, backends, config
 from nbcompile.errors import InvalidBackend, InvalidMode
+from nbcompile.gpu.chip import CHIPS
 from nbcompile.jupyter import cell as cells, nothing
 from nbcompile.jupyter.status import Status
 from nbcompile.jupyter.wrapping import VALUE, WRAP, Wrapped, decorate_definitions, wrap_call, wrapper
@@ -68,6 +69,7 @@ class CompileMagics(Magics):
         default="inductor",
         help="what compiles the graphs: inductor (default), aot_eager, eager, ...",
     )
+    @argument("-t", "--target", metavar="CHIP", help=f"compile for a GPU, and simulate it here: {', '.join(CHIPS)}")
     @argument("-m", "--mode", help="torch.compile's mode: default, reduce-overhead, max-autotune, ...")
     @no_var_expand
     @line_cell_magic
@@ -132,7 +134,7 @@ class CompileMagics(Magics):
             status.replace(shown)
 
 
-_WITH_VALUE = {"-o", "--output", "-s", "--show", "-b", "--backend", "-m", "--mode"}
+_WITH_VALUE = {"-o", "--output", "-s", "--show", "-b", "--backend", "-m", "--mode", "-t", "--target"}
 
 
 def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespace, str]:
@@ -157,6 +159,8 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
         options.show = sections.chosen(("predict", *(options.show or sections.USUAL)))
     if options.output and (not options.output.isidentifier() or keyword.iskeyword(options.output)):
         raise UsageError(f"-o wants a name to bind, not {options.output!r}")
+    if options.target and (options.mode or options.backend != "inductor"):
+        raise UsageError("--target is for the backend inductor without a mode")
     try:
         backends.lookup(options.backend)
         backends.read_settings(options.mode, {})
@@ -181,6 +185,8 @@ def complete_option(shell: InteractiveShell, event: Any) -> list[str]:
     if last in ("-s", "--show"):
         done, comma, begun = begun.rpartition(",")
         return [done + comma + each for each in sections.SECTIONS if each.startswith(begun)]
+    if last in ("-t", "--target"):
+        return [each for each in CHIPS if each.startswith(begun)]
     if last in ("-b", "--backend"):
         return [each for each in backends.names() if each.startswith(begun)]
     return [each for each in _OPTIONS if begun.startswith("-") and each.startswith(begun)]
@@ -191,10 +197,11 @@ COMPLETERS = {"%%compile": complete_option, "%compile": complete_option}
 
 
 def _compiler(options: argparse.Namespace) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    return partial(
+    chosen = partial(
         api.compile,
         fullgraph=options.fullgraph,
         dynamic=options.dynamic,
         backend=options.backend,
         mode=options.mode,
     )
+    return partial(chosen, options={"target": options.target}) if options.target else chosen

@@ -74,9 +74,11 @@ class Draws:
 class Builder:
     """Collects the buffers of one program."""
 
-    def __init__(self, draws: Draws | None = None) -> None:
+    def __init__(self, draws: Draws | None = None, device: torch.device | None = None) -> None:
         self.draws = draws
         """None: ATen draws the random numbers, those of eager."""
+        self.device = device
+        """Where tensors that are on the CPU are taken to be; None: there."""
         self.buffers: list[ir.Buffer] = []
         self.tensors: dict[str, ir.Tensor] = {}
         self.node: fx.Node | None = None
@@ -92,6 +94,10 @@ class Builder:
         if isinstance(condition, (bool, sympy.logic.boolalg.BooleanAtom)):
             return bool(condition)
         return self.shape_env is not None and torch_internals.statically_true(self.shape_env, condition)
+
+    def placed(self, device: torch.device) -> torch.device:
+        """Where a tensor is taken to be."""
+        return self.device if self.device is not None and device.type == "cpu" else device
 
     # -- names ----------------------------------------------------------------
 
@@ -309,7 +315,8 @@ class Builder:
         if isinstance(result, torch.Tensor):
             name = self.fresh("buf")
             layout = of_tensor(result)
-            self.add(ir.ExternOutput(name, result.dtype, result.device, layout, extern, path, self.here()))
+            device = self.placed(result.device)
+            self.add(ir.ExternOutput(name, result.dtype, device, layout, extern, path, self.here()))
             return self.whole(name)
         if isinstance(result, (tuple, list)):
             return tuple(self._results(extern, each, (*path, at)) for at, each in enumerate(result))

@@ -67,7 +67,7 @@ def to_copy(
     pin_memory: bool = False, non_blocking: bool = False, memory_format: Any = None,
 ) -> Value:  # fmt: skip
     """Another dtype; another device is a matter for ATen."""
-    if device is not None and torch.device(device) != x.device:
+    if device is not None and build.placed(torch.device(device)) != x.device:
         raise NoLowering("a copy to another device")
     if pin_memory:
         raise NoLowering("pinned memory")

@@ -36,7 +36,7 @@ def _made(build: Builder, size: Sequence[Any], body: Any, dtype: torch.dtype | N
     if not isinstance(body, Expr):
         body = operand(body, dtype, ())
     rounded = cast(cast(body, dtype), compute_dtype(dtype))
-    return Value(dtype, torch.device(device or "cpu"), indices(size), rounded, build.here())
+    return Value(dtype, build.placed(torch.device(device or "cpu")), indices(size), rounded, build.here())
 
 
 @lowering(aten.full.default)

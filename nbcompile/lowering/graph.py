@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -91,17 +91,20 @@ def lower(
     example_inputs: Sequence[object] = (),
     keep_sharing: bool = True,
     own_random: bool = False,
+    device: torch.device | None = None,
+    refused: Mapping[str, str] | None = None,
 ) -> ir.Program:
     """Make a program of a functional ATen graph whose nodes' ``meta["val"]`` hold fake tensors.
 
     ``keep_sharing``: results that share memory according to FakeTensor do so. (What a forward graph
     saves for the backward need not.) ``own_random``: random numbers are part of the loops (randomness.py),
-    and not those that eager draws.
+    and not those that eager draws. ``device``: tensors on the CPU are taken as if they lay there. ``refused``:
+    nodes that run through ATen though they have a lowering, each with the reason.
 
     Raises:
         UnsupportedGraph: a tensor is not strided, or a size depends on data.
     """
-    return _Lowering(graph_module, keep_sharing, own_random).run()
+    return _Lowering(graph_module, keep_sharing, own_random, device, refused or {}).run()
 
 
 def wants_memory(value: Value, node: fx.Node) -> bool:
@@ -169,6 +172,11 @@ _VIEWS = {
     aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default, aten.t.default, aten.transpose.int, aten.alias.default,
     aten.expand.default, aten.detach.default,
 }  # fmt: skip
+_MAY_GIVE_BACK = {
+    aten._unsafe_view.default, aten.reshape.default, aten.contiguous.default, aten.detach.default,
+    aten.lift_fresh_copy.default,
+}  # fmt: skip
+"""What may return its argument though its schema does not say so."""
 _ALIASING = _VIEWS | {
     aten.slice.Tensor, aten.select.int, aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int,
     aten.diagonal.default, aten.as_strided.default, aten.unfold.default, operator.getitem,
@@ -177,6 +185,14 @@ _ALIASING = _VIEWS | {
 
 def _is_lazy(node: fx.Node) -> bool:
     return node.target in LOWERINGS and (node.target is not convolution.CONVOLUTION or CHANNELS_LAST in node.meta)
+
+
+def may_run_through_aten(node: fx.Node) -> bool:
+    """Whether an operator that has a lowering may be called instead: not where its result is a view of an argument."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or node.target in _MAY_GIVE_BACK:
+        return False
+    return node.target is aten.copy_.default or all(each.alias_info is None for each in schema.returns)
 
 
 def index_count(tensor: torch.Tensor) -> sympy.Expr:
@@ -190,9 +206,12 @@ def _grows(small: torch.Tensor, large: torch.Tensor) -> bool:
 
 
 class _Lowering:
-    def __init__(self, graph_module: fx.GraphModule, keep_sharing: bool, own_random: bool) -> None:
-        self.module = graph_module
-        self.build = Builder(Draws() if own_random else None)
+    def __init__(
+        self, graph_module: fx.GraphModule, keep_sharing: bool, own_random: bool, device: torch.device | None,
+        refused: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        self.module, self.refused = graph_module, refused
+        self.build = Builder(Draws() if own_random else None, device)
         self.values: dict[fx.Node, Any] = {}
         self.symbols: dict[Symbol, ir.SymbolSource] = {}
         self.arguments = 0
@@ -225,7 +244,8 @@ class _Lowering:
         if isinstance(value, torch.Tensor):
             _require_strided(node, value)
             layout = of_tensor(value)
-            self.build.add(ir.GraphInput(node.name, value.dtype, value.device, layout, position, (node.name,)))
+            device = self.build.placed(value.device)
+            self.build.add(ir.GraphInput(node.name, value.dtype, device, layout, position, (node.name,)))
             for kind, entries in (("size", layout.size), ("stride", layout.stride)):
                 for dim, entry in enumerate(entries):
                     if isinstance(entry, sympy.Symbol):
@@ -253,7 +273,8 @@ class _Lowering:
             return value
         _require_strided(node, value)
         layout = of_tensor(value)
-        self.build.add(ir.GraphAttribute(node.name, value.dtype, value.device, layout, str(node.target), (node.name,)))
+        device = self.build.placed(value.device)
+        self.build.add(ir.GraphAttribute(node.name, value.dtype, device, layout, str(node.target), (node.name,)))
         return self.build.whole(node.name)
 
     # -- what is computed -------------------------------------------------------------------------
@@ -272,10 +293,10 @@ class _Lowering:
             return None
         if node.target is aten.copy_.default:
             return self._copy_into(node, *args)
-        if products.may_be_apart(node) and not _is_handed_over(node):
+        reason = self.refused.get(node.name, "")
+        if not reason and products.may_be_apart(self.build, node) and not _is_handed_over(node):
             return self._settled(node, products.apart(self.build, args, predicted), predicted)
-        reason = ""
-        if node.target in LOWERINGS:
+        if node.target in LOWERINGS and not reason:
             try:
                 return self._settled(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)
             except (NoLowering, NotComputed) as answer:
@@ -344,8 +365,9 @@ class _Lowering:
         """``x.copy_(y)`` at the end of a graph: the result is written into the argument's memory."""
         view = self.build.view_of(target)
         whole = view is not None and self.build.realise(target) is target
-        if view is None or not whole or source.device != target.device or source.dtype not in SUPPORTED:
-            reason = "a copy into a part of a tensor, or from another device"
+        refused = self.refused.get(node.name, "")
+        if refused or view is None or not whole or source.device != target.device or source.dtype not in SUPPORTED:
+            reason = refused or "a copy into a part of a tensor, or from another device"
             result: Value = self.build.extern(node.target, (target, source), {}, node.meta["val"], reason)
             return result
         source = convert(self.build, expanded(source, target.size), target.dtype)

@@ -28,12 +28,12 @@ EXACT = (torch.float32, torch.float64)
 """In narrower types the library rounds once, after the bias."""
 
 
-def may_be_apart(node: fx.Node) -> bool:
+def may_be_apart(build: Builder, node: fx.Node) -> bool:
     """Whether the sum of a product may be done after it, with the same rounding and less work."""
     if node.target is not SUM or node.kwargs:
         return False
     value = node.meta["val"]
-    return value.dtype in EXACT and value.device.type == "cpu" and value.is_contiguous()
+    return value.dtype in EXACT and build.placed(value.device).type == "cpu" and value.is_contiguous()
 
 
 def apart(build: Builder, args: Sequence[Value], result: Any) -> Value:

@@ -67,7 +67,7 @@ def _seed(build: Builder, device: torch.device) -> Value:
     how = {"dtype": torch.int64, "device": device}
     why = "the seed of this call's random numbers, from torch's generator"
     build.add(ir.Extern(name, aten.randint.low, (*SEEDS, []), how, why, (), build.here()))
-    build.add(ir.ExternOutput(seed, torch.int64, device, contiguous(()), name, (), build.here()))
+    build.add(ir.ExternOutput(seed, torch.int64, build.placed(device), contiguous(()), name, (), build.here()))
     return build.whole(seed)
 
 
@@ -115,7 +115,7 @@ def _normal(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
 def _result(build: Builder, body: Expr, predicted: torch.Tensor) -> Value:
     wide = compute_dtype(predicted.dtype)
     rounded = cast(cast(body, predicted.dtype), wide)
-    return Value(predicted.dtype, predicted.device, shape_of(predicted), rounded, build.here())
+    return Value(predicted.dtype, build.placed(predicted.device), shape_of(predicted), rounded, build.here())
 
 
 def _parameter(value: Any, predicted: torch.Tensor, like: Expr) -> Expr:

@@ -280,6 +280,53 @@ class KernelLine:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuLine:
+    """What one line of a kernel's text costs on a GPU, all threads together."""
+
+    line: int
+    """1-based, in :attr:`Kernel.source`."""
+    instructions: int = 0
+    """Of PTX, executed by whole warps."""
+    moved: int = 0
+    """Bytes of global memory, in sectors of 32."""
+    least: int = 0
+    """Bytes of the sectors that would hold what the threads use."""
+    ptx: tuple[str, ...] = ()
+    """The instructions that the line became, each name once, with a count: ``4 ld.global.v4.b32``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What is known of a kernel on a GPU that it was compiled for and that is not here."""
+
+    chip: str
+    """``sm_90``"""
+    registers: int
+    """Of a thread."""
+    spills: int
+    """Bytes of a thread that did not fit into its registers."""
+    shared_bytes: int
+    """Of a block."""
+    threads: int
+    """Of a block."""
+    occupancy: float
+    """From 0 to 1: which share of the threads that a multiprocessor can hold its registers and shared memory allow."""
+    blocks: int = 0
+    """Of the launch that was simulated; 0 where none was yet."""
+    coalescing: float = 0.0
+    """From 0 to 1: which share of the bytes moved was used."""
+    moved: int = 0
+    """Bytes of global memory, in sectors of 32."""
+    least: int = 0
+    """Bytes of what is read and written, each once."""
+    predicted_us: float = 0.0
+    """Microseconds, by a model (gpu/predict.py): nothing ran on a GPU."""
+    roofline_us: float = 0.0
+    """Microseconds for :attr:`least` at the full bandwidth of the memory, and a launch."""
+    lines: tuple[GpuLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """One generated kernel, or one call of an operator of ATen."""
 
@@ -293,6 +340,8 @@ class Kernel:
     lines: tuple[KernelLine, ...] = ()
     reason: str = ""
     """For ``aten``: why no kernel was generated."""
+    gpu: Gpu | None = None
+    """Where it was compiled for a GPU (``options={"target": "sm_90"}``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +375,8 @@ class CompiledGraph:
     """What a reader must know: "no C++ compiler: the graph runs through ATen"."""
     lifetimes: tuple[Lifetime, ...] = ()
     """The memory plan, graph by graph."""
+    target: str = ""
+    """The GPU that it was compiled for, whose code a simulator runs: ``sm_90``; "" for this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def build(planned):
     emitted = generator.emit(planned)
     module = runtime.load_source(emitted.source)
     for kernel in emitted.kernels:
-        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel, planned), {})
+        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel), {})
         binary = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
         assert binary[:4] == b"\\x7fELF", kernel.name
         print("cubin", kernel.name)
@@ -105,7 +105,7 @@ for function, inputs in CASES:
         continue
     module = runtime.load_source(emitted.source)
     for kernel in emitted.kernels:
-        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel, planned), {})
+        source = ASTSource(getattr(module, kernel.name), generator.signature(kernel), {})
         assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"][:4] == b"\\x7fELF", kernel.name
     print("compiled")
 for function, inputs in [(CASES[0][0], (numbers.to(torch.int8), ids, numbers[:5].to(torch.int8)))]:

@@ -27,7 +27,7 @@ def built(function, *inputs) -> Built:
     emitted = generator.emit(planned)
     (kernel,) = emitted.kernels
     module = runtime.load_source(emitted.source)
-    return build(getattr(module, kernel.name), generator.signature(kernel, planned), CHIPS["sm_90"])
+    return build(getattr(module, kernel.name), generator.signature(kernel), CHIPS["sm_90"])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def run(kernel: Built, text: str | None = None, grid: int = ROWS, shift: int = 0
     shared = kernel.shared_bytes if shared_bytes is None else shared_bytes
     found = simulator.run(ptx.parse(text or kernel.ptx), grid, arguments, memory, shared)
     torch.testing.assert_close(y, x.softmax(-1))
-    return costs.total(found.values())
+    return costs.total(found.lines.values())
 
 
 def test_rows_are_read_and_written_once(softmax):
@@ -220,12 +220,22 @@ INSTRUCTIONS = [
     ("cvt.f32.bf16 %r4, %rs1; cvt.u64.u32 %rd6, %r4;", 0x4000, bits(2.0)),
     ("cvt.s64.s16 %rd6, %rs1;", 0xFFFE, 2**64 - 2),
     ("add.bf16x2 %r4, %r2, %r3; cvt.u64.u32 %rd6, %r4;", halves(0x3F804000, 0x3F804000), 0x40004080),
+    ("add.rn.f32x2 %rd6, %rd5, %rd5;", halves(bits(1.5), bits(-2.0)), halves(bits(3.0), bits(-4.0))),
+    ("fma.rn.f32x2 %rd6, %rd5, %rd5, %rd5;", halves(bits(1.5), bits(-2.0)), halves(bits(3.75), bits(2.0))),
     ("setp.ltu.f32 %p1, %r2, %r3; selp.b64 %rd6, 1, 2, %p1;", halves(bits(float("nan")), bits(1.0)), 1),
     ("setp.lt.f32 %p1, %r2, %r3; selp.b64 %rd6, 1, 2, %p1;", halves(bits(float("nan")), bits(1.0)), 2),
     ("setp.lt.s32 %p1|%p2, %r2, %r3; selp.b64 %rd6, 1, 2, %p2;", halves(-1, 1), 2),
     ("testp.infinite.f32 %p1, %r2; selp.b64 %rd6, 1, 2, %p1;", halves(bits(float("-inf")), 0), 1),
     ("copysign.f32 %r4, %r2, %r3; cvt.u64.u32 %rd6, %r4;", halves(bits(-0.0), bits(3.0)), bits(-3.0)),
     ("mov.b64 %rd6, {%r3, %r2};", halves(1, 2), halves(2, 1)),
+    ("add.cc.u32 %r4, %r2, 1; addc.u32 %r5, %r3, 0; mov.b64 %rd6, {%r4, %r5};", halves(2**32 - 1, 7), halves(0, 8)),
+    ("add.cc.u32 %r4, %r2, 1; addc.cc.u32 %r5, %r3, 0; addc.u32 %r6, 0, 0; cvt.u64.u32 %rd6, %r6;", 2**64 - 1, 1),
+    ("sub.cc.u32 %r4, %r2, 1; subc.u32 %r5, %r3, 0; mov.b64 %rd6, {%r4, %r5};", halves(0, 8), halves(2**32 - 1, 7)),
+    (
+        "mad.lo.cc.u32 %r4, %r2, %r3, %r2; madc.hi.u32 %r5, %r2, %r3, 5; mov.b64 %rd6, {%r4, %r5};",
+        halves(2**32 - 1, 3),
+        (2**32 - 1) * 4 + (5 << 32),
+    ),
 ]
 
 
@@ -270,33 +280,23 @@ def test_threads_that_take_different_ways_meet_again():
     assert execute(body, list(range(64)), threads=64) == [10 * count for count in range(64)]
 
 
-def test_threads_that_returned_are_not_waited_for():
-    """Half of a block jumps over the barrier and returns; the others go on."""
-    body = """
-    mov.b64 %rd6, 1;
-    setp.lt.u32 %p1, %r1, 32;
-    @%p1 bra $L_over;
-    bar.sync 0;
-    mov.b64 %rd6, 2;
-    $L_over:
-    """
-    assert execute(body, list(range(64)), threads=64) == [1] * 32 + [2] * 32
-
-
-def test_threads_at_different_barriers():
-    """Halves of a block that wait at two barriers: what a GPU does then is not defined."""
+def test_a_barrier_waits_for_the_threads_that_have_not_returned():
+    """Half of a block jumps over it: if they return, the others go on; if they wait at another one, that is a fault."""
     body = """
     mov.b64 %rd6, 1;
     setp.lt.u32 %p1, %r1, 32;
     @%p1 bra $L_other;
     bar.sync 0;
+    mov.b64 %rd6, 2;
     bra.uni $L_end;
     $L_other:
-    bar.sync 0;
+    {there}
     $L_end:
     """
+    words = list(range(64))
+    assert execute(body.format(there=""), words, threads=64) == [1] * 32 + [2] * 32
     with pytest.raises(Fault, match="different barriers"):
-        execute(body, list(range(64)), threads=64)
+        execute(body.format(there="bar.sync 0;"), words, threads=64)
 
 
 def test_an_unknown_instruction_is_named():

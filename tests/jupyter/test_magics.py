@@ -98,6 +98,13 @@ def test_options_reach_the_compiler(run, asked):
     assert asked[1][1] == {"fullgraph": False, "dynamic": False, "backend": "inductor", "mode": None}
 
 
+def test_a_target_is_an_option_of_the_backend(run, asked):
+    """A chip that is not known is none of the magic's business: the cell still has eager's value."""
+    run("%%compile --target sm_90\ndef f(): pass")
+    run("%%compile -t sm_91\ndef f(): pass")
+    assert [how["options"] for _, how in asked] == [{"target": "sm_90"}, {"target": "sm_91"}]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -105,6 +112,8 @@ def test_options_reach_the_compiler(run, asked):
         ("%%compile --show gards\n1", "no section is named 'gards'"),
         ("%%compile --backend inducter\n1", "Did you mean 'inductor'?"),
         ("%%compile -o 1x\n1", "-o wants a name"),
+        ("%%compile --target sm_90 --mode max-autotune\n1", "--target is for the backend inductor without a mode"),
+        ("%%compile --target sm_90 --backend eager\n1", "--target is for the backend inductor without a mode"),
         ("%%compile f(x)\n1", "takes options only"),
         ("%compile", "wants a function or a call"),
         ("%compile 1 + 1", "wants a function or a call"),
@@ -147,6 +156,7 @@ def test_help(run):
     [
         ("%%compile --fu", {"--fullgraph"}), ("%compile --no", {"--no-dynamic"}), ("%%compile --show gu", {"guards"}),
         ("%%compile -s graph,gu", {"graph,guards"}), ("%%compile -q --backend aot_eager_", {"aot_eager_decomp_partition"}),
+        ("%%compile --target sm_9", {"sm_90"}),
     ],
 )  # fmt: skip
 def test_options_are_completed(run, shell, line, wanted):

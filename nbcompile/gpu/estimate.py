@@ -1,0 +1,52 @@
+"""How long a launch will be simulated, worked out before anything of it runs.
+
+    estimate.seconds(function, blocks=4096, rounds=0, shared_bytes=16)      1.4
+
+The simulator executes one instruction in all threads of many blocks at once: a step costs a little for itself, and some
+nanoseconds for each thread. How often a loop goes round is known from the kernel (``EmittedKernel.rounds``).
+
+In torch: nothing. Read next: nbcompile/gpu/simulator.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nbcompile.gpu.ptx import Function
+from nbcompile.gpu.simulator import blocks_at_once
+from nbcompile.ir.emitted import EmittedKernel
+
+STEP_SECONDS, THREAD_SECONDS, ACCESS_SECONDS = 25e-6, 10e-9, 400e-9
+"""Of one instruction: for itself, for each thread, and for each thread that accesses memory. Measured on two cores of a
+server; a guess that is right within a factor of three is good enough."""
+
+
+def rounds(kernel: EmittedKernel) -> Callable[..., int]:
+    """A function of a kernel's sizes: how often the loops of one of its programs go round, all together."""
+    if not kernel.sizes:
+        known = int(eval(kernel.rounds or "0", {}))
+        return lambda: known
+    compiled = compile(kernel.rounds or "0", f"<rounds of {kernel.name}>", "eval")
+    return lambda *sizes: int(eval(compiled, dict(zip(kernel.sizes, sizes, strict=True))))
+
+
+def seconds(function: Function, blocks: int, rounds: int, shared_bytes: int) -> float:
+    """How long a launch will be simulated."""
+    steps, accesses = _executed(function, rounds)
+    at_once = blocks_at_once(function, shared_bytes)
+    threads = blocks * function.threads
+    return -(-blocks // at_once) * steps * STEP_SECONDS + threads * (steps * THREAD_SECONDS + accesses * ACCESS_SECONDS)
+
+
+def _executed(function: Function, rounds: int) -> tuple[int, int]:
+    """Instructions, and accesses to memory among them, of one thread; what is in a loop counts once a round."""
+    in_loops: set[int] = set()
+    for at, each in enumerate(function.instructions):
+        if each.opcode == "bra" and function.labels[each.operands[0]] <= at:
+            in_loops.update(range(function.labels[each.operands[0]], at + 1))
+    steps = accesses = 0
+    for at, each in enumerate(function.instructions):
+        times = max(rounds, 1) if at in in_loops else 1
+        steps += times
+        accesses += times * (each.opcode in ("ld", "st", "atom", "red") and "param" not in each.modifiers)
+    return steps, accesses

@@ -1,0 +1,78 @@
+"""A kernel on a GPU that is not here, as the record keeps it.
+
+    figures.built(ready, chip)                registers, spills, shared memory, occupancy
+    figures.launched(gpu, launch, ready)      the same, with what a simulated launch moved and how long it would take
+
+In torch: nothing. Read next: nbcompile/gpu/predict.py
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.costs import SECTOR
+from nbcompile.gpu.simulated import Launch, Ready
+from nbcompile.record import model
+
+
+def built(ready: Ready, chip: Chip) -> model.Gpu:
+    """What ptxas says."""
+    made = ready.built
+    return model.Gpu(
+        chip.name,
+        made.registers,
+        made.spilled_bytes,
+        made.shared_bytes,
+        made.threads,
+        made.occupancy(chip),
+        lines=tuple(model.GpuLine(line, ptx=texts) for line, texts in _texts(ready).items()),
+    )
+
+
+def launched(gpu: model.Gpu, launch: Launch, first_line: int) -> model.Gpu:
+    """With what a launch cost."""
+    costs = launch.costs
+    by_line = {each.line - first_line + 1: each for each in launch.lines.values()}
+    return replace(
+        gpu,
+        blocks=launch.grid,
+        coalescing=costs.coalescing,
+        moved=costs.sectors * SECTOR,
+        least=launch.touched,
+        predicted_us=launch.times.predicted * 1e6,
+        roofline_us=launch.times.roofline * 1e6,
+        lines=tuple(
+            replace(
+                each,
+                instructions=by_line[each.line].instructions,
+                moved=by_line[each.line].sectors * SECTOR,
+                least=by_line[each.line].least_sectors * SECTOR,
+            )
+            if each.line in by_line
+            else each
+            for each in gpu.lines
+        ),
+    )
+
+
+def _texts(ready: Ready) -> dict[int, tuple[str, ...]]:
+    """The instructions of each line of the kernel's own text, those of a name together."""
+    found: dict[int, list[str]] = {}
+    for each in ready.function.instructions:
+        line = each.line - ready.first_line + 1
+        if each.line and 1 <= line <= ready.kernel.source.count("\n"):
+            found.setdefault(line, []).append(each.name)
+    return {line: tuple(_counted(names)) for line, names in sorted(found.items())}
+
+
+def _counted(names: list[str]) -> Iterator[str]:
+    for name, count in sorted(Counter(names).items(), key=lambda each: (not is_access(each[0]), -each[1])):
+        yield name if count == 1 else f"{count} {name}"
+
+
+def is_access(name: str) -> bool:
+    """Whether an instruction accesses global memory, which is what costs most."""
+    return name.startswith(("ld.global", "st.global", "atom.global", "red.global"))

@@ -1,0 +1,84 @@
+"""How long a kernel would take on a GPU that is not here: a model over what the simulator counted.
+
+    sum of 4 Mi numbers by one block      4096 rounds, each waits for a load      latency: 1.0 ms
+    the same by 1024 blocks               16.8 MB from memory                     memory: 6.9 us
+
+A launch takes as long as the slowest of three, and the launch itself:
+
+    memory      all sectors moved, at the rate that memory reaches
+    issue       all instructions of all warps, four a cycle in each multiprocessor that has a block
+    latency     the waits of one warp for what it loads, times the rounds in which the blocks come
+
+Blocks come in rounds where more are launched than fit. Caches are left out: what is read twice is moved twice. The
+least possible time (the roofline) is that of moving each byte once, by a GPU that is full. Both are a model: nothing
+was compared with a clock yet.
+
+In torch: torch/_inductor/analysis/profile_analysis.py, of a profile of a real run. Read next: nbcompile/gpu/costs.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nbcompile.gpu.build import Built
+from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.costs import SECTOR, Costs
+
+REACHED = 0.9
+"""Which share of its bandwidth memory reaches: an H200 was measured to copy 4.3 of its 4.8 TB a second."""
+LAUNCH_SECONDS = 2e-6
+"""From the begin of an empty kernel to that of the next: some microseconds, by NVIDIA's best practices guide."""
+SCHEDULERS = 4
+"""Instructions that a multiprocessor begins in a cycle, of different warps."""
+DEPENDENT_CYCLES = 4
+"""From an instruction of a warp to the next one, which mostly needs its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Of one launch, in seconds."""
+
+    memory: float
+    issue: float
+    latency: float
+    least: float
+    """To move what has to be moved."""
+
+    @property
+    def predicted(self) -> float:
+        """Of the launch."""
+        return LAUNCH_SECONDS + max(self.memory, self.issue, self.latency)
+
+    @property
+    def roofline(self) -> float:
+        """Of the best launch that there could be."""
+        return LAUNCH_SECONDS + self.least
+
+    @property
+    def limit(self) -> str:
+        """Which of the three is the slowest."""
+        return max(("memory", "issue", "latency"), key=lambda name: getattr(self, name))
+
+
+def times(built: Built, blocks: int, costs: Costs, waits: int, touched: int, chip: Chip) -> Times:
+    """The model.
+
+    Args:
+        built: The kernel.
+        blocks: How many were launched.
+        costs: Of all its lines.
+        waits: How often a warp waited for what it had loaded.
+        touched: Bytes that are read or written, each counted once.
+        chip: Where it would run.
+    """
+    bandwidth = REACHED * chip.bytes_per_second
+    resident = chip.multiprocessors * max(built.resident_blocks(chip), 1)
+    busy = max(min(blocks, chip.multiprocessors), 1)
+    warps = max(blocks * -(-built.threads // 32), 1)
+    serial = waits * chip.load_cycles + costs.instructions / warps * DEPENDENT_CYCLES
+    return Times(
+        costs.sectors * SECTOR / bandwidth,
+        costs.instructions / (busy * SCHEDULERS * chip.cycles_per_second),
+        max(blocks / resident, 1.0) * serial / chip.cycles_per_second,
+        touched / bandwidth,
+    )

@@ -1,0 +1,132 @@
+"""One ATen graph for a GPU that is not here: its kernels are compiled for the chip, and run in the simulator.
+
+    made = compile_graph(graph, examples, CHIPS["sm_90"], attribute=..., keep_sharing=True)
+    made.emitted.kernels        Triton's text, as for a GPU
+    made.program(x)             eager's results, out of the code for the GPU
+
+Tensors are on the CPU. They are taken to lie on the GPU where the graph is lowered and scheduled, so loops are those of
+a GPU. What has no Triton form, or what the simulator cannot run, is called as an operator of ATen instead: that
+operator alone, with the reason.
+
+In torch: nothing. Read next: nbcompile/gpu/simulated.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import torch_internals
+from nbcompile.codegen import triton
+from nbcompile.codegen.triton_values import NoTriton
+from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.gpu import simulated
+from nbcompile.gpu.build import NoTools
+from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.memory import Fault
+from nbcompile.gpu.ptx import UnsupportedInstruction
+from nbcompile.ir.emitted import EmittedProgram
+from nbcompile.ir.kernel import Schedule
+from nbcompile.lowering import UnsupportedGraph, lower
+from nbcompile.lowering.graph import may_run_through_aten
+from nbcompile.record import recorder
+from nbcompile.runtime.program import Attribute
+from nbcompile.scheduling import schedule
+
+__all__ = ["Made", "NoTools", "compile_graph", "run_or_call"]
+
+DEVICE = torch.device("cuda", 0)
+"""Where tensors are taken to lie."""
+Refusals = Mapping[str, tuple[str, tuple[str, ...]]]
+"""By the name of the kernel the reason, and the fx nodes that ask for what is missing, where they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What became of a graph."""
+
+    planned: Schedule
+    emitted: EmittedProgram
+    program: simulated.Simulated
+
+
+def compile_graph(
+    graph_module: torch.fx.GraphModule, examples: Sequence[Any], chip: Chip, *, attribute: Attribute,
+    keep_sharing: bool, own_random: bool = False, seconds: float = float("inf"),
+) -> Made:  # fmt: skip
+    """Lower, schedule, emit and compile; again, with some operators apart, as long as a kernel is refused.
+
+    Raises:
+        UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
+        NoTools: nothing can be compiled here.
+    """
+    refused: dict[str, str] = {}
+    while True:
+        with recorder.stage("lowering"):
+            program = lower(graph_module, examples, keep_sharing, own_random, DEVICE, refused)
+        with recorder.stage("scheduling"):
+            planned = schedule(program)
+        try:
+            with recorder.stage("codegen"):
+                emitted = triton.emit(planned)
+            with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
+                loaded = simulated.load(emitted, chip, attribute, opaque_values(planned), seconds)
+        except NoTriton as reason:
+            more = dict(_apart(graph_module, planned, reason.refused))
+        except simulated.CannotLoad as reason:
+            more = dict(_apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
+        else:
+            return Made(planned, emitted, loaded)
+        if not more.keys() - refused.keys():
+            raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
+        refused |= more
+
+
+def _apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refusals) -> Iterator[tuple[str, str]]:
+    """The operators to be called in the place of kernels: who asks for what is missing, else all of a kernel's."""
+    able = {node.name for node in graph_module.graph.nodes if may_run_through_aten(node)}
+    for kernel in planned.kernels():
+        if kernel.name in refusals:
+            reason, asking = refusals[kernel.name]
+            nodes = able.intersection(asking) or able.intersection(kernel.from_nodes)
+            yield from ((node, f"no code for a GPU: {reason}") for node in sorted(nodes))
+
+
+def run_or_call(
+    program: simulated.Simulated, written: Sequence[int], reference: Callable[[list[Any]], Sequence[Any]],
+    tell: Callable[[str], None], done: Callable[[], None],
+) -> Callable[[list[Any]], Sequence[Any]]:  # fmt: skip
+    """The graph as a callable: simulated, or through ATen where that ends in a fault or would take too long.
+
+    Args:
+        program: The graph.
+        written: Positions of inputs that it writes to.
+        reference: The graph through ATen.
+        tell: Gets the reason where that runs.
+        done: Called after a simulation.
+    """
+
+    def run(arguments: list[Any]) -> Sequence[Any]:
+        inputs = list(arguments)
+        before = {at: inputs[at].detach().clone() for at in written if isinstance(inputs[at], torch.Tensor)}
+        random_state = torch.get_rng_state()
+        try:
+            results: Sequence[Any] = program.boxed(arguments)
+        except (Fault, simulated.TooLong, UnsupportedInstruction) as reason:
+            for at, content in before.items():
+                inputs[at].data.copy_(content)
+            torch.set_rng_state(random_state)
+            arguments.clear()
+            results = reference(inputs)  # an index that is out of bounds is an error here, too
+            tell(str(reason))
+            return results
+        done()
+        return results
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    torch_internals.hide_from_hook(run.__code__)
+    return run

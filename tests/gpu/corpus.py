@@ -1,0 +1,179 @@
+"""How good the generated code for a GPU is: a table over the case pages and over programs of real sizes.
+
+    python -m tests.gpu.corpus               every page and program
+    python -m tests.gpu.corpus softmax sum   those whose names contain one of the words
+
+One row a graph: whether all of it is generated, whether the simulated code gives eager's numbers, the worst coalescing
+and the most registers of its kernels, and predicted over least time of the whole graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from nbcompile.backends import attribute_of, run_through_aten
+from nbcompile.gpu import simulated, target
+from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu.memory import Fault
+from tests.cases import cases
+
+CHIP = CHIPS["sm_90"]
+
+
+@dataclass(slots=True)
+class Row:
+    """One graph."""
+
+    name: str
+    stage: str
+    launches: list[simulated.Launch]
+    refused: str = ""
+    fault: str = ""
+    differs: str = ""
+
+    @property
+    def coalescing(self) -> float:
+        """Of its worst kernel."""
+        return min((each.costs.coalescing for each in self.launches), default=1.0)
+
+    @property
+    def registers(self) -> int:
+        """Of its largest kernel."""
+        return max((each.built.registers for each in self.launches), default=0)
+
+    @property
+    def predicted(self) -> float:
+        """Microseconds of all launches."""
+        return sum(each.times.predicted for each in self.launches) * 1e6
+
+    @property
+    def ratio(self) -> float:
+        """Of the predicted to the least time."""
+        least = sum(each.times.roofline for each in self.launches) * 1e6
+        return self.predicted / least if least else 1.0
+
+    def text(self) -> str:
+        """As a line of the table."""
+        generated = "yes" if not self.refused else self.refused
+        equal = self.fault or self.differs or ("yes" if self.launches else "-")
+        limits = ",".join(dict.fromkeys(each.times.limit for each in self.launches))
+        return (
+            f"{self.name:24} {self.stage:9} {len(self.launches):2} {self.coalescing:6.1%} {self.registers:4} "
+            f"{self.predicted:9.1f} {self.ratio:7.2f}  {limits:20} equal: {equal}; generated: {generated}"
+        )
+
+
+HEAD = f"{'graph':24} {'stage':9} {'n':>2} {'coal.':>6} {'regs':>4} {'pred. us':>9} {'p/roof':>7}  limited by"
+
+
+def simulating(name: str, rows: list[Row]) -> Callable[[Any, str], Any]:
+    """What compiles a graph for ``cases.made``: its kernels are simulated and compared with ATen."""
+
+    def stage_compiler(_: Any, stage: str) -> Any:
+        def compile_one(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
+            eager = run_through_aten(graph, examples, stage)
+            made = target.compile_graph(
+                graph,
+                examples,
+                CHIP,
+                attribute=functools.partial(attribute_of, graph),
+                keep_sharing=stage == "inference",
+            )
+            reasons = dict.fromkeys(
+                each.reason for each in made.emitted.externs if each.reason.startswith("no code for a GPU")
+            )
+            rows.append(Row(name, stage, [], "; ".join(reasons)))
+            return _comparing(made, eager, rows[-1])
+
+        return compile_one
+
+    return stage_compiler
+
+
+def _comparing(made: target.Made, eager: Any, row: Row) -> Any:
+    def run(inputs: list[Any]) -> Any:
+        copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+        expected = eager(inputs)
+        try:
+            found = made.program(*copies)
+        except Fault as fault:
+            row.fault = str(fault)
+            return expected
+        row.launches = list(made.program.launches)
+        try:
+            for mine, theirs in zip(found, expected, strict=True):
+                torch.testing.assert_close(mine, theirs, equal_nan=True)
+        except AssertionError as difference:
+            row.differs = str(difference).splitlines()[0]
+        return expected
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def page(path: Any) -> list[Row]:
+    """The graphs of a case page."""
+    rows: list[Row] = []
+    cases.made(path, simulating(path.stem, rows))
+    return rows
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "pointwise_1M": (lambda x, y: torch.relu(x * y + 1), lambda: (torch.randn(1 << 20), torch.randn(1 << 20))),
+    "broadcast_rows": (lambda x, b: x + b, lambda: (torch.randn(512, 1024), torch.randn(1024))),
+    "sum_all_1M": (lambda x: x.sum(), lambda: (torch.randn(1 << 20),)),
+    "sum_rows": (lambda x: x.sum(-1), lambda: (torch.randn(1024, 1000),)),
+    "sum_columns": (lambda x: x.sum(0), lambda: (torch.randn(4096, 256),)),
+    "softmax_1000": (lambda x: x.softmax(-1), lambda: (torch.randn(512, 1000),)),
+    "softmax_16k": (lambda x: x.softmax(-1), lambda: (torch.randn(64, 16384),)),
+    "softmax_32k": (lambda x: x.softmax(-1), lambda: (torch.randn(32, 32000),)),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (1024,), w, b),
+                   lambda: (torch.randn(512, 1024), torch.randn(1024), torch.randn(1024))),
+    "transpose_add": (lambda x, y: x.t() + y, lambda: (torch.randn(512, 1024), torch.randn(1024, 512))),
+    "permute": (lambda x: x.permute(0, 2, 3, 1).contiguous(), lambda: (torch.randn(4, 64, 56, 56),)),
+    "mean_var": (lambda x: torch.var_mean(x, dim=-1), lambda: (torch.randn(512, 2048),)),
+    "argmax": (lambda x: x.argmax(-1), lambda: (torch.randn(512, 2048),)),
+    "cumsum": (lambda x: x.cumsum(-1), lambda: (torch.randn(256, 1024),)),
+}  # fmt: skip
+
+
+def program(name: str) -> list[Row]:
+    """The graphs of one of the programs."""
+    function, make = PROGRAMS[name]
+    torch.manual_seed(0)
+    rows: list[Row] = []
+    cases._run_and_compare(function, make(), False, None, simulating(name, rows))
+    return rows
+
+
+def _wanted(words: Sequence[str]) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
+    every = {path.stem: functools.partial(page, path) for path in cases.CASES}
+    every |= {name: functools.partial(program, name) for name in PROGRAMS}
+    return ((name, each) for name, each in every.items() if not words or any(word in name for word in words))
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the table."""
+    print(HEAD)
+    rows = []
+    for _, each in _wanted(words):
+        for row in each():
+            rows.append(row)
+            print(row.text(), flush=True)
+    poor = [row for row in rows if row.launches and row.ratio > 3]
+    equal = sum(bool(row.launches) and not row.fault and not row.differs for row in rows)
+    print(
+        f"{len(rows)} graphs; {equal} simulated and equal; {sum(bool(row.refused) for row in rows)} with a refused kernel; "
+        f"{sum(bool(row.fault) for row in rows)} faults; {len(poor)} predicted above 3 times the least time"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

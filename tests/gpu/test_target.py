@@ -1,0 +1,265 @@
+"""``options={"target": "sm_90"}``: CPU tensors, code for a GPU that is not here, and eager's results."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+import nbcompile
+from nbcompile import backends, errors
+from nbcompile.gpu import build, simulator
+from nbcompile.gpu.chip import CHIPS
+
+ON_SM_90 = {"target": "sm_90"}
+
+
+@pytest.fixture(autouse=True)
+def forgetful():
+    """No test makes the sizes of another one symbolic."""
+    nbcompile.reset()
+
+
+def explained(function, *inputs, options=ON_SM_90, **how):
+    """Run compiled; the result is eager's."""
+    torch.manual_seed(0)
+    found = nbcompile.explain(function, options=options, **how)(*inputs)
+    torch.manual_seed(0)
+    torch.testing.assert_close(found.result, function(*inputs), equal_nan=True)
+    return found
+
+
+def compiled_graph(explanation):
+    return explanation.record.frames[0].compiled_graph
+
+
+def languages(explanation) -> list[str]:
+    return [each.language for each in explanation.kernels]
+
+
+def softmax(x):
+    return torch.softmax(x * 2, -1)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_the_code_of_a_chip_gives_eagers_result(chip):
+    """And the record says for which GPU it is, and what is known of each kernel there."""
+    found = explained(softmax, torch.randn(6, 1000), options={"target": chip})
+    assert compiled_graph(found).target == chip
+    (kernel,) = found.kernels
+    gpu = kernel.gpu
+    assert (kernel.language, gpu.chip, gpu.blocks) == ("triton", chip, 6)
+    assert (gpu.spills, gpu.occupancy) == (0, 1.0)
+    assert 8 <= gpu.registers <= 64
+    assert gpu.coalescing > 0.95
+    assert gpu.least == 2 * 6 * 1000 * 4 <= gpu.moved
+    assert gpu.roofline_us <= gpu.predicted_us <= 3 * gpu.roofline_us
+
+
+def test_the_wrapper_allocates_on_the_gpu():
+    """Its text is that of a GPU; while it is simulated, the memory is the CPU's."""
+    found = explained(softmax, torch.randn(6, 1000))
+    assert "device='cuda:0'" in compiled_graph(found).wrapper
+    assert found.result.device.type == "cpu"
+
+
+def test_each_line_of_triton_has_its_ptx_and_its_costs():
+    """Loads and stores of global memory stand at the lines that make them, and nowhere else."""
+    (kernel,) = explained(softmax, torch.randn(6, 1000)).kernels
+    lines = kernel.source.split("\n")
+    moving = {lines[each.line - 1].strip() for each in kernel.gpu.lines if each.moved}
+    assert len(moving) == 2
+    assert all("tl.load(" in line or "tl.store(" in line for line in moving)
+    for each in kernel.gpu.lines:
+        accesses = any("ld.global" in text or "st.global" in text for text in each.ptx)
+        assert accesses == bool(each.moved)
+        assert not accesses or each.instructions > 0
+    assert sum(each.moved for each in kernel.gpu.lines) == kernel.gpu.moved
+
+
+def test_training():
+    """Forward and backward are compiled for the GPU; gradients are eager's."""
+
+    def loss(x, w):
+        return (torch.layer_norm(x, (64,)) * w).tanh().sum()
+
+    inputs = [torch.randn(5, 64, requires_grad=True), torch.randn(64, requires_grad=True)]
+    eager = torch.autograd.grad(loss(*inputs), inputs)
+    made = nbcompile.explain(loss, options=ON_SM_90)
+    explanation = made(*inputs)
+    assert [each.gpu is not None for each in explanation.kernels if each.language == "triton"]
+    torch.testing.assert_close(torch.autograd.grad(explanation.result, inputs), eager)
+    names = {each.name.partition(".")[0] for each in explanation.kernels if each.language == "triton"}
+    assert names == {"forward", "backward"}
+
+
+def test_inputs_are_written():
+    """``x.mul_(2)``: the simulated kernel writes the caller's memory."""
+
+    def change(x):
+        x.mul_(2)
+        return x + 1
+
+    x = torch.arange(8.0)
+    assert nbcompile.compile(change, options=ON_SM_90)(x).tolist() == [2 * n + 1.0 for n in range(8)]
+    assert x.tolist() == [2.0 * n for n in range(8)]
+
+
+@pytest.mark.parametrize("offset", [1, 3])
+def test_an_input_that_is_not_aligned(offset):
+    """Kernels rely on addresses that are multiples of 16 bytes; what is not is copied first, and written back."""
+
+    def change(x):
+        x.add_(1)
+        return x * 2
+
+    whole = torch.arange(40.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = nbcompile.compile(change, options=ON_SM_90)(whole[offset:])
+    assert found.tolist() == [2.0 * (n + 1) for n in range(offset, 40)]
+    assert whole.tolist() == [*range(offset), *(n + 1 for n in range(offset, 40))]
+
+
+def test_numbers_that_are_far_from_zero():
+    """The sine of a huge number takes products of several words, with carries."""
+    explained(lambda x: torch.sin(x), torch.tensor([1e5, -3e7, 1e10, 4e20, 2e38, 0.5, float("inf")]))
+
+
+def test_half_precision_is_saved_as_the_backward_wants_it():
+    """What the forward graph of a layer norm saves has the type that eager mode on the CPU says."""
+    x = torch.randn(4, 32, dtype=torch.bfloat16, requires_grad=True)
+    w = torch.randn(32, dtype=torch.bfloat16, requires_grad=True)
+
+    def f(x, w):
+        return torch.nn.functional.layer_norm(x, (32,), w)
+
+    found = nbcompile.compile(f, options=ON_SM_90)(x, w)
+    torch.testing.assert_close(found, f(x, w), rtol=2e-2, atol=2e-2)
+    found.sum().backward()
+    mine, x.grad = x.grad, None
+    f(x, w).sum().backward()
+    torch.testing.assert_close(mine, x.grad, rtol=2e-2, atol=2e-2)
+
+
+# --- what has no code for a GPU --------------------------------------------------------------------------------------
+
+
+def test_an_operator_without_a_triton_form_runs_through_aten_alone():
+    """The rest of its graph is compiled for the GPU, and the reason is named."""
+    found = explained(lambda x: (torch.digamma(x) * 2).softmax(-1) + x.cos(), torch.rand(4, 50) + 1)
+    (called,) = [each for each in found.kernels if each.language == "aten"]
+    assert called.name == "aten.digamma.default"
+    assert called.reason == "no code for a GPU: the operation digamma"
+    assert "triton" in languages(found)
+
+
+def test_a_kernel_that_cannot_be_simulated_runs_through_aten_alone(monkeypatch):
+    """Here the simulator knows no exchange between lanes, which the sum needs and the sine does not."""
+    monkeypatch.delitem(simulator.STEPS, "shfl")
+    found = explained(lambda x, y: (x.sum(-1), y.sin()), torch.randn(4, 500), torch.randn(70))
+    (called,) = [each for each in found.kernels if each.language == "aten"]
+    assert called.name == "aten.sum.dim_IntList"
+    assert "the simulator of GPU code lacks shfl.sync.bfly.b32" in called.reason
+    assert languages(found).count("triton") == 1
+
+
+def test_a_view_is_never_called_in_the_place_of_a_kernel(monkeypatch):
+    """Where all that a kernel computes are views, its graph runs through ATen as a whole."""
+    monkeypatch.setattr(simulator, "expect_supported", refuse)
+    found = explained(lambda x: x.t().contiguous(), torch.randn(4, 5))
+    assert not any(each.language == "triton" for each in found.kernels)
+
+
+def refuse(function):
+    raise simulator.UnsupportedInstruction("the simulator of GPU code lacks it")
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+def told(function, *inputs, options) -> str:
+    """The one line that is said; the result is eager's."""
+    backends._warn_once.cache_clear()
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always")
+        explained(function, *inputs, options=options)
+    (line,) = [str(each.message) for each in met if each.category is errors.GeneratedCodeWarning]
+    assert "\n" not in line
+    return line
+
+
+def test_an_unknown_chip():
+    """The line lists those there are."""
+    line = told(softmax, torch.randn(2, 9), options={"target": "sm_91"})
+    assert line.startswith("target='sm_91' is none of sm_80, sm_90, sm_100")
+
+
+def test_no_triton(monkeypatch):
+    """The line says how to get it."""
+    find = backends.importlib.util.find_spec
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None if name == "triton" else find(name))
+    assert "needs triton (pip install nbcompile[cuda])" in told(softmax, torch.randn(2, 9), options=ON_SM_90)
+
+
+def test_no_ptxas(monkeypatch):
+    """Nothing can be compiled: the record of the graph says why."""
+
+    def missing(*_, **__):
+        raise RuntimeError("Cannot find ptxas")
+
+    monkeypatch.setattr(build.triton, "compile", missing)
+    found = explained(softmax, torch.randn(2, 9))
+    assert compiled_graph(found).notes == ("Cannot find ptxas, which comes with Triton: the graph runs through ATen",)
+
+
+def test_a_graph_that_takes_too_long_to_simulate():
+    """The line predicts how long; what kernels had written already is taken back."""
+
+    def change(x):
+        x.mul_(3)
+        return x.sum(-1, keepdim=True).cos() + x.roll(1, 0).softmax(0)
+
+    options = {**ON_SM_90, "simulation_seconds": 1e-9}
+    backends._warn_once.cache_clear()
+    x = torch.arange(12.0).view(3, 4)
+    expected = change(y := x.clone())
+    with pytest.warns(errors.GeneratedCodeWarning, match=r"to simulate kernel0 would take \d+ seconds"):
+        found = nbcompile.compile(change, options=options)(x)
+    torch.testing.assert_close(found, expected)
+    assert torch.equal(x, y)
+
+
+def test_an_index_that_is_out_of_bounds_is_eagers_error():
+    """The check in the compiled code ends the simulation; ATen raises."""
+    with pytest.raises(IndexError, match="out of"):
+        nbcompile.compile(lambda t, i: t[i] * 2, options=ON_SM_90)(torch.randn(5), torch.tensor([1, 7]))
+
+
+def test_an_unknown_option_is_still_an_error():
+    """``taget`` is no name."""
+    with pytest.raises(errors.InvalidBackendOption, match="Did you mean 'target'"):
+        nbcompile.compile(softmax, options={"taget": "sm_90"})
+
+
+# --- entries ---------------------------------------------------------------------------------------------------------
+
+
+def test_code_for_several_targets_is_kept_apart():
+    """One function, compiled for the CPU and for two GPUs: no wrapper runs what was made for another."""
+    x = torch.randn(3, 7)
+
+    def f(x):
+        return x.sin() + 1
+
+    targets = []
+    for options in (None, ON_SM_90, {"target": "sm_80"}, None, ON_SM_90):
+        pen = nbcompile.api.new_recorder("f")
+        with pen.listening():
+            nbcompile.compile(f, options=options)(x)
+        targets.append([each.compiled_graph.target for each in pen.record().frames])
+    assert targets == [[""], ["sm_90"], ["sm_80"], [], []]
