@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, CompiledGraph, Kernel
-from nbcompile.views import facts, figures, memory
+from nbcompile.views import facts, figures, gpu, memory
 from nbcompile.views.graph import node_names, words
 from nbcompile.views.markup import Limits, chip, code, fold, listing, row, section, table, tag
 
@@ -37,7 +37,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     )  # fmt: skip
     generated = sum(each.language != "aten" for each in compiled.kernels)
     counts = (facts.count(generated, "generated kernel"), facts.count(len(compiled.kernels) - generated, "ATen call"))
-    about = ", ".join((*counts, f"backend {compiled.backend}"))
+    about = ", ".join(filter(None, (*counts, f"backend {compiled.backend}", gpu.sentence(compiled))))
     return section("kernels", "Kernels", parts, about=about, figures=f"{figures.KERNELS} {figures.CALLS}")
 
 
@@ -89,7 +89,7 @@ def _kernel(
         kernel.source, kernel.language if index < _COLOURED else "", limits,
         lambda index: words(by_line.get(index + 1, ())), lambda index: _ROLES.get(roles.get(index + 1, ""), ""),
     )  # fmt: skip
-    return fold(title, program, opened=opened)
+    return fold(title, gpu.render(kernel, by_line, limits), program, opened=opened)
 
 
 _COLOURED = 8

@@ -23,6 +23,7 @@ from nbcompile.record.model import CompiledFrame, Graph, Record
 from nbcompile.views import (
     bytecode,
     facts,
+    gpu,
     lines,
     memory,
     mistakes,
@@ -234,7 +235,7 @@ def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
     compiled = frame.compiled_graph
     if compiled is None:
         return
-    yield f"backend {compiled.backend}"
+    yield ", ".join(filter(None, (f"backend {compiled.backend}", gpu.sentence(compiled))))
     for note in compiled.notes:
         yield from lines.wrapped(f"note: {note}", "", "  ")
     for buffer in compiled.buffers:
@@ -247,6 +248,7 @@ def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
     yield from memory.as_text(compiled)
     for kernel in compiled.kernels:
         yield f"{kernel.name} ({kernel.language}{': ' + kernel.reason if kernel.reason else ''})"
+        yield from (f"  {line}" for line in gpu.text(kernel))
         if kernel.source:
             yield from (f"  {line}" for line in kernel.source.rstrip("\n").split("\n"))
     if compiled.wrapper:

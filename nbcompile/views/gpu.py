@@ -1,0 +1,84 @@
+"""What is known of a kernel on a GPU that it was compiled for, and that is not here.
+
+    sm_90   29 registers   0 B spilled   16 B shared   occupancy 100 %   moved 48 kB, least 48 kB   3.1 µs predicted
+
+Below it, line by line of the kernel: the bytes that the line moves against the least that would do, and the PTX that it
+became. A row is linked to the operators of its line, and so to the source.
+
+In torch: nothing. Read next: nbcompile/views/kernels.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from markupsafe import Markup
+
+from nbcompile.record.model import CompiledGraph, Gpu, GpuLine, Kernel
+from nbcompile.views import costs
+from nbcompile.views.graph import words
+from nbcompile.views.markup import Limits, code, fold, row, table, tag
+
+_HEAD = (
+    "GPU", "registers", "spilled", "shared", "occupancy", "blocks", "moved", "least", "coalescing", "predicted",
+    "roofline",
+)  # fmt: skip
+_PIECES = 6
+"""So many different instructions of a line are named."""
+
+
+def sentence(compiled: CompiledGraph) -> str:
+    """For which GPU a graph was compiled; "" if for this machine."""
+    return f"compiled for {compiled.target}, run in the simulator" if compiled.target else ""
+
+
+def render(kernel: Kernel, by_line: Mapping[int, tuple[str, ...]], limits: Limits) -> Markup | None:
+    """The figures of a kernel, and those of its lines."""
+    gpu = kernel.gpu
+    if gpu is None:
+        return None
+    figures = table(
+        f"{kernel.name} on a GPU, as ptxas, the simulator and a model of {gpu.chip} have it",
+        _HEAD,
+        [row(tag("th", gpu.chip), *_cells(gpu))],
+    )
+    lines, more = limits.cut([each for each in gpu.lines if each.instructions or each.ptx])
+    text = kernel.source.split("\n")
+    rows = [_line(each, text[each.line - 1].strip(), words(by_line.get(each.line, ()))) for each in lines]
+    below = table("Lines of the kernel", ("line", "Triton", "moved", "least", "instructions", "PTX"), rows)
+    return tag("div", figures, fold("Line by line: bytes and PTX", below, more) if rows else None)
+
+
+def text(kernel: Kernel) -> Iterator[str]:
+    """The same figures without a page."""
+    gpu = kernel.gpu
+    if gpu is not None:
+        names = [f"{name} {value}" for name, value in zip(_HEAD[1:], _cells(gpu), strict=True)]
+        yield f"{gpu.chip}: {', '.join(names)}"
+
+
+def _cells(gpu: Gpu) -> tuple[str, ...]:
+    known = (
+        str(gpu.registers), f"{gpu.spills} B", f"{gpu.shared_bytes} B", _percent(gpu.occupancy),
+    )  # fmt: skip
+    if not gpu.blocks:
+        return (*known, *["not run"] * 6)
+    return (
+        *known, f"{gpu.blocks} of {gpu.threads} threads", costs.words(gpu.moved), costs.words(gpu.least),
+        _percent(gpu.coalescing), _time(gpu.predicted_us), _time(gpu.roofline_us),
+    )  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _time(microseconds: float) -> str:
+    return f"{microseconds:.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
+
+
+def _line(each: GpuLine, text: str, linked: str) -> Markup:
+    moved = (costs.words(each.moved), costs.words(each.least)) if each.moved else ("", "")
+    shown = ", ".join(each.ptx[:_PIECES]) + (f", {len(each.ptx) - _PIECES} more" if len(each.ptx) > _PIECES else "")
+    cells = (code(text), *moved, str(each.instructions) if each.instructions else "", code(shown))
+    return row(tag("th", str(each.line)), *cells, nodes=linked)
