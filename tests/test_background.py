@@ -34,6 +34,7 @@ def held(monkeypatch):
     event.set()
 
 
+@pytest.mark.compiles
 def test_calls_go_on_meanwhile(held):
     """With side effects once each, and gradients; then the code takes over and says the same."""
     seen = []
