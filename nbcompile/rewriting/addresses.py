@@ -26,6 +26,7 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.arrays import from_array
+from nbcompile.capture.exact import exact
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import (
     ArraySource,
@@ -226,5 +227,5 @@ class Addresses(Body):
 
 
 def without_literal(value: Any) -> bool:
-    """Inf and nan, and complex numbers of them, have no spelling of their own."""
-    return isinstance(value, (float, complex)) and not cmath.isfinite(value)
+    """Inf and nan have no spelling of their own, nor have complex numbers with one of them or with a negative zero."""
+    return isinstance(value, (float, complex)) and (not cmath.isfinite(value) or exact(value) is not value)

@@ -47,6 +47,31 @@ def test_what_was_loaded_serves_later_calls(process, learns):
     assert second.loaded == [True]
 
 
+NUMBERS = """
+import torch
+NAN = float("nan")
+N = complex(-0.0, 0.0)
+T = (1, -0.0, -float("inf"), complex(NAN, 1), frozenset({complex(0, -0.0)}), slice(NAN, -0.0))
+def f(x, a=complex(-0.0, -0.0)):
+    return x + 1, NAN, N, T, -0.0, [NAN, {a: complex(-0.0, 1)}]
+def g(x, a=complex(-0.0, -0.0)):
+    torch._dynamo.graph_break()
+    return x * 2, a, -a, N, complex(2.0, -0.0)
+"""
+
+
+@pytest.mark.parametrize("function", ["f", "g"])
+def test_numbers_whose_text_is_another_number(process, function):
+    """The text of a kept program is parsed again: signs of zeros of complex numbers are not lost on the way."""
+    x = torch.ones(2)
+    process(NUMBERS).call(function, x)
+    second = process(NUMBERS)
+    found, expected = second.call(function, x), getattr(second.module, function)(x)
+    assert second.loaded
+    assert all(second.loaded)
+    assert repr(found) == repr(expected)
+
+
 CHANGES = {
     "its own body": ('y - LIMITS["low"]', 'y + LIMITS["low"]'),
     "a default": ("flag=True", "flag=False"),
