@@ -20,12 +20,12 @@ nbcompile/runtime/triton.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 
-from nbcompile.codegen.facts import flat, own_work, size_symbols, vector_is_outside
+from nbcompile.codegen.facts import flat, own_work, size_symbols, stored, vector_is_outside
 from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_reductions import (
     across,
@@ -43,13 +43,12 @@ from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.buffer import Extern, GraphInput
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
+from nbcompile.ir.expr import Load, walk
 from nbcompile.ir.index import Index
-from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Loop, Nest, Schedule, Update
+from nbcompile.ir.kernel import REGISTER_ROW, Accumulate, Carry, Kernel, Loop, Nest, Schedule, Statement, Update
 
 BLOCK = 1024
 COLUMN_BLOCK = 128
-PERSISTENT_ROW = 16384
-"""The longest row that stays in registers."""
 
 POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.bool: "*i1",
@@ -218,10 +217,16 @@ def _rows(emitter: TritonEmitter) -> str:
         for each in kernel.body
         if isinstance(each, Nest)
     ]
-    persistent = all(length is not None and length <= PERSISTENT_ROW for length in lengths)
+    persistent = all(length is not None and length <= REGISTER_ROW for length in lengths)
     if kernel.scratch and not persistent:
         raise NoTriton("a scratch row that is too long for registers")
+    written: set[str] = set()
     for statement in kernel.body:
+        if written & set(_read(statement)):
+            # Other threads of the program may have stored what is loaded now.
+            writer.line("tl.debug_barrier()")
+            written.clear()
+        written |= stored([statement]) & set(kernel.writes)
         if not isinstance(statement, Nest):
             emit_statement(emitter, statement)
         elif persistent:
@@ -229,6 +234,13 @@ def _rows(emitter: TritonEmitter) -> str:
         else:
             _looped_nest(emitter, statement)
     return index_text(indexing.product([loop.size for loop in kernel.loops]))
+
+
+def _read(statement: Statement) -> Iterator[str]:
+    """The buffers that a statement loads from."""
+    for part in flat([statement]):
+        if not isinstance(part, Nest):
+            yield from (each.buffer for each in walk(part.value) if isinstance(each, Load))
 
 
 def _persistent_nest(emitter: TritonEmitter, nest: Nest) -> None:

@@ -425,6 +425,54 @@ def _return(blocks: Blocks, _: Instruction, active: Array) -> None:
     blocks.release()
 
 
+def _matrices(instruction: Instruction) -> int:
+    return next(int(name[1:]) for name in instruction.modifiers if name in ("x1", "x2", "x4"))
+
+
+_ROWS, _ROW_BYTES = 8, 16
+"""Of a matrix of 8 by 8 numbers of 16 bits."""
+
+
+def _load_matrix(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``ldmatrix``: each row of up to four matrices is read by one lane, and each lane gets two neighbours of a row."""
+    count = _expect_matrices(instruction, active)
+    lanes = np.arange(WARP)
+    threads = np.nonzero(np.tile(lanes < _ROWS * count, blocks.count // WARP))[0]
+    rows = blocks.load_bytes(instruction, instruction.operands[1], _ROW_BYTES, threads)
+    matrices = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, count, _ROWS, _ROWS)
+    if "trans" in instruction.modifiers:
+        matrices = matrices.swapaxes(2, 3)
+    for at, register in enumerate(_registers(instruction.operands[0])):
+        pairs = np.ascontiguousarray(matrices[:, at].reshape(-1, WARP, 2)).view(np.uint32)
+        blocks.write(register, pairs.reshape(-1), "b32", active)
+
+
+def _store_matrix(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``stmatrix``: the other way round."""
+    count = _expect_matrices(instruction, active)
+    parts = [
+        np.broadcast_to(blocks.read(register, "b32"), (blocks.count,)).reshape(-1, WARP)
+        for register in _registers(instruction.operands[1])
+    ]
+    words = np.ascontiguousarray(np.stack(parts, 1))
+    matrices = words.view(np.uint16).reshape(-1, count, _ROWS, _ROWS)
+    if "trans" in instruction.modifiers:
+        matrices = matrices.swapaxes(2, 3)
+    rows = np.ascontiguousarray(matrices).view(np.uint8).reshape(-1, _ROW_BYTES)
+    lanes = np.arange(WARP)
+    threads = np.nonzero(np.tile(lanes < _ROWS * count, blocks.count // WARP))[0]
+    blocks.store_bytes(instruction, instruction.operands[0], rows, threads)
+
+
+def _expect_matrices(instruction: Instruction, active: Array) -> int:
+    """How many matrices are moved: all lanes have to take part, with numbers of 16 bits."""
+    if instruction.type != "b16" or "m8n8" not in instruction.modifiers or _space(instruction) != "shared":
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+    if not active.all():
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}, in a part of the warps")
+    return _matrices(instruction)
+
+
 def _barrier(blocks: Blocks, instruction: Instruction, active: Array) -> None:
     """``bar.sync``: threads wait for all others of their block that have not returned."""
     if "warp" not in instruction.modifiers:
@@ -515,6 +563,7 @@ def _fail(blocks: Blocks, instruction: Instruction, active: Array) -> None:
 STEPS: dict[str, Callable[[Blocks, Instruction, Array], None]] = {
     "mov": _move, "ld": _load, "st": _store, "atom": _update, "red": _update, "bra": _branch, "ret": _return,
     "exit": _return, "bar": _barrier, "barrier": _barrier, "membar": _nothing, "fence": _nothing, "prefetch": _nothing,
-    "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote, "call": _fail, "trap": _fail,
+    "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote,
+    "ldmatrix": _load_matrix, "stmatrix": _store_matrix, "call": _fail, "trap": _fail,
 }  # fmt: skip
 """What changes more than one register of its own thread."""

@@ -211,6 +211,10 @@ SHORT_ROW = 1 << 16
 """Sixteen longer rows are in no cache."""
 
 
+REGISTER_ROW = 1 << 14
+"""The longest row that the threads of one program of a GPU keep in registers."""
+
+
 def is_short_row(inner: tuple[Loop, ...]) -> bool:
     """Whether some rows of so many elements can be turned over before a kernel goes over them."""
     length = constant(product([loop.size for loop in inner]))

@@ -33,6 +33,7 @@ from nbcompile.ir.index import (
     simplify,
 )
 from nbcompile.ir.kernel import (
+    REGISTER_ROW,
     Accumulate,
     Carry,
     Inner,
@@ -106,12 +107,21 @@ class _Builder:
         if buffer.name in self.stored:
             return MEMORY
         length = constant(product(self.group.loops[each] for each in self.inner))
+        if buffer.device.type == "cuda" and (length is None or length > REGISTER_ROW):
+            return self._keeping_on_gpu(buffer)
         if self._along_columns(member) or (length is not None and length * buffer.dtype.itemsize > SCRATCH_BYTES):
             self.stored.add(buffer.name)
             return MEMORY
         size = product(self.group.loops[each] for each in self.inner)
         self.scratch.append(Scratch(f"row_{buffer.name}", buffer.dtype, size))
         return SCRATCH
+
+    def _keeping_on_gpu(self, buffer: Pointwise | Reduction | Scan) -> str:
+        """A row that is too long for registers: it is made again of what is read again; a scan goes to memory."""
+        if isinstance(buffer, Pointwise):
+            return RECOMPUTE
+        self.stored.add(buffer.name)
+        return MEMORY
 
     def _along_columns(self, kept: Member) -> bool:
         """Whether memory is adjacent from row to row and not along a row (a reduction over columns)."""

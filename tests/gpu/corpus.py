@@ -127,20 +127,21 @@ def page(path: Any) -> list[Row]:
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "pointwise_1M": (lambda x, y: torch.relu(x * y + 1), lambda: (torch.randn(1 << 20), torch.randn(1 << 20))),
-    "broadcast_rows": (lambda x, b: x + b, lambda: (torch.randn(512, 1024), torch.randn(1024))),
+    "broadcast_1024": (lambda x, b: x + b, lambda: (torch.randn(512, 1024), torch.randn(1024))),
     "sum_all_1M": (lambda x: x.sum(), lambda: (torch.randn(1 << 20),)),
-    "sum_rows": (lambda x: x.sum(-1), lambda: (torch.randn(1024, 1000),)),
-    "sum_columns": (lambda x: x.sum(0), lambda: (torch.randn(4096, 256),)),
+    "rows_1000": (lambda x: x.sum(-1), lambda: (torch.randn(1024, 1000),)),
+    "columns_4096": (lambda x: x.sum(0), lambda: (torch.randn(4096, 256),)),
     "softmax_1000": (lambda x: x.softmax(-1), lambda: (torch.randn(512, 1000),)),
     "softmax_16k": (lambda x: x.softmax(-1), lambda: (torch.randn(64, 16384),)),
+    "layer_norm_32k": (lambda x: F.layer_norm(x, (32000,)), lambda: (torch.randn(16, 32000),)),
     "softmax_32k": (lambda x: x.softmax(-1), lambda: (torch.randn(32, 32000),)),
-    "layer_norm": (lambda x, w, b: F.layer_norm(x, (1024,), w, b),
+    "layer_norm_1024": (lambda x, w, b: F.layer_norm(x, (1024,), w, b),
                    lambda: (torch.randn(512, 1024), torch.randn(1024), torch.randn(1024))),
-    "transpose_add": (lambda x, y: x.t() + y, lambda: (torch.randn(512, 1024), torch.randn(1024, 512))),
-    "permute": (lambda x: x.permute(0, 2, 3, 1).contiguous(), lambda: (torch.randn(4, 64, 56, 56),)),
-    "mean_var": (lambda x: torch.var_mean(x, dim=-1), lambda: (torch.randn(512, 2048),)),
-    "argmax": (lambda x: x.argmax(-1), lambda: (torch.randn(512, 2048),)),
-    "cumsum": (lambda x: x.cumsum(-1), lambda: (torch.randn(256, 1024),)),
+    "transpose_512": (lambda x, y: x.t() + y, lambda: (torch.randn(512, 1024), torch.randn(1024, 512))),
+    "permute_56": (lambda x: x.permute(0, 2, 3, 1).contiguous(), lambda: (torch.randn(4, 64, 56, 56),)),
+    "mean_var_2048": (lambda x: torch.var_mean(x, dim=-1), lambda: (torch.randn(512, 2048),)),
+    "argmax_2048": (lambda x: x.argmax(-1), lambda: (torch.randn(512, 2048),)),
+    "cumsum_1024": (lambda x: x.cumsum(-1), lambda: (torch.randn(256, 1024),)),
 }  # fmt: skip
 
 

@@ -167,7 +167,7 @@ def execute(body: str, words: list[int], threads: int = 32) -> list[int]:
     out = torch.zeros(threads, dtype=torch.int64)
     memory = GlobalMemory()
     arguments = [memory.place(given, "in"), memory.place(out, "out")]
-    simulator.run(ptx.parse(HEAD.format(body=body, threads=threads)), 1, arguments, memory, 64)
+    simulator.run(ptx.parse(HEAD.format(body=body, threads=threads)), 1, arguments, memory, 256)
     return [value % 2**64 for value in out[: len(words)].tolist()]
 
 
@@ -261,6 +261,22 @@ def test_lanes_exchange_values():
         "setp.gt.u32 %p1, %r2, 29; vote.sync.ballot.b32 %r4, %p1, -1;": [3 << 30] * 32,
     }.items():
         assert execute(f"{text} cvt.u64.u32 %rd6, %r4;", words) == expected, text
+
+
+def test_matrices_are_moved_by_a_whole_warp():
+    """``stmatrix`` leaves each lane's pair in its row, ``ldmatrix`` fetches it; transposed, a lane has a column's."""
+    body = """
+    mov.u32 %r5, %laneid;
+    and.b32 %r5, %r5, 7;
+    shl.b32 %r5, %r5, 4;
+    stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {{%r2}};
+    ldmatrix.sync.aligned.m8n8.x1{how}.shared.b16 {{%r4}}, [%r5];
+    cvt.u64.u32 %rd6, %r4;
+    """
+    pairs = [(2 * lane + 1) << 16 | 2 * lane for lane in range(32)]  # the number at row r and column c is 8 * r + c
+    assert execute(body.format(how=""), pairs) == pairs
+    transposed = [(8 * (2 * (lane % 4) + 1) + lane // 4) << 16 | (16 * (lane % 4) + lane // 4) for lane in range(32)]
+    assert execute(body.format(how=".trans"), pairs) == transposed
 
 
 def test_threads_that_take_different_ways_meet_again():

@@ -146,6 +146,35 @@ def test_half_precision_is_saved_as_the_backward_wants_it():
     torch.testing.assert_close(mine, x.grad, rtol=2e-2, atol=2e-2)
 
 
+# --- rows --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_of_dynamic_length():
+    """What a later pass needs of it is made again of what is read again: no row is kept, and one kernel does it."""
+    compiled = nbcompile.compile(softmax, options=ON_SM_90, dynamic=True)
+    for columns in (700, 3001):
+        x = torch.randn(4, columns)
+        torch.testing.assert_close(compiled(x), softmax(x))
+    assert languages(explained(softmax, torch.randn(3, 90), dynamic=True)) == ["triton"]
+
+
+def test_a_row_that_is_too_long_for_registers():
+    """As a row of dynamic length."""
+    assert languages(explained(softmax, torch.randn(2, 20_000))) == ["triton"]
+
+
+def test_a_long_scan_is_read_back_from_memory():
+    """It cannot be made again: threads wait for one another before they load what others stored."""
+
+    def share(x):
+        total = x.cumsum(-1)
+        return total / total.amax(-1, keepdim=True)
+
+    found = explained(share, torch.rand(2, 20_000))
+    (kernel,) = found.kernels
+    assert "tl.debug_barrier()" in kernel.source
+
+
 # --- what has no code for a GPU --------------------------------------------------------------------------------------
 
 
