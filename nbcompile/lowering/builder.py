@@ -42,11 +42,14 @@ from nbcompile.ir.index import (
     is_one,
     loop_variable,
     loop_variables,
+    product,
     reduction_variable,
     simplify,
     stride_along,
+    unflatten,
 )
 from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_places
+from nbcompile.lowering import parts
 from nbcompile.lowering.registry import LOWERINGS, NoLowering
 from nbcompile.lowering.value import Value, joined_nodes, load, moved, whole_load
 
@@ -190,6 +193,13 @@ class Builder:
         """Combine all elements along some dimensions into one: a new buffer, unless each is the only one."""
         kept = [at for at in range(value.ndim) if at not in dims]
         several = [at for at in dims if not is_one(value.size[at])]
+        if self.device is not None and several:
+            number = parts.count(
+                [value.size[at] for at in kept], [value.size[at] for at in several], kind,
+                along_columns=self._lies_along(value, kept, several),
+            )  # fmt: skip
+            if number > 1:
+                return self._reduce_in_parts(value, kept, several, number, keepdim, kind, dtype, accumulate)
         mapping: dict[Symbol, Index] = {loop_variable(at): loop_variable(to) for to, at in enumerate(kept)}
         mapping |= {loop_variable(at): reduction_variable(to) for to, at in enumerate(several)}
         mapping |= {loop_variable(at): ZERO for at, extent in enumerate(value.size) if is_one(extent)}
@@ -203,10 +213,36 @@ class Builder:
         else:
             alone = constant(0, dtype) if kind.startswith("arg") else cast(body, compute_dtype(dtype))
             result = Value(dtype, value.device, size, alone, nodes)
-        if not keepdim:
-            return result
-        size = tuple(index(1) if at in dims else extent for at, extent in enumerate(value.size))
-        return moved(result, size, [loop_variable(at) for at in kept])
+        return _with_ones(result, value.size, kept) if keepdim else result
+
+    def _lies_along(self, value: Value, kept: Sequence[int], several: Sequence[int]) -> bool:
+        """Whether neighbours in memory belong to different results, of most that is read."""
+        columns = rows = 0
+        for each in loads(value.body):
+            offset = self.tensors[each.buffer].layout.at(each.index)
+            rows += any(stride_along(offset, loop_variable(at)) == ONE for at in several)
+            columns += any(stride_along(offset, loop_variable(at)) == ONE for at in kept)
+        return columns > rows
+
+    def _reduce_in_parts(
+        self, value: Value, kept: Sequence[int], several: Sequence[int], number: int, keepdim: bool, kind: str,
+        dtype: torch.dtype, accumulate: torch.dtype,
+    ) -> Value:  # fmt: skip
+        """As :meth:`reduce`, first of each of some parts, then of these."""
+        reduced = [value.size[at] for at in several]
+        length = product(reduced) / number
+        part, inside = loop_variable(len(kept)), loop_variable(len(kept) + 1)
+        places = unflatten(length * part + inside, reduced, {part: index(number), inside: length})
+        position: list[Index] = [ZERO] * value.ndim
+        for to, at in enumerate(kept):
+            position[at] = loop_variable(to)
+        for at, place in zip(several, places, strict=True):
+            position[at] = place
+        size = tuple(value.size[at] for at in kept)
+        apart = moved(value, (*size, index(number), length), position)
+        totals = self.reduce(apart, [len(kept) + 1], False, kind, accumulate, accumulate)
+        result = self.reduce(totals, [len(kept)], False, kind, dtype, accumulate)
+        return _with_ones(result, value.size, kept) if keepdim else result
 
     def scan(self, value: Value, dim: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype) -> Value:
         """Combine each element with those before it along a dimension: a new buffer."""
@@ -321,6 +357,12 @@ class Builder:
         if isinstance(result, (tuple, list)):
             return tuple(self._results(extern, each, (*path, at)) for at, each in enumerate(result))
         return result
+
+
+def _with_ones(result: Value, size: Sequence[Index], kept: Sequence[int]) -> Value:
+    """What is left of a reduction, with one element along each dimension that is gone."""
+    whole = tuple(extent if at in kept else index(1) for at, extent in enumerate(size))
+    return moved(result, whole, [loop_variable(at) for at in kept])
 
 
 def _unmoved(layout: Layout) -> Layout:
