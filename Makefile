@@ -17,7 +17,8 @@ SEED    ?= 1
 SHARED := -n $(WORKERS) --dist worksteal
 # What the tests compiled: a store for each of them. `make test-warm` runs those of LOADED again over these.
 STORES := build/test-stores$(VENV:.venv%=%)
-LOADED := $(addprefix tests/,aot codegen views tracing rewriting dispatch) $(wildcard tests/test_*.py)
+LOADED := $(addprefix tests/,aot codegen dispatch faults guarding lowering models opinfo rewriting runtime scheduling tracing views) \
+          $(wildcard tests/test_*.py)
 # test-all: what reads bytecode, with the other versions of Python that it is written for.
 VERSIONS  := 3.12 3.13
 # package: the Pythons to install for, 4 GB of downloads for each where torch comes built for CUDA. LATEST=1: without

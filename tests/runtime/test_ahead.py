@@ -168,6 +168,7 @@ print(*(name for name in ahead.MODULES if name in sys.modules))
     return answer.stdout.split()
 
 
+@pytest.mark.compiles
 def test_modules_are_imported_beside_a_compiler_only():
     """The first kernels' build has them imported; what is captured only, or was built before, does not."""
     if not isinstance(toolchain.find(), toolchain.Compiler):
