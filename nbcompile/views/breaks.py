@@ -86,8 +86,8 @@ def tree(record: Record, limits: Limits) -> Markup | None:
 def _cause(record: Record, index: int, each: links.DistinctBreak) -> Markup:
     label, title = chip(facts.break_label(index), "warn"), prose(each.cause.title)
     said = facts.repeated(record, each)
-    counted = f"frames.breaks|ended.{index}" + (" frames.graph frames.inlined =2" if "traced" in said else "")
-    return tag("p", label, " ", title, ": ", tag("span", said, data_r=counted))
+    counted = f"frames.breaks|ended.{index}"
+    return tag("p", label, " ", title, ": ", tag("span", prose(said), data_r=counted))
 
 
 def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBreak, ...], limits: Limits) -> Markup:

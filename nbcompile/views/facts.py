@@ -8,6 +8,7 @@ In torch: nothing. Read next: nbcompile/views/text.py, the plainest reader of it
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -428,6 +429,27 @@ def remedies(failed: FailedGuard) -> list[str]:
     return found
 
 
+def remedies_of(cause: Cause) -> list[str]:
+    """Those of all its refusals, each once: what another one says, and more, is left to that one."""
+    failed = (one for frame in cause.frames for one in frame.failed_guards)
+    found = list(dict.fromkeys(text for one in failed for text in remedies(one)))
+    return [text for text in found if not any(other != text and other.startswith(text) for other in found)]
+
+
+def is_storm(record: Record) -> bool:
+    """Whether one value led to so many recompilations that they are told as one."""
+    return any(
+        len(each.frames) >= SEVERAL for each in causes(record, [one for one in record.frames if one.failed_guards])
+    )
+
+
+def is_incidental(frame: CompiledFrame) -> bool:
+    """Whether it is a function without a source in which nothing was traced, as libraries make them of text."""
+    return (
+        frame.status == "skipped" and not frame.source and not frame.breaks and not links.operators(links.traced(frame))
+    )
+
+
 def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
     """Each symbol of a frame: its name, where it is read from, its value and range, what was assumed and where."""
     rows = []
@@ -503,17 +525,14 @@ def is_chain(frame: CompiledFrame) -> bool:
 
 
 def repeated(record: Record, each: links.DistinctBreak) -> str:
-    """What it cost that one break was met in several frames."""
+    """How often one break was met, and why: where each frame is the callee of the one before, by every caller."""
     frames = [frame for frame in record.frames if frame.id in each.frames]
-    graphs = sum(frame.graph is not None for frame in record.frames)
-    inlined = sum(len(frame.inlined) for frame in record.frames)
     text = f"one cause, {count(len(frames), 'frame')} ended by it"
-    if len({frame.function for frame in frames}) < 2 or len(frames[0].breaks[0].stack) < len(frames):
+    stacks = [frame.breaks[0].stack for frame in frames]
+    if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
         return text
-    return (
-        f"{text}, since every caller meets it again: {count(graphs, 'graph')}, {count(inlined, 'call')} traced. "
-        f"With config.nested_graph_breaks it is met once, each function is traced once, and there are 2 graphs"
-    )
+    again = "since every caller meets it again"
+    return f"{text}, {again}. With config.nested_graph_breaks it is met once, in `{frames[0].function}`"
 
 
 def what_breaks(each: Break) -> str:

@@ -160,9 +160,10 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
         return join(parts)
     shown = record.frames[: limits.frames]
     like = facts.repetitions(record) if limits.repeated else {}
+    is_about_calls = limits.repeated and "recompilations" in wanted and facts.is_storm(record)
     for index, frame in enumerate(shown):
         if frame.id not in like and not _is_foreign(frame, shown):
-            parts.append(_frame(record, frame, wanted, limits, opened=index == 0))
+            parts.append(_frame(record, frame, wanted, limits, opened=index == 0 and not is_about_calls))
             if same := [each for each in shown if like.get(each.id) == frame.id]:
                 parts.append(_repetitions(frame, same))
     parts += _foreign(record, [each for each in shown if _is_foreign(each, shown)], wanted, limits)

@@ -73,6 +73,10 @@ def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) ->
 _TONES = {"hit": "ok", "compiled": "info", "refused": "bad", "eager": "warn"}
 
 
+ROWS = 6
+"""A table with more is folded: a storm of recompilations is one screen."""
+
+
 def _timelines(record: Record, limits: Limits) -> Content:
     return [_timeline(record, group, limits) for group in links.entries(record) if len(group) > 1]
 
@@ -85,7 +89,8 @@ def _timeline(record: Record, group: tuple[CompiledFrame, ...], limits: Limits) 
     shown, more = limits.cut(calls)
     rows = [row(tag("th", number), *_cells(call, entries, group)) for number, call in shown]
     title = ("Calls of ", code(group[0].function), " and the entries that they found")
-    return (table(title, ("call", *(each.id for each in entries), ""), rows, grid=True), more)
+    grid = (table(title, ("call", *(each.id for each in entries), ""), rows, grid=True), more)
+    return fold(("Calls of ", code(group[0].function), ", one by one"), grid) if len(rows) > ROWS else grid
 
 
 def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame, ...]) -> Iterator[Content]:
@@ -120,9 +125,6 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
     """Recompilations for which one value is the cause, as one table."""
     failed = cause.frames[0].failed_guards[0]
     no = facts.refusal(record, failed)
-    remedies = dict.fromkeys(
-        text for frame in cause.frames for one in frame.failed_guards for text in facts.remedies(one)
-    )
     rows = [
         row(tag("th", code(frame.id)), code(_what(facts.refusal(record, _newest(frame)))),
             "compiled" if frame.status == "compiled" else "ran eagerly")
@@ -130,9 +132,11 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
     ]  # fmt: skip
     title = (code(cause.about), f" differs: {facts.count(cause.recompiled, 'recompilation')} of ",
              tag("b", cause.frames[0].function))  # fmt: skip
-    shown = [tag("p", text, class_="n-quiet") for text in remedies]
-    counted = table(title, ("entry", "guard of the newest older entry, which failed", "outcome"), rows)
-    return join((counted, shown, stack(no.stack[-1:]) if no.stack else None))
+    shown = [tag("p", text, class_="n-quiet") for text in facts.remedies_of(cause)]
+    values = tag("p", title, ". The entries expect: ", code(facts.shortened(cause.values, ROWS)))
+    head = ("entry", "guard of the newest older entry, which failed", "outcome")
+    each = fold("Entry by entry", table("What each entry refused because of", head, rows), opened=len(rows) <= ROWS)
+    return join((values, stack(no.stack[-1:]) if no.stack else None, shown, each))
 
 
 def _newest(frame: CompiledFrame) -> FailedGuard:
@@ -225,9 +229,8 @@ def as_text(record: Record) -> Iterator[str]:
         ids = ", ".join(f"[{each.id}]" for each in cause.frames)
         number = facts.count(cause.recompiled, "recompilation")
         yield from lines.wrapped(f"{cause.about} differs: {number} of {cause.frames[0].function}, {ids}", "", "    ")
-        yield from lines.wrapped(f"refused because of: {', '.join(cause.values)}", "  ", "      ")
-        failed = [one for frame in cause.frames for one in frame.failed_guards]
-        for text in dict.fromkeys(text for one in failed for text in facts.remedies(one)):
+        yield from lines.wrapped(f"the entries expect: {', '.join(cause.values)}", "  ", "      ")
+        for text in facts.remedies_of(cause):
             yield from lines.wrapped(text, "  ", "      ")
 
 

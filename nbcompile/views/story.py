@@ -101,7 +101,8 @@ def _of_calls(function: str, is_hit: bool, reason: str) -> str:
 def _not_compiled(record: Record) -> Iterator[str]:
     """What became of the frames, of which none was compiled."""
     for instead, text in _INSTEAD.items():
-        names = _names(each for each in record.frames if each.instead == instead)
+        left = [each for each in record.frames if each.instead == instead]
+        names = _names([each for each in left if not facts.is_incidental(each)] or left)
         if names:
             yield text.format(names=names)
 
@@ -240,7 +241,10 @@ _AFTER_FORWARD = ("zero_grad", "backward", "step")
 
 def _left_alone(record: Record) -> Iterator[Sentence]:
     for frame in record.frames:
-        if frame.status in ("skipped", "failed") and not (facts.library(frame) and record.frames[0] is not frame):
+        aside = facts.library(frame) or facts.is_incidental(frame)
+        if frame.id.endswith("/-"):  # where the limit is reached there is no entry, so no number of one
+            yield Sentence(f"A further call of `{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}.")
+        elif frame.status in ("skipped", "failed") and not (aside and record.frames[0] is not frame):
             yield Sentence(f"`{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}{_where(frame)}.")
 
 

@@ -116,7 +116,9 @@ def _tree(record: Record) -> Iterator[str]:
     distinct = links.distinct_breaks(record)
     for index, each in enumerate(distinct):
         if len(each.frames) > 1:
-            yield from lines.wrapped(f"{facts.break_label(index)}: {facts.repeated(record, each)}", "", "    ")
+            yield from lines.wrapped(
+                f"{facts.break_label(index)}: {facts.repeated(record, each)}".replace("`", ""), "", "    "
+            )
     for root in links.resume_tree(record):
         yield from _tree_lines(record, root, "", distinct)
 

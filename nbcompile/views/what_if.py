@@ -39,7 +39,9 @@ def render(record: Record, limits: Limits) -> Markup | None:
         return None
     shown, more = limits.cut(groups)
     parts = [_group(record, frames, limits, titled=len(groups) > 1) for frames in shown]
-    return section("what_if", "What if the call were another?", parts, more, about=_ABOUT, opened=True)
+    return section(
+        "what_if", "What if the call were another?", parts, more, about=_ABOUT, opened=not facts.is_storm(record)
+    )
 
 
 _ABOUT = "which entry would it hit, and which guard refuses"

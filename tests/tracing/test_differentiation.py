@@ -235,6 +235,14 @@ def test_a_differentiable_gradient_is_left_to_eager():
     assert w.grad.requires_grad
 
 
+def test_arguments_of_backward_are_told_as_values():
+    """In the words of every other break, not as Python prints the compiler's objects."""
+    nbcompile.reset()
+    with config.patch(trace_autograd_ops=True):
+        told = nbcompile.explain(creates_a_graph, backend="eager")(weights(), torch.ones(3))
+    assert told.breaks[0][0].context.endswith("backward [] {'create_graph': ConstantVariable(bool: True)}")
+
+
 @pytest.mark.parametrize("setting", [False, True])
 def test_the_setting_decides(setting):
     """Without it the break's hint names it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -100,3 +101,51 @@ def test_recompilations_for_one_value_are_one_table():
     assert re.findall(r"tag == (?:&#39;|')(t\d)", table)[:4] == ["t0", "t1", "t2", "t3"]
     assert html.render(recorder.record(), assets=False).count("data-f=") == 1
     assert html.render(recorder.record(), assets=False, limit=None).count("data-f=") == 5
+
+
+def storm(number=9):
+    """One value that is another one in each call."""
+    nbcompile.reset()
+
+    def f(x, tag):
+        return x + 1 if tag == "a" else x * 2
+
+    compiled, recorder = nbcompile.compile(f, backend="eager", recompile_limit=number - 1), api.new_recorder("f")
+    with recorder.listening(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", nbcompile.errors.RecompileLimitWarning)
+        for each in range(number):
+            compiled(torch.ones(2), f"t{each}")
+    return recorder.record()
+
+
+def test_a_storm_says_each_thing_once():
+    """One sentence of what to do, not one for each entry and a longer one for the last; values in a row."""
+    shown = " ".join(text.render(storm(), "recompilations").split())
+    assert shown.count("advice:") == 1
+    assert "or config.recompile_limit = 16, if so many versions are meant" in shown
+    assert "the entries expect: 't0', 't1'" in shown
+
+
+def test_a_call_beyond_the_limit_is_one_call():
+    """The function has compiled entries, so it is not said to have run eagerly as a whole; only that call is."""
+    shown = " ".join(text.render(storm(), "summary").split())
+    assert "A further call of f ran eagerly as a whole: recompile_limit (8) reached." in shown
+    assert shown.count("f ran eagerly") == 1
+
+
+@pytest.mark.browser
+def test_a_storm_fits_one_screen(chromium):
+    """Nine calls, eight entries: calls, entries, what-if and the first frame are folded, and nothing is lost."""
+    record = storm()
+    fragment = html.render(record)
+    page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    page.set_content(f"<!doctype html><meta charset=utf-8>{fragment}")
+    assert page.evaluate("document.documentElement.scrollHeight") <= 900
+    assert len(fragment.encode()) <= 60_000
+    said = page.evaluate(
+        "document.querySelectorAll('details').forEach(each => { each.open = true; }), document.body.innerText"
+    )
+    for each in ("Calls of f, one by one", "tag == 't7'", "What if the call were another?", "0/-"):
+        assert each in said
+    few = html.render(storm(3), assets=False)
+    assert "one by one" not in few, "what is short stands open"

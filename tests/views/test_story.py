@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 
 import pytest
 import torch
 
 import nbcompile
 from nbcompile import api, config
-from nbcompile.record import model
+from nbcompile.record import links, model
 from nbcompile.views import facts, html, story, text
 from nbcompile.warm import shelf, writer
 from tests.views import sample_records as sample
@@ -280,6 +281,13 @@ def test_a_training_step_is_said_to_be_one():
     assert not any("training step" in each for each in told(recorded(forward_only)))
 
 
+def test_a_decorated_function_is_said_to_be_where_it_was_written():
+    """`zero_grad` is in the optimiser's file, not in that of the decorator that torch put around it."""
+    (found, *_) = links.distinct_breaks(recorded(training_step))
+    assert "torch/optim/optimizer.py" in found.cause.explanation
+    assert "_compile.py" not in found.cause.explanation
+
+
 def test_frames_of_libraries_are_one_fold():
     """They are named by their file, below the user's own."""
     page = html.render(recorded(training_step), limit=None, assets=False)
@@ -294,3 +302,30 @@ def test_listings_of_folded_sections_are_not_highlighted():
     """Whoever asks for a section sees it in colours."""
     assert "<span class=k>" not in html.render(sample.simple(), assets=False).partition("data-s=kernels")[2]
     assert "<span class=k>" in html.render(sample.simple(), "kernels", assets=False)
+
+
+def test_functions_made_of_text_by_libraries_are_not_told():
+    """Printing a tensor runs a lambda without a source, in which nothing is traced: it is in the record, not in the story."""
+
+    def prints(x):
+        for _ in range(2):
+            x = x * 2
+            print(x, end="", file=io.StringIO())
+        return x
+
+    made = {}
+    exec(compile("helper = lambda x: None", "<string>", "exec"), made)
+
+    def calls(x):
+        for _ in range(2):
+            x = x * 2
+            print(end="")
+            made["helper"](x)
+        return x
+
+    for function in (prints, calls):
+        record = ran(function, (ONES,))
+        assert record.frames[0].function == function.__name__
+        sentences = " ".join(told(record))
+        assert "lambda" not in sentences
+        assert f"`{function.__name__}` ran as plain Python." in sentences

@@ -56,7 +56,9 @@ _BACKWARD_PARAMETERS = ("gradient", "retain_graph", "create_graph", "inputs")
 
 @method("backward")
 def _backward(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    context = f"call_method {tensor.describe()} backward {list(arguments)} {dict(keywords)}"
+    positional = ", ".join(each.describe() for each in arguments)
+    by_name = ", ".join(f"{name!r}: {each.describe()}" for name, each in keywords.items())
+    context = f"call_method {tensor.describe()} backward [{positional}] {{{by_name}}}"
     if not config.trace_autograd_ops:
         raise breaks.unsupported(breaks.BACKWARD, context)
     given = dict(zip(_BACKWARD_PARAMETERS, arguments, strict=False)) | dict(keywords)

@@ -128,12 +128,21 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
         return contexts.strict(inner) if registry.wants_one_graph(value) else inner
     reason = rules.skip_reason(value.__code__.co_filename)
     if reason is not None:
-        file = value.__code__.co_filename
+        file = _file_of(value)
         context = f"module: {value.__module__}, qualname: {value.__qualname__}, skip reason: {reason}"
         return SkippedVariable(
             value, breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=value.__qualname__, file=file), source
         )
     return FunctionVariable(value, source)
+
+
+def _file_of(function: types.FunctionType) -> str:
+    """The file in which a person wrote a function, whatever decorates it."""
+    try:
+        inner = inspect.unwrap(function)
+    except ValueError:  # it wraps itself
+        inner = function
+    return (inner if isinstance(inner, types.FunctionType) else function).__code__.co_filename
 
 
 def is_trusted(tracer: Tracer, source: Source | None) -> bool:
