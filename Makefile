@@ -71,8 +71,9 @@ test-3.%:
 	  $(MAKE) --no-print-directory test PYTHON=python3.$* VENV=.venv-3.$* EXTRAS=dev TESTS='$(FRONT_END)', \
 	  echo "there is no python3.$* here: its tests are left out")
 
-docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error
+docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error, and so is what readers would see
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees . build/docs
+	$(BIN)/python -m pytest -q -m site tests/docs/test_site.py
 	@echo "build/docs/index.html"
 
 package: $(STAMP)  ## Build wheel and sdist; use each in an empty environment (PYTHONS="python3.11 python3.12", LATEST=1)
