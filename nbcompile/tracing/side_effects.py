@@ -175,6 +175,10 @@ class SideEffects:
         """What the traced code stored in a global."""
         return self.globals.get((id(scope), name))
 
+    def stored_globals(self, scope: dict[str, object]) -> dict[str, VariableTracker | None]:
+        """Everything that it stored in the globals of a module."""
+        return {change.name: change.value for change in self.globals.values() if change.scope is scope}
+
 
 def _kept(name: str, value: object) -> Source:
     return ConstantSource(name, value)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import types
 from collections.abc import Iterator
+from typing import cast
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import (
@@ -30,6 +31,7 @@ from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.namespaces import NamespaceVariable, is_namespace
 from nbcompile.tracing.variables.ranges import RangeVariable
 from nbcompile.tracing.variables.regular_expressions import RegularExpression, RegularExpressionVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
@@ -89,6 +91,8 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
     """A dict of any kind: keys are promised, values when they are used."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    if is_namespace(tracer, value):
+        return tracer.side_effects.remember(value, NamespaceVariable(tracer, cast("dict[str, object]", value), source))
     entries = [
         (
             tracer.wrap(key, KeySource(source, index) if source is not None and _is_by_position(key) else None),

@@ -1,0 +1,115 @@
+"""The dict of a module's globals: ``globals()``, ``vars(module)``, a function's ``__globals__``.
+
+    globals()["G"] = 3; G        3, as if ``global G; G = 3`` had been written
+    module.G = 3; vars(module)["G"]
+
+One thing under three names. It is a window, not a copy: what is stored through it is noted in side_effects as a
+global is, and what was stored as a global, or on the module, is found in it.
+
+In torch: torch/_dynamo/variables/builder.py takes it for a dict of its own. Read next: instance_dict.py
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator, MutableMapping
+from typing import TYPE_CHECKING
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.recipe import Recipe
+from nbcompile.capture.source import ItemSource, Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.mappings import DictVariable, Entry
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.reconstruction import Reconstruction
+
+
+def is_namespace(tracer: Tracer, value: dict[object, object]) -> bool:
+    """Whether functions may read a dict as their globals."""
+    name = value.get("__name__") if type(value) is dict else None
+    if type(name) is not str:
+        return False
+    module = sys.modules.get(name)
+    return value is tracer.output.frame.globals or "__builtins__" in value or getattr(module, "__dict__", None) is value
+
+
+class NamespaceVariable(DictVariable):
+    """The globals of a module."""
+
+    def __init__(self, tracer: Tracer, scope: dict[str, object], source: Source | None) -> None:
+        super().__init__(tracer, [], source)
+        self.scope = scope
+        self.entries = _Globals(tracer, scope, source)  # type: ignore[assignment]
+
+    # What is promised is about the dict as it was at the call, not about what was stored in it since.
+    def _know_all(self, tracer: Tracer) -> None:
+        if self.source is not None:
+            tracer.guard(self.source, GuardKind.DICT_KEYS, tuple(self.scope))
+
+    def _know_length(self, tracer: Tracer) -> None:
+        if self.source is not None:
+            tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.scope))
+
+    def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
+        name = key.hash_key(tracer)
+        if self.source is not None and tracer.side_effects.load_global(self.scope, name) is None:  # type: ignore[arg-type]
+            tracer.guard(self.source, GuardKind.DICT_CONTAINS, (name, name in self.scope))
+        return name in self.entries
+
+    def changes(self, tracer: Tracer) -> None:
+        """The change is noted global by global."""
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        return reconstruction.globals_of(self.scope) if self.source is None else super().recipe(reconstruction)
+
+
+class _Globals(MutableMapping[Hashable, Entry]):
+    """The entries: real globals, with what was stored and deleted while tracing on top."""
+
+    def __init__(self, tracer: Tracer, scope: dict[str, object], source: Source | None) -> None:
+        self.tracer = tracer
+        self.scope = scope
+        self.source = source
+        self.looked_at: dict[str, VariableTracker] = {}
+
+    def __getitem__(self, name: Hashable) -> Entry:
+        if not isinstance(name, str):
+            raise KeyError(name)
+        stored = self.tracer.side_effects.load_global(self.scope, name)
+        if stored is None:
+            return ConstantVariable(name), self._real(name)
+        if stored.value is None:
+            raise KeyError(name)
+        return ConstantVariable(name), stored.value
+
+    def _real(self, name: str) -> VariableTracker:
+        if name not in self.looked_at:
+            value = self.scope[name]
+            source = self.source
+            self.looked_at[name] = (
+                self.tracer.wrap(value, None) if source is None else LazyVariable(value, ItemSource(source, name))
+            )
+        return self.looked_at[name]
+
+    def __setitem__(self, name: Hashable, entry: Entry) -> None:
+        if not isinstance(name, str):
+            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "globals()[...] = ...", name="dict")
+        if name not in self or realise(self.tracer, self[name][1]) is not entry[1]:  # a look at it is no change
+            self.tracer.side_effects.store_global(self.tracer, self.scope, name, entry[1])
+
+    def __delitem__(self, name: Hashable) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self.tracer.side_effects.store_global(self.tracer, self.scope, str(name), None)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        stored = self.tracer.side_effects.stored_globals(self.scope)
+        yield from (name for name in self.scope if name not in stored or stored[name] is not None)
+        yield from (name for name, value in stored.items() if value is not None and name not in self.scope)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
