@@ -43,7 +43,10 @@ def reachable(tracer: Tracer, places: Iterable[tuple[Translator, int]]) -> set[i
 
 
 def _in_frame(frame: Translator, index: int) -> Iterator[VariableTracker | None]:
-    alive = live_locals(code_view(frame.code).instructions, index)
+    instructions = code_view(frame.code).instructions
+    if index == len(instructions):
+        return  # a generator that has come to its end
+    alive = live_locals(instructions, index)
     yield from frame.stack
     for variables in (frame.locals, frame.cells):
         yield from (value for name, value in variables.items() if name in alive)

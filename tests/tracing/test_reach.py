@@ -127,3 +127,45 @@ def test_a_list_that_nobody_reaches_is_not_kept():
 
     assert nbcompile.compile(unnamed, backend=backend)(torch.zeros(1)).tolist() == [6]
     assert len(graphs) == 2
+
+
+def ended_generator(x):
+    ended = (each for each in [1, 2])
+    first = sum(ended)
+    torch._dynamo.graph_break()
+    return x + first, list(ended)
+
+
+def ended_early(x):
+    def numbers():
+        yield 1
+        if x.dim():
+            return
+        yield 2
+
+    ended = numbers()
+    first = list(ended)
+    torch._dynamo.graph_break()
+    return x + first[0], next(ended, "end")
+
+
+def ended_by_an_exception(x):
+    def numbers():
+        yield 1
+        raise ValueError
+
+    ended = numbers()
+    first = next(ended)
+    try:
+        next(ended)
+    except ValueError:
+        first += 1
+    torch._dynamo.graph_break()
+    return x + first, next(ended, "end")
+
+
+@pytest.mark.parametrize("function", [ended_generator, ended_early, ended_by_an_exception])
+@pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
+def test_a_generator_at_its_end_needs_nothing(function):
+    """It is carried over the break; no instruction of it is left, so none of its variables is."""
+    assert str(nbcompile.compile(function, backend="eager")(torch.zeros(1))) == str(function(torch.zeros(1)))
