@@ -14,6 +14,7 @@ import numpy.linalg
 import pytest
 import torch
 
+import nbcompile
 from nbcompile import config
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
@@ -436,3 +437,20 @@ def test_a_superseded_function_does_not_leak():
     gc.collect()
     assert code() is None
     assert len(cache.known_codes()) == 0
+
+
+def _class_reading_cells(x):
+    factor, seen = 3, [1]
+
+    class Local:
+        y = torch.add(x, other=factor)
+        seen.append(torch.sin(y).sum() > 0)
+
+    return Local.y * 2, len(seen)
+
+
+@pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
+def test_the_body_of_a_class_that_reads_variables_of_a_function():
+    """Its locals are the attributes of the class, and no guard finds the variables there: it is left to Python."""
+    x = torch.ones(2)
+    assert str(nbcompile.compile(_class_reading_cells, backend="eager")(x)) == str(_class_reading_cells(x))
