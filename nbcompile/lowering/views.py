@@ -271,7 +271,7 @@ def split(_: Builder, x: Value, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
         each = known_number(index(sizes))
         if each is None or extent is None:
             raise NoLowering("a split into a symbolic number of pieces")
-        sizes = [min(each, extent - at) for at in range(0, extent, each)] if each else [0]
+        sizes = [min(each, extent - at) for at in range(0, extent, each)] if each and extent else [0]
     pieces: list[Value] = []
     start: Index = ZERO
     for size in indices(sizes):
