@@ -131,7 +131,7 @@ class _Planner:
 
     def _view(self, seen: BufferView) -> ViewNumbers | None:
         """How a view differs from its buffer; None where it does not."""
-        if is_itself(self.tensors[seen.buffer].layout, seen.layout):
+        if is_itself(self.tensors[seen.buffer].layout, seen.layout) and not seen.apart:
             return None
         return self._numbers(seen.layout.size), self._numbers(seen.layout.stride), self.sizes.number(seen.layout.offset)
 

@@ -144,6 +144,8 @@ class BufferView:
 
     buffer: str
     layout: Layout
+    apart: bool = False
+    """Even where the layout is the buffer's own it is another tensor, in the same memory: another result is it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,7 @@ class _Machine:
     def output(self, leaf: Any) -> Any:
         if isinstance(leaf, BufferView):
             own = self.tensors[leaf.buffer].layout
-            if leaf.buffer in self.originals and own == leaf.layout:
+            if leaf.buffer in self.originals and own == leaf.layout and not leaf.apart:
                 return self.originals[leaf.buffer]
         return self._argument(leaf)
 

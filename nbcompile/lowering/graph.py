@@ -28,7 +28,7 @@ from nbcompile.capture.node_meta import CHANNELS_LAST
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import NotComputed, claimed, cost, loads, walk
 from nbcompile.ir.index import Symbol, index, loop_variables
-from nbcompile.ir.layout import of_tensor
+from nbcompile.ir.layout import of_tensor, same_places
 from nbcompile.lowering import (
     activations,
     conversion,
@@ -340,10 +340,11 @@ class _Lowering:
             # Equal, written in another way; or not to be shown equal, and FakeTensor has the last word.
             result = replace(result, size=size)
         same = node.target in _COPIES or self._is_an_argument(node, result)
-        is_view = self.build.view_of(result) is not None
+        view = self.build.view_of(result)
+        is_view = view is not None
         shared = _storage(taken_by) in self.shared and not is_view
         wanted = shared or wants_memory(result, taken_by) or (same and _reaches_output(taken_by))
-        if result.dtype not in SUPPORTED and (wanted or not is_view):
+        if result.dtype not in SUPPORTED and (wanted or view is None or _is_moved(view, predicted)):
             raise NoLowering(f"{result.dtype} is not computed with")
         if wanted:
             return self.build.realise(result, copy=same)
@@ -411,7 +412,7 @@ class _Lowering:
             storage = _storage(each) if isinstance(each, fx.Node) else None
             if storage in self.shared and memory.setdefault(storage, output.buffer) != output.buffer:
                 raise UnsupportedGraph("two results that share memory are no views of one buffer")
-        return outputs
+        return _apart(returned, outputs)
 
     def _output(self, node: Any) -> Any:
         if not isinstance(node, fx.Node):
@@ -427,6 +428,23 @@ class _Lowering:
             # Later outputs that are views of this one share its memory.
             self.values[node] = value if self.build.view_of(value) else whole
         return view
+
+
+def _is_moved(view: ir.BufferView, predicted: torch.Tensor) -> bool:
+    """Whether a copy has other strides than what it copies: a loop would have to move the elements."""
+    mine = of_tensor(predicted)
+    return not same_places(replace(view.layout, offset=mine.offset), mine)
+
+
+def _apart(returned: Sequence[Any], outputs: list[Any]) -> list[Any]:
+    """Results of several nodes are several tensors, also where all are views of one buffer with its own layout."""
+    taken: dict[ir.BufferView, Any] = {}
+    return [
+        replace(output, apart=True)
+        if isinstance(output, ir.BufferView) and taken.setdefault(output, node) is not node
+        else output
+        for node, output in zip(returned, outputs, strict=True)
+    ]
 
 
 def _shared_by_results(graph: fx.Graph) -> frozenset[int]:

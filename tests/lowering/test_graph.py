@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import nbcompile
 from nbcompile.ir import evaluate
 from nbcompile.ir.buffer import Extern, Pointwise, Reduction
 from nbcompile.lowering import UnsupportedGraph, lower
@@ -162,3 +163,35 @@ def test_complex_tensors_are_left_to_aten():
         z,
         allow_extern=True,
     )
+
+
+def test_elements_that_are_not_computed_with_are_moved_by_aten():
+    """A copy of complex numbers with other strides is a call: the views of the copy are views of its result."""
+    x = torch.randn(2, 3, 4, dtype=torch.complex64).permute(2, 0, 1)
+    check(
+        lambda x: [x.contiguous().view(-1), x.reshape(8, 3) @ x.reshape(3, 8), x.clone().view(x.shape)],
+        x,
+        allow_extern=True,
+    )
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_pieces_of_nothing(size):
+    """Nothing is split into one piece without elements."""
+    check(lambda x: [*(x * 2).split(2), *(x + 1).chunk(3)], torch.randn(size))
+
+
+def test_results_are_as_many_tensors():
+    """A view of a result with the result's own layout is another tensor in its memory; the result twice is one."""
+
+    def f(x):
+        y = x.floor()
+        return y, y.view(y.shape), y[...], y
+
+    for shape in ((), (3,), (3, 4)):
+        results = nbcompile.compile(f)(torch.randn(shape))
+        assert [[one is other for other in results] for one in results] == [
+            [one is other for other in (0, 1, 2, 0)] for one in (0, 1, 2, 0)
+        ]
+        results[1].add_(1)
+        assert all(torch.equal(each, results[0]) for each in results)
