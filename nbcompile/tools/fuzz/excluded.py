@@ -50,13 +50,20 @@ def _has_zeros(values: Values) -> bool:
     return any(value.is_floating_point() and bool((value == 0).any()) for value in values)
 
 
+def _has_subnormal(values: Values) -> bool:
+    return any(
+        value.is_floating_point() and bool(((value != 0) & (value.abs() < torch.finfo(value.dtype).tiny)).any())
+        for value in values
+    )
+
+
 def _has_nan(values: Values) -> bool:
     return any(value.is_floating_point() and bool(value.isnan().any()) for value in values)
 
 
 TABLE = (
     Exclusion(
-        r"\.(roll|copysign|xlogy|xlog1py|one_hot|batch_norm|floor_divide|remainder)\b|//|rounding_mode",
+        r"\.(roll|copysign|xlogy|xlog1py|one_hot|batch_norm|floor_divide|remainder|interpolate)\b|//|rounding_mode",
         _is_laid_out_otherwise,
         "strides are those that torch's fake tensors promise (docs/exactness.md)",
     ),
@@ -69,6 +76,12 @@ TABLE = (
         r"\b(maximum|minimum)\(|clamp\w*\((min=|max=)?[a-z]\d*\)",
         _has_zeros,
         "of two zeros whole vectors take the second in eager, other elements the first (docs/exactness.md)",
+    ),
+    Exclusion(r"(%|remainder).*1e-40", _any, "as the next row"),
+    Exclusion(
+        r"%|remainder|fmod",
+        _has_subnormal,
+        "eager's vectors divide: a quotient by a subnormal number overflows, the remainder is NaN (torch.compile: inf)",
     ),
     Exclusion(r"max_pool", _has_nan, "a window that holds only NaN: the last index, the first (docs/exactness.md)"),
     Exclusion(r"softshrink", _any, "zeros in whole vectors have no sign in eager (docs/exactness.md)"),
