@@ -279,8 +279,8 @@ class Builder:
         place = simplify(self.tensors[single.buffer].layout.at(single.index), value.ranges())
         variables = loop_variables(value.ndim)
         steps = [stride_along(place, variable) for variable in variables]
-        if any(step is None for step in steps):
-            return None
+        if any(step is None or step.could_extract_minus_sign() for step in steps):
+            return None  # no tensor walks its memory backwards
         start = place.xreplace(dict.fromkeys(variables, ZERO))
         own = self.tensors[single.buffer].layout
         # Along a dimension of size 1 the stride is not in the index: take the buffer's own, if it has one.

@@ -195,3 +195,39 @@ def test_results_are_as_many_tensors():
         ]
         results[1].add_(1)
         assert all(torch.equal(each, results[0]) for each in results)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_calls_of_aten_are_given_no_backward_strides(dynamic):
+    """A flipped tensor that goes into a matrix product is a copy: as_strided has no negative steps."""
+
+    def f(g, x):
+        flipped = g.flip(0)
+        return [
+            flipped.t() @ x,
+            g.flip(1) @ x.t(),
+            g.flip(0, 1).t() @ x,
+            g[1:].flip(0).t() @ x[1:],
+            torch.baddbmm(g[None], g[None], x.t()[None].flip(2)[..., : g.shape[1]])
+            if g.shape[0] == 4
+            else g.sort(0)[0],
+            torch.nn.functional.linear(flipped, x[:, : g.shape[1]]),
+            flipped.sort(1)[0],
+        ]
+
+    compiled = nbcompile.compile(f, dynamic=dynamic)
+    for rows in (3, 4, 5):
+        g, x = torch.randn(rows, 4), torch.randn(rows, 4)
+        torch.testing.assert_close(compiled(g, x), f(g, x))
+
+
+def test_derivatives_of_what_is_flipped():
+    """The derivatives of flip and cumsum are flipped; those of the layer before are products with them."""
+    layer, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
+    for last in (lambda y: y.flip(0), lambda y: y.cumsum(0), lambda y: y.cumsum(1).sin()):
+        layer.zero_grad()
+        last(layer(x)).square().sum().backward()
+        wanted = layer.weight.grad.clone()
+        layer.zero_grad()
+        nbcompile.compile(lambda x, last=last: last(layer(x)))(x).square().sum().backward()
+        torch.testing.assert_close(layer.weight.grad, wanted)
