@@ -496,7 +496,7 @@ class Interpreter:
             self.raise_exception(IndexError, *error.args)
         except ZeroDivisionError as error:  # of symbolic numbers: the divisor is zero, which is guarded
             realise(self, arguments[-1]).truth(self)
-            self.raise_exception(ZeroDivisionError, *error.args)
+            self.raise_exception(ZeroDivisionError, *_words_of_division(target, arguments, error))
         except TorchRuntimeError as error:  # the program may catch the operator's own error, whose words are others
             if any(map(_may_suppress, self.generic_contexts)) or any(frame.may_catch() for frame in self.frames):
                 name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
@@ -643,6 +643,19 @@ TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
 MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)
 ANSWERS = frozenset((getattr, operator.eq, operator.ne, torch.broadcast_shapes))
 """Nodes that stay in the graph, as torch's do, although their result is known: ``x.is_leaf``, ``x == None``."""
+
+
+def _words_of_division(
+    target: Any, arguments: Sequence[VariableTracker], error: ZeroDivisionError
+) -> tuple[object, ...]:
+    """What Python says of a division of such numbers by zero: symbols have words of their own."""
+    kinds = [each.python_type() for each in arguments]
+    if len(kinds) == 2 and all(each in (bool, int, float) for each in kinds):
+        try:
+            target(kinds[0](1), kinds[1](0))
+        except ZeroDivisionError as own:
+            return own.args
+    return error.args
 
 
 def _may_suppress(manager: VariableTracker) -> bool:

@@ -40,6 +40,7 @@ Compiler = Callable[[Any], Any]
 INTERNAL = (errors.InternalErrorWarning, errors.GeneratedCodeWarning)
 """Warnings of our own mistakes: the result is right, the compiler is not."""
 COMPILER_ERRORS = (errors.InternalError, errors.BackendCompilerFailed, errors.VerificationFailed)
+FAILED = "raised RuntimeError"
 JITTERED = 3
 MAGNIFIED = 16
 """Rounding errors are random: how much larger than those of the jittered runs others may be."""
@@ -143,7 +144,7 @@ def _disagreement(program: Program, expected: Played, found: Played) -> Differen
     for number, wanted in enumerate(expected.seen):
         if number == len(found.seen):
             break
-        if _is_ended(found.seen[number]):
+        if _is_ended(wanted, found.seen[number]):
             return distance
         for difference in differences(wanted, found.seen[number], program.approximate):
             shown = replace(difference, path=f"observation {number}{difference.path}")
@@ -165,9 +166,16 @@ def _members(program: Program, expected: Played, found: Played) -> tuple[int, ..
     return tuple(sorted(numbers))
 
 
-def _is_ended(found: Observation) -> bool:
-    """An operator fails, which a compiler finds before the side effects and tells with a class of its own."""
-    return any("TorchRuntimeError" in fact.text for fact in found.values())
+def _is_ended(expected: Observation, found: Observation) -> bool:
+    """An operator fails: a compiler finds that before side effects that came first, and has a class of its own for it.
+
+    A graph that fails when it runs raises eager's own error, before the side effects, too (in torch.compile as well).
+    """
+    return any(
+        "TorchRuntimeError" in fact.text
+        or (fact.text.startswith(FAILED) and path in expected and expected[path].text == fact.text)
+        for path, fact in found.items()
+    )
 
 
 def _traced(error: BaseException) -> str:
