@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import heapq
 import linecache
 import math
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -225,3 +227,48 @@ def test_complex_constants_keep_the_signs_of_their_zeros(number, backend):
     told = [repr(torch.view_as_real(each).tolist()) for each in (ours[0], ours[1], ours[2][0])]
     assert told == [repr(torch.view_as_real(each).tolist()) for each in (eager[0], eager[1], eager[2][0])]
     assert repr(ours[3]) == repr(number)
+
+
+def _extremes_without_a_key(x):
+    numbers = [2, 3, 1]
+    least = heapq.nsmallest(1, [4, 2]), heapq.nlargest(1, [4, 2])
+    return (
+        x,
+        min(numbers, key=None),
+        max(numbers, key=None),
+        min(iter([]), default=7, key=None),
+        max(1, 2, key=None),
+        least,
+    )
+
+
+def test_no_key_is_none():
+    """``key=None`` is as none: the library passes it on."""
+    x = torch.ones(2)
+    assert str(nbcompile.compile(_extremes_without_a_key, backend="eager")(x)) == str(_extremes_without_a_key(x))
+
+
+def _divided(x, whole, real):
+    said = []
+    for divide in (
+        lambda: math.sqrt(whole) / 0,
+        lambda: math.sqrt(random.randrange(5)) / 0,
+        lambda: random.randrange(1, 5) / 0,
+        lambda: random.random() // 0,
+        lambda: real % 0,
+        lambda: whole % 0,
+        lambda: whole // 0.0,
+        lambda: divmod(whole, 0),
+    ):
+        try:
+            divide()
+        except ZeroDivisionError as error:
+            said.append(str(error))
+    return x + 1, said
+
+
+def test_the_words_of_a_division_by_zero():
+    """They are Python's for numbers of these types, also where the number is a symbol."""
+    compiled = nbcompile.compile(_divided, backend="eager")
+    for whole, real in ((3, 2.5), (4, 3.5), (9, 4.5)):
+        assert compiled(torch.ones(2), whole, real)[1] == _divided(torch.ones(2), whole, real)[1]

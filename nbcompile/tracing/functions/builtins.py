@@ -356,6 +356,8 @@ def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments,
         else realise(tracer, arguments[0]).unpack(tracer)
     )
     key, default = keywords.get("key"), keywords.get("default")
+    if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
+        key = None
     if not items:
         if default is not None:
             return default
