@@ -380,7 +380,7 @@ def reset() -> None:
 
     What is in the store stays there, and what is on its way there arrives first.
     """
-    writer.flush(timeout=writer.LIMIT)
+    writer.flush(timeout=writer.TIMEOUT)
     hook.reset()
     logs.reset()
     pool.clear()

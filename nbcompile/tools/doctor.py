@@ -89,7 +89,7 @@ def _kernel_store() -> Finding:
 
 
 def _function_store() -> Finding:
-    done = writer.flush(timeout=writer.LIMIT)
+    done = writer.flush(timeout=writer.TIMEOUT)
     folder = shelf.directory()
     kept = sum(1 for _ in folder.glob("*/*.json")) if folder.is_dir() else 0
     words = f"{folder} ({kept} kept, {shelf.size() / shelf.MEGABYTE:.1f} MiB)"

@@ -98,22 +98,22 @@ def _constant(value: object) -> object:
     return encode(value)
 
 
-_said: ContextVar[dict[tuple[int, int], tuple[object, Description]] | None] = ContextVar("said", default=None)
+_memo: ContextVar[dict[tuple[int, int], tuple[object, Description]] | None] = ContextVar("memo", default=None)
 """Classes and functions that were described, and how."""
 
 
 @contextmanager
-def each_once() -> Iterator[None]:
+def memoized() -> Iterator[None]:
     """Inside, a class or a function is described once: a model has many objects of few classes.
 
     For a block in which no code of the program runs, which could change one of them.
     """
-    token = _said.set({}) if _said.get() is None else None
+    token = _memo.set({}) if _memo.get() is None else None
     try:
         yield
     finally:
         if token is not None:
-            _said.reset(token)
+            _memo.reset(token)
 
 
 def describe(value: Any, depth: int = DEPTH) -> Description:
@@ -122,12 +122,12 @@ def describe(value: Any, depth: int = DEPTH) -> Description:
     Raises:
         NotStorable: there are none that another process would understand.
     """
-    said = _said.get()
-    if said is None or not isinstance(value, type | types.FunctionType):
+    memo = _memo.get()
+    if memo is None or not isinstance(value, type | types.FunctionType):
         return _describe(value, depth)
-    found = said.get((id(value), depth))
+    found = memo.get((id(value), depth))
     if found is None:
-        found = said[id(value), depth] = (value, _describe(value, depth))  # the value lives, so its id is its own
+        found = memo[id(value), depth] = (value, _describe(value, depth))  # the value lives, so its id is its own
     return found[1]
 
 

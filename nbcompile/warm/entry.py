@@ -69,7 +69,7 @@ def keep(
     """
     with _obstacles(frame.code.co_qualname, page):
         key = keys.key(frame.code, options)
-        with descriptions.each_once():
+        with descriptions.memoized():
             content = _written(frame, trace, guards, residual, graph)
 
         def finish() -> None:
@@ -94,7 +94,7 @@ def write_later(key: str, content: dict[str, Any], frame: Frame, page: FrameDraf
                 _tell(page, "not kept for later processes: the disk refuses")
 
     _tell(page, KEPT)
-    writer.later(key, write)
+    writer.enqueue(key, write)
 
 
 KEPT = "goes into the store, for later processes"
@@ -192,7 +192,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
         key = keys.key(frame.code, options)
     except NotStorable:
         return None
-    writer.flush(key, writer.LIMIT)
+    writer.flush(key, writer.TIMEOUT)
     for path, content in shelf.entries(key):
         page = shelf.page(path) if with_page else {}
         if page is None or (page and page.get("file") != frame.code.co_filename):

@@ -26,7 +26,7 @@ from nbcompile.capture.source import Source
 from nbcompile.guarding.accessors import Known
 from nbcompile.guarding.ambient import inlined_hooks
 from nbcompile.warm.addresses import Written, known_text
-from nbcompile.warm.descriptions import alike, describe, each_once, tensor_facts
+from nbcompile.warm.descriptions import alike, describe, memoized, tensor_facts
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 
 Kind = GuardKind
@@ -55,7 +55,7 @@ def write(guards: Iterable[Guard], written: Written) -> list[Any]:
     Raises:
         NotStorable: one expects what only this process has.
     """
-    with each_once():
+    with memoized():
         return [_write(guard, written) for guard in guards]
 
 
@@ -119,7 +119,7 @@ def read(data: list[Any], sources: list[Source], known: Known) -> tuple[Guard, .
     Raises:
         Unreadable: one of them cannot hold here.
     """
-    with each_once():
+    with memoized():
         return tuple(_read_row(row, sources, known) for row in data)
 
 

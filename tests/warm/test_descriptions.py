@@ -132,12 +132,12 @@ def test_a_class_is_described_once_in_a_block(monkeypatch):
 
     looked, real = [], descriptions._class
     monkeypatch.setattr(descriptions, "_class", lambda value, depth: (looked.append(value), real(value, depth))[1])
-    with descriptions.each_once():
+    with descriptions.memoized():
         first = [descriptions.describe(Layer) for _ in range(3)]
-        with descriptions.each_once():
+        with descriptions.memoized():
             assert descriptions.describe(Layer) == first[0]
     assert looked.count(Layer) == 1
     Layer.size = 2
     assert descriptions.describe(Layer) != first[0]
-    with descriptions.each_once():
+    with descriptions.memoized():
         assert descriptions.describe(Layer) != first[0]

@@ -112,9 +112,9 @@ def test_nothing_is_written_beside_the_call(process, tmp_path, monkeypatch):
     seen = []
 
     def look():
-        seen.append((len(writer._desk.waiting), len(entries(tmp_path))))
+        seen.append((len(writer._queue.pending), len(entries(tmp_path))))
 
-    monkeypatch.setattr(writer, "PATIENCE", 60.0)
+    monkeypatch.setattr(writer, "MAX_DELAY", 60.0)
     run(TALK, "f", X, nbcompile.disable(look))
     assert seen == [(1, 0)]
     assert writer.flush(timeout=60)
@@ -122,14 +122,14 @@ def test_nothing_is_written_beside_the_call(process, tmp_path, monkeypatch):
 
 
 def test_a_call_that_never_ends_is_no_reason_to_write_nothing(process, tmp_path, monkeypatch):
-    """After PATIENCE the entry is written beside it."""
+    """After MAX_DELAY the entry is written beside it."""
     written = []
 
     def look():
-        with writer._desk.changed:
-            written.append(writer._desk.changed.wait_for(lambda: not writer._desk.waiting, 60))
+        with writer._queue.changed:
+            written.append(writer._queue.changed.wait_for(lambda: not writer._queue.pending, 60))
 
-    monkeypatch.setattr(writer, "PATIENCE", 0.05)
+    monkeypatch.setattr(writer, "MAX_DELAY", 0.05)
     run(TALK, "f", X, nbcompile.disable(look))
     assert written == [True]
 
@@ -200,7 +200,7 @@ def test_a_warning_that_is_an_error_stops_no_other_entry(process, tmp_path, monk
     def fails():
         raise errors.StoreWarning("refused")
 
-    writer.later("some key", fails)
+    writer.enqueue("some key", fails)
     run(FUNCTION, "g", X)
     assert writer.flush(timeout=60)
     assert [each.exc_type for each in told] == [errors.StoreWarning]
@@ -216,7 +216,7 @@ def test_an_interrupt_while_somebody_waits_loses_nothing(held, tmp_path):
     threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         writer.flush()
-    assert writer._desk.in_a_hurry == 0
+    assert writer._queue.waiters == 0
     held.set()
     assert writer.flush(timeout=60)
     assert len(entries(tmp_path)) == 1
@@ -237,18 +237,18 @@ def test_a_fork_waits(held, process, tmp_path):
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
-    assert writer._desk.waiting == writer._desk.waiting.__class__()
+    assert writer._queue.pending == writer._queue.pending.__class__()
 
 
 @forks
 def test_a_child_does_not_write_what_the_parent_is_writing(held, monkeypatch, tmp_path):
     """Where the disk does not answer, a fork goes on; the child has nothing to write, and the parent writes it."""
-    monkeypatch.setattr(writer, "LIMIT", 0.05)
+    monkeypatch.setattr(writer, "TIMEOUT", 0.05)
     run(FUNCTION, "f", X)
     with pytest.warns(errors.StoreWarning, match="the disk was busy"):
         child = os.fork()
         if child == 0:
-            os._exit(0 if writer.flush(timeout=1) and not writer._desk.waiting else 1)
+            os._exit(0 if writer.flush(timeout=1) and not writer._queue.pending else 1)
         assert os.waitpid(child, 0)[1] == 0
     held.set()
     assert writer.flush(timeout=60)
@@ -311,7 +311,7 @@ def test_without_threads_it_is_written_at_once(process, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        writer.later("key", lambda: shelf.add("key", {}, None) and None)
+        writer.enqueue("key", lambda: shelf.add("key", {}, None) and None)
         assert len(entries(tmp_path)) == 1
         assert writer.flush()
 
@@ -320,5 +320,5 @@ def test_off_means_off(process, tmp_path):
     """With the store off, nothing waits and no thread is started."""
     with config.patch(warm_start=False):
         run(FUNCTION, "f", X)
-    assert not writer._desk.waiting
+    assert not writer._queue.pending
     assert entries(tmp_path) == []
