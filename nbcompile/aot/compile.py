@@ -90,6 +90,7 @@ def compile_graph(
             may then fuse; otherwise the new value is returned, and copied after the graph has run.
     """
     _expect_tuple(module)
+    _expect_no_window(module.graph)
     provenance.prepare(module.graph)
     table = decompositions or {}
     if _has_symbols_of_dynamo(module):
@@ -216,6 +217,20 @@ def _expect_function(joint: torch.fx.GraphModule) -> None:
     for node in joint.graph.nodes:
         if node.target in LOOKS_AT_THE_GRAD_MODE:
             raise RunsAsCaptured(f"{node.target} prepares for backward only where gradients are enabled")
+
+
+WRITES_THROUGH_A_WINDOW = "something is written where as_strided gives windows on memory"
+
+
+def _expect_no_window(graph: torch.fx.Graph) -> None:
+    """AOTAutograd makes of as_strided a view of the tensor it is called on; what lies beyond that is not written."""
+    names = {pure.name_of_target(node).partition(".")[0] for node in graph.nodes if node.op.startswith("call_")}
+    if names & {"as_strided", "as_strided_"} and any(
+        pure.works_in_place(node) or "out" in node.kwargs
+        for node in graph.nodes
+        if node.op.startswith("call_") and pure.name_of_target(node) != "as_strided_"
+    ):
+        raise RunsAsCaptured(WRITES_THROUGH_A_WINDOW)
 
 
 def _expect_tuple(module: torch.fx.GraphModule) -> None:

@@ -91,3 +91,25 @@ def test_what_has_each_number_once_is_compiled(function, meets_itself):
 
     nbcompile.compile(function, backend=backend, fullgraph=True)(torch.arange(3.0))
     assert answers == [meets_itself]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_what_is_written_through_as_strided(backend):
+    """A window that reaches beyond the view that it is made of is written as in eager; one that is only read compiles."""
+
+    def written(x):
+        window = x[:, :1].as_strided((2,), (1,))
+        window.mul_(2)
+        return window
+
+    def moved(x):
+        y = x + 1
+        window = y[0]
+        window.as_strided_((2, 2), (2, 1))
+        window.add_(2)
+        return window, y
+
+    for function in (written, moved, lambda x: x.as_strided((2, 2), (1, 2)) * 2):
+        x, same = torch.ones(2, 2), torch.ones(2, 2)
+        assert str(nbcompile.compile(function, backend=backend)(x)) == str(function(same))
+        assert torch.equal(x, same)
