@@ -248,6 +248,24 @@ def test_no_key_is_none():
     assert str(nbcompile.compile(_extremes_without_a_key, backend="eager")(x)) == str(_extremes_without_a_key(x))
 
 
+def _sorted_backwards(x, reverse):
+    said = []
+    for sort in (lambda: sorted([2, 1, 3], reverse=reverse), lambda: [2, 1].sort(reverse=reverse)):
+        try:
+            said.append(sort())
+        except TypeError as error:
+            said.append(str(error))
+    return x + 1, said
+
+
+@pytest.mark.parametrize("reverse", [None, 1, 0, True, 2.5, "yes"])
+def test_whether_to_sort_backwards_is_a_number(reverse):
+    """What is none raises, in the words of this version of Python."""
+    x = torch.ones(2)
+    compiled = nbcompile.compile(_sorted_backwards, backend="eager")
+    assert str(compiled(x, reverse)) == str(_sorted_backwards(x, reverse))
+
+
 def _divided(x, whole, real):
     said = []
     for divide in (

@@ -269,6 +269,8 @@ def sort_items(
     tracer: Tracer, items: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
 ) -> list[VariableTracker]:
     """Sort by constants (the items, or what ``key`` makes of them); stable, as Python's."""
+    if reverse is not None and (asked := realise(tracer, reverse)).is_constant():
+        tracer.evaluate(sorted, ([],), {"reverse": asked.constant()})  # raises where it is no number
     has_key = key is not None and not (key.is_constant() and key.constant() is None)
     keys = [tracer.call(key, [item]) for item in items] if key is not None and has_key else items
     values = [each.specialise() if isinstance(each, SymbolicVariable) else each for each in keys]
