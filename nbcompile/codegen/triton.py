@@ -26,6 +26,7 @@ from pathlib import Path
 import torch
 
 from nbcompile.codegen.facts import flat, own_work, size_symbols, stored, vector_is_outside
+from nbcompile.codegen.index_width import fits_in_32_bits
 from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_reductions import (
     across,
@@ -49,6 +50,9 @@ from nbcompile.ir.kernel import REGISTER_ROW, Accumulate, Carry, Kernel, Loop, N
 
 BLOCK = 1024
 COLUMN_BLOCK = 128
+THREAD_ELEMENTS = 8
+"""Of a row that is in registers, in each thread, as long as a program may have more threads."""
+MOST_WARPS = 16
 
 POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.bool: "*i1",
@@ -120,6 +124,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     writer = SourceWriter()
     pointers = {name: f"p{at}" for at, name in enumerate(arguments)}
     emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=own_work(kernel, schedule.program))
+    emitter.wide = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
     writer.line("@triton.jit")
     writer.line(f"def {kernel.name}({', '.join((*emitter.pointers.values(), *sizes))}):")
     writer.depth += 2
@@ -146,6 +151,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         writer.line_map(),
         language="triton",
         types=(*(POINTERS[schedule.program.tensors()[name].dtype] for name in arguments), *("i64" for _ in sizes)),
+        warps=emitter.warps,
         rounds=" + ".join(emitter.rounds) or "0",
         any_order=any(isinstance(part, Update) and part.kind in ("store", "any") for part in flat(kernel.body)),
     )
@@ -159,15 +165,27 @@ def _columns(emitter: TritonEmitter) -> str:
         raise NoTriton("a scratch row inside a vectorised outer loop")
     block = COLUMN_BLOCK if has_nests else BLOCK
     total = indexing.product([loop.size for loop in kernel.loops])
-    writer.line(f"element = tl.program_id(0).to(tl.int64) * {block} + tl.arange(0, {block})")
-    emitter.mask = f"(element < {index_text(total)})"
-    _split(writer, "element", kernel.loops)
+    writer.line(f"element = tl.program_id(0){emitter.wide} * {block} + tl.arange(0, {block})")
+    _begin_block(emitter, "element", total, block, kernel.loops)
     for statement in kernel.body:
         if isinstance(statement, Nest):
             _plain_nest(emitter, statement, block)
         else:
             emit_statement(emitter, statement)
     return f"({index_text(total)} + {block - 1}) // {block}"
+
+
+def _begin_block(emitter: TritonEmitter, name: str, length: Index, block: int, loops: Sequence[Loop]) -> None:
+    """Some loops are a block now: the loop variables of each element of it, and which of them exist."""
+    known = indexing.constant(length)
+    emitter.mask = f"({name} < {index_text(length)})" if known is None or known % block or not known else ""
+    emitter.block, emitter.loops = name, tuple(loops)
+    emitter.moving = frozenset(loop.variable for loop in loops)
+    _split(emitter.writer, name, loops)
+
+
+def _end_block(emitter: TritonEmitter) -> None:
+    emitter.mask, emitter.block, emitter.loops, emitter.moving = "", "", (), frozenset()
 
 
 def _split(writer: SourceWriter, flat: str, loops: Sequence[Loop]) -> None:
@@ -210,7 +228,7 @@ def _plain_nest(emitter: TritonEmitter, nest: Nest, block: int) -> None:
 def _rows(emitter: TritonEmitter) -> str:
     """One program for an outer iteration. Answers how many programs there are."""
     kernel, writer = emitter.kernel, emitter.writer
-    writer.line("row = tl.program_id(0).to(tl.int64)")
+    writer.line(f"row = tl.program_id(0){emitter.wide}")
     _split(writer, "row", kernel.loops)
     lengths = [
         indexing.constant(indexing.product([loop.size for loop in each.loops]))
@@ -220,6 +238,7 @@ def _rows(emitter: TritonEmitter) -> str:
     persistent = all(length is not None and length <= REGISTER_ROW for length in lengths)
     if kernel.scratch and not persistent:
         raise NoTriton("a scratch row that is too long for registers")
+    emitter.loaded = {} if persistent else None
     written: set[str] = set()
     for statement in kernel.body:
         if written & set(_read(statement)):
@@ -247,9 +266,9 @@ def _persistent_nest(emitter: TritonEmitter, nest: Nest) -> None:
     writer = emitter.writer
     length = indexing.product([loop.size for loop in nest.loops])
     block = 1 << max(int(length) - 1, 0).bit_length()
+    emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MOST_WARPS))
     writer.line(f"inner = tl.arange(0, {block})")
-    emitter.mask = f"(inner < {index_text(length)})"
-    _split(writer, "inner", nest.loops)
+    _begin_block(emitter, "inner", length, block, nest.loops)
     finished = {}
     for part in nest.body:
         if isinstance(part, Accumulate):
@@ -259,7 +278,7 @@ def _persistent_nest(emitter: TritonEmitter, nest: Nest) -> None:
         else:
             emit_statement(emitter, part)
     emitter.locals |= finished
-    emitter.mask = ""
+    _end_block(emitter)
 
 
 def _looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
@@ -273,8 +292,7 @@ def _looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     writer.line(f"for begin in range(0, {index_text(length)}, {BLOCK}):")
     writer.depth += 2
     writer.line(f"inner = begin + tl.arange(0, {BLOCK})")
-    emitter.mask = f"(inner < {index_text(length)})"
-    _split(writer, "inner", nest.loops)
+    _begin_block(emitter, "inner", length, BLOCK, nest.loops)
     before = dict(emitter.locals)
     for part in nest.body:
         if isinstance(part, Accumulate):
@@ -284,7 +302,7 @@ def _looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
         else:
             emit_statement(emitter, part)
     emitter.locals = before
-    emitter.mask = ""
+    _end_block(emitter)
     writer.depth -= 2
     for part in totals:
         emitter.locals[part.name] = across(emitter, part)

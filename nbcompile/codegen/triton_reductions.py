@@ -51,14 +51,15 @@ def combine(emitter: TritonEmitter, part: Accumulate, mask: str) -> None:
     emitter.asking = emitter.origins.get(part.name, ())
     total, value = total_name(part), value_text(emitter, part.value)
     if part.kind.startswith("arg"):
-        best = emitter.fresh("better")
+        best, held = emitter.fresh("better"), f" & {mask}" if mask else ""
         place = f"({index_text(part.place)}) + tl.zeros_like({part.name}_place)"
         test = "beats_larger" if part.kind == "argmax" else "beats_smaller"
-        emitter.line(f"{best} = {test}({value}, {place}, {total}, {part.name}_place) & {mask}")
+        emitter.line(f"{best} = {test}({value}, {place}, {total}, {part.name}_place){held}")
         emitter.line(f"{total} = tl.where({best}, {value}, {total})")
         emitter.line(f"{part.name}_place = tl.where({best}, {place}, {part.name}_place)")
         return
-    emitter.line(f"{total} = tl.where({mask}, {JOIN[part.kind].format(total, f'({value})')}, {total})")
+    joined = JOIN[part.kind].format(total, f"({value})")
+    emitter.line(f"{total} = tl.where({mask}, {joined}, {total})" if mask else f"{total} = {joined}")
 
 
 JOIN = {
@@ -76,11 +77,19 @@ def reduce_row(emitter: TritonEmitter, part: Accumulate) -> str:
     """Combine a whole row that is in registers."""
     emitter.asking = emitter.origins.get(part.name, ())
     dtype, value = TYPES[part.value.dtype], value_text(emitter, part.value)
-    emitter.line(f"{total_name(part)} = tl.where({emitter.mask}, {value}, tl.full([1], {_limit(part)}, {dtype}))")
+    limit = f"tl.full([1], {_limit(part)}, {dtype})"
+    emitter.line(f"{total_name(part)} = {_or_else(emitter, value, limit)}")
     if part.kind.startswith("arg"):
         place = f"({index_text(part.place)}) + tl.zeros_like(inner).to(tl.int64)"
-        emitter.line(f"{part.name}_place = tl.where({emitter.mask}, {place}, {2**63 - 1})")
+        emitter.line(f"{part.name}_place = {_or_else(emitter, place, str(2**63 - 1))}")
     return across(emitter, part)
+
+
+def _or_else(emitter: TritonEmitter, value: str, otherwise: str) -> str:
+    """A value in the full shape of the block, with another one where no element is."""
+    if emitter.mask:
+        return f"tl.where({emitter.mask}, {value}, {otherwise})"
+    return f"tl.broadcast_to({value}, {emitter.block}.shape)"
 
 
 def across(emitter: TritonEmitter, part: Accumulate) -> str:
@@ -115,10 +124,10 @@ def _totals(part: Carry) -> list[str]:
 def _scanned(emitter: TritonEmitter, part: Carry) -> str:
     """What is scanned, in the block's full shape; with places where these are asked for."""
     value = named(emitter, value_text(emitter, part.value))
-    text = f"tl.where({emitter.mask}, {value}, {value})"  # to add zeros would change -0.0
+    text = _or_else(emitter, value, value)  # to add zeros would change -0.0
     if not part.kind.startswith("arg"):
         return text
-    return f"{text}, ({index_text(part.place)}) + tl.zeros_like({emitter.mask}).to(tl.int64)"
+    return f"{text}, ({index_text(part.place)}) + tl.zeros_like({emitter.block}).to(tl.int64)"
 
 
 def scan_block(emitter: TritonEmitter, part: Carry) -> None:

@@ -20,8 +20,8 @@ import torch
 from nbcompile.codegen.printers import TRITON, print_index
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
-from nbcompile.ir.index import Index
-from nbcompile.ir.kernel import Kernel, Let, Schedule, Store, Update
+from nbcompile.ir.index import Index, Symbol
+from nbcompile.ir.kernel import Kernel, Let, Loop, Schedule, Store, Update
 
 TYPES = {
     torch.float32: "tl.float32", torch.float64: "tl.float64",
@@ -74,7 +74,18 @@ class TritonEmitter:
     writer: SourceWriter
     pointers: dict[str, str]
     mask: str = ""
-    """Which elements of the block exist."""
+    """Which elements of the block exist; "" where all do, and outside of blocks."""
+    block: str = ""
+    """A variable that has the shape of the block; "" outside of blocks."""
+    moving: frozenset[Symbol] = frozenset()
+    """The loop variables that are blocks."""
+    loops: tuple[Loop, ...] = ()
+    """Those that are the block."""
+    loaded: dict[tuple[str, tuple[Loop, ...]], str] | None = None
+    """What is in registers, by the text that loads it; None where loops go round, with other elements each time."""
+    wide: str = ""
+    """What makes 64 bits of a program's number, where an index may need them."""
+    warps: int = 4
     locals: dict[str, str] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
     """Scratch rows that are kept in registers."""
@@ -118,7 +129,7 @@ def emit_statement(emitter: TritonEmitter, statement: Let | Store | Update) -> N
         emitter.rows[statement.buffer] = statement.buffer
     else:
         # Where there is no block, one of one element: the value may be one.
-        mask, block = (f", {emitter.mask}", "") if emitter.mask else ("", " + tl.arange(0, 1)")
+        mask, block = (f", {emitter.mask}" if emitter.mask else ""), ("" if emitter.block else " + tl.arange(0, 1)")
         emitter.line(
             f"tl.store({emitter.pointers[statement.buffer]} + ({index_text(statement.offset)}){block}, {value}{mask})"
         )
@@ -220,11 +231,24 @@ def _load(emitter: TritonEmitter, load: Load) -> str:
     _gathers(emitter, load.gathers, load.index[0])
     zero = "0.0" if load.dtype.is_floating_point else "0"
     mask = f", {emitter.mask}, {zero}" if emitter.mask else ""
-    # tl.full gives the address a block's shape, so that a mask may go with it.
-    address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])})" + (
-        f" + tl.zeros_like({emitter.mask}).to(tl.int32)" if emitter.mask else " + tl.arange(0, 1)"
-    )
-    return named(emitter, f"tl.load({address}{mask})", "x")
+    address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])}){_spread(emitter, load)}"
+    text, known = f"tl.load({address}{mask})", emitter.loaded
+    if known is None or load.gathers or load.buffer in emitter.kernel.writes:
+        return named(emitter, text, "x")
+    # The same row again: a store in between would keep Triton from seeing that.
+    key = (text, emitter.loops)
+    if key not in known:
+        known[key] = named(emitter, text, "x")
+    return known[key]
+
+
+def _spread(emitter: TritonEmitter, load: Load) -> str:
+    """What gives an address the shape of a block, so that a mask may go with it, where its index has not."""
+    if emitter.block and not load.gathers and emitter.moving & load.index[0].free_symbols:
+        return ""
+    if emitter.mask:
+        return f" + tl.zeros_like({emitter.mask}).to(tl.int32)"
+    return f" + tl.zeros_like({emitter.block})" if emitter.block else " + tl.arange(0, 1)"
 
 
 def _gathers(emitter: TritonEmitter, gathers: Sequence[Gather], index: sympy.Expr) -> None:

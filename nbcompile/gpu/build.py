@@ -70,19 +70,20 @@ class NoTools(CannotBuild):
     """No kernel has: ptxas, or what reads its results, is missing."""
 
 
-def build(function: Any, signature: Mapping[str, str], chip: Chip) -> Built:
+def build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int = 4) -> Built:
     """Compile.
 
     Args:
         function: What ``@triton.jit`` made.
         signature: Its argument types in Triton's notation.
         chip: For which; none need be here.
+        warps: Of 32 threads each, that one program has.
 
     Raises:
         CannotBuild: Triton or ptxas refuses, or is not there.
     """
     try:
-        return _build(function, signature, chip)
+        return _build(function, signature, chip, warps)
     except (OSError, subprocess.SubprocessError) as error:
         raise NoTools(f"the tools of CUDA that come with Triton cannot be run: {_first_line(error)}") from error
     except Exception as error:
@@ -96,7 +97,7 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), "")
 
 
-def _build(function: Any, signature: Mapping[str, str], chip: Chip) -> Built:
+def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int) -> Built:
     aligned = {
         (at,): [["tt.divisibility", POINTER_BYTES]]
         for at, kind in enumerate(signature.values())
@@ -104,7 +105,7 @@ def _build(function: Any, signature: Mapping[str, str], chip: Chip) -> Built:
     }
     source = ASTSource(function, dict(signature), {}, aligned)
     compiled = triton.compile(
-        source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src)
+        source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src, warps)
     )
     registers, spilled = _resources(compiled.asm["cubin"])
     return Built(

@@ -135,7 +135,7 @@ def _on_the_cpu(size: tuple[int, ...], stride: tuple[int, ...], *, dtype: torch.
 
 
 def _ready(source: str, module: ModuleType, kernel: EmittedKernel, chip: Chip) -> Ready:
-    built = build(getattr(module, kernel.name), signature(kernel), chip)
+    built = build(getattr(module, kernel.name), signature(kernel), chip, kernel.warps)
     function = ptx.parse(built.ptx)
     simulator.expect_supported(function)
     place = source.index(f"@triton.jit\ndef {kernel.name}(")

@@ -50,6 +50,8 @@ class EmittedKernel:
     """Triton's types of the arguments, then of the sizes; none in C++."""
     rounds: str = ""
     """In Triton: how often the loops of one program go round, as Python over the sizes."""
+    warps: int = 4
+    """In Triton: of 32 threads each, that one program has."""
     any_order: bool = False
     """Several elements may be stored to one address, and any of them may be the last, in eager mode too."""
 

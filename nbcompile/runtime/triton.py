@@ -52,7 +52,7 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
     """The kernel as a function of its tensors and sizes; an empty grid is not launched."""
     function, grid_of = getattr(module, kernel.name), getattr(module, kernel.name + "_grid")
     tensors = len(kernel.arguments)
-    options = compile_options(function.src) if isinstance(function, triton.JITFunction) else {}
+    options = compile_options(function.src, kernel.warps) if isinstance(function, triton.JITFunction) else {}
 
     def launch(*arguments: object) -> None:
         grid = grid_of(*arguments[tensors:])
@@ -62,13 +62,14 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
     return launch
 
 
-def compile_options(source: str) -> dict[str, bool]:
+def compile_options(source: str, warps: int = 4) -> dict[str, bool | int]:
     """How Triton compiles a kernel.
 
     A product and a sum may be one instruction, as in CUDA's own compiler. Checks of indices are compiled only if asked
     for; those of whole numbers that overflow, which come with them, are not wanted.
     """
-    return {"enable_fp_fusion": True, "debug": "device_assert" in source, "sanitize_overflow": False}
+    checks = "device_assert" in source
+    return {"enable_fp_fusion": True, "debug": checks, "sanitize_overflow": False, "num_warps": warps}
 
 
 def _no_attribute(path: str) -> torch.Tensor:

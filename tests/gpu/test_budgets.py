@@ -31,7 +31,9 @@ def test_registers_spills_and_occupancy(name, chip):
     _, planned = programs(function, *inputs)
     emitted = generator.emit(planned)
     (kernel,) = emitted.kernels
-    built = build(getattr(runtime.load_source(emitted.source), kernel.name), generator.signature(kernel), chip)
+    built = build(
+        getattr(runtime.load_source(emitted.source), kernel.name), generator.signature(kernel), chip, kernel.warps
+    )
     assert built.spilled_bytes == 0
     assert built.registers <= registers
     assert built.occupancy(chip) >= occupancy

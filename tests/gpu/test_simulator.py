@@ -27,7 +27,7 @@ def built(function, *inputs) -> Built:
     emitted = generator.emit(planned)
     (kernel,) = emitted.kernels
     module = runtime.load_source(emitted.source)
-    return build(getattr(module, kernel.name), generator.signature(kernel), CHIPS["sm_90"])
+    return build(getattr(module, kernel.name), generator.signature(kernel), CHIPS["sm_90"], kernel.warps)
 
 
 @pytest.fixture(scope="module")

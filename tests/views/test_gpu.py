@@ -1,0 +1,80 @@
+"""The figures of a kernel that was compiled for a GPU, on the page and as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from nbcompile.record import codec
+from nbcompile.record.model import Gpu, GpuLine
+from nbcompile.views import html, text
+from tests.views import sample_records as sample
+
+LINES = (
+    GpuLine(7, instructions=96, moved=4096, least=1024, ptx=("4 ld.global.b32", "mov.u32")),
+    GpuLine(2, instructions=12, ptx=("3 add.f32", *(f"op{at}.b32" for at in range(9)))),
+)
+RAN = Gpu("sm_90", 29, 0, 2048, 128, 0.625, 6, 0.25, 8192, 2048, 3.06, 2.04, LINES)
+BUILT = Gpu("sm_90", 29, 16, 2048, 128, 0.625, lines=LINES[1:])
+
+
+def record(gpu: Gpu):
+    """The simple record, its kernel compiled for a GPU."""
+    (frame,) = sample.simple().frames
+    compiled = frame.compiled_graph
+    kernels = (dataclasses.replace(compiled.kernels[0], gpu=gpu), *compiled.kernels[1:])
+    graph = dataclasses.replace(compiled, kernels=kernels, target="sm_90")
+    return dataclasses.replace(sample.simple(), frames=(dataclasses.replace(frame, compiled_graph=graph),))
+
+
+def page(gpu: Gpu) -> str:
+    return html.render(record(gpu), ("kernels",))
+
+
+def cells(row: str) -> list[str]:
+    return [re.sub(r"<[^>]+>", "", each) for each in re.split(r"</t[hd]>", row)[:-1]]
+
+
+def rows(gpu: Gpu) -> list[str]:
+    """Those of the tables of the kernel."""
+    return [each for each in re.findall(r"<tr.*?</tr>", page(gpu)) if re.search(r"<th>(sm_90|\d+)</th>", each)]
+
+
+def test_the_page_says_for_which_gpu():
+    """And that nothing ran there."""
+    assert "compiled for sm_90, run in the simulator" in page(RAN)
+    assert "compiled for" not in html.render(sample.simple(), ("kernels",))
+
+
+def test_the_figures_of_a_kernel_are_one_row():
+    """What ptxas says, what was moved against the least, and how long it would take against the roofline."""
+    assert cells(rows(RAN)[0]) == [
+        "sm_90", "29", "0 B", "2048 B", "62 %", "6 of 128 threads", "8192 B", "2048 B", "25 %", "3.1 µs", "2.0 µs",
+    ]  # fmt: skip
+
+
+def test_before_the_first_call_only_ptxas_has_spoken():
+    """A backward graph that was never run, say."""
+    assert cells(rows(BUILT)[0]) == ["sm_90", "29", "16 B", "2048 B", "62 %", *["not run"] * 6]
+
+
+def test_each_line_has_its_bytes_and_its_ptx():
+    """Linked to the operators of the line, as the line itself is."""
+    _, loading, adding = rows(RAN)
+    assert cells(loading)[2:] == ["4096 B", "1024 B", "96", "4 ld.global.b32, mov.u32"]
+    assert cells(adding)[2:4] == ["", ""]
+    assert cells(adding)[-1].endswith("op4.b32, 4 more")
+    linked = {each.line for each in record(RAN).frames[0].compiled_graph.kernels[0].lines if each.nodes}
+    assert [("data-n" in row) for row in (loading, adding)] == [7 in linked, 2 in linked] == [True, False]
+
+
+def test_the_same_as_text():
+    """One line below the kernel's name."""
+    shown = text.render(record(RAN), ("kernels",))
+    assert "backend inductor, compiled for sm_90, run in the simulator" in shown
+    assert "sm_90: registers 29, spilled 0 B, shared 2048 B, occupancy 62 %" in shown
+
+
+def test_a_record_keeps_them():
+    """Written as JSON and read back."""
+    assert codec.from_json(codec.to_json(record(RAN))) == record(RAN)
