@@ -8,7 +8,8 @@
             ...
             v0 = tl.sum(tl.where(r0 < 1000, tl.load(in0 + 1000*i0 + r0, r0 < 1000, 0.0), 0.0), 0)
 
-Three shapes of kernel: pointwise (one program for a block of elements), rows
+Four shapes of kernel: pointwise (one program for a block of elements), tiles (a square of them, where memory is
+adjacent along two loops), rows
 (one program for an outer iteration; short rows stay in registers, "persistent",
 long ones are looped over), and columns (a block of outer iterations, the
 reduction a plain loop). A block has no lanes to spare: what lies beyond the
@@ -25,6 +26,7 @@ from pathlib import Path
 
 import torch
 
+from nbcompile.codegen import tiles
 from nbcompile.codegen.facts import flat, own_work, size_symbols, stored, vector_is_outside
 from nbcompile.codegen.index_width import fits_in_32_bits
 from nbcompile.codegen.printers import python_index
@@ -160,6 +162,9 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
 def _columns(emitter: TritonEmitter) -> str:
     """A block of outer iterations; nests are plain loops. Answers how many programs there are."""
     kernel, writer = emitter.kernel, emitter.writer
+    tile = tiles.find(kernel)
+    if tile is not None:
+        return _tile(emitter, *tile)
     has_nests = any(isinstance(statement, Nest) for statement in kernel.body)
     if kernel.scratch:
         raise NoTriton("a scratch row inside a vectorised outer loop")
@@ -173,6 +178,28 @@ def _columns(emitter: TritonEmitter) -> str:
         else:
             emit_statement(emitter, statement)
     return f"({index_text(total)} + {block - 1}) // {block}"
+
+
+def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
+    """A square of two outer loops; the others are numbers. Answers how many programs there are."""
+    kernel, writer, side = emitter.kernel, emitter.writer, tiles.SIDE
+    counts = [-(-int(loop.size) // side) for loop in (across, down)]
+    x, y = across.variable.name, down.variable.name
+    writer.line(f"program = tl.program_id(0){emitter.wide}")
+    writer.line(f"{x} = program % {counts[0]} * {side} + tl.arange(0, {side})[None, :]")
+    writer.line(f"{y} = program // {counts[0]} % {counts[1]} * {side} + tl.arange(0, {side})[:, None]")
+    writer.line(f"element = {x} + {y}")
+    others = [loop for loop in kernel.loops if loop not in (across, down)]
+    if others:
+        writer.line(f"rest = program // {counts[0] * counts[1]}")
+        _split(writer, "rest", others)
+    whole = all(int(loop.size) % side == 0 for loop in (across, down))
+    emitter.mask = "" if whole else f"(({x} < {across.size}) & ({y} < {down.size}))"
+    emitter.block, emitter.is_tile = "element", True
+    emitter.moving = frozenset((across.variable, down.variable))
+    for statement in kernel.body:
+        emit_statement(emitter, statement)  # type: ignore[arg-type]
+    return index_text(indexing.product([loop.size for loop in others]) * counts[0] * counts[1])
 
 
 def _begin_block(emitter: TritonEmitter, name: str, length: Index, block: int, loops: Sequence[Loop]) -> None:

@@ -79,6 +79,8 @@ class TritonEmitter:
     """A variable that has the shape of the block; "" outside of blocks."""
     moving: frozenset[Symbol] = frozenset()
     """The loop variables that are blocks."""
+    is_tile: bool = False
+    """Each of them is one dimension of the block; else each has its shape."""
     loops: tuple[Loop, ...] = ()
     """Those that are the block."""
     loaded: dict[tuple[str, tuple[Loop, ...]], str] | None = None
@@ -244,7 +246,8 @@ def _load(emitter: TritonEmitter, load: Load) -> str:
 
 def _spread(emitter: TritonEmitter, load: Load) -> str:
     """What gives an address the shape of a block, so that a mask may go with it, where its index has not."""
-    if emitter.block and not load.gathers and emitter.moving & load.index[0].free_symbols:
+    own = emitter.moving & load.index[0].free_symbols
+    if emitter.block and not load.gathers and (own == emitter.moving if emitter.is_tile else own):
         return ""
     if emitter.mask:
         return f" + tl.zeros_like({emitter.mask}).to(tl.int32)"

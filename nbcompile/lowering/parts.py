@@ -24,6 +24,8 @@ COLUMNS = 128
 """Columns of one program, where a reduction goes along the columns (codegen/triton.py)."""
 LEAST_ROW, LEAST_COLUMN = 2048, 16
 """The shortest parts."""
+SHORT_COLUMN = 256
+"""A program goes down a shorter one in the time of two more launches."""
 KINDS = ("sum", "prod", "max", "min", "any", "all")
 """What can be combined in any order."""
 
@@ -41,7 +43,7 @@ def count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *, alon
     if kind not in KINDS or given is None or length is None or not given:
         return 1
     programs = -(-given // COLUMNS) if along_columns else given
-    if programs >= ENOUGH or (length <= REGISTER_ROW and not along_columns):
+    if programs >= ENOUGH or length < (SHORT_COLUMN if along_columns else REGISTER_ROW + 1):
         return 1
     least = LEAST_COLUMN if along_columns else LEAST_ROW
     wanted = min(PROGRAMS // programs, length // least)

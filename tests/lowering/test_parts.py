@@ -23,7 +23,7 @@ GPU = torch.device("cuda", 0)
         ((512,), (1 << 20,), "sum", False, 1),
         ((256,), (4096,), "sum", True, 256),
         ((1 << 16,), (4096,), "sum", True, 1),
-        ((256,), (31,), "sum", True, 1),
+        ((256,), (255,), "sum", True, 1),
         ((), (1 << 20,), "argmax", False, 1),
         ((), (1_000_003,), "sum", False, 1),
     ],
@@ -61,7 +61,7 @@ PROGRAMS = {
     "truth values": lambda x: ((x > 4).any(), (x > -9).all()),
     "a product": lambda x: (1 + x / 1e4).prod(),
     "a mean and its use": lambda x: x - x.mean(),
-    "integers": lambda x: (x * 10).to(torch.int32).sum(0),
+    "integers": lambda x: (x * 10).to(torch.int32).sum(),
 }
 
 
