@@ -63,10 +63,10 @@ _LIBRARY = re.compile(r"/(?:site-packages|dist-packages|python3\.\d+)/(?!site-pa
 
 def with_short_places(code: str) -> str:
     """The code of a graph without the folders of the user's files."""
-    return _PLACE.sub(r"# \1:\2, \3: ", code)
+    return _PLACE.sub(lambda found: f"# {place(found[1], int(found[2]))}, {found[3]}: ", code)
 
 
-_PLACE = re.compile(r"# File: (?:.*[/\\])?(.+):(\d+) in (.+?), code: ")
+_PLACE = re.compile(r"# File: (.+):(\d+) in (.+?), code: ")
 """The user's line above a node, as torch writes it."""
 
 

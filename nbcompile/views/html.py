@@ -238,14 +238,16 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
 
 
 ALL_PROGRAMS = ("graph", "trees", "what_if", "steps", "predict")
-ALL_STYLES = ("calls", "what_if", "steps", "predict", "failed")
+ALL_STYLES = ("calls", "breaks", "what_if", "steps", "predict", "failed")
 
 
 def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the style sheet that the sections need."""
     calls = ("calls",) if len(record.frames) > 1 else ()
+    told = any(frame.breaks or frame.failed_guards or frame.resumes or frame.steps for frame in record.frames)
+    broken = ("breaks",) if told or record.raised else ()
     failed = ("failed",) if record.raised or any(frame.unfinished for frame in record.frames) else ()
-    return (*calls, *failed, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
+    return (*calls, *broken, *failed, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
 
 
 def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:

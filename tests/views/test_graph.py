@@ -141,6 +141,27 @@ def test_a_graph_of_1000_nodes_is_drawn_at_once(browser_page):
     assert took < 1000
 
 
+MIDDLE = """
+pane => {
+  const { left, right, top, bottom } = pane.getBoundingClientRect();
+  const boxes = [...pane.querySelectorAll("g[data-n]")].map(each => each.getBoundingClientRect());
+  const above = boxes.filter(each => each.top < bottom), seen = above.filter(each => each.right > left && each.left < right);
+  return [above.length, seen.length, pane.scrollTop];
+}
+"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_wide_graph_opens_where_its_boxes_are(browser_page, width):
+    """Not at its left edge, where a wide layout may have nothing: most of the boxes of the first rows are in view."""
+    page = browser_page(html.render(record_of(layered(50)), "graph"), width=width)
+    pane = page.locator(".n-graph")
+    above, seen, top = pane.evaluate(MIDDLE)
+    assert top == 0
+    assert seen > above / 2
+
+
 @pytest.mark.browser
 def test_a_graph_of_1000_nodes_is_used(browser_page):
     """Larger, smaller, fitted, moved by dragging (which selects nothing), searched into its folds, told about."""

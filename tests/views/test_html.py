@@ -278,3 +278,14 @@ def test_the_script_has_no_eval_and_no_inner_html():
     script = str(assets.script(*html.ALL_PROGRAMS))
     for word in ("eval(", "new Function", "innerHTML", "outerHTML", "document.write", "fetch(", "http", "import("):
         assert word not in script
+
+
+def test_a_page_without_breaks_carries_no_style_for_them():
+    """The user's stack and reasons in pairs stand in records of breaks, recompilations, exceptions and steps alone."""
+    plain, broken = html.render(sample.simple()), html.render(sample.save_break())
+    assert "dl{" not in plain and ".n-stack" not in plain
+    assert "dl{" in broken and ".n-stack" in broken and "<dl>" in broken
+    assert "<dl>" not in plain and "n-stack" not in plain
+    for name, make in sample.ALL.items():
+        shown = html.render(make())
+        assert ("<dl>" not in shown and "n-stack" not in shown) or ".n-stack" in shown, name

@@ -57,7 +57,11 @@ parts[".n-graph:has(svg)"] = pane => {
     dragged = 0;
   };
   // At first as wide as there is room for, and legible.
-  const begin = () => { if (pane.clientWidth && scale === 1) zoom(Math.max(0.6, wide())); };
+  const begin = () => {
+    if (!pane.clientWidth || scale !== 1) return;
+    zoom(Math.max(0.6, wide()));
+    pane.scrollLeft = boxes[5].transform.baseVal[0].matrix.e * scale - pane.clientWidth / 2;  // the first ones in view
+  };
   section.addEventListener("toggle", begin);
   begin();
 };
