@@ -375,6 +375,20 @@ def test_a_loop_resumes_at_one_place(mini):
     assert len(mini.RESUMED) == 1
 
 
+def test_a_break_in_a_loop_is_left_to_eager_by_the_real_compiler():
+    """The difference that the page names: there, a frame that breaks inside a loop is not compiled."""
+
+    def program(x, n):
+        while n > 0:
+            x, n = x + n, n - 1
+            print(n)
+        return x
+
+    watched = Watched(program, dynamic=False)
+    same(watched(ROW, 2), program(ROW, 2))
+    assert watched.graphs == []
+
+
 def test_a_traceback_shows_the_line(mini):
     """What fails in a resume function that runs in eager mode is reported on the user's line."""
 
