@@ -143,3 +143,24 @@ def test_sizes():
         listed = "\n".join(f"  {size:5}  {name}" for name, size, _ in sorted(long, key=lambda each: -each[1]))
         warnings.warn(f"long modules (> {MODULE_LINES[0]}) and functions (> {FUNCTION_LINES[0]} lines):\n{listed}")
     assert [name for name, size, bounds in long if size > bounds[1]] == []
+
+
+FINISHED = ("scheduling",)
+"""Packages whose names are words of docs/glossary.md, torch and LLVM."""
+PRIVATE = {
+    "again", "alone", "beside", "circle", "circles", "dear", "each", "ledger", "lies", "made", "near", "far", "place", "places", "room",
+    "told", "twin",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path", [path for name in FINISHED for path in sorted((PACKAGE / name).glob("*.py"))], ids=named
+)
+def test_names_are_those_of_the_field(path: Path):
+    """No variable, parameter, function or class of a finished package has a private word for a name."""
+    tree = ast.parse(path.read_text())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    names |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assert sorted(names & PRIVATE) == []
+    assert path.stem not in PRIVATE

@@ -38,7 +38,7 @@ from nbcompile.codegen.values import ALIGNED_SIZE
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Load, walk
 from nbcompile.ir.index import Index, Symbol
-from nbcompile.ir.kernel import Inner, Kernel, Loop, Nest, Scratch, Store, is_short_row, lies_across
+from nbcompile.ir.kernel import Inner, Kernel, Loop, Nest, Scratch, Store, is_short_row, is_transposed_access
 
 PANEL_BYTES = 1 << 18
 """The rows that are turned at a time stay in a core's second cache."""
@@ -119,10 +119,10 @@ def _across(kernel: Kernel, body: Sequence[Inner], inner: Sequence[Loop], rows: 
     found: dict[str, Turned] = {}
     for part in body:
         for load in always_made(part.value):
-            if not load.gathers and load.buffer not in times and lies_across(load.index[0], lanes, rows):
+            if not load.gathers and load.buffer not in times and is_transposed_access(load.index[0], lanes, rows):
                 # Of a buffer that is read at several places the first is turned.
                 found.setdefault(load.buffer, Turned(load.buffer, load.index[0], load.dtype, False))
-        if isinstance(part, Store) and times[part.buffer] == 1 and lies_across(part.offset, lanes, rows):
+        if isinstance(part, Store) and times[part.buffer] == 1 and is_transposed_access(part.offset, lanes, rows):
             turned = Turned(part.buffer, part.offset, part.value.dtype, True)
             if _is_read_where_it_is_written(kernel, body, turned):
                 found[part.buffer] = turned

@@ -225,12 +225,12 @@ FEW_APART = 4
 """Lanes that are so many elements apart are picked from whole loads."""
 
 
-def is_near(offset: Index, variable: Symbol, other: Symbol) -> bool:
+def has_small_stride(offset: Index, variable: Symbol, other: Symbol) -> bool:
     """Whether an access is adjacent along a loop, or nearly so and not along the other one."""
     step = constant(stride_along(offset, variable) or ZERO)
     return step == 1 or (step is not None and 0 < abs(step) <= FEW_APART and stride_along(offset, other) != ONE)
 
 
-def lies_across(offset: Index, lanes: Symbol, rows: Symbol) -> bool:
+def is_transposed_access(offset: Index, lanes: Symbol, rows: Symbol) -> bool:
     """Whether an access is adjacent along another loop than the one whose iterations are lanes."""
     return stride_along(offset, rows) == ONE and stride_along(offset, lanes) not in (None, ZERO, ONE)

@@ -1,4 +1,4 @@
-"""Which buffers share a loop nest.
+"""Loop fusion: which buffers share a loop nest.
 
 A group is a set of buffers computed in one kernel: outer loops over rows, and
 (where something is reduced) inner loops over the elements of a row.
@@ -8,9 +8,9 @@ A group is a set of buffers computed in one kernel: outer loops over rows, and
     buf2[i0]     = sum over r0 of buf1[i0, r0]
     buf3[i0, i1] = buf1[i0, i1] / buf2[i0]          one group: rows i0, elements i1
 
-Joining is unification: the loops of a newcomer are matched with those of the
+Joining is unification: the loops of a new buffer are matched with those of the
 group through what both read and write. It fails with a reason, which goes into
-the ledger.
+the fusion log.
 
 In torch: torch/_inductor/scheduler.py (can_fuse, score_fusion). Read next:
 nbcompile/scheduling/build.py
@@ -27,7 +27,7 @@ from nbcompile.ir.expr import loads
 from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, product, reduction_variable
 from nbcompile.ir.kernel import Loop
 from nbcompile.record.model import FusionDecision
-from nbcompile.scheduling.dependencies import dependencies, in_order, reads
+from nbcompile.scheduling.dependencies import dependencies, reads, topological_order
 
 MEMBER_LIMIT = 64
 POINTER_LIMIT = 48
@@ -38,7 +38,7 @@ SERIAL_LIMIT = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A buffer in a group, with its own loop variables as the group's."""
+    """A buffer in a group, with a mapping from its loop variables to the group's."""
 
     buffer: Computed
     mapping: dict[Symbol, Index]
@@ -76,27 +76,27 @@ class Group:
 
 
 class Incompatible(Exception):
-    """Why a buffer cannot join a group."""
+    """A buffer cannot join a group, for the reason given."""
 
 
 def own_loops(buffer: Computed) -> tuple[dict[Symbol, Index], dict[Symbol, Index]]:
-    """The loops over a buffer's result and those that it reduces or scans, loops of one iteration left out."""
+    """The loops over a buffer's result and those that it reduces or scans, without loops of one iteration."""
     outer = {loop_variable(at): n for at, n in enumerate(buffer.layout.size) if not is_one(n)}
     if isinstance(buffer, Scan):
         along = loop_variable(buffer.dim)
-        return {each: n for each, n in outer.items() if each != along}, {along: outer[along]}
+        return {variable: n for variable, n in outer.items() if variable != along}, {along: outer[along]}
     reduced = buffer.reduced if isinstance(buffer, Reduction) else ()
     return outer, {reduction_variable(at): n for at, n in enumerate(reduced) if not is_one(n)}
 
 
-def alone(buffer: Computed) -> Group:
-    """A group of one."""
+def singleton_group(buffer: Computed) -> Group:
+    """A group of one buffer."""
     outer, reduced = own_loops(buffer)
     mapping: dict[Symbol, Index] = {}
     loops: dict[Symbol, Index] = {}
     for variable, size in (*outer.items(), *reduced.items()):
-        mine = loop_variable(len(loops))
-        mapping[variable], loops[mine] = mine, size
+        own_variable = loop_variable(len(loops))
+        mapping[variable], loops[own_variable] = own_variable, size
     inner = frozenset(mapping[variable] for variable in reduced)
     return Group((Member(buffer, mapping),), loops, inner, len(loops))
 
@@ -115,9 +115,9 @@ def join(group: Group, buffer: Computed) -> Group:
     if group.members[0].buffer.device != buffer.device:
         raise Incompatible("another device")
     outer, reduced = own_loops(buffer)
-    mapping = _matched(group, buffer, outer | reduced)
-    group, mapping = _completed(group, outer, reduced, mapping)
-    inner = _row_split(group, buffer, outer, reduced, mapping)
+    mapping = _match_loops(group, buffer, outer | reduced)
+    group, mapping = _complete_mapping(group, outer, reduced, mapping)
+    inner = _inner_loops_with(group, buffer, outer, reduced, mapping)
     member = Member(buffer, mapping)
     grown = replace(group, members=(*group.members, member), inner=inner)
     _check_elements(grown, member)
@@ -126,24 +126,24 @@ def join(group: Group, buffer: Computed) -> Group:
     return grown
 
 
-def _matched(group: Group, buffer: Computed, own: dict[Symbol, Index]) -> dict[Symbol, Index]:
-    """Loops of the buffer that are loops of the group, as what both read and write says."""
-    made = {member.buffer.name: member.results for member in group.members}
+def _match_loops(group: Group, buffer: Computed, own: dict[Symbol, Index]) -> dict[Symbol, Index]:
+    """Match loops of the buffer with loops of the group by the memory that both access."""
+    producers = {member.buffer.name: member.results for member in group.members}
     mapping: dict[Symbol, Index] = {}
     for load in loads(buffer.body):
-        if load.buffer in made:
-            _unify(load.index, made[load.buffer], own, group.loops, mapping, f"it reads {load.buffer}")
-    # Memory that both read is read once if the loops are matched by it.
+        if load.buffer in producers:
+            _unify(load.index, producers[load.buffer], own, group.loops, mapping, f"it reads {load.buffer}")
+    # A buffer that both read is loaded once if the loops are matched by their indices into it.
     for load in loads(buffer.body):
-        if load.buffer in made or load.gathers:
+        if load.buffer in producers or load.gathers:
             continue
         for member in group.members:
             for other in loads(member.buffer.body):
                 if other.buffer == load.buffer and not other.gathers:
                     trial = dict(mapping)
-                    theirs = tuple(place.xreplace(member.mapping) for place in other.index)
+                    group_index = tuple(position.xreplace(member.mapping) for position in other.index)
                     try:
-                        _unify(load.index, theirs, own, group.loops, trial, "")
+                        _unify(load.index, group_index, own, group.loops, trial, "")
                     except Incompatible:
                         continue
                     mapping = trial
@@ -151,69 +151,69 @@ def _matched(group: Group, buffer: Computed, own: dict[Symbol, Index]) -> dict[S
 
 
 def _unify(
-    mine: tuple[Index, ...], theirs: tuple[Index, ...], own: dict[Symbol, Index], loops: dict[Symbol, Index],
+    index: tuple[Index, ...], group_index: tuple[Index, ...], own: dict[Symbol, Index], loops: dict[Symbol, Index],
     mapping: dict[Symbol, Index], what: str,
 ) -> None:  # fmt: skip
-    for place, target in zip(mine, theirs, strict=True):
-        if place == target and place.is_number:
+    for position, target in zip(index, group_index, strict=True):
+        if position == target and position.is_number:
             continue
-        if place not in own or target not in loops:
+        if position not in own or target not in loops:
             raise Incompatible(f"{what} at other places than the loop has it")
-        assert isinstance(place, sympy.Symbol)
-        if mapping.get(place, target) != target:
+        assert isinstance(position, sympy.Symbol)
+        if mapping.get(position, target) != target:
             raise Incompatible(f"{what} along two loops at once")
-        if place not in mapping and target in mapping.values():
+        if position not in mapping and target in mapping.values():
             raise Incompatible(f"{what} along one loop twice")
-        if own[place] != loops[target]:
-            raise Incompatible(f"{what} over {own[place]} elements of {loops[target]}")
-        mapping[place] = target
+        if own[position] != loops[target]:
+            raise Incompatible(f"{what} over {own[position]} elements of {loops[target]}")
+        mapping[position] = target
 
 
-def _completed(
+def _complete_mapping(
     group: Group, outer: dict[Symbol, Index], reduced: dict[Symbol, Index], mapping: dict[Symbol, Index]
 ) -> tuple[Group, dict[Symbol, Index]]:
-    """Match the loops that are left by their sizes, in order; or give the group new inner loops."""
+    """Match the remaining loops by their sizes, in order; or give the group new inner loops."""
     own = outer | reduced
     mapping = dict(mapping)
-    left = [variable for variable in own if variable not in mapping]
-    free = [
+    unmatched = [variable for variable in own if variable not in mapping]
+    available = [
         variable for variable in group.loops if variable not in mapping.values() and not is_one(group.loops[variable])
     ]
-    if not left:
+    if not unmatched:
         return group, mapping
-    if [own[variable] for variable in left] == [group.loops[variable] for variable in free]:
-        return group, mapping | dict(zip(left, free, strict=True))
+    if [own[variable] for variable in unmatched] == [group.loops[variable] for variable in available]:
+        return group, mapping | dict(zip(unmatched, available, strict=True))
     rows = [variable for variable in group.loops if variable not in group.inner]
     if group.inner or not mapping or any(variable not in mapping.values() for variable in rows):
-        raise Incompatible(f"loops over {_text(own)} and over {_text(group.loops)}")
+        raise Incompatible(f"loops over {_format_sizes(own)} and over {_format_sizes(group.loops)}")
     if any(variable in outer and variable not in mapping for variable in own) and reduced:
-        raise Incompatible(f"loops over {_text(own)} and over {_text(group.loops)}")
-    if left != list(own)[-len(left) :]:
+        raise Incompatible(f"loops over {_format_sizes(own)} and over {_format_sizes(group.loops)}")
+    if unmatched != list(own)[-len(unmatched) :]:
         raise Incompatible("its rows would be apart in memory")
-    # The group has rows only so far: the newcomer's other loops run inside them.
+    # The group has only loops over rows so far: the new buffer's other loops are nested in them.
     loops = dict(group.loops)
     counter = group.counter
     added = []
-    for variable in left:
-        mine = loop_variable(counter)
+    for variable in unmatched:
+        own_variable = loop_variable(counter)
         counter += 1
-        loops[mine], mapping[variable] = own[variable], mine
-        added.append(mine)
+        loops[own_variable], mapping[variable] = own[variable], own_variable
+        added.append(own_variable)
     return replace(group, loops=loops, inner=frozenset(added), counter=counter), mapping
 
 
-def _text(loops: dict[Symbol, Index]) -> str:
+def _format_sizes(loops: dict[Symbol, Index]) -> str:
     return " x ".join(map(str, loops.values())) or "one element"
 
 
-def _row_split(
+def _inner_loops_with(
     group: Group,
     buffer: Computed,
     outer: dict[Symbol, Index],
     reduced: dict[Symbol, Index],
     mapping: dict[Symbol, Index],
 ) -> frozenset[Symbol]:
-    """The inner loops of the group with the newcomer."""
+    """The inner loops of the group together with the new buffer."""
     results = {mapping[variable] for variable in outer}
     inside = frozenset(mapping[variable] for variable in reduced)
     everything = {variable for variable, size in group.loops.items() if not is_one(size)}
@@ -231,18 +231,18 @@ def _row_split(
         return group.inner
     if not group.inner and results < everything:
         raise Incompatible("it has fewer elements, and the kernel has no rows")
-    raise Incompatible(f"loops over {_text(outer)} and over {_text(group.loops)}")
+    raise Incompatible(f"loops over {_format_sizes(outer)} and over {_format_sizes(group.loops)}")
 
 
 def _check_elements(group: Group, newcomer: Member) -> None:
-    """What the newcomer reads of the group must be the element at hand, not another one."""
-    made = {member.buffer.name: member for member in group.members}
+    """Check that the new member reads only the current element of the group's other members."""
+    producers = {member.buffer.name: member for member in group.members}
     for load in loads(newcomer.buffer.body):
-        producer = made.get(load.buffer)
+        producer = producers.get(load.buffer)
         if producer is None or producer is newcomer:
             continue
-        place = tuple(each.xreplace(newcomer.mapping) for each in load.index)
-        if place != producer.results or load.gathers:
+        index = tuple(position.xreplace(newcomer.mapping) for position in load.index)
+        if index != producer.results or load.gathers:
             raise Incompatible(f"it reads {load.buffer} at other places than the loop has it")
         at_row = isinstance(newcomer.buffer, Pointwise) and not _is_element(group, newcomer)
         if at_row and _is_element(group, producer):
@@ -251,11 +251,11 @@ def _check_elements(group: Group, newcomer: Member) -> None:
 
 def _is_element(group: Group, member: Member) -> bool:
     """Whether a member has a value for each element of a row."""
-    return not isinstance(member.buffer, Reduction) and any(place in group.inner for place in member.results)
+    return not isinstance(member.buffer, Reduction) and any(position in group.inner for position in member.results)
 
 
 def _check_mutation(group: Group) -> None:
-    """An input that is overwritten may be read by the group only at the element that is overwritten."""
+    """Check that the group reads an input that it overwrites only at the element that is overwritten."""
     for writer in group.members:
         if not isinstance(writer.buffer, Pointwise) or not writer.buffer.writes_to:
             continue
@@ -265,7 +265,10 @@ def _check_mutation(group: Group) -> None:
                     continue
                 if group.inner and reader is not writer:
                     raise Incompatible(f"{load.buffer} is overwritten, and read in several passes")
-                if tuple(each.xreplace(reader.mapping) for each in load.index) != writer.results or load.gathers:
+                if (
+                    tuple(position.xreplace(reader.mapping) for position in load.index) != writer.results
+                    or load.gathers
+                ):
                     raise Incompatible(f"{load.buffer} is overwritten, and read at other places")
 
 
@@ -281,16 +284,19 @@ def _check_size(group: Group) -> None:
 
 
 def passes(group: Group) -> dict[str, int]:
-    """For each member the inner nest (0, 1, ...) that computes it; a row value is there after it (-1: before)."""
+    """For each member the pass (inner nest 0, 1, ...) that computes it; a value of a row is available after its pass.
+
+    -1: before the first pass.
+    """
     found: dict[str, int] = {}
-    made = {member.buffer.name: member for member in group.members}
+    producers = {member.buffer.name: member for member in group.members}
     for member in group.members:
         inside = isinstance(member.buffer, Reduction) or _is_element(group, member)
         at = 0 if inside else -1
         for name in reads(member.buffer):
-            if name not in made:
+            if name not in producers:
                 continue
-            row_value = not _is_element(group, made[name])
+            row_value = not _is_element(group, producers[name])
             at = max(at, found[name] + (1 if row_value and inside else 0))
         found[member.buffer.name] = at
     return found
@@ -301,29 +307,29 @@ def passes(group: Group) -> dict[str, int]:
 
 @dataclass(slots=True)
 class Unit:
-    """A group on its way, or a single buffer that is no kernel (an input, a call)."""
+    """A group under construction, or a single buffer that is no kernel: an input, or an extern call."""
 
     names: set[str]
     group: Group | None
     needs: set[str] = field(default_factory=set)
-    """Names that must be computed before, those of its own included."""
+    """Names of all dependencies of the members, members included."""
 
 
 def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
-    """Group all computed buffers; inputs and calls are units of their own. In an order in which they can run."""
+    """Group all computed buffers; inputs and extern calls are units of their own. In topological order."""
     needs = dependencies(program)
     by_name = {buffer.name: buffer for buffer in program.buffers}
-    order = in_order([buffer.name for buffer in program.buffers], needs)
+    order = topological_order([buffer.name for buffer in program.buffers], needs)
     fusion = _Fusion(needs)
     for name in order:
         buffer = by_name[name]
-        fusion.place(buffer if isinstance(buffer, Computed) else None, name)
+        fusion.assign(buffer if isinstance(buffer, Computed) else None, name)
     fusion.merge_groups()
-    return fusion.in_order(), fusion.decisions
+    return fusion.topological_order(), fusion.decisions
 
 
 class _Fusion:
-    """Units so far, and the ledger."""
+    """The units, and the log of attempts, while buffers are placed one by one."""
 
     def __init__(self, needs: dict[str, set[str]]) -> None:
         self.needs = needs
@@ -332,31 +338,31 @@ class _Fusion:
         self.readers: dict[str, list[str]] = {}
         self.decisions: list[FusionDecision] = []
 
-    def in_order(self) -> list[Unit]:
-        """The units, each after those that it needs."""
+    def topological_order(self) -> list[Unit]:
+        """The units, each after its dependencies."""
         label = {id(unit): str(at) for at, unit in enumerate(self.units)}
         needs = {
             label[id(unit)]: {label[id(self.unit_of[name])] for name in unit.needs - unit.names} for unit in self.units
         }
-        return [self.units[int(each)] for each in in_order(list(needs), needs)]
+        return [self.units[int(key)] for key in topological_order(list(needs), needs)]
 
-    def place(self, buffer: Computed | None, name: str) -> None:
+    def assign(self, buffer: Computed | None, name: str) -> None:
         """Put one buffer into the best group that takes it, or into one of its own."""
-        unit = Unit({name}, alone(buffer) if buffer is not None else None, set(self.needs[name]))
+        unit = Unit({name}, singleton_group(buffer) if buffer is not None else None, set(self.needs[name]))
         if buffer is not None:
             for candidate, through in self._candidates(buffer):
                 if self._try(candidate, unit, buffer, through):
                     return
         self.units.append(unit)
         self.unit_of[name] = unit
-        self._note_reads(buffer)
+        self._record_reads(buffer)
 
-    def _note_reads(self, buffer: Computed | None) -> None:
-        for each in reads(buffer) if buffer is not None else ():
-            self.readers.setdefault(each, []).append(buffer.name)  # type: ignore[union-attr]
+    def _record_reads(self, buffer: Computed | None) -> None:
+        for name in reads(buffer) if buffer is not None else ():
+            self.readers.setdefault(name, []).append(buffer.name)  # type: ignore[union-attr]
 
     def _candidates(self, buffer: Computed) -> list[tuple[Unit, str]]:
-        """Groups that made what it reads (the latest first), then groups that read what it reads."""
+        """Groups with its producers (the latest first), then groups that read the same buffers."""
         found: dict[int, tuple[Unit, str]] = {}
         for name in reversed(reads(buffer)):
             unit = self.unit_of.get(name)
@@ -382,7 +388,7 @@ class _Fusion:
         candidate.names.add(buffer.name)
         candidate.needs |= unit.needs
         self.unit_of[buffer.name] = candidate
-        self._note_reads(buffer)
+        self._record_reads(buffer)
         why = f"{buffer.name} reads {through} where it is made" if shared == through else shared
         self.decisions.append(FusionDecision(through, buffer.name, True, why))
         return True
@@ -390,24 +396,24 @@ class _Fusion:
     def _shared(self, reader: str, buffer: Computed) -> str:
         unit = self.unit_of[reader]
         assert unit.group is not None
-        theirs = {name for member in unit.group.members for name in reads(member.buffer)}
-        return ", ".join(name for name in reads(buffer) if name in theirs)
+        group_reads = {name for member in unit.group.members for name in reads(member.buffer)}
+        return ", ".join(name for name in reads(buffer) if name in group_reads)
 
     def _reaches(self, names: set[str], target: Unit) -> bool:
-        """Whether computing ``names`` needs ``target`` to have run."""
-        waiting = [self.unit_of[name] for name in names if name in self.unit_of]
+        """Whether ``names`` depend on ``target``, directly or not."""
+        worklist = [self.unit_of[name] for name in names if name in self.unit_of]
         seen: set[int] = set()
-        while waiting:
-            unit = waiting.pop()
+        while worklist:
+            unit = worklist.pop()
             if unit is target:
                 return True
             if id(unit) not in seen:
                 seen.add(id(unit))
-                waiting.extend(self.unit_of[name] for name in unit.needs - unit.names if name in self.unit_of)
+                worklist.extend(self.unit_of[name] for name in unit.needs - unit.names if name in self.unit_of)
         return False
 
     def merge_groups(self) -> None:
-        """Join whole groups where one reads what the other makes: two chains that met."""
+        """Fuse whole groups of which one reads what the other produces: two chains that meet."""
         for second in list(self.units):
             if second.group is None:
                 continue

@@ -1,11 +1,11 @@
-"""The ledger: every pair of neighbours, fused or not, why, and the bytes that need not move.
+"""The fusion log: every pair of neighbours, fused or not, the reason, and the memory traffic that is saved.
 
     mm    + add     apart   aten.mm runs by itself: a tuned library is at the hardware's limit
     add   + relu    fused   relu reads add where it is made         2 x 4 MB: neither written nor read
     relu  + amax    apart   it reduces along other loops than the kernel
 
-Neighbours are a buffer and each that reads it, and two that follow one another in reading the same memory. Fusing
-tries far fewer pairs than that, and some more than once; what it tried and why it failed is looked up here.
+Neighbours are a producer and its consumers, and two consecutive readers of one buffer. Fusion attempts far fewer pairs
+than that, and some more than once; its attempts and their reasons are looked up here.
 
 In torch: torch/_inductor/scheduler.py (score_fusion_memory, the log "fusion"). Read next: nbcompile/scheduling/build.py
 """
@@ -23,22 +23,24 @@ from nbcompile.scheduling.dependencies import reads
 Launch = Kernel | Extern
 
 
-def ledger(program: Program, launches: Sequence[Launch], tried: Iterable[FusionDecision]) -> tuple[FusionDecision, ...]:
+def fusion_log(
+    program: Program, launches: Sequence[Launch], attempts: Iterable[FusionDecision]
+) -> tuple[FusionDecision, ...]:
     """One entry for each pair of neighbours, in the order of the program."""
-    return tuple(_Ledger(program, launches, tried).entries())
+    return tuple(_FusionLog(program, launches, attempts).entries())
 
 
-class _Ledger:
-    def __init__(self, program: Program, launches: Sequence[Launch], tried: Iterable[FusionDecision]) -> None:
+class _FusionLog:
+    def __init__(self, program: Program, launches: Sequence[Launch], attempts: Iterable[FusionDecision]) -> None:
         self.program = program
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
-        self.kernel_of = {name: each for each in launches if isinstance(each, Kernel) for name in each.buffers}
-        self.said: dict[tuple[str, str, bool], str] = {}
+        self.kernel_of = {name: kernel for kernel in launches if isinstance(kernel, Kernel) for name in kernel.buffers}
+        self.reasons: dict[tuple[str, str, bool], str] = {}
         self.refused: dict[tuple[str, str], str] = {}
-        for each in tried:
-            self.said[each.first, each.second, each.fused] = each.reason
-            if not each.fused:
-                self.refused[self._home(each.first), each.second] = each.reason
+        for decision in attempts:
+            self.reasons[decision.first, decision.second, decision.fused] = decision.reason
+            if not decision.fused:
+                self.refused[self._kernel_name(decision.first), decision.second] = decision.reason
         self.unwritten: set[str] = set()
 
     def entries(self) -> Iterator[FusionDecision]:
@@ -46,58 +48,63 @@ class _Ledger:
         for buffer in self.program.buffers:
             if isinstance(buffer, (GraphInput, GraphAttribute, ExternOutput)):
                 continue
-            made: dict[str, list[str]] = {}
+            produced: dict[str, list[str]] = {}
             shared: dict[str, list[str]] = {}
             for name in reads(buffer):
-                if not self._is_given(name):
-                    made.setdefault(self._maker(name), []).append(name)
+                if not self._is_input(name):
+                    produced.setdefault(self._producer(name), []).append(name)
                 if name in last_reader and not isinstance(buffer, Extern):
                     shared.setdefault(last_reader[name], []).append(name)
                 if not isinstance(buffer, Extern):
                     last_reader[name] = buffer.name
-            for first in dict.fromkeys((*made, *shared)):
-                yield self._entry(first, buffer, made.get(first, []), shared.get(first, []))
+            for first in dict.fromkeys((*produced, *shared)):
+                yield self._entry(first, buffer, produced.get(first, []), shared.get(first, []))
 
-    def _is_given(self, name: str) -> bool:
+    def _is_input(self, name: str) -> bool:
         return isinstance(self.buffers.get(name), (GraphInput, GraphAttribute))
 
-    def _maker(self, name: str) -> str:
+    def _producer(self, name: str) -> str:
         """The call behind one of its results."""
         buffer = self.buffers[name]
         return buffer.extern if isinstance(buffer, ExternOutput) else name
 
-    def _home(self, name: str) -> str:
+    def _kernel_name(self, name: str) -> str:
         kernel = self.kernel_of.get(name)
         return kernel.name if kernel is not None else name
 
-    def _entry(self, first: str, second: Buffer, made: list[str], shared: list[str]) -> FusionDecision:
+    def _entry(self, first: str, second: Buffer, produced: list[str], shared: list[str]) -> FusionDecision:
         kernel = self.kernel_of.get(first)
         if kernel is None or second.name not in kernel.buffers:
             return FusionDecision(first, second.name, False, self._why_apart(first, second), 0)
-        plain = f"{second.name} reads {first} where it is made" if made else f"both read {', '.join(shared)}"
-        reason = self.said.get((first, second.name, True), plain)
-        parts = [*(self._saved(name, kernel, False) for name in made), *(self._saved(n, kernel, True) for n in shared)]
-        known = [each for each in parts if each is not None]
+        plain = f"{second.name} reads {first} where it is made" if produced else f"both read {', '.join(shared)}"
+        reason = self.reasons.get((first, second.name, True), plain)
+        parts = [
+            *(self._saved(name, kernel, False) for name in produced),
+            *(self._saved(n, kernel, True) for n in shared),
+        ]
+        known = [part for part in parts if part is not None]
         return FusionDecision(first, second.name, True, reason, sum(known) if len(known) == len(parts) else None)
 
     def _why_apart(self, first: str, second: Buffer) -> str:
-        for each in (self.buffers[first], second):
-            if isinstance(each, Extern):
-                return f"{each.target} runs by itself: {each.reason}"
-            if isinstance(each, Scatter):
+        for buffer in (self.buffers[first], second):
+            if isinstance(buffer, Extern):
+                return f"{buffer.target} runs by itself: {buffer.reason}"
+            if isinstance(buffer, Scatter):
                 return "a scatter is a kernel of its own"
-        exact = self.said.get((first, second.name, False)) or self.refused.get((self._home(first), second.name))
+        exact = self.reasons.get((first, second.name, False)) or self.refused.get(
+            (self._kernel_name(first), second.name)
+        )
         if exact is not None:
             return exact
         # The groups of both were tried through other members.
-        home, members = self._home(first), self._members(second.name)
+        home, members = self._kernel_name(first), self._members(second.name)
         for name in members:
             if (home, name) in self.refused:
                 return f"{name} of the same kernel cannot: {self.refused[home, name]}"
-        back = self._home(second.name)
+        second_home = self._kernel_name(second.name)
         for name in self._members(first):
-            if (back, name) in self.refused:
-                return f"{name} of the same kernel cannot: {self.refused[back, name]}"
+            if (second_home, name) in self.refused:
+                return f"{name} of the same kernel cannot: {self.refused[second_home, name]}"
         return f"{second.name} is in a kernel with what it shares more with"
 
     def _members(self, name: str) -> Sequence[str]:
@@ -105,7 +112,7 @@ class _Ledger:
         return kernel.buffers if kernel is not None else (name,)
 
     def _saved(self, name: str, kernel: Kernel, shared: bool) -> int | None:
-        """Bytes: one read less; and no write, if nothing outside the kernel reads it (told with the first pair)."""
+        """Bytes: one read less; and no write, if nothing outside the kernel reads it (counted with the first pair)."""
         buffer = self.buffers[name]
         count = constant(product(buffer.layout.size)) if isinstance(buffer, (Computed, GraphInput)) else None
         size = None if count is None else count * buffer.dtype.itemsize  # type: ignore[union-attr]

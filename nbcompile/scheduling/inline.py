@@ -1,11 +1,11 @@
-"""Small tensors that a larger one can as well compute on the way.
+"""Inlining of small producers into the larger tensors that broadcast them.
 
     buf0: float32[64] = bias[i0] * 2.0
     buf1: float32[8, 64] = x[i0, i1] + buf0[i1]    ->   x[i0, i1] + bias[i1] * 2.0
 
-Lowering keeps what a larger tensor reads again and again, so that a loop over
-rows computes it once a row. Where no row is formed (nothing below it is a
-reduction) computing it again is cheaper than a kernel and memory of its own.
+Lowering realizes what a larger tensor broadcasts, so that a loop over rows
+computes it once a row. Where there is no loop over rows (no reduction follows),
+recomputing it is cheaper than a kernel and a buffer of its own.
 
 In torch: torch/_inductor/ir.py (should_realize_on_reuse). Read next:
 nbcompile/scheduling/fuse.py
@@ -21,14 +21,15 @@ from nbcompile.ir.expr import Expr, Load, cost, loads, rebuild, substitute
 from nbcompile.ir.index import Index, Symbol, constant, loop_variable, product, simplify
 from nbcompile.scheduling.dependencies import reads
 
-CHEAP_COST = 16
-CHEAP_LOADS = 3
+MAX_INLINED_COST = 16
+"""Cost of a body (ir/expr.py) up to which recomputing an element is cheaper than loading it."""
+MAX_INLINED_LOADS = 3
 
 
 def inline_small(program: Program) -> Program:
-    """Put cheap bodies of broadcast tensors into their readers."""
-    needed = {each.buffer for each in views_in(program.outputs)}
-    needed |= {name for each in program.buffers if isinstance(each, (Extern, Scatter)) for name in reads(each)}
+    """Inline cheap bodies of broadcast tensors into their readers."""
+    needed = {view.buffer for view in views_in(program.outputs)}
+    needed |= {name for buffer in program.buffers if isinstance(buffer, (Extern, Scatter)) for name in reads(buffer)}
     readers = _readers(program)
     inlined: dict[str, Pointwise] = {}
     from_reduction: set[str] = set()
@@ -53,13 +54,13 @@ def _is_small(buffer: Computed) -> bool:
     return (
         isinstance(buffer, Pointwise)
         and not buffer.writes_to
-        and cost(buffer.body) <= CHEAP_COST
-        and sum(1 for _ in loads(buffer.body)) <= CHEAP_LOADS
+        and cost(buffer.body) <= MAX_INLINED_COST
+        and sum(1 for _ in loads(buffer.body)) <= MAX_INLINED_LOADS
     )
 
 
 def _readers(program: Program) -> dict[str, list[Computed]]:
-    """Who computes something of each buffer."""
+    """The computed buffers that read each buffer."""
     found: dict[str, list[Computed]] = {}
     for buffer in program.buffers:
         if isinstance(buffer, Computed):
@@ -79,8 +80,8 @@ def _always_spread(buffer: Computed, readers: Sequence[Computed]) -> bool:
 
 
 def with_inlined(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
-    """A body with some of the values that it reads computed in it."""
-    if not any(each.buffer in inlined for each in loads(body)):
+    """A body with the bodies of some of its operands substituted for their loads."""
+    if not any(load.buffer in inlined for load in loads(body)):
         return body
     if isinstance(body, Load) and body.buffer in inlined:
         whole: Load = body
@@ -89,12 +90,12 @@ def with_inlined(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
                 whole, gathers=tuple(replace(g, value=with_inlined(g.value, inlined)) for g in whole.gathers)
             )
         source = inlined[whole.buffer]
-        mapping: dict[Symbol, Index] = {loop_variable(at): place for at, place in enumerate(whole.index)}
+        mapping: dict[Symbol, Index] = {loop_variable(at): position for at, position in enumerate(whole.index)}
         return substitute(source.body, mapping, whole.gathers, lambda index: simplify(index, {}))
     return rebuild(body, lambda part: with_inlined(part, inlined))
 
 
 def nodes_with_inlined(buffer: Computed, inlined: dict[str, Pointwise]) -> tuple[str, ...]:
-    """The nodes that a buffer computes once some of the values that it reads are computed in it."""
+    """The fx nodes that a buffer computes, those of its inlined operands included."""
     parts = [inlined[name].from_nodes for name in reads(buffer) if name in inlined]
     return tuple(dict.fromkeys([*(name for part in parts for name in part), *buffer.from_nodes]))

@@ -1,14 +1,14 @@
-"""Arithmetic on positions, and counts, in 32 bits where the sizes allow.
+"""Narrowing of int64 index arithmetic, and of counts, to int32 by value-range analysis.
 
     where(int64(i1) >= int64(i2), x[i1, i2], -inf)    i1, i2 < 256
     ->  where(int32(i1) >= int32(i2), x[i1, i2], -inf)
     sum(r0 < 1000; int64(x[r0] > 0))  ->  int64(sum(r0 < 1000; int32(x[r0] > 0)))
 
-A causal mask compares positions, which are int64 in eager. One such value
-would halve the lanes of a whole kernel, though no position is ever large.
-Where the bounds of a tree over positions and constants fit in 32 bits and its
-value only meets a comparison or a cast, the tree is computed in int32. What is
-counted is small, too, and so is a sum of it over a known number of elements.
+A causal mask compares indices, which are int64 in eager mode. One such value
+would halve the SIMD lanes of a whole kernel, though no index is ever large.
+Where the value range of an expression over indices and constants fits in 32
+bits, and only comparisons and casts use it, it is computed in int32. A sum of
+small values over a known number of elements is narrowed in the same way.
 
 In torch: torch/_inductor/optimize_indexing.py. Read next:
 nbcompile/scheduling/loops.py
@@ -29,12 +29,12 @@ LIMIT = 2**31
 Bounds = tuple[int, int]
 
 
-def narrow_counts(program: Program) -> Program:
-    """The program with sums of small whole numbers made in 32 bits, where no sum of so many can be larger."""
-    return replace(program, buffers=tuple(map(_narrow_count, program.buffers)))
+def narrow_count_sums(program: Program) -> Program:
+    """Accumulate sums of small integers in 32 bits, where the number of elements bounds the result."""
+    return replace(program, buffers=tuple(map(_narrow_count_sum, program.buffers)))
 
 
-def _narrow_count(buffer: Buffer) -> Buffer:
+def _narrow_count_sum(buffer: Buffer) -> Buffer:
     if not isinstance(buffer, Reduction) or buffer.kind != "sum" or buffer.accumulate != torch.int64:
         return buffer
     count, most = constant(product(buffer.reduced)), bounds(buffer.body, ranges(buffer))
@@ -43,9 +43,9 @@ def _narrow_count(buffer: Buffer) -> Buffer:
     return replace(buffer, body=_in_32_bits(buffer.body), accumulate=torch.int32)
 
 
-def narrow(body: Expr, ranges: Ranges) -> Expr:
-    """The body with every comparison and cast of small positions made on int32."""
-    body = rebuild(body, lambda part: narrow(part, ranges))
+def narrow_to_int32(body: Expr, ranges: Ranges) -> Expr:
+    """Compute the operands of comparisons and casts in int32 where their value ranges allow it."""
+    body = rebuild(body, lambda part: narrow_to_int32(part, ranges))
     match body:
         case Apply("eq" | "ne" | "lt" | "le" | "gt" | "ge", args) if _all_small(args, ranges):
             return replace(body, args=tuple(map(_in_32_bits, args)))
@@ -55,11 +55,11 @@ def narrow(body: Expr, ranges: Ranges) -> Expr:
 
 
 def _all_small(args: tuple[Expr, ...], ranges: Ranges) -> bool:
-    return all(each.dtype == torch.int64 and bounds(each, ranges) is not None for each in args)
+    return all(arg.dtype == torch.int64 and bounds(arg, ranges) is not None for arg in args)
 
 
 def bounds(body: Expr, ranges: Ranges) -> Bounds | None:
-    """The least and the greatest value of an integer tree, if it and all its parts surely fit in 32 bits."""
+    """The value range of an integer expression, if it and all its subexpressions fit in 32 bits; otherwise None."""
     found = _bounds(body, ranges)
     return found if found is not None and found[0] >= -LIMIT and found[1] < LIMIT else None
 
@@ -75,8 +75,8 @@ def _bounds(body: Expr, ranges: Ranges) -> Bounds | None:
         case Apply("cast", (given,)) if given.dtype in _SMALL:
             return _SMALL[given.dtype]
         case Apply(op, args) if op in _RULES:
-            parts = [bounds(each, ranges) for each in args]
-            known = [each for each in parts if each is not None]
+            parts = [bounds(arg, ranges) for arg in args]
+            known = [part for part in parts if part is not None]
             return _RULES[op](*known) if len(known) == len(parts) else None
     return None
 
@@ -89,7 +89,7 @@ def _product(one: Bounds, two: Bounds) -> Bounds:
 _SMALL: dict[torch.dtype, Bounds] = {torch.bool: (0, 1)} | {
     dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max) for dtype in (torch.uint8, torch.int8, torch.int16)
 }
-"""Types of which every value is small."""
+"""The value ranges of the types that are narrower than 32 bits."""
 _RULES: dict[str, Callable[..., Bounds]] = {
     "add": lambda one, two: (one[0] + two[0], one[1] + two[1]),
     "sub": lambda one, two: (one[0] - two[1], one[1] - two[0]),

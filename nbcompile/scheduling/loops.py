@@ -1,4 +1,4 @@
-"""The order of loops, and which are one.
+"""Loop order and loop merging.
 
     for i0 < 64, i1 < 1024:  y[1024*i0 + i1] = x[1024*i0 + i1]     ->   for i1 < 65536: y[i1] = x[i1]
     for i0 < 8, i1 < 64:     y[i0 + 8*i1] = ...                    ->   for i1 < 64, i0 < 8: ...
@@ -35,22 +35,22 @@ from nbcompile.ir.kernel import (
     Nest,
     Store,
     Update,
-    is_near,
+    has_small_stride,
     is_short_row,
-    lies_across,
+    is_transposed_access,
 )
 
 __all__ = ["tidy_loops", "with_pointers"]
 FEW_LANES = 8
-"""A loop of fewer iterations is not worth a vector of its own."""
-FAR = 1024
-"""The number of iterations over which a stride is estimated; a size that only a call knows."""
+"""Iterations: a loop with fewer is not vectorised."""
+ASSUMED_ITERATIONS = 1024
+"""Iterations over which a stride is averaged; also the size hint for symbolic sizes."""
 
 
 def tidy_loops(kernel: Kernel) -> Kernel:
-    """Sort the loops by stride, join those that walk memory as one, choose the one to vectorise, list pointers."""
-    kernel = _sorted(kernel)
-    kernel = _joined(kernel)
+    """Sort the loops by stride, merge contiguous ones, choose the one to vectorise, and list the buffers accessed."""
+    kernel = _sort_by_stride(kernel)
+    kernel = _merge_loops(kernel)
     kernel = replace(kernel, vector_variable=_vector_variable(kernel))
     return with_pointers(kernel)
 
@@ -65,7 +65,7 @@ def statements(kernel: Kernel) -> Iterator[Inner]:
 
 
 def indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
-    """Every index expression, and whether it is an address in memory."""
+    """Every index expression, and whether it is an address in global memory."""
     for statement in statements(kernel):
         for node in walk(statement.value):
             if isinstance(node, Load):
@@ -78,7 +78,7 @@ def indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
             yield statement.place, False
 
 
-def _sorted(kernel: Kernel) -> Kernel:
+def _sort_by_stride(kernel: Kernel) -> Kernel:
     addresses = [index for index, in_memory in indices(kernel) if in_memory]
 
     def weight(loop: Loop) -> int:
@@ -86,7 +86,7 @@ def _sorted(kernel: Kernel) -> Kernel:
         for index in addresses:
             step = stride_along(index, loop.variable)
             step = _overall_stride(index, loop.variable) if step is None else step
-            number = None if step is None else _about(step)
+            number = None if step is None else _estimate(step)
             if number is None:
                 return -1
             total += abs(number)
@@ -94,7 +94,7 @@ def _sorted(kernel: Kernel) -> Kernel:
 
     def ordered(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
         weights = {loop: weight(loop) for loop in loops}
-        if any(each < 0 for each in weights.values()):
+        if any(value < 0 for value in weights.values()):
             return loops
         return tuple(sorted(loops, key=lambda loop: -weights[loop]))
 
@@ -103,69 +103,69 @@ def _sorted(kernel: Kernel) -> Kernel:
 
 
 def _overall_stride(index: Index, variable: Symbol) -> Index | None:
-    """About how far an index moves, where that is not the same everywhere: ``64*(i0 // 2)`` along ``i0`` is 32."""
-    if index.has(Mod) or any(not is_loop_variable(each) for each in index.free_symbols):
+    """The average stride of an index that is not linear: ``64*(i0 // 2)`` along ``i0`` is 32."""
+    if index.has(Mod) or any(not is_loop_variable(symbol) for symbol in index.free_symbols):
         return None
     others = dict.fromkeys(index.free_symbols - {variable}, ZERO)
-    first, last = (index.xreplace({**others, variable: index_of(place)}) for place in (0, FAR))
+    first, last = (index.xreplace({**others, variable: index_of(iteration)}) for iteration in (0, ASSUMED_ITERATIONS))
     distance = constant(last - first)
-    return None if distance is None else index_of(distance // FAR)
+    return None if distance is None else index_of(distance // ASSUMED_ITERATIONS)
 
 
-def _about(step: Index) -> int | None:
-    """A stride as a number: sizes that only a call knows are taken for large, and for alike."""
-    return constant(step.xreplace(dict.fromkeys(step.free_symbols, index_of(FAR))))
+def _estimate(step: Index) -> int | None:
+    """A stride as a number: symbolic sizes are replaced by one large size hint."""
+    return constant(step.xreplace(dict.fromkeys(step.free_symbols, index_of(ASSUMED_ITERATIONS))))
 
 
-def _joined(kernel: Kernel) -> Kernel:
+def _merge_loops(kernel: Kernel) -> Kernel:
     changed = True
     while changed:
         changed = False
         nests = [statement.loops for statement in kernel.body if isinstance(statement, Nest)]
-        # Outer iterations are independent, so loops that stand between two may as well stand around them.
+        # Outer iterations are independent: loops between two that are merged may be interchanged with them.
         for pairs in (itertools.combinations(kernel.loops, 2), *map(itertools.pairwise, nests[:1])):
             for outer, inner in pairs:
-                if _is_one_walk(kernel, outer, inner):
-                    kernel, changed = _join(kernel, outer, inner), True
+                if _are_contiguous(kernel, outer, inner):
+                    kernel, changed = _merge(kernel, outer, inner), True
                     break
             if changed:
                 break
     return kernel
 
 
-def _is_one_walk(kernel: Kernel, outer: Loop, inner: Loop) -> bool:
+def _are_contiguous(kernel: Kernel, outer: Loop, inner: Loop) -> bool:
     for index, _ in indices(kernel):
         symbols = index.free_symbols
         if outer.variable not in symbols and inner.variable not in symbols:
             continue
-        far, near = stride_along(index, outer.variable), stride_along(index, inner.variable)
-        if far is None or near is None or not same(far, near * inner.size):
+        outer_stride, inner_stride = stride_along(index, outer.variable), stride_along(index, inner.variable)
+        if outer_stride is None or inner_stride is None or not same(outer_stride, inner_stride * inner.size):
             return False
     return True
 
 
-def _join(kernel: Kernel, outer: Loop, inner: Loop) -> Kernel:
-    """One loop, under the name of the inner one; no index has the outer variable any more."""
-    whole = Loop(inner.variable, outer.size * inner.size)
+def _merge(kernel: Kernel, outer: Loop, inner: Loop) -> Kernel:
+    """Merge two loops into one with the inner one's variable; the outer variable disappears from all indices."""
+    merged = Loop(inner.variable, outer.size * inner.size)
 
     def loops(given: tuple[Loop, ...]) -> tuple[Loop, ...]:
         if outer not in given:
             return given
-        return tuple(whole if loop == inner else loop for loop in given if loop != outer)
+        return tuple(merged if loop == inner else loop for loop in given if loop != outer)
 
-    def moved(index: Index) -> Index:
+    def without_outer(index: Index) -> Index:
         return index.xreplace({outer.variable: ZERO})
 
     body = tuple(
-        Nest(loops(s.loops), tuple(_mapped(each, moved) for each in s.body))
+        Nest(loops(s.loops), tuple(_map_indices(statement, without_outer) for statement in s.body))
         if isinstance(s, Nest)
-        else _mapped(s, moved)
+        else _map_indices(s, without_outer)
         for s in kernel.body
     )
     return replace(kernel, loops=loops(kernel.loops), body=body)  # type: ignore[arg-type]
 
 
-def _mapped(statement: Inner, change: Callable[[Index], Index]) -> Inner:
+def _map_indices(statement: Inner, change: Callable[[Index], Index]) -> Inner:
     def at(node: Expr) -> Expr:
         node = rebuild(node, at)
         if isinstance(node, Load):
@@ -188,26 +188,33 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
     last_inner = nests[0].loops[-1].variable
     if last_outer is None or is_one(kernel.loops[-1].size) or kernel.scratch:
         return last_inner
-    short, long = constant(nests[0].loops[-1].size), constant(kernel.loops[-1].size)
-    if short is not None and short < FEW_LANES and len(nests) == 1 and (long is None or long >= FEW_LANES):
-        return last_outer  # a window of a pool: most lanes would have nothing to do
-    along = across = 0
+    inner_size, outer_size = constant(nests[0].loops[-1].size), constant(kernel.loops[-1].size)
+    if (
+        inner_size is not None
+        and inner_size < FEW_LANES
+        and len(nests) == 1
+        and (outer_size is None or outer_size >= FEW_LANES)
+    ):
+        return last_outer  # a pooling window: most lanes would be idle
+    inner_weight = outer_weight = 0
     is_mixed = False
     for index, in_memory in indices(kernel):
         if in_memory and last_inner in index.free_symbols:
-            # What one of the loops does not move is small, and read once for all lanes or beside the others.
+            # An access that is invariant along one of the loops is small, and is a broadcast or in the cache.
             weight = 4 if last_outer in index.free_symbols else 1
-            along += weight * is_near(index, last_inner, last_outer)
-            across += weight * is_near(index, last_outer, last_inner)
-            is_mixed |= lies_across(index, last_outer, last_inner)
+            inner_weight += weight * has_small_stride(index, last_inner, last_outer)
+            outer_weight += weight * has_small_stride(index, last_outer, last_inner)
+            is_mixed |= is_transposed_access(index, last_outer, last_inner)
     for load in _gathering_loads(kernel):
-        # Rows found through an index that the inner loop reads: along it, each lane would be elsewhere.
-        varies = any(last_inner in place.free_symbols for gather in load.gathers for place in _places(gather.value))
-        across += 8 * (varies and stride_along(load.index[0], last_outer) == 1)
+        # Rows gathered through an index that varies along the inner loop: its lanes would not be contiguous.
+        varies = any(
+            last_inner in index_read.free_symbols for gather in load.gathers for index_read in _indices_in(gather.value)
+        )
+        outer_weight += 8 * (varies and stride_along(load.index[0], last_outer) == 1)
         is_mixed &= not varies
     if is_mixed and kernel.device.type == "cpu" and is_short_row(nests[0].loops):
-        return last_inner  # what lies across is turned over first (codegen/panels.py)
-    return last_outer if across > along else last_inner
+        return last_inner  # transposed accesses are packed into panels first (codegen/panels.py)
+    return last_outer if outer_weight > inner_weight else last_inner
 
 
 def _gathering_loads(kernel: Kernel) -> Iterator[Load]:
@@ -215,7 +222,7 @@ def _gathering_loads(kernel: Kernel) -> Iterator[Load]:
         yield from (node for node in walk(statement.value) if isinstance(node, Load) and node.gathers)
 
 
-def _places(body: Expr) -> Iterator[Index]:
+def _indices_in(body: Expr) -> Iterator[Index]:
     for node in walk(body):
         if isinstance(node, Load):
             yield from node.index
@@ -224,13 +231,13 @@ def _places(body: Expr) -> Iterator[Index]:
 
 
 def with_pointers(kernel: Kernel) -> Kernel:
-    """The kernel with the lists of what it reads and writes."""
-    rows = {each.name for each in kernel.scratch}
+    """The kernel with the lists of the buffers that it reads and writes."""
+    rows = {row.name for row in kernel.scratch}
     reads: dict[str, None] = {}
     writes: dict[str, None] = {}
     for statement in statements(kernel):
-        places = walk(statement.place) if isinstance(statement, Update) else ()
-        for node in (*walk(statement.value), *places):
+        position_nodes = walk(statement.place) if isinstance(statement, Update) else ()
+        for node in (*walk(statement.value), *position_nodes):
             if isinstance(node, Load) and node.buffer not in rows:
                 reads[node.buffer] = None
         if isinstance(statement, Update):

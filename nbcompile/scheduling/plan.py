@@ -1,7 +1,7 @@
 """From a program to a schedule: kernels in order, and their memory.
 
-    program -> dead code out -> small tensors inlined -> circles opened
-    -> groups -> cheap values computed again -> kernels -> memory
+    program -> dead code elimination -> small producers inlined -> mutation cycles broken -> int64 sums narrowed
+    -> fusion groups -> cheap producers recomputed -> kernels -> memory plan
 
 In torch: torch/_inductor/scheduler.py (Scheduler.__init__). Read next:
 nbcompile/scheduling/dependencies.py
@@ -13,48 +13,55 @@ from collections.abc import Callable
 
 from nbcompile.ir.buffer import Extern, Program, Scatter, views_in
 from nbcompile.ir.kernel import Kernel, Schedule
-from nbcompile.scheduling.again import compute_again
 from nbcompile.scheduling.build import build_kernel
-from nbcompile.scheduling.circles import open_circles
-from nbcompile.scheduling.dependencies import reads, without_dead_code
+from nbcompile.scheduling.dependencies import eliminate_dead_code, reads
 from nbcompile.scheduling.fuse import Unit, fuse
+from nbcompile.scheduling.fusion_log import fusion_log
 from nbcompile.scheduling.inline import inline_small
-from nbcompile.scheduling.ledger import ledger
+from nbcompile.scheduling.int32_narrowing import narrow_count_sums
 from nbcompile.scheduling.memory import plan_memory
-from nbcompile.scheduling.narrow import narrow_counts
+from nbcompile.scheduling.mutation_cycles import break_mutation_cycles
+from nbcompile.scheduling.recompute import recompute_in_consumers
 from nbcompile.scheduling.scatter import scatter_kernel
 
-PASSES: tuple[Callable[[Program], Program], ...] = (without_dead_code, inline_small, open_circles, narrow_counts)
-"""What is done to a program before its loops are fused, in order."""
+PASSES: tuple[Callable[[Program], Program], ...] = (
+    eliminate_dead_code,
+    inline_small,
+    break_mutation_cycles,
+    narrow_count_sums,
+)
+"""The passes over a program before its loops are fused, in order."""
 
 
-def schedule(program: Program, after_each: Callable[[Program], None] = lambda _: None) -> Schedule:
-    """Fuse, order, and plan memory. ``after_each`` sees the program after each pass (the tests verify it)."""
+def schedule(program: Program, after_pass: Callable[[Program], None] = lambda _: None) -> Schedule:
+    """Fuse, order, and plan memory. ``after_pass`` sees the program after each pass (the tests verify it)."""
     for rewrite in PASSES:
         program = rewrite(program)
-        after_each(program)
-    units, tried = fuse(program)
-    program = compute_again(program, units)
-    after_each(program)
+        after_pass(program)
+    units, attempts = fuse(program)
+    program = recompute_in_consumers(program, units)
+    after_pass(program)
     launches = _launches(program, units)
-    return Schedule(program, plan_memory(program, launches), ledger(program, launches, tried))
+    return Schedule(program, plan_memory(program, launches), fusion_log(program, launches, attempts))
 
 
 def _launches(program: Program, units: list[Unit]) -> list[Kernel | Extern]:
     tensors = program.tensors()
-    alone = {each.name: each for each in program.buffers if isinstance(each, (Extern, Scatter))}
+    ungrouped = {buffer.name: buffer for buffer in program.buffers if isinstance(buffer, (Extern, Scatter))}
     readers: dict[str, set[str]] = {}
     for buffer in program.buffers:
         for name in reads(buffer):
             readers.setdefault(name, set()).add(buffer.name)
-    returned = {each.buffer for each in views_in(program.outputs)}
+    returned = {view.buffer for view in views_in(program.outputs)}
     launches: list[Kernel | Extern] = []
     kernels = 0
     for unit in units:
         if unit.group is None:
-            for each in (alone[name] for name in unit.names if name in alone):
-                launches.append(each if isinstance(each, Extern) else scatter_kernel(f"kernel{kernels}", each, tensors))
-                kernels += isinstance(each, Scatter)
+            for buffer in (ungrouped[name] for name in unit.names if name in ungrouped):
+                launches.append(
+                    buffer if isinstance(buffer, Extern) else scatter_kernel(f"kernel{kernels}", buffer, tensors)
+                )
+                kernels += isinstance(buffer, Scatter)
             continue
         stored = {name for name in unit.names if name in returned or readers.get(name, set()) - unit.names}
         launches.append(build_kernel(f"kernel{kernels}", unit.group, stored, tensors))

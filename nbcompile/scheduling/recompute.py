@@ -1,12 +1,12 @@
-"""What two kernels need is computed in both, where the second has at hand what it is made of.
+"""Recomputation: a cheap producer is computed in each kernel that uses it, instead of being stored by one.
 
     kernel0: buf0[i0, i1] = x[i0, i1] * w[i1] * 2.0;  buf1[i1] = sum over r0 of buf0[r0, i1]
     kernel1: buf2[i0]     = sum over r0 of buf0[i0, r0] * x[i0, r0]
         ->   buf2[i0]     = sum over r0 of x[i0, r0] * w[r0] * 2.0 * x[i0, r0]      buf0 is not stored any more
 
-Gradients are like this: a sum down columns for a weight, a sum along rows for an input, of the same product. Reading
-memory costs more than a few multiplications; so a cheap value goes into its other kernels if each of them reads at most
-one large tensor more for it (in place of the value itself), and then nobody has to write it.
+Backward graphs have this pattern: a column sum for a weight and a row sum for an input, of one product. Memory traffic
+costs more than a few multiplications. So a cheap producer is recomputed in its other consumers if that adds at most one
+large read to each of them (in place of the read of the value itself); the value is then not stored at all.
 
 In torch: lazy values of torch/_inductor/ir.py (StorageBox.mark_reuse). Read next: nbcompile/scheduling/build.py
 """
@@ -20,99 +20,107 @@ from nbcompile.ir.expr import cost, loads, walk
 from nbcompile.ir.index import Index, constant, product, same
 from nbcompile.scheduling.dependencies import reads
 from nbcompile.scheduling.fuse import Unit
-from nbcompile.scheduling.inline import CHEAP_COST, nodes_with_inlined, with_inlined
+from nbcompile.scheduling.inline import MAX_INLINED_COST, nodes_with_inlined, with_inlined
 
-LONGEST = 64
-"""Nodes of a body: a longer one would be emitted too often."""
-SMALL_SHARE = 8
-"""What is so many times smaller than the value is in a cache."""
+MAX_BODY_NODES = 64
+"""Nodes of a body that may be recomputed: the code of a longer one would be duplicated too often."""
+SMALL_RATIO = 8
+"""A tensor this many times smaller than the value is taken to be in the cache: reading it is free."""
 
 
-def compute_again(program: Program, units: list[Unit]) -> Program:
-    """Put cheap values into the kernels that would read them; the units have the new bodies, too."""
-    again = _Again(program, units)
+def recompute_in_consumers(program: Program, units: list[Unit]) -> Program:
+    """Recompute cheap producers in the kernels that read them. The units get the new bodies, too."""
+    recomputation = _Recomputation(program, units)
     for buffer in program.buffers:
-        again.consider(buffer.name)
-    again.tell_units()
-    return replace(program, buffers=tuple(again.buffers.values())) if again.changed else program
+        recomputation.consider(buffer.name)
+    recomputation.update_groups()
+    return replace(program, buffers=tuple(recomputation.buffers.values())) if recomputation.changed else program
 
 
-class _Again:
-    """The program as it is by now."""
+class _Recomputation:
+    """The program while producers are moved into their consumers."""
 
     def __init__(self, program: Program, units: list[Unit]) -> None:
-        self.buffers: dict[str, Buffer] = {each.name: each for each in program.buffers}
+        self.buffers: dict[str, Buffer] = {buffer.name: buffer for buffer in program.buffers}
         self.unit_of = {name: unit for unit in units for name in unit.names}
         self.readers: dict[str, set[str]] = {}
         for buffer in program.buffers:
             for name in reads(buffer):
                 self.readers.setdefault(name, set()).add(buffer.name)
-        self.returned = {each.buffer for each in views_in(program.outputs)}
-        self.overwritten = {each.writes_to for each in program.buffers if isinstance(each, Pointwise)}
-        self.overwritten |= {name for each in program.buffers if isinstance(each, Extern) for name in each.mutates}
+        self.returned = {view.buffer for view in views_in(program.outputs)}
+        self.overwritten = {buffer.writes_to for buffer in program.buffers if isinstance(buffer, Pointwise)}
+        self.overwritten |= {
+            name for buffer in program.buffers if isinstance(buffer, Extern) for name in buffer.mutates
+        }
         self.changed: set[str] = set()
 
     def consider(self, name: str) -> None:
-        """Compute one value again in all other kernels that need it, if each of them gains."""
+        """Recompute one value in all kernels that read it but its own, if that is profitable for each of them."""
         value, home = self.buffers[name], self.unit_of.get(name)
         if not isinstance(value, Pointwise) or home is None or name in self.returned or not _is_cheap(value):
             return
-        others = [self.buffers[each] for each in self.readers.get(name, ()) if each not in home.names]
-        # Where no kernel of its own needs it, it is no by-product: it is what the kernel is for.
-        if not others or len(others) == len(self.readers[name]) or not all(self._gains(each, value) for each in others):
+        others = [self.buffers[reader] for reader in self.readers.get(name, ()) if reader not in home.names]
+        # If no buffer of its own kernel reads it, the value is what that kernel is for: it stays.
+        if (
+            not others
+            or len(others) == len(self.readers[name])
+            or not all(self._is_profitable(reader, value) for reader in others)
+        ):
             return
         for reader in others:
             assert isinstance(reader, Computed)
-            within = {name: value}
-            nodes = nodes_with_inlined(reader, within)
-            self.buffers[reader.name] = replace(reader, body=with_inlined(reader.body, within), from_nodes=nodes)
+            inlined = {name: value}
+            nodes = nodes_with_inlined(reader, inlined)
+            self.buffers[reader.name] = replace(reader, body=with_inlined(reader.body, inlined), from_nodes=nodes)
             self.changed.add(reader.name)
             self.readers[name].discard(reader.name)
-            for each in reads(value):
-                self.readers[each].add(reader.name)
+            for operand in reads(value):
+                self.readers[operand].add(reader.name)
 
-    def _gains(self, reader: Buffer, value: Pointwise) -> bool:
-        """Whether a kernel reads no more than before: for each element once what it is made of."""
+    def _is_profitable(self, reader: Buffer, value: Pointwise) -> bool:
+        """Whether a consumer runs once for each element of the value, and needs at most one more large read."""
         if not isinstance(reader, Computed):
             return False
         count = product(value.layout.size)
         reduced = reader.reduced if isinstance(reader, Reduction) else ()
         if not same(product((*reader.layout.size, *reduced)), count):
             return False
-        if len({each for each in loads(reader.body) if each.buffer == value.name}) > 1:
+        if len({load for load in loads(reader.body) if load.buffer == value.name}) > 1:
             return False
-        if any(each in self.overwritten or not self._is_stored(each) for each in reads(value)):
+        if any(operand in self.overwritten or not self._is_stored(operand) for operand in reads(value)):
             return False
-        at_hand = {each for name in self.unit_of[reader.name].names for each in reads(self.buffers[name])}
-        far = [each for each in reads(value) if each not in at_hand and not self._is_small(each, count)]
-        return len(far) <= 1
+        already_read = {operand for name in self.unit_of[reader.name].names for operand in reads(self.buffers[name])}
+        additional = [
+            operand for operand in reads(value) if operand not in already_read and not self._is_small(operand, count)
+        ]
+        return len(additional) <= 1
 
     def _is_stored(self, name: str) -> bool:
-        """Whether a value is in memory in any case."""
+        """Whether a value is in memory whatever is recomputed."""
         if not isinstance(self.buffers[name], Computed) or name in self.returned:
             return True
         home = self.unit_of[name].names
-        return any(each not in home for each in self.readers.get(name, ()))
+        return any(reader not in home for reader in self.readers.get(name, ()))
 
     def _is_small(self, name: str, count: Index) -> bool:
         layout = getattr(self.buffers[name], "layout", None)
         size = None if layout is None else constant(product(layout.size))
         whole = constant(count)
-        return size is not None and (size == 1 or (whole is not None and size * SMALL_SHARE <= whole))
+        return size is not None and (size == 1 or (whole is not None and size * SMALL_RATIO <= whole))
 
-    def tell_units(self) -> None:
-        """The groups' members with their new bodies."""
+    def update_groups(self) -> None:
+        """Put the new bodies into the fusion groups."""
         for unit in {id(self.unit_of[name]): self.unit_of[name] for name in self.changed}.values():
             assert unit.group is not None
-            now = {name: each for name in unit.names if isinstance(each := self.buffers[name], Computed)}
-            members = tuple(replace(each, buffer=now[each.buffer.name]) for each in unit.group.members)
+            updated = {name: buffer for name in unit.names if isinstance(buffer := self.buffers[name], Computed)}
+            members = tuple(replace(member, buffer=updated[member.buffer.name]) for member in unit.group.members)
             unit.group = replace(unit.group, members=members)
 
 
 def _is_cheap(value: Pointwise) -> bool:
     return (
         not value.writes_to
-        and cost(value.body) <= CHEAP_COST
-        and sum(1 for _ in walk(value.body)) <= LONGEST
+        and cost(value.body) <= MAX_INLINED_COST
+        and sum(1 for _ in walk(value.body)) <= MAX_BODY_NODES
         and any(True for _ in loads(value.body))
     )

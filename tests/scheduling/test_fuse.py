@@ -1,4 +1,4 @@
-"""Which buffers become one kernel, which do not, and what the ledger says."""
+"""Which buffers become one kernel, which do not, and what the fusion log says."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_reductions_of_one_input_are_one_pass():
 
 
 def test_rows_and_columns_are_two_kernels_with_a_reason():
-    """A reduction along other loops cannot join, and the ledger says so."""
+    """A reduction along other loops cannot join, and the fusion log says so."""
     _, plan = programs(lambda x: (x.sum(1), x.sum(0)), torch.randn(8, 32))
     assert len(list(plan.kernels())) == 2
     assert any(not each.fused and "reduces along other loops" in each.reason for each in plan.decisions)

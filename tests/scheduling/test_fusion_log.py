@@ -1,4 +1,4 @@
-"""The ledger has an entry for every pair of neighbours, with a reason and the bytes that need not move."""
+"""The fusion log has an entry for every pair of neighbours, with a reason and the memory traffic that is saved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def plan_of(function, *arguments, dynamic=False):
 
 
 def entries(plan):
-    """What the ledger says of each pair."""
+    """The log entry of each pair."""
     return {(each.first, each.second): each for each in plan.decisions}
 
 

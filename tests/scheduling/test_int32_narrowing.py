@@ -9,7 +9,7 @@ from torch._subclasses import FakeTensorMode
 from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, walk
 from nbcompile.ir.index import loop_variable
 from nbcompile.ir.kernel import Accumulate, Nest
-from nbcompile.scheduling.narrow import bounds, narrow
+from nbcompile.scheduling.int32_narrowing import bounds, narrow_to_int32
 from tests.codegen.test_cpp import compiled
 from tests.lowering.programs import check, programs
 
@@ -25,16 +25,16 @@ def dtypes(body: Expr):
 def test_a_causal_mask_is_compared_in_32_bits():
     """i1 <= i0 becomes a comparison of int32."""
     mask = Apply("le", (IndexOf(I1, torch.int64), IndexOf(I0, torch.int64)), torch.bool)
-    assert dtypes(narrow(mask, RANGES)) == {torch.int32}
+    assert dtypes(narrow_to_int32(mask, RANGES)) == {torch.int32}
 
 
 def test_large_positions_stay_as_they_are():
     """A product that may not fit, and a size that is not known, keep 64 bits."""
     large = Apply("mul", (IndexOf(I0, torch.int64), Constant(2**30, torch.int64)), torch.int64)
     mask = Apply("lt", (large, Constant(5, torch.int64)), torch.bool)
-    assert narrow(mask, RANGES) == mask
+    assert narrow_to_int32(mask, RANGES) == mask
     unknown = Apply("lt", (IndexOf(I0, torch.int64), Constant(5, torch.int64)), torch.bool)
-    assert narrow(unknown, {I0: sympy.Symbol("s0", integer=True, positive=True)}) == unknown
+    assert narrow_to_int32(unknown, {I0: sympy.Symbol("s0", integer=True, positive=True)}) == unknown
 
 
 trees = st.recursive(

@@ -56,7 +56,7 @@ def onto_itself(x, y, z):
 
 
 @pytest.mark.parametrize("function", [in_turn, ring, swapped, crosswise, with_sums, onto_itself])
-def test_mutation_in_a_circle(function):
+def test_a_cycle_of_mutations(function):
     """Kernels, not ATen, overwrite the inputs as eager does."""
     torch.manual_seed(0)
     ours = [torch.randn(9, 9) for _ in range(3)]

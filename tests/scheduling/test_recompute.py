@@ -10,7 +10,7 @@ import nbcompile
 
 def kernels(function, *inputs):
     """The results of a program, and the buffers that are allocated for it, one line each."""
-    pen = nbcompile.api.new_recorder("again")
+    pen = nbcompile.api.new_recorder("recompute")
     with torch.no_grad(), pen.listening():
         result = nbcompile.compile(function)(*inputs)
     graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
@@ -31,7 +31,7 @@ def test_a_common_part_is_not_stored():
     assert len(allocated) == 2
 
 
-def test_each_kernel_names_the_nodes_that_it_computes_again():
+def test_each_kernel_names_the_nodes_that_it_recomputes():
     """What is selected in one layer lights up in every kernel that computes it."""
     with torch.no_grad():
         record = nbcompile.explain(both_ways)(torch.randn(96, 160), torch.randn(96, 160), torch.randn(160)).record
@@ -40,7 +40,7 @@ def test_each_kernel_names_the_nodes_that_it_computes_again():
 
 
 STORED = {
-    "dear": lambda x, y: ((c := torch.tanh(torch.exp(x) + torch.sin(y))).sum(0), torch.softmax(c, -1)),
+    "expensive": lambda x, y: ((c := torch.tanh(torch.exp(x) + torch.sin(y))).sum(0), torch.softmax(c, -1)),
     "returned": lambda x, y: (c := x * 2 + y, (c * x).sum(0), torch.softmax(c, -1)),
     "more to read": lambda x, y: ((c := x * 2 + y.t() * (x + 1).t().sum()).sum(0), torch.softmax(c.t(), -1)),
     "multiplied": lambda x, y: ((c := x * 2 + y).sum(0), c @ c.t(), torch.softmax(c, -1)),
@@ -48,7 +48,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_what_is_dear_or_needed_anyway(name):
+def test_what_is_expensive_or_stored_anyway(name):
     """Whatever is decided, results are eager's."""
     function = STORED[name]
     x, y = torch.randn(80, 80), torch.randn(80, 80)
@@ -56,9 +56,9 @@ def test_what_is_dear_or_needed_anyway(name):
     torch.testing.assert_close(result, function(x, y), rtol=1e-4, atol=1e-4)
 
 
-def test_a_dear_value_is_stored():
+def test_an_expensive_value_is_stored():
     """Three functions that each cost ten additions: reading the value is cheaper."""
-    _, allocated = kernels(STORED["dear"], torch.randn(80, 80), torch.randn(80, 80))
+    _, allocated = kernels(STORED["expensive"], torch.randn(80, 80), torch.randn(80, 80))
     assert len(allocated) == 3
 
 
