@@ -164,3 +164,34 @@ def test_names_are_those_of_the_field(path: Path):
     names |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     assert sorted(names & PRIVATE) == []
     assert path.stem not in PRIVATE
+
+
+WITHOUT_EACH = ("aot", "ir", "lowering", "scheduling")
+"""Packages in which ``each`` is a name for one line at most: the variable of a short comprehension."""
+
+
+@pytest.mark.parametrize(
+    "path", [path for name in WITHOUT_EACH for path in sorted((PACKAGE / name).glob("*.py"))], ids=named
+)
+def test_each_is_no_name(path: Path):
+    """No parameter is called ``each``, nor is a variable that lives longer than a line."""
+    tree = ast.parse(path.read_text())
+    short = {
+        id(node)
+        for comprehension in ast.walk(tree)
+        if isinstance(comprehension, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+        and comprehension.lineno == comprehension.end_lineno
+        for node in ast.walk(comprehension)
+    }
+    stored = [
+        node.lineno
+        for node in ast.walk(tree)
+        if (
+            isinstance(node, ast.Name)
+            and node.id == "each"
+            and isinstance(node.ctx, ast.Store)
+            and id(node) not in short
+        )
+        or (isinstance(node, ast.arg) and node.arg == "each")
+    ]
+    assert stored == []

@@ -268,21 +268,21 @@ def _bias(write: _Writer, found: _Attention) -> fx.Node | None:
     """What is added to the scores, in the order of the steps: biases, and minus infinity where a score is masked."""
     bias: fx.Node | None = None
     dtype = _value(found.query).dtype
-    for each in reversed(found.scores.steps):
-        if isinstance(each, fx.Node):
-            bias = each if bias is None else write(aten.add.Tensor, bias, each)
+    for step in reversed(found.scores.steps):
+        if isinstance(step, fx.Node):
+            bias = step if bias is None else write(aten.add.Tensor, bias, step)
         else:
             nothing = write(aten.scalar_tensor.default, -math.inf, dtype=dtype)
             rest = bias if bias is not None else write(aten.scalar_tensor.default, 0.0, dtype=dtype)
-            bias = write(aten.where.self, each.condition, *((nothing, rest) if each.hides else (rest, nothing)))
+            bias = write(aten.where.self, step.condition, *((nothing, rest) if step.hides else (rest, nothing)))
     return None if bias is None else write.with_close_elements(write.as_scores(bias, found))
 
 
 def _masked(write: _Writer, found: _Attention) -> fx.Node | None:
     """Where a score is replaced, by one of the masks."""
     masked: fx.Node | None = None
-    for each in found.scores.masks:
-        hidden = each.condition if each.hides else write(aten.logical_not.default, each.condition)
+    for mask in found.scores.masks:
+        hidden = mask.condition if mask.hides else write(aten.logical_not.default, mask.condition)
         masked = hidden if masked is None else write(aten.logical_or.default, masked, hidden)
     return None if masked is None else write.as_scores(masked, found)
 
@@ -306,7 +306,7 @@ class _Writer:
 
     def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         node = self.graph.call_function(target, args, kwargs)
-        given, named = fx.map_arg((args, kwargs), lambda each: each.meta["val"])
+        given, named = fx.map_arg((args, kwargs), lambda argument: argument.meta["val"])
         with _value(self.instead_of).fake_mode:  # type: ignore[attr-defined]
             self.note(node, target(*given, **named))
         return node

@@ -49,7 +49,7 @@ def _needed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 def _draws(node: torch.fx.Node) -> bool:
     """Whether a node draws, found out by running it once more on tensors without data."""
-    values = torch.fx.map_arg((node.args, node.kwargs), lambda each: each.meta.get("example_value"))
+    values = torch.fx.map_arg((node.args, node.kwargs), lambda argument: argument.meta.get("example_value"))
     fake_mode = torch_internals.guards_context().detect_fake_mode([node.meta.get("example_value"), values])
     if fake_mode is None or node.op == "call_module":
         return False

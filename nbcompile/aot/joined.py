@@ -49,9 +49,9 @@ def facts_of(metadata: Any, without_gradient: Sequence[int] | None, inputs: int)
         "dynamic": [sorted(each.dynamic_dims) if each.dynamic_dims else None for each in outputs],
         "versions": list(metadata.mutated_graph_handled_indices_seen_by_autograd),
         "aliases": [
-            (at, each.base_idx, each.output_type.name == "is_input", each.requires_grad)
-            for at, each in enumerate(outputs)
-            if each.output_type.name in OF_INPUTS
+            (at, output.base_idx, output.output_type.name == "is_input", output.requires_grad)
+            for at, output in enumerate(outputs)
+            if output.output_type.name in OF_INPUTS
         ],
     }
     if not trains:
@@ -68,8 +68,10 @@ def facts_of(metadata: Any, without_gradient: Sequence[int] | None, inputs: int)
         "returns": metadata.num_forward_returns,
         "gradients": [
             at
-            for at, each in enumerate(outputs)
-            if each.output_type.name in PLAIN_OUTPUTS and issubclass(each.raw_type, torch.Tensor) and is_trained(each)
+            for at, output in enumerate(outputs)
+            if output.output_type.name in PLAIN_OUTPUTS
+            and issubclass(output.raw_type, torch.Tensor)
+            and is_trained(output)
         ],
         "layouts": [_layout(each.memory_format) for each in metadata.subclass_tangent_meta],
         "deterministic": metadata.deterministic,
@@ -105,11 +107,11 @@ def _layout(form: Any) -> tuple[Any, ...]:
 def dynamic_dims(outputs: Iterable[object]) -> list[list[int] | None]:
     """Per output, the dims whose sizes are symbols; None where it has none."""
     return [
-        [dim for dim, size in enumerate(each.shape) if not torch_internals.symbolic_shapes().is_concrete_int(size)]
+        [dim for dim, size in enumerate(output.shape) if not torch_internals.symbolic_shapes().is_concrete_int(size)]
         or None
-        if isinstance(each, torch.Tensor)
+        if isinstance(output, torch.Tensor)
         else None
-        for each in outputs
+        for output in outputs
     ]
 
 

@@ -50,8 +50,8 @@ class Joint:
             "aliases": [],
             "detached": [
                 at
-                for at, each in enumerate(example_inputs)
-                if pure.requires_grad(each) and not each.is_leaf and at not in self.with_gradient
+                for at, example in enumerate(example_inputs)
+                if pure.requires_grad(example) and not example.is_leaf and at not in self.with_gradient
             ],
             "views": [at for at, each in enumerate(self.outputs) if isinstance(each, torch.Tensor) and each._is_view()],
             "fixed": [at for at in range(count) if at not in trained],
@@ -101,8 +101,8 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], recording: Reco
     if not trained:
         return None
     tangents = [torch.empty_like(each, requires_grad=False) for each in trained]
-    for number, each in enumerate(tangents, start=1):
-        recording.define(each, f"tangents_{number}")
+    for number, tangent in enumerate(tangents, start=1):
+        recording.define(tangent, f"tangents_{number}")
     recording.captured_node = None
     with recording, made.told_by(trained, recording):
         found = torch.autograd.grad(trained, [primals[at] for at in learning], tangents, allow_unused=True)
@@ -162,7 +162,8 @@ class _MadeBy:
             return before
 
         hooks = [
-            each.register_prehook(tell(self.captured.get(each._sequence_nr()))) for each in _autograd_graph(outputs)
+            autograd_node.register_prehook(tell(self.captured.get(autograd_node._sequence_nr())))
+            for autograd_node in _autograd_graph(outputs)
         ]
         try:
             yield

@@ -45,11 +45,11 @@ def _is_able(node: fx.Node) -> bool:
         len(tensors) == 3
         and not transposed
         and all(
-            each.dim() == 4
-            and each.device.type == "cpu"
-            and each.dtype == torch.float32
-            and all(isinstance(extent, int) and extent > 0 for extent in each.shape)
-            for each in tensors
+            tensor.dim() == 4
+            and tensor.device.type == "cpu"
+            and tensor.dtype == torch.float32
+            and all(isinstance(extent, int) and extent > 0 for extent in tensor.shape)
+            for tensor in tensors
         )
         and all(each.shape[1] >= _FEW_CHANNELS for each in tensors[::2])
         and _pixels(node) >= _FEW_PIXELS

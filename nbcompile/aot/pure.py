@@ -127,11 +127,11 @@ class Recording(TorchDispatchMode):
         """The tensors that share a memory."""
         self.owned: set[int] = set()
         """Memory that belongs to an input, or to a result already."""
-        for number, each in enumerate(inputs, start=first):
-            if isinstance(each, torch.SymInt):
-                self.sizes.define(each, self.graph.placeholder(names.format(number)))
+        for number, value in enumerate(inputs, start=first):
+            if isinstance(value, torch.SymInt):
+                self.sizes.define(value, self.graph.placeholder(names.format(number)))
             else:
-                self.define(each, names.format(number))
+                self.define(value, names.format(number))
 
     def define(self, value: torch.Tensor, name: str) -> None:
         """A tensor that comes in from outside."""
@@ -166,9 +166,9 @@ class Recording(TorchDispatchMode):
         elif isinstance(result, (tuple, list)):
             whole = self._write(func, args, keywords)
             whole.meta["val"] = result
-            for position, each in enumerate(result):
-                if isinstance(each, torch.Tensor):
-                    self._remember(each, self._write(operator.getitem, (whole, position), {}))
+            for position, part in enumerate(result):
+                if isinstance(part, torch.Tensor):
+                    self._remember(part, self._write(operator.getitem, (whole, position), {}))
         return result  # neither: a question about a tensor (its device, say), answered for good
 
     def _in_place(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.Tensor:
@@ -185,8 +185,8 @@ class Recording(TorchDispatchMode):
         if _form(result) != _form(changed):
             raise Impure  # the operator in place rounds, or keeps a layout
         node = self._write(functional, args, keywords)
-        for each in holders:
-            self._remember(each, node)
+        for holder in holders:
+            self._remember(holder, node)
         return changed
 
     def _may_change(self, tensor: torch.Tensor) -> bool:

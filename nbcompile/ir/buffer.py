@@ -254,8 +254,8 @@ def views_in(value: Any) -> Iterator[BufferView]:
     if isinstance(value, BufferView):
         yield value
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from views_in(each)
+        for item in value.values():
+            yield from views_in(item)
     elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from views_in(each)
+        for item in value:
+            yield from views_in(item)

@@ -184,7 +184,7 @@ class _Machine:
 
     def run_steps(self, schedule: Schedule) -> None:
         outputs: dict[str, list[ExternOutput]] = {
-            each.extern: [] for each in self.tensors.values() if isinstance(each, ExternOutput)
+            tensor.extern: [] for tensor in self.tensors.values() if isinstance(tensor, ExternOutput)
         }
         for tensor in self.tensors.values():
             if isinstance(tensor, ExternOutput):
@@ -218,8 +218,8 @@ class _Machine:
                 case Nest(loops, body):
                     inner = _sized(loops, self.sizes)
                     nested = scope.deeper([v for v, _ in inner], [size for _, size in inner])
-                    for each in body:
-                        frame.execute(each, nested, scope)
+                    for inner_statement in body:
+                        frame.execute(inner_statement, nested, scope)
                 case _:
                     frame.execute(statement, scope, scope)
 
@@ -340,14 +340,14 @@ class _Scope:
         self, gathers: tuple[Gather, ...], mask: torch.Tensor | None, bound: Mapping[Symbol, torch.Tensor]
     ) -> dict[Symbol, torch.Tensor]:
         symbols = dict(bound)
-        for each in gathers:
-            found = self.value(each.value, mask, bound)
-            size = value_of(each.size, self.machine.sizes)
+        for gather in gathers:
+            found = self.value(gather.value, mask, bound)
+            size = value_of(gather.size, self.machine.sizes)
             if mask is not None:
                 found = torch.where(mask, found, 0)
-            if bool(((found < (-size if each.wraps else 0)) | (found >= size)).any()) and 0 not in self.shape:
+            if bool(((found < (-size if gather.wraps else 0)) | (found >= size)).any()) and 0 not in self.shape:
                 raise IndexError("index out of range in self")
-            symbols[each.symbol] = torch.where(found < 0, found + size, found)
+            symbols[gather.symbol] = torch.where(found < 0, found + size, found)
         return symbols
 
     def place(self, expression: Index, symbols: Mapping[Symbol, torch.Tensor]) -> torch.Tensor:

@@ -376,7 +376,7 @@ def substitute(
     body: Expr,
     mapping: Mapping[Symbol, Index],
     gathers: tuple[Gather, ...] = (),
-    tidy: Callable[[Index], Index] = lambda each: each,
+    tidy: Callable[[Index], Index] = lambda index: index,
 ) -> Expr:
     """Read a body elsewhere: each loop variable becomes an index expression, all at once.
 

@@ -276,10 +276,10 @@ def simplify(expression: Index, ranges: Ranges) -> Index:
 def _simplified(expression: Index, known: frozenset[tuple[Symbol, Index]]) -> Index:
     ranges = dict(known)
     done: dict[Index, Index] = {}
-    for each in sorted(expression.atoms(FloorDiv, Mod), key=lambda atom: atom.count_ops()):
-        top, bottom = (part.xreplace(done) for part in each.args)
-        rule = divide if isinstance(each, FloorDiv) else remainder
-        done[each] = rule(simplify(top, ranges), bottom, ranges)
+    for division in sorted(expression.atoms(FloorDiv, Mod), key=lambda atom: atom.count_ops()):
+        top, bottom = (part.xreplace(done) for part in division.args)
+        rule = divide if isinstance(division, FloorDiv) else remainder
+        done[division] = rule(simplify(top, ranges), bottom, ranges)
     return _join(sympy.expand(expression.xreplace(done)))
 
 

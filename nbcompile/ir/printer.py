@@ -112,13 +112,13 @@ def _index(index: Any, names: dict[Any, str], binding: int) -> str:
         sign = "//" if isinstance(index, FloorDiv) else "%"
         text, own = f"{_index(index.args[0], names, 10)} {sign} {_index(index.args[1], names, 11)}", 10
     elif isinstance(index, sympy.Mul):
-        factors = sorted(index.args, key=lambda each: (not each.is_number, not _is_size(each), str(each)))
+        factors = sorted(index.args, key=lambda factor: (not factor.is_number, not _is_size(factor), str(factor)))
         if factors[0] == -1:
             return _negative(factors[1:], names, binding)
         text, own = "*".join(_index(each, names, 10 if n == 0 else 11) for n, each in enumerate(factors)), 10
     elif isinstance(index, sympy.Add):
         terms = sorted(
-            index.args, key=lambda each: (each.is_number, each.could_extract_minus_sign(), str(_variable(each)))
+            index.args, key=lambda term: (term.is_number, term.could_extract_minus_sign(), str(_variable(term)))
         )
         text, own = _index(terms[0], names, 9), 9
         for term in terms[1:]:

@@ -96,8 +96,8 @@ def _verify_views(value: object, known: dict[str, Tensor]) -> None:
     elif isinstance(value, dict):
         _verify_views(tuple(value.values()), known)
     elif isinstance(value, (tuple, list)):
-        for each in value:
-            _verify_views(each, known)
+        for item in value:
+            _verify_views(item, known)
 
 
 def _verify_computed(buffer: Computed, known: dict[str, Tensor], sizes: set[Symbol]) -> None:
@@ -225,7 +225,9 @@ def verify_schedule(schedule: Schedule) -> None:
                 for view in _views(step.args, step.kwargs):
                     require(view.buffer in memory & written, f"{name} uses {view.buffer}, which is not there")
                 results = {
-                    each.name for each in tensors.values() if isinstance(each, ExternOutput) and each.extern == name
+                    tensor.name
+                    for tensor in tensors.values()
+                    if isinstance(tensor, ExternOutput) and tensor.extern == name
                 }
                 memory |= results
                 written |= results

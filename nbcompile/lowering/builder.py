@@ -183,8 +183,8 @@ class Builder:
         if not self.channels_last or value.ndim != 4 or any(user.op == "output" for user in self.node.users):
             return False
         return any(
-            each.buffer in self.channels_last and each.index == loop_variables(4) and not each.gathers
-            for each in loads(value.body)
+            access.buffer in self.channels_last and access.index == loop_variables(4) and not access.gathers
+            for access in loads(value.body)
         )
 
     def reduce(
@@ -218,8 +218,8 @@ class Builder:
     def _lies_along(self, value: Value, kept: Sequence[int], several: Sequence[int]) -> bool:
         """Whether neighbours in memory belong to different results, of most that is read."""
         columns = rows = 0
-        for each in loads(value.body):
-            offset = self.tensors[each.buffer].layout.at(each.index)
+        for access in loads(value.body):
+            offset = self.tensors[access.buffer].layout.at(access.index)
             rows += any(stride_along(offset, loop_variable(at)) == ONE for at in several)
             columns += any(stride_along(offset, loop_variable(at)) == ONE for at in kept)
         return columns > rows
@@ -321,7 +321,7 @@ class Builder:
     def extern(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, reason: str) -> Any:
         """Call an operator of ATen: arguments are values, ``result`` what FakeTensor says it returns."""
         any_stride = target in _TAKES_ANY_STRIDE
-        plain = _map(args, lambda each, fake: self._argument(each, fake, any_stride), self._fakes(args, 0))
+        plain = _map(args, lambda argument, fake: self._argument(argument, fake, any_stride), self._fakes(args, 0))
         named = {key: _map(each, lambda e, f: self._argument(e, f, any_stride), None) for key, each in kwargs.items()}
         return self.extern_of(target, plain, named, result, reason)
 
@@ -337,7 +337,7 @@ class Builder:
         node = self.node
         if node is None or len(node.args) != len(args):
             return None
-        return fx.map_arg(node.args, lambda each: each.meta.get("val"))
+        return fx.map_arg(node.args, lambda operand: operand.meta.get("val"))
 
     def _argument(self, value: Any, fake: Any, any_stride: bool) -> Any:
         if not isinstance(value, Value):

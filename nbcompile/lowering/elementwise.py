@@ -38,8 +38,8 @@ def promoted(*operands: Any) -> torch.dtype:
     tensors, but a mode that is active while we compile would hear of it.)
     """
     ranks: dict[int, torch.dtype] = {}
-    for each in operands:
-        rank, dtype = _rank_and_dtype(each)
+    for value in operands:
+        rank, dtype = _rank_and_dtype(value)
         ranks[rank] = torch.promote_types(ranks[rank], dtype) if rank in ranks else dtype
     result, *weaker = (ranks[rank] for rank in sorted(ranks))
     for dtype in weaker:
@@ -115,9 +115,9 @@ def elementwise(
     dtype = promoted(*operands)
     if kind == "float" and not (dtype.is_floating_point or dtype.is_complex):
         dtype = torch.get_default_dtype()
-    for each in (dtype, *(tensor.dtype for tensor in tensors)):
-        if each not in SUPPORTED:
-            raise NoLowering(f"dtype {each}")
+    for candidate in (dtype, *(tensor.dtype for tensor in tensors)):
+        if candidate not in SUPPORTED:
+            raise NoLowering(f"dtype {candidate}")
     size = broadcast_size(*(each.size for each in tensors))
     body = compute(*(operand(each, dtype, size) for each in operands))
     nodes = joined_nodes(*(each.from_nodes for each in tensors), build.here())

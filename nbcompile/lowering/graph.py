@@ -408,8 +408,8 @@ class _Lowering:
             returned = (returned,)
         outputs = [self._output(each) for each in returned]
         memory: dict[int, str] = {}
-        for each, output in zip(returned, outputs, strict=True):
-            storage = _storage(each) if isinstance(each, fx.Node) else None
+        for value, output in zip(returned, outputs, strict=True):
+            storage = _storage(value) if isinstance(value, fx.Node) else None
             if storage in self.shared and memory.setdefault(storage, output.buffer) != output.buffer:
                 raise UnsupportedGraph("two results that share memory are no views of one buffer")
         return _apart(returned, outputs)
@@ -469,10 +469,10 @@ def _require_strided(node: fx.Node, tensor: torch.Tensor) -> None:
 
 
 def _require_known_sizes(node: fx.Node, predicted: Any) -> None:
-    for each in predicted if isinstance(predicted, (tuple, list)) else [predicted]:
-        if isinstance(each, torch.Tensor):
-            _require_strided(node, each)
-            for extent in (*each.shape, *each.stride()):
+    for tensor in predicted if isinstance(predicted, (tuple, list)) else [predicted]:
+        if isinstance(tensor, torch.Tensor):
+            _require_strided(node, tensor)
+            for extent in (*tensor.shape, *tensor.stride()):
                 if isinstance(extent, torch.SymInt) and any(str(s).startswith("u") for s in index(extent).free_symbols):
                     raise UnsupportedGraph(f"{node.name}: the size {extent} depends on data")
 

@@ -56,9 +56,9 @@ def mentions(body: Expr, at: int) -> bool:
     """Whether a body depends on a loop variable."""
     places = (getattr(node, "index", ()) for node in walk(body))
     return any(
-        loop_variable(at) in each.free_symbols
+        loop_variable(at) in part.free_symbols
         for place in places
-        for each in (place if isinstance(place, tuple) else (place,))
+        for part in (place if isinstance(place, tuple) else (place,))
     )
 
 
@@ -137,8 +137,8 @@ def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Val
     for new, old in enumerate(after):
         position[old] = loop_variable(len(before) + len(common) + new)
     gathers: list[Gather] = []
-    for at, each in given.items():
-        ids = index_at(expanded(each, common), len(before), len(size))
+    for at, given_index in given.items():
+        ids = index_at(expanded(given_index, common), len(before), len(size))
         formula = known_index(replace(ids, size=tuple(size)), x.size[at])
         if formula is not None:
             position[at] = formula

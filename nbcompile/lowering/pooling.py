@@ -82,8 +82,8 @@ def _windows(
     out = (predicted[0] if isinstance(predicted, (tuple, list)) else predicted).shape[-count:]
     sizes = _listed(kernel, count)
     return [
-        Window(x.size[x.ndim - count + at], index(out[at]), *each)
-        for at, each in enumerate(
+        Window(x.size[x.ndim - count + at], index(out[at]), *settings)
+        for at, settings in enumerate(
             zip(sizes, _listed(stride, count) if stride else sizes, _listed(padding, count), _listed(dilation, count),
                 strict=True)
         )

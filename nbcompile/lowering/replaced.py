@@ -141,7 +141,7 @@ def _steps(size: tuple[Index, ...], stride: tuple[Index, ...]) -> list[tuple[int
             return None
         if extent != 1:
             found.append((dim, extent, step))
-    found.sort(key=lambda each: -each[2])
+    found.sort(key=lambda entry: -entry[2])
     beyond = 0
     for _, extent, step in reversed(found):
         if extent and step <= beyond:

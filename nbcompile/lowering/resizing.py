@@ -196,8 +196,8 @@ def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales:
         moved(source, result_size, [*front, *places], gathers).body
         for places in itertools.product(*(each.places for each in along))
     ]
-    for each in reversed(along):
-        values = [low + (high - low) * each.weight for low, high in zip(values[::2], values[1::2], strict=True)]
+    for sample in reversed(along):
+        values = [low + (high - low) * sample.weight for low, high in zip(values[::2], values[1::2], strict=True)]
     return Value(x.dtype, x.device, tuple(result_size), values[0], joined_nodes(x.from_nodes, build.here()))
 
 

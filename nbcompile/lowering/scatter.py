@@ -64,8 +64,8 @@ def index_put(
         position[old] = IndexOf(loop_variable(new), torch.int64)
     for new, old in enumerate(after):
         position[old] = IndexOf(loop_variable(len(before) + len(common) + new), torch.int64)
-    for at, each in given.items():
-        ids = index_at(expanded(each, common), len(before), len(size))
+    for at, given_index in given.items():
+        ids = index_at(expanded(given_index, common), len(before), len(size))
         symbol, gathered = build.gather(ids, x.size[at], wraps=True)
         position[at] = IndexOf(symbol, torch.int64, (gathered,))
     return build.scatter(x, expanded(values, size), position, _sum_kind(x) if accumulate else "store")

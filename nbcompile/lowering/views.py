@@ -268,10 +268,10 @@ def split(_: Builder, x: Value, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
     dim = dimension(dim, x.ndim)
     extent = known_number(x.size[dim])
     if not isinstance(sizes, (list, tuple)):
-        each = known_number(index(sizes))
-        if each is None or extent is None:
+        piece_size = known_number(index(sizes))
+        if piece_size is None or extent is None:
             raise NoLowering("a split into a symbolic number of pieces")
-        sizes = [min(each, extent - at) for at in range(0, extent, each)] if each and extent else [0]
+        sizes = [min(piece_size, extent - at) for at in range(0, extent, piece_size)] if piece_size and extent else [0]
     pieces: list[Value] = []
     start: Index = ZERO
     for size in indices(sizes):
@@ -417,8 +417,8 @@ def number_of(place: Index) -> Expr:
 def both(conditions: list[Expr]) -> Expr:
     """All of several conditions."""
     result = conditions[0]
-    for each in conditions[1:]:
-        result = apply("logical_and", result, each)
+    for condition in conditions[1:]:
+        result = apply("logical_and", result, condition)
     return result
 
 
@@ -442,13 +442,13 @@ def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
     size = (*parts[0].size[:dim], total, *parts[0].size[dim + 1 :])
     along = loop_variable(dim)
     ends: list[Index] = []
-    for each in parts:
-        ends.append((ends[-1] if ends else ZERO) + each.size[dim])
+    for part in parts:
+        ends.append((ends[-1] if ends else ZERO) + part.size[dim])
     body: Expr | None = None
-    for each, end in reversed(list(zip(parts, ends, strict=True))):
+    for part, end in reversed(list(zip(parts, ends, strict=True))):
         # Where a part of one row is read at all, it is read at 0.
-        place = ZERO if is_one(each.size[dim]) else along - (end - each.size[dim])
-        piece = moved_along(each, dim, total, place).body
+        place = ZERO if is_one(part.size[dim]) else along - (end - part.size[dim])
+        piece = moved_along(part, dim, total, place).body
         body = piece if body is None else Masked(below(along, end), piece, body)
     assert body is not None
     nodes = joined_nodes(*(each.from_nodes for each in parts), build.here())
