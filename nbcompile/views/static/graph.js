@@ -24,7 +24,7 @@ parts[".n-graph:has(svg)"] = pane => {
   const find = text => {
     const has = node => text && contains(node, text), names = new Set(rows.filter(has).flatMap(ids));
     found = boxes.filter(box => box.classList.toggle("n-hi", has(box) || ids(box).some(each => names.has(each))));
-    write(about, text && `${found.length} found${found.length > 1 ? ": Enter goes from one to the next" : ""}`);
+    write(about, text && `${found.length} found${found.length > 1 ? ": Enter for the next" : ""}`);
     show();
   };
   const next = ({ key }) => {
@@ -56,12 +56,11 @@ parts[".n-graph:has(svg)"] = pane => {
     if (dragged > 4) event.stopPropagation();
     dragged = 0;
   };
-  // At first as wide as there is room for, and legible.
-  const begin = () => {
-    if (!pane.clientWidth || scale !== 1) return;
-    zoom(Math.max(0.6, wide()));
-    pane.scrollLeft = boxes[5].transform.baseVal[0].matrix.e * scale - pane.clientWidth / 2;  // the first ones in view
-  };
-  section.addEventListener("toggle", begin);
-  begin();
+  // At first as wide as there is room for, and legible, with the first boxes in view.
+  (section.ontoggle = () => {
+    if (pane.clientWidth && scale === 1) {
+      zoom(Math.max(0.6, wide()));
+      pane.scrollLeft = boxes[5].transform.baseVal[0].matrix.e * scale - 160;
+    }
+  })();
 };
