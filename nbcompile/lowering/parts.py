@@ -24,7 +24,7 @@ COLUMNS = 128
 """Columns of one program, where a reduction goes along the columns (codegen/triton.py)."""
 LEAST_ROW, LEAST_COLUMN = 2048, 16
 """The shortest parts."""
-SHORT_COLUMN = 256
+SHORT_COLUMN = 128
 """A program goes down a shorter one in the time of two more launches."""
 KINDS = ("sum", "prod", "max", "min", "any", "all")
 """What can be combined in any order."""
