@@ -20,6 +20,7 @@ nbcompile/aot/compile.py, then nbcompile/lowering/
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
@@ -369,15 +370,17 @@ def _tell(graph_module: torch.fx.GraphModule, stage: str, captured: torch.fx.Gra
 # --- one ATen graph --------------------------------------------------------------------------------------------------
 
 
-def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequence[Any], _stage: str) -> BoxedFunction:
+def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequence[Any], stage: str) -> BoxedFunction:
     """The graph operator by operator: what it means, and what runs where no code can be generated."""
     passes.spell_numbers(graph_module)
     forward = graph_module.forward
+    learns = stage != "inference"  # an inference graph's inputs may learn, where nothing that it returns does
 
     def run(arguments: list[Any]) -> Sequence[Any]:
         values = tuple(arguments)
         arguments.clear()
-        results: Sequence[Any] = forward(*values)
+        with contextlib.nullcontext() if learns else torch.no_grad():
+            results: Sequence[Any] = forward(*values)
         return results
 
     run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd asks for it

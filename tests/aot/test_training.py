@@ -359,3 +359,19 @@ def test_recomputation_saves_memory():
     """torch's min-cut partitioner: what is cheap is computed again in the backward instead of being kept."""
     assert saved_tensors("inductor") < saved_tensors("aot_eager")
     assert saved_tensors("inductor") == 1  # the input: all else follows from it
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
+@pytest.mark.parametrize("last", [torch.relu, torch.clone, lambda y: y * 2])
+def test_what_is_computed_under_no_grad_learns_nothing(backend, last):
+    """Although the graph's inputs do: it is an inference graph."""
+    weight = torch.nn.Parameter(torch.ones(4))
+
+    def f(x):
+        y = (x * weight).sin()
+        with torch.no_grad():
+            return last(y)
+
+    nbcompile.reset()
+    result = nbcompile.compile(f, backend=backend)(torch.randn(3, 4))
+    assert (result.requires_grad, result.grad_fn) == (False, None)
