@@ -20,7 +20,6 @@ nbcompile/aot/compile.py, then nbcompile/lowering/
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.metadata
 import importlib.util
@@ -379,9 +378,14 @@ def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequen
     def run(arguments: list[Any]) -> Sequence[Any]:
         values = tuple(arguments)
         arguments.clear()
-        with contextlib.nullcontext() if learns else torch.no_grad():
+        if learns or not torch.is_grad_enabled():
             results: Sequence[Any] = forward(*values)
-        return results
+            return results
+        torch._C._set_grad_enabled(False)
+        try:
+            return forward(*values)  # type: ignore[no-any-return]
+        finally:
+            torch._C._set_grad_enabled(True)
 
     run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd asks for it
     torch_internals.hide_from_hook(run.__code__)  # the autograd engine calls backward graphs from anywhere

@@ -372,14 +372,19 @@ def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], .
     """The guards by what they are about, a value's name or words in parentheses: the user's values first."""
     groups: dict[str, list[Guard]] = {}
     for guard in frame.guards:
-        rest = "(sizes and numbers)" if guard.kind == "SHAPE_ENV" else PROCESS
-        groups.setdefault(readable(guard.source) or rest, []).append(guard)
+        groups.setdefault(readable(guard.source) or _ABOUT.get(guard.kind, PROCESS), []).append(guard)
     ordered = sorted(groups, key=lambda about: (about == PROCESS, about.startswith("(")))
     return tuple((about, tuple(groups[about])) for about in ordered)
 
 
 PROCESS = "(state of the process)"
 """What guards are about that name no value of the user's: they come last."""
+_ABOUT = {
+    "SHAPE_ENV": "(sizes and numbers)",
+    "NO_TENSOR_ALIASING": "(several values)",
+    "NO_OBJECT_ALIASING": "(several values)",
+}
+"""What guards of these kinds are about: no single value."""
 
 
 @dataclass(frozen=True, slots=True)
