@@ -22,6 +22,7 @@ import atexit
 import functools
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -131,14 +132,16 @@ def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     """Make an entry: ``build`` writes the file it is given, which then becomes the entry."""
     path = _path(key, suffix)
     folder = _writable(path.parent)
-    descriptor, name = tempfile.mkstemp(prefix=f"{key[:8]}-", suffix=suffix, dir=folder)
-    os.close(descriptor)
-    draft = Path(name)
+    draft = folder / f"{key[:8]}-{secrets.token_hex(8)}{suffix}"  # named before it exists: Ctrl-C may come in between
     try:
+        draft.touch(mode=0o600, exist_ok=False)
         build(draft)
         return _install(draft, folder / path.name)
     finally:
-        draft.unlink(missing_ok=True)
+        try:
+            draft.unlink(missing_ok=True)
+        finally:  # Ctrl-C came in the line above, and comes once
+            draft.unlink(missing_ok=True)
 
 
 def _install(draft: Path, path: Path) -> Path:

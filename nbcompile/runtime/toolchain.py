@@ -374,3 +374,12 @@ def _kill(process: subprocess.Popen[str]) -> None:
     with_group = os.killpg if hasattr(os, "killpg") else os.kill
     with_group(process.pid, signal.SIGKILL)
     process.wait()
+    ends = time.monotonic() + LAST_WRITE
+    with contextlib.suppress(OSError):  # nobody of the group is left
+        while time.monotonic() < ends:
+            with_group(process.pid, 0)
+            time.sleep(0.001)
+
+
+LAST_WRITE = 0.2
+"""Seconds at most for what a killed compiler had started: it may be creating the very file that is removed next."""

@@ -1,5 +1,7 @@
 """An entry of the kernel store is complete or absent."""
 
+from pathlib import Path
+
 import pytest
 
 from nbcompile.runtime import store
@@ -38,6 +40,25 @@ def test_an_interrupted_build_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         store.add(store.key_of("y"), ".so", build)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("method", ["touch", "unlink"])
+def test_an_interrupt_around_a_build_leaves_nothing(monkeypatch, method):
+    """Ctrl-C may come right after the draft was made, and right before it is removed."""
+    plain, interrupts = getattr(Path, method), [KeyboardInterrupt()]
+
+    def interrupted(path, *arguments, **keywords):
+        if method == "touch":
+            plain(path, *arguments, **keywords)
+        if interrupts:
+            raise interrupts.pop()
+        plain(path, *arguments, **keywords)
+
+    key = store.key_of("interrupted", method)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, method, interrupted)
+        store.add(key, ".so", lambda draft: draft.write_text("text"))
+    assert not list(store.directory().rglob(f"{key[:8]}-*"))
 
 
 def test_every_part_of_a_key_counts():
