@@ -145,12 +145,13 @@ def test_numbers_that_should_be_zero_are_marked():
 
 
 def test_guards_are_grouped_by_what_they_are_about():
-    """What holds between sizes is no state of the process; ranges without an end are written as people write them."""
+    """What holds between values or sizes is no state of the process; ranges without an end are written as people do."""
     nbcompile.reset()
     record = nbcompile.explain(lambda x, y: x + y, backend="eager", dynamic=True)(torch.ones(3), torch.ones(3)).record
     (frame,) = record.frames
     groups = {about: {each.kind for each in guards} for about, guards in facts.guard_groups(frame)}
-    assert list(groups) == ["x", "y", "(sizes and numbers)", "(state of the process)"]
+    assert list(groups) == ["x", "y", "(several values)", "(sizes and numbers)", "(state of the process)"]
+    assert groups["(several values)"] == {"NO_TENSOR_ALIASING"}
     assert groups["(sizes and numbers)"] == {"SHAPE_ENV"}
     assert "GLOBAL_STATE" in groups["(state of the process)"]
     assert [known for _, _, known, _ in facts.symbol_rows(frame)] == ["3 in [2, ∞]"]
