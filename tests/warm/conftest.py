@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
 from collections.abc import Callable
@@ -19,6 +20,11 @@ class Process:
 
     def __init__(self, source: str, name: str = "warm_program") -> None:
         nbcompile.reset()
+        sys.modules.pop(name, None)
+        if (
+            "torch.library" in source
+        ):  # an operator that is collected later takes the registrations of its successor along
+            gc.collect()
         self.module = types.ModuleType(name)
         sys.modules[name] = self.module
         exec(compile(source, f"<{name}>", "exec"), vars(self.module))
