@@ -2,12 +2,14 @@
 
     CHIPS["sm_90"].multiprocessors       132
 
-Sources: registers, shared memory, threads and blocks of a multiprocessor are from the table of compute capabilities in
-NVIDIA's CUDA programming guide; multiprocessors, bandwidth and clock are from the data sheets of the A100 SXM 80 GB,
-the H200 SXM and the HGX B200 (the clock is that at which the cores reach the rate of float32 that the sheet gives). The
-time that a load takes is that of 479 cycles on an H100, which Luo and others measured ("Benchmarking and Dissecting the
-Nvidia Hopper GPU Architecture via Microbenchmarking", 2024); theirs is 466 cycles on an A100. Of a B200 none was at
-hand: it is taken to be as an H100's.
+The figures were written down from memory of these sources, and not yet checked against them:
+
+    registers, shared memory, threads and blocks     NVIDIA's CUDA programming guide, compute capabilities
+    multiprocessors, bandwidth, clock                data sheets of the A100 SXM 80 GB, the H200 SXM, the HGX B200
+    cycles of a load (H100, A100)                    Luo and others, "Benchmarking and Dissecting the Nvidia Hopper GPU
+                                                     Architecture via Microbenchmarking", 2024
+
+The clock is that at which the cores reach the sheet's rate of float32. A B200 is taken to wait as long as an H100.
 
 In torch: torch/_inductor/runtime/hints.py (DeviceProperties). Read next: nbcompile/gpu/build.py
 """

@@ -74,8 +74,8 @@ def keep(
 
         def finish() -> None:
             with _obstacles(frame.code.co_qualname, page):
-                told = None if graph is None else graphs.write(made)
-                write_later(key, {**content, "graph": told}, frame, page)
+                compiled = None if graph is None else graphs.write(made)
+                write_later(key, {**content, "graph": compiled}, frame, page)
 
         if made.ready is None:
             finish()
@@ -84,13 +84,13 @@ def keep(
 
 
 def write_later(key: str, content: dict[str, Any], frame: Frame, page: FrameDraft | None) -> None:
-    """Leave to the writer what is data by now: making text of it takes longer than all the rest."""
+    """Queue an entry, which is data by now: making text of it takes longer than all the rest."""
     where, name = shelf.folder(key).absolute(), frame.code.co_qualname
-    told = None if page is None else page.frame()
+    shown = None if page is None else page.frame()
 
     def write() -> None:
         with _obstacles(name, page):
-            if not shelf.add(key, content, None if told is None else pages.write(told), where):
+            if not shelf.add(key, content, None if shown is None else pages.write(shown), where):
                 _tell(page, "not kept for later processes: the disk refuses")
 
     _tell(page, KEPT)
