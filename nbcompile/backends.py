@@ -36,17 +36,17 @@ import torch
 import torch.fx
 
 from nbcompile import errors, later, narrate, torch_internals
-from nbcompile.aot import checkpoints, draws, joined, overlaps, passes, writes
+from nbcompile.aot import checkpoints, input_aliasing, passes, runtime_wrapper, self_overlapping_writes, unused_rng
 from nbcompile.aot.attention import fuse_attention
+from nbcompile.aot.channels_last import choose_layouts
 from nbcompile.aot.compile import BoxedFunction, Compilers, RunsAsCaptured, compile_graph
 from nbcompile.aot.decompositions import default_table
-from nbcompile.aot.layouts import choose_layouts
 from nbcompile.aot.pure import requires_grad
 from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import NoText
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.gpu.chip import CHIPS, Chip
-from nbcompile.ir import parts
+from nbcompile.ir import compiled_artifact
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
@@ -125,7 +125,7 @@ def hidden(compiled: Callable[..., Any]) -> Callable[..., Any]:
     owner = getattr(compiled, "__self__", None)
     if isinstance(compiled, BuiltinFunctionType) or isinstance(owner, Wrapped):
         return compiled  # C, or Python that is hidden already
-    if getattr(compiled, "__code__", None) in joined.HIDDEN:
+    if getattr(compiled, "__code__", None) in runtime_wrapper.HIDDEN:
         return compiled
 
     def call(*arguments: Any) -> Any:
@@ -250,12 +250,12 @@ def _through_aot(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, **more: Any
 ) -> Callable[..., Any]:
     """Through AOTAutograd and the compilers, or as captured, with a reason, where AOTAutograd has no way."""
-    if overlaps.share_parts(example_inputs):
-        return as_captured(graph_module, overlaps.REASON)
-    if draws.are_unread(graph_module):
-        return as_captured(graph_module, draws.REASON)
-    if writes.meet_themselves(graph_module):
-        return as_captured(graph_module, writes.REASON)
+    if input_aliasing.share_parts(example_inputs):
+        return as_captured(graph_module, input_aliasing.REASON)
+    if unused_rng.are_unread(graph_module):
+        return as_captured(graph_module, unused_rng.REASON)
+    if self_overlapping_writes.meet_themselves(graph_module):
+        return as_captured(graph_module, self_overlapping_writes.REASON)
     try:
         return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
     except RunsAsCaptured as reason:
@@ -290,7 +290,7 @@ def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[...
     """The captured graph operator by operator, in the place of what a backend would have made; the record says why."""
     note(f"{reason}: the graph runs as it was captured")
     runnable = checkpoints.runnable(graph_module)
-    parts.run_captured(runnable)
+    compiled_artifact.run_captured(runnable)
     return hidden(runnable.forward)
 
 
@@ -499,7 +499,7 @@ def _generate_for_gpu(
         )  # fmt: skip
     except gpu.NoTools as reason:
         raise UnsupportedGraph(str(reason)) from reason
-    parts.refuse(f"its code is for {chip.name}")
+    compiled_artifact.refuse(f"its code is for {chip.name}")
     page = recorder.draft()
     _tell_generated(graph_module, stage, made.emitted)
     told = None if page is None else _GpuPage(page, stage, made, chip)

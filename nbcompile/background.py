@@ -29,7 +29,7 @@ import torch
 
 from nbcompile import errors, torch_internals
 from nbcompile.dispatch import hook
-from nbcompile.ir import parts
+from nbcompile.ir import compiled_artifact
 from nbcompile.record import recorder
 from nbcompile.runtime import toolchain
 
@@ -81,7 +81,7 @@ def suits(inputs: Sequence[object], symbolic: bool) -> bool:
 def later(name: str, compile_graph: Callable[[], Compiled], meanwhile: Compiled) -> Compiled:
     """A callable that is ``meanwhile`` until the worker has run ``compile_graph``, and then what that returned."""
     running, job, page = [meanwhile], Job(name), recorder.draft()
-    grad_mode, ready = torch.is_grad_enabled(), parts.wait()
+    grad_mode, ready = torch.is_grad_enabled(), compiled_artifact.wait()
 
     def call(*arguments: Any) -> Any:
         return running[0](*arguments)

@@ -35,7 +35,7 @@ from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, RunOnly, SkipFrame, skip_code
 from nbcompile.guarding import check as guarding, filtering
-from nbcompile.ir import parts
+from nbcompile.ir import compiled_artifact
 from nbcompile.later import collector_paused
 from nbcompile.options import Options
 from nbcompile.record import links, model, recorder
@@ -113,7 +113,7 @@ def _instead(
 
 
 def _stages(frame: Frame, options: Options, compile_id: str, page: recorder.FrameDraft | None) -> CompiledFrame:
-    with parts.collecting() as made:
+    with compiled_artifact.collecting() as made:
         trace, compiled_graph = _trace_and_compile(frame, options, _dynamism(frame, options), page)
     try:
         return _assembled(frame, options, compile_id, page, trace, compiled_graph, made)
@@ -128,7 +128,7 @@ def _assembled(
     page: recorder.FrameDraft | None,
     trace: Trace,
     compiled_graph: Callable[..., object] | None,
-    made: parts.Parts,
+    made: compiled_artifact.Parts,
 ) -> CompiledFrame:
     if isinstance(trace.exit, GraphBreak):
         _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)
@@ -239,7 +239,7 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
         compiled = backends.specialised(compiled, wished, lambda *inputs: backend(graph.module, list(inputs)))
     if not asked:
         return compiled
-    parts.refuse("the graph runs outside of function modes, on plain tensors")
+    compiled_artifact.refuse("the graph runs outside of function modes, on plain tensors")
     return torch_internals.without_overrides(compiled)
 
 

@@ -23,7 +23,7 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import ROOTS, Scope, Source, expression, resolve
 from nbcompile.guarding import explain
 from nbcompile.guarding.check import FrameCheck
-from nbcompile.guarding.readings import Readings
+from nbcompile.guarding.guard_expressions import Readings
 from nbcompile.options import Options
 from nbcompile.record.model import Reading
 from nbcompile.tracing.dynamism import Dynamism

@@ -27,9 +27,9 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot import cut, joined, joint, overlaps, passes, provenance, pure
+from nbcompile.aot import input_aliasing, joint, partition, passes, provenance, pure, runtime_wrapper
 from nbcompile.aot.decompositions import Table
-from nbcompile.ir import parts
+from nbcompile.ir import compiled_artifact
 from nbcompile.torch_internals import interrupts
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
@@ -101,7 +101,7 @@ def compile_graph(
         _expect_apart(recorded.written, example_inputs)
         provenance.mark(recorded.module.graph, module.graph)
         compiled = compilers.inference(recorded.module, example_inputs)
-        parts.name("inference")
+        compiled_artifact.name("inference")
         return _watched(_join_pure(compiled, recorded), module, recorded.written, example_inputs)
     with interrupts.deferred():
         learns = joint.trace(module, example_inputs, table)
@@ -139,32 +139,32 @@ def _is_symbolic(value: object) -> bool:
 
 def _join_pure(compiled: BoxedFunction, recorded: pure.Recorded) -> CompiledFunction:
     outputs: Any = recorded.module.graph.output_node().args[0]
-    dynamic = joined.dynamic_dims(node.meta["val"] for node in outputs)
+    dynamic = runtime_wrapper.dynamic_dims(node.meta["val"] for node in outputs)
     if not recorded.written and not any(dynamic):
-        parts.join("direct")
-        return joined.positional(compiled)
-    facts: joined.Facts = {"dynamic": dynamic, "versions": recorded.written, "aliases": []}
-    parts.join("inference", **facts)
+        compiled_artifact.join("direct")
+        return runtime_wrapper.positional(compiled)
+    facts: runtime_wrapper.Facts = {"dynamic": dynamic, "versions": recorded.written, "aliases": []}
+    compiled_artifact.join("inference", **facts)
     if recorded.written:
-        return joined.inference(compiled, facts)
-    return joined.marking(joined.positional(compiled), dynamic)
+        return runtime_wrapper.inference(compiled, facts)
+    return runtime_wrapper.marking(runtime_wrapper.positional(compiled), dynamic)
 
 
 def _expect_apart(written: Sequence[int], example_inputs: Sequence[Any]) -> None:
     """No other input looks into the memory of one that is written."""
-    if written and overlaps.overlap(written, example_inputs):
-        raise RunsAsCaptured(overlaps.REASON)
+    if written and input_aliasing.overlap(written, example_inputs):
+        raise RunsAsCaptured(input_aliasing.REASON)
 
 
 def _watched(
     compiled: CompiledFunction, module: torch.fx.GraphModule, written: Sequence[int], example_inputs: Sequence[Any]
 ) -> CompiledFunction:
     """The compiled graph, where inputs might overlap in some calls: it runs as captured in these."""
-    if not overlaps.may_overlap(written, example_inputs):
+    if not input_aliasing.may_overlap(written, example_inputs):
         return compiled
-    inputs = overlaps.watch(written, example_inputs)
-    parts.watch(module, inputs)
-    return overlaps.watched(compiled, module.forward, inputs)
+    inputs = input_aliasing.watch(written, example_inputs)
+    compiled_artifact.watch(module, inputs)
+    return input_aliasing.watched(compiled, module.forward, inputs)
 
 
 def _cut_and_compile(
@@ -184,7 +184,7 @@ def _cut_and_compile(
         passes.spell_numbers(traced.graph)
         passes.share_equal(traced.graph)
         lasting = frozenset(at for at, each in enumerate(example_inputs) if isinstance(each, torch.nn.Parameter))
-    halves = cut.cut(traced.graph.graph, len(traced.outputs), lasting)
+    halves = partition.cut(traced.graph.graph, len(traced.outputs), lasting)
     if halves is None:
         return None
     forward, backward, kept, numbers = halves
@@ -199,10 +199,10 @@ def _cut_and_compile(
     with compilers.beside(lambda: compile_half("backward", backward, compilers.backward)):
         compile_half("forward", forward, compilers.forward)
     for role in ("forward", "backward"):
-        parts.name(role)
+        compiled_artifact.name(role)
     facts = traced.facts(kept, numbers, example_inputs)
-    parts.join("training", **facts)
-    return joined.training(programs["forward"], programs["backward"], facts)
+    compiled_artifact.join("training", **facts)
+    return runtime_wrapper.training(programs["forward"], programs["backward"], facts)
 
 
 class RunsAsCaptured(Exception):
@@ -257,7 +257,7 @@ def _through_autograd(
         def compile_and_name(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
             with interrupts.allowed():
                 compiled = compile_one(graph, examples)
-            parts.name(role)
+            compiled_artifact.name(role)
             return compiled
 
         return compile_and_name
@@ -324,15 +324,15 @@ def _through_autograd(
     written = [at for at, each in enumerate(metadata.input_info) if each.mutates_data] if metadata else []
     if written:
         if len(metadata.input_info) != count:
-            raise RunsAsCaptured(overlaps.REASON)
+            raise RunsAsCaptured(input_aliasing.REASON)
         _expect_apart(written, example_inputs)
     if inner and _needs_no_wrapper(metadata, module, example_inputs):
-        parts.join("direct")
-        return _watched(joined.positional(inner[0]), module, written, example_inputs)
+        compiled_artifact.join("direct")
+        return _watched(runtime_wrapper.positional(inner[0]), module, written, example_inputs)
     taken_apart = metadata is None or any(is_subclass(each) for each in (*example_inputs, *_results(module)))
     compiled = wrapped if taken_apart else _joined(metadata, inner, halves, without_gradient, count)
     if taken_apart:
-        parts.refuse("tensors of a user's class are taken apart, and made again")
+        compiled_artifact.refuse("tensors of a user's class are taken apart, and made again")
     return _watched(compiled or wrapped, module, written, example_inputs)
 
 
@@ -340,16 +340,16 @@ def _joined(
     metadata: Any, inner: list[BoxedFunction], halves: dict[str, BoxedFunction], without_gradient: list[int], count: int
 ) -> CompiledFunction | None:
     """The programs, joined by us; None where it takes AOTAutograd's wrapper."""
-    facts = joined.facts_of(metadata, None if inner else without_gradient, count)
+    facts = runtime_wrapper.facts_of(metadata, None if inner else without_gradient, count)
     if isinstance(facts, str):
-        parts.refuse(facts)
+        compiled_artifact.refuse(facts)
         return None
-    parts.join("inference" if inner else "training", **facts)
+    compiled_artifact.join("inference" if inner else "training", **facts)
     if facts["aliases"]:
         return None  # AOTAutograd knows how they were made of the input; a later process, where they lie in it
     if inner:
-        return joined.inference(inner[0], facts)
-    return joined.training(halves["forward"], halves["backward"], facts) if len(halves) == 2 else None
+        return runtime_wrapper.inference(inner[0], facts)
+    return runtime_wrapper.training(halves["forward"], halves["backward"], facts) if len(halves) == 2 else None
 
 
 def _needs_no_wrapper(metadata: Any, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:

@@ -7,7 +7,7 @@ The same recording as for inference (pure.py), with autograd above it: the opera
 as those of the forward pass do. Which captured node an operator of the derivative belongs to is told by autograd's own
 graph: each of its nodes was made while one captured node ran.
 
-In torch: torch/_functorch/_aot_autograd/graph_capture.py, torch/fx/traceback.py. Read next: nbcompile/aot/cut.py
+In torch: torch/_functorch/_aot_autograd/graph_capture.py, torch/fx/traceback.py. Read next: nbcompile/aot/partition.py
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import torch.fx
 from nbcompile import torch_internals
 from nbcompile.aot import pure
 from nbcompile.aot.decompositions import Table
-from nbcompile.aot.joined import Facts, dynamic_dims
 from nbcompile.aot.pure import Impure, Recording, Replay
+from nbcompile.aot.runtime_wrapper import Facts, dynamic_dims
 from nbcompile.capture.node_meta import ORIGIN
 
 

@@ -20,7 +20,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from nbcompile import scalars, torch_internals
-from nbcompile.capture.exact import exact
+from nbcompile.capture.complex_literals import exact
 
 NOT_TWICE_THE_SAME = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
 """Operators whose results are not told by their arguments, although they draw no random numbers."""

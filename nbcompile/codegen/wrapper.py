@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import sympy
 
-from nbcompile.capture.exact import exact
+from nbcompile.capture.complex_literals import exact
 from nbcompile.codegen.printers import python_index, python_number
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute, GraphInput, ModuleReference, Tensor

@@ -20,8 +20,8 @@ from nbcompile.gpu import costs, estimate, predict, ptx, simulator
 from nbcompile.gpu.build import POINTER_BYTES, Built, CannotBuild, NoTools, build
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import GlobalMemory
+from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import EmittedKernel
-from nbcompile.ir.parts import Runnable
 from nbcompile.runtime.program import Attribute, Wrapped
 from nbcompile.runtime.triton import load_source
 

@@ -9,7 +9,7 @@ gives them: it defines what an address means, this is the fast way there.
     G['h'].__closure__[0]...  root -> globals -> 'h' -> __closure__ -> 0 -> cell_contents
 
 In torch: GuardBuilder.get_guard_manager_from_source in torch/_dynamo/guards.py.
-Read next: nbcompile/guarding/leaves.py
+Read next: nbcompile/guarding/guard_kinds.py
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from nbcompile.capture.source import (
     resolve,
 )
 from nbcompile.guarding.accessors import GuardTree
-from nbcompile.guarding.leaves import Kept
+from nbcompile.guarding.guard_kinds import Kept
 from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import guards, members, shape_guard_names
 

@@ -40,7 +40,7 @@ from nbcompile.capture.source import (
 from nbcompile.guarding import explain
 from nbcompile.guarding.accessors import GuardTree, Known, Rooted
 from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, Conditions, ambient
-from nbcompile.guarding.leaves import Kept, Leaf, leaf, meaning
+from nbcompile.guarding.guard_kinds import Kept, Leaf, leaf, meaning
 from nbcompile.guarding.regions import Region, Remember, regions
 from nbcompile.guarding.stand_ins import NotEnough, stand_ins
 from nbcompile.record.model import FailedGuard

@@ -21,7 +21,7 @@ import torch
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
 from nbcompile.capture.source import Scope, Source, expression, resolve
 from nbcompile.guarding.ambient import Ambient
-from nbcompile.guarding.leaves import Leaf, same, short
+from nbcompile.guarding.guard_kinds import Leaf, same, short
 from nbcompile.record import model
 
 if TYPE_CHECKING:

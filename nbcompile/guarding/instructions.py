@@ -46,7 +46,7 @@ from nbcompile.capture.source import (
 from nbcompile.guarding.accessors import MODULE_TABLES, Known, is_own, module_table
 from nbcompile.guarding.ambient import Ambient
 from nbcompile.guarding.check import FrameCheck
-from nbcompile.guarding.leaves import Leaf, has_lookalikes
+from nbcompile.guarding.guard_kinds import Leaf, has_lookalikes
 from nbcompile.torch_internals import members
 
 Instruction = tuple[str, int, int, int, object]

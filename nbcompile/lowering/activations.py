@@ -4,7 +4,7 @@
     aten.silu_backward.default(g, x)  g[i0] * s * (1.0 + x[i0] * (1.0 - s))       with s = sigmoid(x[i0])
 
 In torch: torch/_decomp/decompositions.py. Read next:
-nbcompile/lowering/conversion.py
+nbcompile/lowering/dtype_cast.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from nbcompile.ir.expr import Expr, apply
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import elementwise, pointwise
 from nbcompile.lowering.registry import lowering
 from nbcompile.lowering.value import Value

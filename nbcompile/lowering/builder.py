@@ -49,7 +49,7 @@ from nbcompile.ir.index import (
     unflatten,
 )
 from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_places
-from nbcompile.lowering import parts
+from nbcompile.lowering import split_reduction
 from nbcompile.lowering.registry import LOWERINGS, NoLowering
 from nbcompile.lowering.value import Value, joined_nodes, load, moved, whole_load
 
@@ -194,7 +194,7 @@ class Builder:
         kept = [at for at in range(value.ndim) if at not in dims]
         several = [at for at in dims if not is_one(value.size[at])]
         if self.device is not None and several:
-            number = parts.count(
+            number = split_reduction.count(
                 [value.size[at] for at in kept], [value.size[at] for at in several], kind,
                 along_columns=self._lies_along(value, kept, several),
             )  # fmt: skip

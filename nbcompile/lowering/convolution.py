@@ -7,7 +7,7 @@
 Before the library computes it prepares, as long as a few hundred thousand multiplications take. So a small convolution
 is five times as fast without it, and its backward ten times.
 
-In torch: torch/_inductor/kernel/conv.py. Read next: nbcompile/aot/layouts.py, which chooses
+In torch: torch/_inductor/kernel/conv.py. Read next: nbcompile/aot/channels_last.py, which chooses
 """
 
 from __future__ import annotations

@@ -31,25 +31,25 @@ from nbcompile.ir.index import Symbol, index, loop_variables
 from nbcompile.ir.layout import of_tensor, same_places
 from nbcompile.lowering import (
     activations,
-    conversion,
+    addmm_epilogue,
     convolution,
     creation,
+    dtype_cast,
     foreach,
     indexing,
     normalisation,
     pointwise,
     pooling,
-    products,
     randomness,
     reductions,
-    replaced,
     resizing,
     scans,
     scatter,
+    slice_scatter,
     views,
 )
 from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder, Draws
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import SUPPORTED
 from nbcompile.lowering.extern import reason_for
 from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
@@ -58,7 +58,7 @@ from nbcompile.lowering.value import Value, expanded, is_free
 aten = torch.ops.aten
 _TABLES = (
     activations,
-    conversion,
+    dtype_cast,
     convolution,
     creation,
     foreach,
@@ -68,7 +68,7 @@ _TABLES = (
     pooling,
     randomness,
     reductions,
-    replaced,
+    slice_scatter,
     resizing,
     scans,
     scatter,
@@ -294,8 +294,8 @@ class _Lowering:
         if node.target is aten.copy_.default:
             return self._copy_into(node, *args)
         reason = self.refused.get(node.name, "")
-        if not reason and products.may_be_apart(self.build, node) and not _is_handed_over(node):
-            return self._settled(node, products.apart(self.build, args, predicted), predicted)
+        if not reason and addmm_epilogue.may_be_apart(self.build, node) and not _is_handed_over(node):
+            return self._settled(node, addmm_epilogue.apart(self.build, args, predicted), predicted)
         if node.target in LOWERINGS and not reason:
             try:
                 return self._settled(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)

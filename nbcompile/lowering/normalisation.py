@@ -19,7 +19,7 @@ import torch
 from nbcompile.ir.expr import Expr, apply, compute_dtype
 from nbcompile.ir.index import product
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import elementwise
 from nbcompile.lowering.reductions import moments, number, reduce
 from nbcompile.lowering.registry import NoLowering, lowering

@@ -35,7 +35,7 @@ from nbcompile.ir.index import (
     without_rounding,
 )
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import SUPPORTED, elementwise
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, joined_nodes, moved

@@ -20,7 +20,7 @@ import torch
 from nbcompile.ir.expr import Expr, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import Index, constant as known_number, product
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import SUPPORTED, elementwise
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value

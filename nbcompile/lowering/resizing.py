@@ -26,7 +26,7 @@ from nbcompile.ir import evaluate
 from nbcompile.ir.expr import Expr, Gather, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import Index, Max, Min, constant as known_number, divide, index, indices, loop_variable
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.indexing import KNOWN_LIMIT
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, joined_nodes, moved

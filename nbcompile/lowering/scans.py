@@ -16,7 +16,7 @@ import torch
 from nbcompile.ir.expr import compute_dtype
 from nbcompile.ir.index import is_one
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import SUPPORTED
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value

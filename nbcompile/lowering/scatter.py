@@ -17,7 +17,7 @@ import torch
 from nbcompile.ir.expr import Constant, Expr, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import ZERO, Index, index, is_one, loop_variable, loop_variables
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import elementwise
 from nbcompile.lowering.indexing import index_at, require_same_device
 from nbcompile.lowering.registry import NoLowering, lowering

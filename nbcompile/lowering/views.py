@@ -39,7 +39,7 @@ from nbcompile.ir.index import (
 )
 from nbcompile.ir.layout import Layout
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import common_device, promoted
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, expanded, joined_nodes, moved, whole_load

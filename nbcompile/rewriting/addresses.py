@@ -26,7 +26,7 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.arrays import from_array
-from nbcompile.capture.exact import exact
+from nbcompile.capture.complex_literals import exact
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import (
     ArraySource,

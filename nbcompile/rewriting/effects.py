@@ -6,7 +6,7 @@
 All their values are settled before the first of them is replayed.
 
 In torch: torch/_dynamo/side_effects.py (codegen_update_mutated). Read next:
-nbcompile/rewriting/going_on.py
+nbcompile/rewriting/graph_break.py
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.capture.trace import CapturedGraph, GraphInput, Return, Trace
 from nbcompile.rewriting.code_object import compile_function
-from nbcompile.rewriting.going_on import GoingOn
+from nbcompile.rewriting.graph_break import GoingOn
 from nbcompile.rewriting.syntax import assign
-from nbcompile.rewriting.uses import tuples_needed_once
-from nbcompile.rewriting.weak import let_go
+from nbcompile.rewriting.use_counts import tuples_needed_once
+from nbcompile.rewriting.weak_referents import let_go
 
 
 @dataclass(frozen=True, slots=True)

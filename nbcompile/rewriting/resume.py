@@ -35,7 +35,7 @@ from nbcompile.bytecode.dialects import CELL_ACCESS, HERE, LOCAL_ACCESS
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import outer_protection, reachable, stack_depth, variable_accesses
 from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
-from nbcompile.bytecode.longhand import longhand
+from nbcompile.bytecode.superinstructions import longhand
 
 
 class CannotResume(Exception):

@@ -23,7 +23,8 @@ from typing import Any, Protocol
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.ir import parts
+from nbcompile.ir import compiled_artifact
+from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import (
     Adopted,
     AtSlot,
@@ -41,7 +42,6 @@ from nbcompile.ir.emitted import (
     TensorShape,
     ViewNumbers,
 )
-from nbcompile.ir.parts import Runnable
 from nbcompile.runtime import cpp, launcher, processor
 from nbcompile.runtime.launcher import Entry, NoLauncher
 from nbcompile.runtime.toolchain import Compiler
@@ -73,7 +73,7 @@ def load(
     Raises:
         toolchain.BuildError: the compiler refused what we generated.
     """
-    parts.add(emitted, attribute, constants)
+    compiled_artifact.add(emitted, attribute, constants)
     library = cpp.load(emitted.source, compiler) if emitted.source else None
     entries = {}
     for kernel in emitted.kernels:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.instruction import Instruction, Label, argument_text, label_indices
-from nbcompile.bytecode.longhand import longhand
+from nbcompile.bytecode.superinstructions import longhand
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, ModuleSource, Source
 from nbcompile.record.model import Operand, StackLine

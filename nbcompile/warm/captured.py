@@ -18,7 +18,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.capture.exact import exact
+from nbcompile.capture.complex_literals import exact
 from nbcompile.warm.descriptions import find, findable
 from nbcompile.warm.literals import NotStorable, Unreadable, decode, encode
 

@@ -28,7 +28,7 @@ from nbcompile.dispatch import cache
 from nbcompile.guarding import check as guarding
 from nbcompile.guarding.accessors import Known
 from nbcompile.guarding.check import GuardsDoNotHold
-from nbcompile.ir.parts import Parts
+from nbcompile.ir.compiled_artifact import Parts
 from nbcompile.options import Options
 from nbcompile.record.recorder import FrameDraft
 from nbcompile.rewriting.residual import Residual

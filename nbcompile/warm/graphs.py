@@ -1,7 +1,7 @@
 """A graph's callable as data: the generated texts, and how the programs are joined.
 
     programs   [{source: C++, wrapper: Python, kernels: [...], plan: [...]}]      as codegen emitted them
-    joined     "direct": one program, called as it is; "inference", "training"    as aot/joined.py puts them together
+    joined     "direct": one program, called as it is; "inference", "training": as aot/runtime_wrapper.py does
     captured   the graph itself, where "joined" says so, or where inputs that it writes to are watched
 
 The shared objects themselves are in the kernels' own store (runtime/store.py), found by their source; one that
@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from nbcompile.aot import joined, overlaps
+from nbcompile.aot import input_aliasing, runtime_wrapper
+from nbcompile.ir.compiled_artifact import Held, Parts, Runnable
 from nbcompile.ir.emitted import (
     Adopted,
     AtSlot,
@@ -35,7 +36,6 @@ from nbcompile.ir.emitted import (
     TensorShape,
     Value,
 )
-from nbcompile.ir.parts import Held, Parts, Runnable
 from nbcompile.runtime import program, toolchain
 from nbcompile.warm import captured, tensors
 from nbcompile.warm.descriptions import find, findable
@@ -189,7 +189,7 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
     if data["joined"] == "captured":
         return as_captured
     written, seen = map(decode, data["watch"])
-    return overlaps.watched(_joined(data), as_captured, overlaps.Watch(written, seen))
+    return input_aliasing.watched(_joined(data), as_captured, input_aliasing.Watch(written, seen))
 
 
 def _joined(data: dict[str, Any]) -> Callable[..., Any]:
@@ -205,9 +205,9 @@ def _joined(data: dict[str, Any]) -> Callable[..., Any]:
         case "direct":
             return loaded[0].positional
         case "inference":
-            return joined.inference(loaded[0], facts)
+            return runtime_wrapper.inference(loaded[0], facts)
         case _:
-            return joined.training(loaded[0], loaded[1], facts)
+            return runtime_wrapper.training(loaded[0], loaded[1], facts)
 
 
 def _read(data: dict[str, Any]) -> StoredProgram:

@@ -9,7 +9,7 @@ import pytest
 
 from nbcompile.bytecode.comprehensions import Comprehension, comprehension_at
 from nbcompile.bytecode.disassemble import disassemble
-from nbcompile.bytecode.longhand import longhand
+from nbcompile.bytecode.superinstructions import longhand
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 calls a function for each comprehension")
 

@@ -7,7 +7,7 @@ import torch
 
 import nbcompile
 from nbcompile import api
-from nbcompile.guarding.leaves import short
+from nbcompile.guarding.guard_kinds import short
 from nbcompile.views import html, text
 
 

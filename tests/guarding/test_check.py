@@ -37,7 +37,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
 from nbcompile.guarding.explain import describe
-from nbcompile.guarding.leaves import marks_of
+from nbcompile.guarding.guard_kinds import marks_of
 from tests.guarding import in_c
 
 K = GuardKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from nbcompile.capture.source import kind_of_member
-from nbcompile.guarding.leaves import Members
+from nbcompile.guarding.guard_kinds import Members
 
 
 class Base:

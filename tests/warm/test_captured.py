@@ -7,7 +7,7 @@ import torch
 import torch.fx
 from torch import nn
 
-from nbcompile.capture.exact import exact
+from nbcompile.capture.complex_literals import exact
 from nbcompile.warm import captured
 from nbcompile.warm.literals import NotStorable, Unreadable
 

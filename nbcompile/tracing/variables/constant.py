@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.attention
 
-from nbcompile.capture.exact import exact
+from nbcompile.capture.complex_literals import exact
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing.protocol import Tracer

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.bytecode.longhand: one vocabulary for three versions."""
+"""Tests for nbcompile.bytecode.superinstructions: one vocabulary for three versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.bytecode.assemble import assemble
 from nbcompile.bytecode.dialects import LONGHAND
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import stack_depth
-from nbcompile.bytecode.longhand import longhand
+from nbcompile.bytecode.superinstructions import longhand
 
 
 def example(items: list[int], a: int, b: int) -> object:

@@ -20,7 +20,7 @@ import torch.fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
-from nbcompile.aot.writes import memory, written
+from nbcompile.aot.self_overlapping_writes import memory, written
 
 REASON = "random numbers are drawn that nothing reads; AOTAutograd would not draw them"
 

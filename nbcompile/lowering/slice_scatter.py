@@ -32,7 +32,7 @@ from nbcompile.ir.index import (
     same,
 )
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.conversion import convert
+from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, expanded, joined_nodes, moved
 from nbcompile.lowering.views import (

@@ -30,7 +30,7 @@ from nbcompile.capture.guard import GuardKind, ShapeGuards, TensorFacts, TensorM
 from nbcompile.capture.source import Scope, Source, expression
 from nbcompile.guarding.ambient import Ambient, readable_conditions, shape_names
 from nbcompile.guarding.check import fetch
-from nbcompile.guarding.leaves import Kept, Leaf, has_member, meaning, short
+from nbcompile.guarding.guard_kinds import Kept, Leaf, has_member, meaning, short
 from nbcompile.record import model, trees
 from nbcompile.record.trees import Tree
 from nbcompile.torch_internals import guards as torch_guards

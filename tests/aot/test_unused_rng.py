@@ -5,7 +5,7 @@ import torch
 
 import nbcompile
 from nbcompile import backends
-from nbcompile.aot import draws
+from nbcompile.aot import unused_rng
 
 
 def of_a_shape(x):
@@ -97,7 +97,7 @@ def test_only_graphs_with_unread_draws_run_as_captured(function):
     seen = []
 
     def look(module, examples):
-        seen.append(draws.are_unread(module))
+        seen.append(unused_rng.are_unread(module))
         return backends.lookup("inductor")(module, examples)
 
     nbcompile.compile(function, backend=look)(*arguments(function))

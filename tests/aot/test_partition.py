@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 
 import nbcompile
-from nbcompile.aot import compile, cut, joint, passes
+from nbcompile.aot import compile, joint, partition, passes
 from nbcompile.aot.decompositions import default_table
 from nbcompile.errors import GeneratedCodeWarning
 from tests.aot.capturing import capture, fake_examples
@@ -35,7 +35,7 @@ def halves(function, *inputs, recompute=True):
         passes.drop_detach(found.graph)
         passes.share_equal(found.graph)
         lasting = {at for at, each in enumerate(captured.inputs) if isinstance(each, nn.Parameter)}
-    forward, backward, kept, _ = cut.cut(found.graph.graph, len(found.outputs), lasting)
+    forward, backward, kept, _ = partition.cut(found.graph.graph, len(found.outputs), lasting)
     return forward, backward, [node.name for node in forward.output_node().args[0][len(found.outputs) :]][:kept]
 
 

@@ -8,7 +8,7 @@ import torch
 import nbcompile
 from nbcompile.ir.buffer import Reduction
 from nbcompile.ir.index import indices
-from nbcompile.lowering import lower, parts
+from nbcompile.lowering import lower, split_reduction
 from tests.lowering.programs import traced
 
 GPU = torch.device("cuda", 0)
@@ -30,7 +30,7 @@ GPU = torch.device("cuda", 0)
 )
 def test_how_many_parts(results, reduced, kind, along_columns, expected):
     """As many as fill a GPU; none where programs are many, where parts would be short, or where places matter."""
-    found = parts.count(indices(results), indices(reduced), kind, along_columns=along_columns)
+    found = split_reduction.count(indices(results), indices(reduced), kind, along_columns=along_columns)
     assert found == expected
 
 

@@ -1,6 +1,6 @@
 """Writing through a view that has a number more than once leaves what eager leaves, whatever AOTAutograd makes of it.
 
-Read next: tests/aot/test_overlaps.py
+Read next: tests/aot/test_input_aliasing.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.aot import writes
+from nbcompile.aot import self_overlapping_writes
 
 
 def whole(x: torch.Tensor) -> object:
@@ -86,7 +86,7 @@ def test_what_has_each_number_once_is_compiled(function, meets_itself):
     answers = []
 
     def backend(graph, _inputs):
-        answers.append(writes.meet_themselves(graph))
+        answers.append(self_overlapping_writes.meet_themselves(graph))
         return graph.forward
 
     nbcompile.compile(function, backend=backend, fullgraph=True)(torch.arange(3.0))
