@@ -1,0 +1,95 @@
+"""``cache``: what is stored on disk between processes.
+
+    python -m nbcompile cache                where it is, how many entries, how large
+    python -m nbcompile cache clear          delete all entries of nbcompile
+    python -m nbcompile cache list --json    one entry a line
+
+In torch: torch/_inductor/runtime/cache_dir_utils.py. Read next: nbcompile/warm/shelf.py, nbcompile/runtime/store.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nbcompile.runtime import store
+from nbcompile.tools.commands import terminal
+from nbcompile.warm import shelf, writer
+
+OWN_NAMES = re.compile(r"[0-9a-f]{8,64}(\.[\w.]+)?")
+"""File names that the two stores give; nothing else is deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of a store."""
+
+    store: str
+    path: str
+    bytes: int
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("cache", help="what is stored on disk: show, list or clear it", allow_abbrev=False)
+    parser.add_argument("action", nargs="?", choices=("show", "list", "clear"), default="show", help="default: show")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_cache)
+
+
+def _cache(options: argparse.Namespace) -> int:
+    writer.flush(timeout=writer.TIMEOUT)
+    entries = list(find_entries())
+    if options.action == "clear":
+        removed = clear(entries)
+        terminal.print_json({"removed": removed}) if options.json else print(f"removed {removed} files")
+        return 0 if removed == len(entries) else 1
+    if options.action == "list":
+        if options.json:
+            terminal.print_json([asdict(entry) for entry in entries])
+        for entry in [] if options.json else entries:
+            print(f"{entry.bytes:>10}  {entry.store:9}  {entry.path}")
+        return 0
+    summaries = [_summary(name, folder, entries) for name, folder in _folders()]
+    if options.json:
+        terminal.print_json(summaries)
+    for summary in [] if options.json else summaries:
+        size = int(str(summary["bytes"])) / shelf.MEGABYTE
+        print(f"{summary['store']:9}  {summary['files']:>6} files  {size:8.1f} MiB  {summary['folder']}")
+    return 0
+
+
+def _folders() -> tuple[tuple[str, Path], ...]:
+    return ("functions", shelf.directory()), ("kernels", store.directory())
+
+
+def _summary(name: str, folder: Path, entries: list[Entry]) -> dict[str, object]:
+    own = [entry for entry in entries if entry.store == name]
+    return {"store": name, "folder": str(folder), "files": len(own), "bytes": sum(entry.bytes for entry in own)}
+
+
+def find_entries() -> Iterator[Entry]:
+    """Every file of both stores; files of other names in these folders are not ours."""
+    functions = shelf.directory()
+    for name, folder in _folders():
+        for path in sorted(folder.glob("*/*")) if folder.is_dir() else ():
+            inside_functions = name == "kernels" and path.is_relative_to(functions)
+            if not inside_functions and path.is_file() and not path.is_symlink() and OWN_NAMES.fullmatch(path.name):
+                yield Entry(name, str(path), path.stat().st_size)
+
+
+def clear(entries: list[Entry]) -> int:
+    """Delete entries and the folders that they leave empty; how many files are gone."""
+    removed = 0
+    for entry in entries:
+        path = Path(entry.path)
+        with contextlib.suppress(OSError):
+            path.unlink()
+            removed += 1
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()  # only where it is empty
+    return removed

@@ -1,0 +1,92 @@
+"""The command line: one parser, one table of commands, one meaning of exit codes.
+
+    main(["doctor", "--json"])               the command's exit code
+    main(["script.py", "--html", "o.html"])  the same as main(["run", "script.py", ...])
+
+A command is a module with ``add(commands)``, which describes its options, and a function that runs it. What a
+command prints on standard output is its result; everything else goes to standard error.
+
+In torch: torchrun (torch/distributed/run.py) runs a program in the same way. Read next:
+nbcompile/tools/commands/run.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from nbcompile.tools.commands import cache, guide, machine, records, run, terminal
+
+COMMANDS: tuple[Callable[[argparse._SubParsersAction], None], ...] = (
+    run.add,
+    records.add,
+    guide.add,
+    machine.add,
+    cache.add,
+)
+EPILOG = """examples:
+  python -m nbcompile run train.py --html out.html     run a program; write what was compiled as one HTML file
+  python -m nbcompile run train.py -- --html data      `--` ends our options: the rest is the program's
+  python -m nbcompile run --replace train.py           torch.compile means nbcompile.compile in the whole program
+  python -m nbcompile open seen.json --show guards     print a part of a record
+  python -m nbcompile doctor                           what this machine has, and what is missing
+
+exit codes: 0 done; 1 the command found a problem, or the program raised; 2 wrong usage or input; 130 Ctrl-C.
+`run` and `report` return the exit code of the program.
+"""
+PASSED_ON = ("tour", "fuzz")
+"""Commands with a parser of their own."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in PASSED_ON:
+        return guide.pass_on(given[0], given[1:])
+    parser, names = build_parser()
+    if given and given[0] not in (*names, "-h", "--help"):
+        _expect_program(parser, names, given)
+        given = ["run", *given]
+    ours, _, programs = _split(given)
+    options, rest = parser.parse_known_args(ours)
+    if options.command not in run.NAMES and (rest or programs):
+        parser.error(f"unrecognized arguments: {' '.join(rest + programs)}")
+    if options.command in run.NAMES:
+        options.rest = [*run.program_arguments(parser, options, ours, rest), *programs]
+    try:
+        return int(options.run(options))
+    except KeyboardInterrupt:
+        return 130
+    except (OSError, ValueError, RuntimeError) as error:
+        terminal.print_error(error)
+        return 2
+
+
+def _split(given: list[str]) -> tuple[list[str], str, list[str]]:
+    at = given.index("--") if "--" in given else len(given)
+    return given[:at], "--", given[at + 1 :]
+
+
+def _expect_program(parser: argparse.ArgumentParser, names: tuple[str, ...], given: list[str]) -> None:
+    """Refuse a first word that is neither a command, nor an option, nor a file name."""
+    word = given[0]
+    if word.startswith("-") or "." in word or "/" in word:
+        return
+    close = run.closest(word, (*names, *PASSED_ON))
+    parser.error(f"there is no command {word!r}" + (f"; did you mean {close!r}?" if close else ""))
+
+
+def build_parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
+    """The parser of all commands, and their names."""
+    parser = argparse.ArgumentParser(
+        prog="python -m nbcompile",
+        description="A compiler for PyTorch that shows its work.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for add in COMMANDS:
+        add(commands)
+    return parser, tuple(commands.choices)

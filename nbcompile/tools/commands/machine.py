@@ -1,0 +1,38 @@
+"""``doctor``: what this machine has for nbcompile.
+
+    python -m nbcompile doctor             ✓ and ✗, one line each; exit code 1 if something needed is missing
+    python -m nbcompile doctor --json      the same as data
+
+In torch: torch/utils/collect_env.py. Read next: nbcompile/tools/doctor.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from nbcompile.tools.commands import terminal
+from nbcompile.tools.doctor import Finding, examine
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("doctor", help="check this machine: what it has, what is missing", allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.set_defaults(run=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    findings = examine()
+    if options.json:
+        terminal.print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        _print(findings)
+    return 0 if all(finding.there or not finding.needed for finding in findings) else 1
+
+
+def _print(findings: tuple[Finding, ...]) -> None:
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        mark = terminal.paint("✓", "green") if finding.there else terminal.paint("✗", "red")
+        print(f"{mark} {finding.what:{width}}  {finding.words}")

@@ -1,0 +1,151 @@
+"""``run`` and ``report``: run a program as its own interpreter would, and show what was compiled.
+
+    python -m nbcompile run train.py --epochs 3      then the record, as text
+    python -m nbcompile report train.py -o out.html  the record as one HTML file
+    python -m nbcompile run --replace train.py       torch.compile means nbcompile.compile
+
+Options of ours may come before or after the program's name; before it, an unknown option is an error; after it, an
+option that is not ours is the program's, unless it looks like a misspelt one of ours. ``--`` ends our options.
+
+In torch: torch/distributed/run.py. Read next: nbcompile/tools/commands/records.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import functools
+import runpy
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from nbcompile import api, config
+from nbcompile.record import codec
+from nbcompile.record.model import Record
+from nbcompile.tools.commands import terminal
+from nbcompile.views import report, text
+
+NAMES = ("run", "report")
+ALIKE = 0.8
+"""From this ratio of equal characters on (difflib), an unknown option is a misspelt one."""
+OWN_FILES = (__file__, runpy.__file__, "<frozen runpy>")
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """Describe both commands."""
+    run = commands.add_parser("run", help="run a program and show what was compiled", allow_abbrev=False)
+    run.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file; without it, text is printed")
+    run.set_defaults(run=run_program)
+    page = commands.add_parser("report", help="run a program and write one HTML file", allow_abbrev=False)
+    page.add_argument("-o", "--html", type=Path, metavar="FILE", help="default: the program's name with .html")
+    page.set_defaults(run=_report)
+    for parser in (run, page):
+        parser.add_argument("script", type=Path, help="the program; its own options follow, after `--` if need be")
+        parser.add_argument("--json", type=Path, metavar="FILE", help="write the record as JSON, for `open`; -: print")
+        parser.add_argument("--steps", action="store_true", help="record each instruction that is traced")
+        parser.add_argument("--replace", action="store_true", help="nbcompile.compile in the place of torch.compile")
+
+
+def program_arguments(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, given: list[str], rest: list[str]
+) -> list[str]:
+    """The arguments that are the program's; an unknown option before its name, or a misspelt one, is an error."""
+    before = given[: given.index(str(options.script))] if str(options.script) in given else given
+    wrong = [word for word in rest if word.startswith("-") and word in before]
+    if wrong:
+        parser.error(f"unrecognized arguments: {' '.join(wrong)} (the program's own options follow its name)")
+    for word in rest:
+        close = closest(word.partition("=")[0], ("--html", "--json", "--steps", "--replace"))
+        if word.startswith("--") and close:
+            parser.error(f"unrecognized argument {word}: did you mean {close}? The program's options may follow `--`")
+    return rest
+
+
+def closest(word: str, names: Iterable[str]) -> str:
+    """The name that a misspelt word is most like; "" if none is."""
+    return next(iter(difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)), "")
+
+
+def _report(options: argparse.Namespace) -> int:
+    options.html = options.html or Path(options.script.with_suffix(".html").name)
+    return run_program(options)
+
+
+def run_program(options: argparse.Namespace) -> int:
+    """Run a program and write its record; its exit code."""
+    record, status, calls = recorded(options.script, options.rest, replace=options.replace, steps=options.steps)
+    print_json = str(options.json) == "-"
+    if print_json:
+        print(codec.to_json(record))
+    elif options.json:
+        options.json.write_text(codec.to_json(record), encoding="utf-8")
+    if options.html:
+        options.html.write_text(report.of_record(record), encoding="utf-8")
+    for path in filter(None, (None if print_json else options.json, options.html)):
+        terminal.print_error(path)
+    if not options.json and not options.html:
+        print(text.render(record), end="")
+    if calls and not options.replace:
+        terminal.print_error(
+            f"the program called torch.compile {calls} time{'s' * (calls != 1)}: what torch.compile compiles is not "
+            "recorded here. `run --replace` runs the program with nbcompile.compile in its place."
+        )
+    return status
+
+
+def recorded(
+    script: Path, arguments: list[str], *, replace: bool = False, steps: bool = False
+) -> tuple[Record, int, int]:
+    """Run a program: its record, its exit code, and how often it called torch.compile.
+
+    Raises:
+        FileNotFoundError: there is no such program.
+    """
+    if not script.is_file():
+        raise FileNotFoundError(f"there is no file {script}")
+    recorder, status = api.new_recorder(script.name), 0
+    sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
+    with _torch_compile(replace) as calls:
+        try:
+            with api.listening(recorder), config.patch(record_steps=steps):
+                runpy.run_path(str(script), run_name="__main__")
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+            print(end.code, file=sys.stderr) if isinstance(end.code, str) else None
+        except BaseException as error:  # noqa: BLE001 - what was compiled until then is shown all the same
+            traceback.print_exception(error.with_traceback(_from_script(error.__traceback__)))
+            status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    return recorder.record(), status, len(calls)
+
+
+@contextmanager
+def _torch_compile(replace: bool) -> Iterator[list[None]]:
+    """Count the calls of torch.compile inside of the block; or replace it by ours."""
+    original: Any = torch.compile
+    calls: list[None] = []
+
+    @functools.wraps(original)
+    def compile(*arguments: Any, **keywords: Any) -> Any:  # noqa: A001 - torch's name
+        if arguments or "model" in keywords:  # torch.compile(mode=...) returns a decorator, which comes here again
+            calls.append(None)
+        return (api.compile if replace else original)(*arguments, **keywords)
+
+    torch.compile = compile
+    try:
+        yield calls
+    finally:
+        torch.compile = original
+
+
+def _from_script(frames: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames that lead to the program."""
+    while frames is not None and frames.tb_frame.f_code.co_filename in OWN_FILES:
+        frames = frames.tb_next
+    return frames

@@ -1,0 +1,58 @@
+"""Output of the commands: colours on a terminal only, JSON on request, errors in one line.
+
+    print(terminal.paint("✓", "green"))      green on a terminal, plain in a pipe and where NO_COLOR is set
+    terminal.print_json({"found": 3})
+    for unit in terminal.progress(units, "bisecting"): ...      a bar on stderr, on a terminal only
+
+In torch: nothing. Read next: nbcompile/tools/commands/command_line.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TextIO
+
+COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+FIRST_BAR_SECONDS = 1.0
+"""A command that is shorter than this draws no progress bar."""
+BAR_CHARACTERS = 24
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours (https://no-color.org)."""
+    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """The text in a colour, where the stream (standard output) shows colours."""
+    if not has_colours(sys.stdout if stream is None else stream):
+        return text
+    return f"\033[{COLOURS[colour]}m{text}\033[0m"
+
+
+def print_json(data: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_error(message: object) -> None:
+    """One message on standard error."""
+    print(f"{paint('nbcompile:', 'red', sys.stderr)} {message}", file=sys.stderr)
+
+
+def progress(items: Sequence[Any], title: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Any]:
+    """The items, with a bar on standard error after the first second, where that is a terminal."""
+    started, drawn = clock(), False
+    for number, item in enumerate(items):
+        if sys.stderr.isatty() and clock() - started >= FIRST_BAR_SECONDS:
+            filled = BAR_CHARACTERS * number // len(items)
+            bar = "#" * filled + "." * (BAR_CHARACTERS - filled)
+            print(f"\r{title} [{bar}] {number}/{len(items)}", end="", file=sys.stderr, flush=True)
+            drawn = True
+        yield item
+    if drawn:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
