@@ -31,8 +31,8 @@ from nbcompile.guarding.explain import shortened
 from nbcompile.options import Options
 from nbcompile.record.model import Advice, FailedGuard
 from nbcompile.tracing import tracer
-from nbcompile.tracing.dynamism import Dynamism
-from nbcompile.tracing.magnitudes import limits
+from nbcompile.tracing.inputs.dynamism import Dynamism
+from nbcompile.tracing.inputs.int64_bounds import limits
 
 _SIZE = re.compile(r"tensor '.*' (size|stride) mismatch at index (\d+)\. expected (\d+), actual (\d+)")
 

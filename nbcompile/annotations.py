@@ -9,7 +9,7 @@ they are found; these do not import half of torch. In eager mode all of them do
 nothing. What a function was marked as is remembered here, by the function.
 
 In torch: torch/_dynamo/decorators.py and torch/compiler/__init__.py. Read next:
-nbcompile/tracing/functions/annotations.py, which acts on them
+nbcompile/tracing/calls/annotations.py, which acts on them
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from nbcompile.rewriting.resume import resume_info
 from nbcompile.runtime import ahead, conditions, memo
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks, tracer
-from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.warm import entry
 
 GUARD_LATENCY = "one evaluation of the guards"

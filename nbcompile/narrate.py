@@ -40,7 +40,7 @@ from nbcompile.ir.printer import print_body, print_index
 from nbcompile.record import model
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.output_graph import FailedNode
+    from nbcompile.tracing.graph.output_graph import FailedNode
     from nbcompile.tracing.tracer import Unfinished
 
 # Where people find a function, in the order in which they would look.

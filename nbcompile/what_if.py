@@ -26,7 +26,7 @@ from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.guard_expressions import Readings
 from nbcompile.options import Options
 from nbcompile.record.model import Reading
-from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.tracing.inputs.dynamism import Dynamism
 
 _readings: ByIdentity[CodeType, Readings] = ByIdentity()
 

@@ -22,7 +22,7 @@ from nbcompile.rewriting.residual import residual_program
 from nbcompile.runtime import program as runtime, toolchain
 from nbcompile.scheduling import schedule
 from nbcompile.tracing import tracer
-from nbcompile.tracing.dynamism import Dynamism
+from nbcompile.tracing.inputs.dynamism import Dynamism
 
 
 def f(x, y):

@@ -11,7 +11,7 @@ loop in the middle of the function, around which its variables are saved:
                              SWAP; STORE_FAST i
 
 In torch: torch/_dynamo/comprehension_graph_break.py. Read next:
-nbcompile/tracing/ending.py, which leaves such a loop to Python as a whole
+nbcompile/tracing/frame/break_points.py, which leaves such a loop to Python as a whole
 """
 
 from __future__ import annotations

@@ -344,7 +344,7 @@ FAMILIES: dict[str, frozenset[str]] = {
     ),
     "interactive": frozenset({"PRINT_EXPR"}),
 }
-"""Every opcode of the three versions by family, one handler table each (tracing/handlers/)."""
+"""Every opcode of the three versions by family, one handler table each (tracing/frame/handlers/)."""
 
 
 # -- flags inside arguments ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ the odd offset behind the first, where no instruction of the code object does,
 so that an offset still names one place: code may be left between the halves.
 
 In torch: torch/_dynamo/bytecode_transformation.py (remove_fused_load_store,
-remove_binary_store_slice). Read next: nbcompile/tracing/translator.py
+remove_binary_store_slice). Read next: nbcompile/tracing/frame/translator.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     Trace = graph + inputs + guards + what is left to do in Python
 
 In torch: torch/_dynamo/output_graph.py (OutputGraph) holds all this as it
-grows. Read next: nbcompile/tracing/translator.py, which makes it, and
+grows. Read next: nbcompile/tracing/frame/translator.py, which makes it, and
 nbcompile/rewriting/residual.py, which turns it into a program.
 """
 

@@ -7,7 +7,7 @@ one of these rows; the translator decides whether the frame can go on after it
     raise Unsupported(DATA_DEPENDENT_JUMP, context="TensorVariable()")
 
 In torch: torch/_dynamo/graph_break_registry.json and exc.py
-(``unimplemented``). Read next: nbcompile/tracing/translator.py
+(``unimplemented``). Read next: nbcompile/tracing/frame/translator.py
 """
 
 from __future__ import annotations

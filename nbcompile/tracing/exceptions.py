@@ -4,7 +4,7 @@ It travels as a Python exception through our own handlers until a translator
 whose exception table covers the instruction catches it.
 
 In torch: torch/_dynamo/exc.py (ObservedException). Read next:
-nbcompile/tracing/translator.py
+nbcompile/tracing/frame/translator.py
 """
 
 from __future__ import annotations

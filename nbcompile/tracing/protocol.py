@@ -21,8 +21,8 @@ from nbcompile.record.model import StackLine
 if TYPE_CHECKING:
     import torch.fx
 
-    from nbcompile.tracing.output_graph import OutputGraph
-    from nbcompile.tracing.side_effects import SideEffects
+    from nbcompile.tracing.effects.side_effects import SideEffects
+    from nbcompile.tracing.graph.output_graph import OutputGraph
     from nbcompile.tracing.variables.base import VariableTracker
 
 

@@ -35,16 +35,18 @@ from nbcompile.capture.trace import Assumed, Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import Break, StackLine, Step
-from nbcompile.tracing import breaks, ending, process_state
-from nbcompile.tracing.dynamism import Dynamism, is_module_state
+from nbcompile.tracing import breaks
+from nbcompile.tracing.effects import process_state
+from nbcompile.tracing.effects.reconstruction import Reconstruction
+from nbcompile.tracing.effects.side_effects import Change
 from nbcompile.tracing.exceptions import ObservedException, TooLate
-from nbcompile.tracing.inputs import EXAMPLE
-from nbcompile.tracing.interpreter import Interpreter, PlannedEnd
-from nbcompile.tracing.output_graph import FailedNode
-from nbcompile.tracing.override_state import OverrideState
-from nbcompile.tracing.reconstruction import Reconstruction
-from nbcompile.tracing.side_effects import Change
-from nbcompile.tracing.translator import Finished, Translator
+from nbcompile.tracing.frame import break_points
+from nbcompile.tracing.frame.interpreter import Interpreter, PlannedEnd
+from nbcompile.tracing.frame.translator import Finished, Translator
+from nbcompile.tracing.graph.output_graph import FailedNode
+from nbcompile.tracing.graph.override_state import OverrideState
+from nbcompile.tracing.inputs.dynamism import Dynamism, is_module_state
+from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.contexts import ContextVariable
 from nbcompile.tracing.variables.functions import CellVariable
@@ -257,7 +259,7 @@ class _FrameTracer:
         found: tuple[tuple[int, ...], bool] = ((), False)
         path: tuple[int, ...] = ()
         for caller, frame in itertools.pairwise(self.interpreter.broken):
-            direct = frame.returns_to_call and caller.current.opcode in ending.CALLS
+            direct = frame.returns_to_call and caller.current.opcode in break_points.CALLS
             if not direct or self._obstacle(error, caller, caller.current):
                 break
             path = (*path, caller.steps)
@@ -272,7 +274,7 @@ class _FrameTracer:
 
     def _can_end_at(self, frame: Translator, broken: Instruction, error: breaks.Unsupported) -> bool:
         """Whether Python can make this one step of a frame, as far as the instruction goes."""
-        if error.kind is breaks.STEP_UNSUPPORTED or broken.opcode not in ending.BREAKABLE:
+        if error.kind is breaks.STEP_UNSUPPORTED or broken.opcode not in break_points.BREAKABLE:
             return False
         # Up to 3.12 the jump itself asks for the truth; torch leaves the jump to Python, but no __bool__ in there.
         asks = sys.version_info < (3, 13) and broken.opcode in CONDITIONAL_JUMPS
@@ -380,12 +382,12 @@ class _FrameTracer:
     def _end_at_break(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
         *callers, broken = chain
         reconstruction = Reconstruction(self.interpreter)
-        pending = ending.pending(broken, plan.resumes)
+        pending = break_points.pending(broken, plan.resumes)
         managers = [context.manager for frame in chain for context in frame.contexts]
         for manager in reversed(managers):
             assert isinstance(manager, ContextVariable)
             manager.exit(self.interpreter)
-        action, resume, outer = ending.describe(broken, pending, callers, reconstruction)
+        action, resume, outer = break_points.describe(broken, pending, callers, reconstruction)
         contexts = tuple(map(reconstruction.recipe, managers))
         mutations = reconstruction.mutations()
         self._close_generators()
@@ -530,7 +532,7 @@ def break_report(error: breaks.Unsupported, opcode: str = "") -> Break:
         hints=error.hints(),
         context=error.context,
         stack=error.stack,
-        reason=ending.REASONS.get(opcode, ""),
+        reason=break_points.REASONS.get(opcode, ""),
         gb_id=error.kind.gb_id,
         operands=error.operands,
         traced=error.traced,

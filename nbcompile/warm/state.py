@@ -5,7 +5,7 @@
     step()            in a later process: opt.state is empty; after the same call of Adam._init_group the guards hold
 
 In torch: torch/_dynamo/variables/optimizer.py fills it while tracing. Read next:
-nbcompile/tracing/functions/optimisers.py
+nbcompile/tracing/calls/optimisers.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``Function.apply`` in all the ways that lead to it: in Python before torch 2.15, in C since.
 
-In torch: nothing. Read next: nbcompile/tracing/functions/autograd.py
+In torch: nothing. Read next: nbcompile/tracing/calls/autograd.py
 """
 
 from __future__ import annotations

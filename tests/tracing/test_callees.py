@@ -9,8 +9,8 @@ import torch
 
 import nbcompile
 from nbcompile import api
-from nbcompile.tracing.callees import callee
-from nbcompile.tracing.translator import code_view
+from nbcompile.tracing.frame.callees import callee
+from nbcompile.tracing.frame.translator import code_view
 
 lock = contextlib.nullcontext()
 

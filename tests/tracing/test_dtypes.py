@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import nbcompile
 from nbcompile import config, errors
-from nbcompile.tracing import dtypes
+from nbcompile.tracing.graph import dtypes
 
 ONE, TWO = torch.ones(3, 3), torch.ones(3, 3, dtype=torch.float64)
 PROGRAMS = {

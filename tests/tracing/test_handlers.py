@@ -1,12 +1,12 @@
-"""Tests for nbcompile.tracing.handlers: every opcode of this Python is traced, or known not to be."""
+"""Tests for nbcompile.tracing.frame.handlers: every opcode of this Python is traced, or known not to be."""
 
 from __future__ import annotations
 
 import dis
 
 from nbcompile.bytecode.dialects import LONGHAND, REAL_OPCODES
-from nbcompile.tracing import interpreter
-from nbcompile.tracing.handlers.table import HANDLERS, UNTRACED
+from nbcompile.tracing.frame import interpreter
+from nbcompile.tracing.frame.handlers.table import HANDLERS, UNTRACED
 
 assert interpreter.control, "which fills the table"
 

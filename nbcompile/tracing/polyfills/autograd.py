@@ -4,7 +4,7 @@
                              forward(context, x), without gradients
 
 In torch: torch/csrc/autograd/custom_function.cpp, torch/_functorch/autograd_function.py
-(DynamoAutogradFunctionTraceHelper). Read next: nbcompile/tracing/functions/autograd.py
+(DynamoAutogradFunctionTraceHelper). Read next: nbcompile/tracing/calls/autograd.py
 """
 
 from __future__ import annotations

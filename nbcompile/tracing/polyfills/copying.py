@@ -2,7 +2,7 @@
 
     copy.deepcopy(config)      config.__reduce_ex__(4)  ->  (make a new one, of this class), its __dict__
 
-In torch: torch/_dynamo/polyfills/copy.py. Read next: nbcompile/tracing/functions/library.py
+In torch: torch/_dynamo/polyfills/copy.py. Read next: nbcompile/tracing/calls/library.py
 """
 
 # Nothing here runs by itself: the tracer reads the bytecode.

@@ -4,7 +4,7 @@
     tee(a)           two generators over one iterator, and what one of them is ahead
 
 In torch: torch/_dynamo/polyfills/itertools.py. Read next:
-nbcompile/tracing/inlining.py
+nbcompile/tracing/frame/inlining.py
 """
 
 # Nothing here runs by itself: the tracer reads the bytecode.

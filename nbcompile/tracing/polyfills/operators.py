@@ -1,7 +1,7 @@
 """Functions of ``operator`` that are no operators of the language, said in Python.
 
 In torch: torch/_dynamo/polyfills/operator.py. Read next:
-nbcompile/tracing/functions/library.py
+nbcompile/tracing/calls/library.py
 """
 
 # Nothing here runs by itself: the tracer reads the bytecode.

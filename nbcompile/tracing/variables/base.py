@@ -24,7 +24,7 @@ from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.protocol import Tracer
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 Arguments = Sequence["VariableTracker"]
 Keywords = Mapping[str, "VariableTracker"]

@@ -28,7 +28,7 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.type_forms import subscripted
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}

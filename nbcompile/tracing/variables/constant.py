@@ -23,7 +23,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 TORCH_CONSTANTS = (

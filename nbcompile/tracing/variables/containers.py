@@ -20,7 +20,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class BuiltinMethodVariable(VariableTracker):

@@ -9,7 +9,7 @@ every run.
                                node torch._C._set_grad_enabled(True)
 
 In torch: torch/_dynamo/variables/ctx_manager.py. Read next:
-nbcompile/tracing/handlers/control.py
+nbcompile/tracing/frame/handlers/control.py
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class ContextVariable(VariableTracker):

@@ -18,7 +18,7 @@ from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class DequeVariable(ListVariable):

@@ -5,7 +5,7 @@
     str(e)                  of the built-in class below it
 
 In torch: torch/_dynamo/variables/misc.py (ExceptionVariable). Read next:
-nbcompile/tracing/handlers/control.py
+nbcompile/tracing/frame/handlers/control.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 IN_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
 

@@ -1,13 +1,13 @@
 """A torch function mode: an object that is asked about every call of a function of torch.
 
-    with Logged():            pushed on the stack of modes (tracing/override_state.py)
+    with Logged():            pushed on the stack of modes (tracing/graph/override_state.py)
         torch.sin(x)          Logged.__torch_function__(torch.sin, (), (x,)), traced through
 
 Where entering and leaving it is no more than that, a graph may break inside of
 it: the rest of the frame enters it again.
 
 In torch: TorchFunctionModeVariable in torch/_dynamo/variables/torch_function.py.
-Read next: nbcompile/tracing/overrides.py
+Read next: nbcompile/tracing/calls/overrides.py
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class CellVariable(VariableTracker):

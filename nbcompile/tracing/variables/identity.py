@@ -18,7 +18,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class IdVariable(VariableTracker):

@@ -7,7 +7,7 @@ It is a window, not a copy: what is stored through it is noted in side_effects
 under the object, and what was stored on the object is found in it.
 
 In torch: torch/_dynamo/variables/dicts.py (DunderDictVariable). Read next:
-nbcompile/tracing/side_effects.py
+nbcompile/tracing/effects/side_effects.py
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 Look = Callable[[Tracer, str, object], VariableTracker]
 """Of a tracer, the name and the real value of an attribute: what stands for it."""

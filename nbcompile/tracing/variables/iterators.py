@@ -22,7 +22,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
     from nbcompile.tracing.variables.sequences import SequenceVariable
 
 

@@ -19,7 +19,7 @@ from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 READS = ("get", "keys", "values", "items", "copy")
 

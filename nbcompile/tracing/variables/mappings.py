@@ -25,7 +25,7 @@ from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 Entry = tuple[VariableTracker, VariableTracker]
 

@@ -25,7 +25,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def is_namespace(tracer: Tracer, value: dict[object, object]) -> bool:

@@ -34,7 +34,7 @@ from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
 from nbcompile.tracing.variables.tensor import TENSOR_METHODS, TensorVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 GRAPH_ATTRIBUTES = ("T", "real", "imag", "flat")
 KNOWN_ATTRIBUTES = ("ndim", "itemsize")

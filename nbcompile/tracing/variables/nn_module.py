@@ -4,7 +4,7 @@
     self.layer(x)    its forward, as long as it has no hooks (guarded); backward hooks end the graph
 
 In torch: torch/_dynamo/variables/nn_module.py (UnspecializedNNModuleVariable).
-Read next: nbcompile/tracing/side_effects.py
+Read next: nbcompile/tracing/effects/side_effects.py
 """
 
 from __future__ import annotations

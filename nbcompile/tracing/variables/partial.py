@@ -5,7 +5,7 @@
     p.tag = 5; partial(p, 1)       its func is p: attributes keep a partial from being taken apart
 
 In torch: torch/_dynamo/variables/functions.py (FunctoolsPartialVariable). Read
-next: nbcompile/tracing/functions/library.py
+next: nbcompile/tracing/calls/library.py
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nbcompile.tracing.variables.mappings import DictVariable, Entry
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 PARTS = ("func", "args", "keywords")

@@ -7,7 +7,7 @@ What equal values answer alike is known here: comparison, truth, hash. The rest
 where time zones do) is left to Python.
 
 In torch: UserDefinedObjectVariable (torch/_dynamo/variables/user_defined.py).
-Read next: nbcompile/tracing/operations.py
+Read next: nbcompile/tracing/calls/operations.py
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ import torch.fx
 from nbcompile.capture.recipe import Attribute, Call, Constant, Recipe
 from nbcompile.capture.source import AttrSource, DrawSource, ItemSource, ModuleSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.magnitudes import LARGEST
+from nbcompile.tracing.inputs.int64_bounds import LARGEST
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -35,7 +35,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 OF_MODULE: random.Random = random._inst
 """The generator whose methods the functions of the module are."""

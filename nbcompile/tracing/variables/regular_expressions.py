@@ -20,7 +20,7 @@ from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 RegularExpression = re.Pattern[str] | re.Pattern[bytes] | re.Match[str] | re.Match[bytes]
 FUNCTIONS = (

@@ -28,7 +28,7 @@ from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class SequenceVariable(ContainerVariable):

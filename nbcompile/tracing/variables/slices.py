@@ -21,7 +21,7 @@ from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def slice_of(tracer: Tracer, parts: Sequence[VariableTracker]) -> SliceVariable:

@@ -6,7 +6,7 @@ It can be passed on, printed and returned; a question about its characters
 breaks the graph.
 
 In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
-nbcompile/tracing/text.py
+nbcompile/tracing/calls/text.py
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class TextVariable(VariableTracker):

@@ -10,7 +10,7 @@ In the graph it is a plain tensor; the class is kept beside it, and what comes o
 the graph becomes one of that class again. The graph runs with overrides switched off.
 
 In torch: torch/_dynamo/variables/torch_function.py (TensorWithTFOverrideVariable).
-Read next: nbcompile/tracing/overrides.py
+Read next: nbcompile/tracing/calls/overrides.py
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.tensor import TensorVariable, method
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 PLAIN: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 DISABLED: Any = torch._C._disabled_torch_function_impl

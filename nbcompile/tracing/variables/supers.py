@@ -4,7 +4,7 @@
     super().__init__()     object's own, in C: known here
 
 In torch: torch/_dynamo/variables/misc.py (SuperVariable). Read next:
-nbcompile/tracing/construction.py
+nbcompile/tracing/calls/construction.py
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ What a program asks about a tensor (shape, dtype, device...) is answered from th
 fake value and becomes a constant; what it does with one becomes a node.
 
 In torch: torch/_dynamo/variables/tensor.py. Read next:
-nbcompile/tracing/output_graph.py
+nbcompile/tracing/graph/output_graph.py
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort".split()

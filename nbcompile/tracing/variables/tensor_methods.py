@@ -34,7 +34,7 @@ from nbcompile.tracing.variables.tensor import (
 )
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def _size_of(name: str) -> Special:

@@ -23,7 +23,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, UnknownVariabl
 if typing.TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from nbcompile.tracing.reconstruction import Reconstruction
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def is_type_form(value: object) -> bool:

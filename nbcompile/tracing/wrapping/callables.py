@@ -6,7 +6,7 @@
     of the library    ID_MATCH (docs/design/front_end.md, "What is trusted")
 
 In torch: torch/_dynamo/variables/builder.py and torch/_dynamo/trace_rules.py. Read next:
-nbcompile/tracing/functions/registry.py
+nbcompile/tracing/calls/registry.py
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nbcompile import operators
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks, rules
-from nbcompile.tracing.functions import annotations as known_annotations, registry
-from nbcompile.tracing.functions.builtins import fold
+from nbcompile.tracing.calls import annotations as known_annotations, registry
+from nbcompile.tracing.calls.builtins import fold
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import VariableTracker

@@ -6,7 +6,7 @@
     an array          as the tensor that shares its memory
 
 In torch: torch/_dynamo/variables/builder.py (wrap_tensor, wrap_symint, wrap_symfloat).
-Read next: nbcompile/tracing/dynamism.py
+Read next: nbcompile/tracing/inputs/dynamism.py
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from nbcompile import annotations as marks, config
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, ReferentSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.functions import annotations as known_annotations, registry
+from nbcompile.tracing.calls import annotations as known_annotations, registry
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker

@@ -28,7 +28,7 @@ import torch
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Source
-from nbcompile.tracing.functions import registry
+from nbcompile.tracing.calls import registry
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker

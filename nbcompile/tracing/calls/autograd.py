@@ -1,0 +1,218 @@
+"""torch.autograd.Function: one node with a graph for forward and one for backward.
+
+    Square.apply(x)      get_attr fwd_body_0 ; get_attr bwd_body_0 ; autograd_function_apply(.., .., l_x_)
+
+    fwd_body_0           takes what forward uses (x); returns ((results,), (what backward needs,))
+    bwd_body_0           takes the gradients of the results, then what backward needs;
+                         returns a gradient (or None) for each input of fwd_body_0
+
+``ctx`` is an object of our own class, traced like any other (polyfills/autograd.py).
+Where no gradient is wanted, ``forward`` is simply traced through.
+
+In torch: torch/_dynamo/variables/higher_order_ops.py (AutogradFunctionApplyVariable)
+and misc.py (AutogradFunctionVariable). Read next: nbcompile/tracing/polyfills/autograd.py
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch.autograd.function import Function
+
+from nbcompile import torch_internals
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.bodies import GRAPH_VALUES, Traced, graph_values, inputs, trace_body
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.polyfills import autograd as twins
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import FunctionVariable
+from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+INHERITED: Any = Function
+
+
+@handles(torch_internals.AUTOGRAD_APPLY)
+def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, *given = (realise(tracer, each) for each in arguments)
+    assert isinstance(owner, ClassVariable)
+    cls: Any = owner.value
+    given = _positional(cls, given, keywords)
+    if torch.is_grad_enabled() and any(
+        each.example.requires_grad
+        for argument in given
+        for each in graph_values(tracer, argument, look=True)
+        if isinstance(each, TensorVariable)
+    ):
+        if cls.jvp is not INHERITED.jvp or cls.vjp is not INHERITED.vjp:
+            raise _unsupported(f"{cls.__name__} has a jvp or vjp of its own")
+        return _with_backward(tracer, owner, [realise(tracer, each) for each in given])
+    return tracer.call(FunctionVariable(_twin("forward_and_setup")), _for_forward(tracer, owner, given))
+
+
+def _unsupported(problem: str) -> breaks.Unsupported:
+    return breaks.unsupported(breaks.AUTOGRAD_FUNCTION, "", problem=problem)
+
+
+def _twin(name: str) -> Any:
+    return getattr(twins, name)
+
+
+def _positional(cls: Any, given: Sequence[VariableTracker], keywords: Keywords) -> list[VariableTracker]:
+    """Keywords of ``apply`` are parameters of ``forward``."""
+    if not keywords:
+        return list(given)
+    code = cls.forward.__code__
+    names = code.co_varnames[(0 if _has_setup(cls) else 1) : code.co_argcount]
+    rest = names[len(given) : len(given) + len(keywords)]
+    if set(rest) != set(keywords):
+        raise _unsupported("its keywords are not its next positional parameters")
+    return [*given, *(keywords[name] for name in rest)]
+
+
+def _has_setup(cls: Any) -> bool:
+    return cls.setup_context is not INHERITED.setup_context
+
+
+def _for_forward(tracer: Tracer, owner: ClassVariable, given: Arguments) -> list[VariableTracker]:
+    needs = [isinstance(each, TensorVariable) and each.example.requires_grad for each in given]
+    context = tracer.call(ClassVariable(twins.Context), [TupleVariable([ConstantVariable(each) for each in needs])])
+    setup = owner.get_attribute(tracer, "setup_context") if _has_setup(owner.value) else ConstantVariable(None)
+    return [owner.get_attribute(tracer, "forward"), setup, context, *given]
+
+
+def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[VariableTracker]) -> VariableTracker:
+    output = tracer.output
+    with output.inside(output.new_body(may_change=True)) as body:
+        prepared = _for_forward(tracer, owner, given)
+    forward = trace_body(tracer, FunctionVariable(_twin("traced_forward")), prepared, body=body)
+    tensors = [each for each in given if isinstance(each, TensorVariable)]
+    for each in tensors:  # also those that forward does not use: their gradients are asked for
+        body.lift(each.node)
+    if len({id(each.example) for each in tensors}) < len(tensors):
+        raise _unsupported("the same tensor is given twice")
+    context = prepared[2]
+    if not context.get_attribute(tracer, "materialize_grads").truth(tracer):
+        raise _unsupported("missing gradients are not materialised")
+    backward, gradients = _trace_backward(tracer, owner, context, forward)
+    _return_gradients(backward.body, body, given, gradients)
+    saved = _save(forward, backward.body)
+    bodies = (output.install("fwd_body", body), output.install("bwd_body", _take_all(forward, backward.body, saved)))
+    return _call(tracer, forward, bodies, _marks(tracer, context, forward, saved))
+
+
+def _results(forward: Traced) -> list[VariableTracker]:
+    result = forward.result
+    return list(result.items) if isinstance(result, SequenceVariable) else [result]
+
+
+def _trace_backward(
+    tracer: Tracer, owner: ClassVariable, context: VariableTracker, forward: Traced
+) -> tuple[Traced, list[VariableTracker]]:
+    body = tracer.output.new_body(forward.body)
+    none = ConstantVariable(None)
+    results = [realise(tracer, each) for each in _results(forward)]
+    made = iter(inputs(body, [each for each in results if isinstance(each, TensorVariable)]))
+    gradients = [next(made) if isinstance(each, TensorVariable) else none for each in results]
+    grad_mode = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(False)  # of the tracer alone: backward runs without gradients anyway
+    try:
+        traced = trace_body(tracer, owner.get_attribute(tracer, "backward"), [context, *gradients], body=body)
+    finally:
+        torch._C._set_grad_enabled(grad_mode)
+    result = traced.result
+    return traced, [realise(tracer, each) for each in result.items] if isinstance(result, SequenceVariable) else [
+        result
+    ]
+
+
+def _return_gradients(
+    backward: Body, forward: Body, given: Sequence[VariableTracker], gradients: Sequence[VariableTracker]
+) -> None:
+    """One gradient, or None, for each input of the forward graph."""
+    known: dict[torch.fx.Node, torch.fx.Node] = {}
+    for argument, gradient in zip(given, gradients, strict=False):
+        if isinstance(argument, TensorVariable) and isinstance(gradient, GRAPH_VALUES):
+            known[argument.node] = backward.lift(gradient.node)
+    (output,) = backward.graph.find_nodes(op="output")
+    backward.graph.erase_node(output)
+    backward.graph.output(tuple(known.get(node) for node in forward.lifted))
+
+
+def _save(forward: Traced, backward: Body) -> list[torch.fx.Node]:
+    """The forward graph returns what backward needs, too; the nodes as backward knows them."""
+    body = forward.body
+    needed = list(backward.lifted)
+    (output,) = body.graph.find_nodes(op="output")
+    results = output.args[0]
+    body.graph.erase_node(output)
+    body.graph.output((results, tuple(body.lift(node) for node in needed)))
+    return needed
+
+
+def _take_all(forward: Traced, backward: Body, saved: Sequence[torch.fx.Node]) -> Body:
+    """The backward graph takes a gradient for every result of the forward graph, then what was saved."""
+    tensors = iter([node for node in backward.graph.nodes if node.op == "placeholder"])
+    results = {id(each): next(tensors) for each in _results(forward) if isinstance(each, TensorVariable)}
+    unused = itertools.count()
+    order = [results.get(id(each)) for each in forward.outputs] + [backward.lifted[node] for node in saved]
+    whole = Body(backward.parent, {}, may_change=False)
+    twins_of: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in order:
+        if node is None:
+            whole.placeholder(f"unused_{next(unused)}", None)
+        else:
+            twins_of[node] = whole.placeholder(node.name, node.meta[EXAMPLE])
+    for node in backward.graph.nodes:
+        if node.op != "placeholder":
+            twins_of[node] = whole.graph.node_copy(node, twins_of.__getitem__)
+    return whole
+
+
+def _marks(
+    tracer: Tracer, context: VariableTracker, forward: Traced, saved: Sequence[torch.fx.Node]
+) -> dict[str, object]:
+    """What ``forward`` told about its results, by position."""
+
+    def nodes(name: str) -> set[torch.fx.Node]:
+        marked = context.get_attribute(tracer, name).unpack(tracer)
+        return {each.node for each in (realise(tracer, one) for one in marked) if isinstance(each, TensorVariable)}
+
+    results = [each.node if isinstance(each, TensorVariable) else None for each in _results(forward)]
+    kept = nodes("to_save")
+    marks: dict[str, object] = {
+        "non_differentiable_idx": [index for index, node in enumerate(results) if node in nodes("non_differentiable")],
+        "saved_for_backward_idx": [index for index, node in enumerate(saved) if node in kept],
+    }
+    dirty = nodes("dirty_tensors")
+    if dirty - set(results):
+        raise _unsupported("an input that is marked as dirty is not returned")
+    if dirty:
+        marks["dirty_idx"] = [index for index, node in enumerate(results) if node in dirty]
+    return marks
+
+
+def _call(
+    tracer: Tracer, forward: Traced, bodies: tuple[torch.fx.Node, torch.fx.Node], marks: dict[str, object]
+) -> VariableTracker:
+    node = tracer.output.apply("call_function", _operator(), (*bodies, *forward.body.lifted), marks)
+    for index, each in enumerate(forward.outputs):
+        item = tracer.output.apply("call_function", operator.getitem, (node, index), {})
+        if isinstance(each, GRAPH_VALUES):
+            each.node = item
+    return forward.result
+
+
+@functools.cache
+def _operator() -> Any:
+    return torch.ops.higher_order.autograd_function_apply

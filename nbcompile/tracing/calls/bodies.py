@@ -1,0 +1,196 @@
+"""Tracing a function into a body, and putting the operator that runs it into the graph.
+
+    body = trace_body(tracer, function, arguments)     placeholder ..., output (a, b)
+    call(tracer, operator, [node of the body, ...])    node ; getitem 0 ; getitem 1
+
+What the function returned stays what it is, containers and objects; only its
+tensors (and symbolic numbers) now stand for the results of the operator's node.
+
+In torch: torch/_dynamo/variables/higher_order_ops.py (speculate_subgraph,
+speculate_subgraph_with_auto_output_flattening). Read next: higher_order.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch.fx
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.effects.side_effects import Change
+from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable, CellVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.sequences import SequenceVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+GRAPH_VALUES = (TensorVariable, SymbolicVariable)
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A function that was traced into a body."""
+
+    body: Body
+    result: VariableTracker
+    outputs: tuple[VariableTracker, ...]
+    """What the body's graph returns, in order: tensors and symbolic numbers (or, flattened, constants too)."""
+
+
+def trace_body(
+    tracer: Tracer,
+    function: VariableTracker,
+    arguments: Arguments,
+    keywords: Keywords | None = None,
+    *,
+    body: Body | None = None,
+    flat: bool = False,
+) -> Traced:
+    """Trace a call as a graph of its own.
+
+    Args:
+        tracer: the interpreter.
+        function: what is called.
+        arguments: trackers of the graphs around it (or of inputs of ``body``, made by :func:`inputs`).
+        keywords: likewise.
+        body: where; None: in a new one.
+        flat: the result is a pytree of tensors and numbers, all of which the graph returns.
+    """
+    output = tracer.output
+    for each in (function, *arguments):
+        realise(tracer, each)
+    if flat and isinstance(function, BaseFunctionVariable):  # as torch does: what it closes over comes first
+        for cell in function.closure_cells(tracer):
+            if cell.content is not None:
+                realise(tracer, cell.content)
+    body = body or output.new_body()
+    with output.inside(body):
+        before = len(tracer.side_effects.order)
+        result = realise(tracer, tracer.call(function, arguments, keywords))
+        outputs = list(leaves(tracer, result)) if flat else list(graph_values(tracer, result))
+        if body.may_change:
+            outputs += _changed(tracer, body, before, outputs)
+        returned: Any = tuple(each.proxy() for each in outputs)
+        body.graph.output(torch.fx.map_arg(returned, body.lift))
+    return Traced(body, result, tuple(outputs))
+
+
+def _changed(tracer: Tracer, body: Body, before: int, known: Sequence[VariableTracker]) -> list[VariableTracker]:
+    """What the body stored in objects outside of it: it must come out of the graph, too."""
+    found: list[VariableTracker] = []
+    for change in tracer.side_effects.order[before:]:
+        if isinstance(change, Change) and body.is_outside(change.tracker):
+            found += graph_values(tracer, change.tracker)
+    mine = {id(each): each for each in found if each.node.graph is body.graph}  # type: ignore[attr-defined]
+    return [each for key, each in mine.items() if key not in set(map(id, known))]
+
+
+def inputs(body: Body, arguments: Arguments) -> list[VariableTracker]:
+    """An input of the body for each argument, whether it is used or not."""
+    made: list[VariableTracker] = []
+    for each in arguments:
+        if isinstance(each, TensorVariable):
+            made.append(TensorVariable(body.placeholder(each.node.name, each.example), cls=each.cls))
+        elif isinstance(each, SymbolicVariable):
+            made.append(SymbolicVariable(body.placeholder(each.node.name, each.example)))
+        else:
+            body.placeholder("const_unused", each.constant())
+            made.append(each)
+    return made
+
+
+def call(
+    tracer: Tracer, target: Any, arguments: Sequence[Any], traced: Traced, keywords: dict[str, Any] | None = None,
+    example: object = None,
+) -> VariableTracker:  # fmt: skip
+    """The operator's node; what the body returned stands for the node's results from now on."""
+    node = tracer.output.apply("call_function", target, arguments, keywords or {}, example)
+    for index, each in enumerate(traced.outputs):
+        item = tracer.output.apply("call_function", operator.getitem, (node, index), {})
+        if isinstance(each, GRAPH_VALUES) and each.node.graph is traced.body.graph:
+            each.node = item
+    return traced.result
+
+
+def body_example(traced: Traced) -> object:
+    """What the body's graph returns, as fake values."""
+    (output,) = traced.body.graph.find_nodes(op="output")
+    return torch.fx.map_arg(output.args[0], lambda node: node.meta[EXAMPLE])
+
+
+# -- the tensors in a value ------------------------------------------------------------------
+
+
+def graph_values(
+    tracer: Tracer, tracker: VariableTracker | None, seen: set[int] | None = None, *, look: bool = False
+) -> Iterator[Any]:
+    """The tensors and symbolic numbers that a value leads to, each once; ``look``: also where nothing looked yet."""
+    seen = set() if seen is None else seen
+    if isinstance(tracker, LazyVariable):
+        tracker = realise(tracer, tracker) if look else tracker.realised
+    if tracker is None or id(tracker) in seen:
+        return
+    seen.add(id(tracker))
+    if isinstance(tracker, GRAPH_VALUES):
+        yield tracker
+    for part in _parts(tracer, tracker):
+        yield from graph_values(tracer, part, seen, look=look)
+
+
+def _parts(tracer: Tracer, tracker: VariableTracker) -> list[VariableTracker | None]:
+    stored = list(tracer.side_effects.stored_attributes(tracker).values())
+    match tracker:
+        case SequenceVariable():
+            return [*tracker.items, *stored]
+        case DictVariable():
+            return [*(value for _, value in tracker.entries.values()), *stored]
+        case ObjectVariable():
+            return [tracker.base_items, *stored]
+        case CellVariable():
+            return [tracker.content]
+    return stored
+
+
+def leaves(tracer: Tracer, tracker: VariableTracker) -> Iterator[VariableTracker]:
+    """The leaves of a pytree of the built-in containers, in order."""
+    match realise(tracer, tracker):
+        case SequenceVariable() as sequence:
+            for item in sequence.items:
+                yield from leaves(tracer, item)
+        case DictVariable() as mapping:
+            for _, value in mapping.entries.values():
+                yield from leaves(tracer, value)
+        case ConstantVariable() | TensorVariable() | SymbolicVariable() as leaf:
+            yield leaf
+        case other:
+            raise breaks.unsupported(
+                breaks.BODY_MISUSE, other.describe(), name="a body", problem=f"it handles a {other.type_name()}"
+            )
+
+
+def structure(tracer: Tracer, tracker: VariableTracker) -> object:
+    """The pytree without its leaves, to be compared."""
+    match realise(tracer, tracker):
+        case SequenceVariable() as sequence:
+            return (sequence.cls, tuple(structure(tracer, item) for item in sequence.items))
+        case DictVariable() as mapping:
+            return (mapping.cls, tuple((key, structure(tracer, value[1])) for key, value in mapping.entries.items()))
+    return "*"
+
+
+def rebuilt(tracer: Tracer, tracker: VariableTracker, fresh: Iterator[VariableTracker]) -> VariableTracker:
+    """The same pytree with other leaves."""
+    match realise(tracer, tracker):
+        case SequenceVariable() as sequence:
+            return sequence.like([rebuilt(tracer, item, fresh) for item in sequence.items])
+        case DictVariable() as mapping:
+            pairs = [(key, rebuilt(tracer, value, fresh)) for key, value in mapping.entries.values()]
+            return DictVariable(tracer, pairs, cls=mapping.cls)
+    return next(fresh)

@@ -1,0 +1,273 @@
+"""Making objects: what calling a class means; and attributes of classes.
+
+    Point(1, y)       object.__new__, then Point.__init__ is traced
+    Pair(a, b)        a named tuple, known item by item
+    Color("red")      an enum member, a constant
+
+In torch: torch/_dynamo/variables/user_defined.py (UserDefinedClassVariable).
+Read next: nbcompile/tracing/variables/objects.py
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import types
+
+import torch
+from torch.utils.hooks import BackwardHook
+
+from nbcompile import config, torch_internals
+from nbcompile.capture import arrays
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import (
+    AttrSource,
+    ClassMemberSource,
+    ConstantSource,
+    MethodFunctionSource,
+    Source,
+    TypeSource,
+)
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
+    autograd,
+    differentiation,
+    families,
+    flex_attention,
+    higher_order,
+    library,
+    optimisers,
+    process_state,
+    registry,
+    tensor_hooks,
+    torch_functions,
+)
+from nbcompile.tracing.calls.builtins import fold
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
+from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, address_of, class_lookup, is_class_method_in_c
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.ndarray import make_scalar
+from nbcompile.tracing.variables.nn_module import NNModuleVariable
+from nbcompile.tracing.variables.objects import ObjectVariable, made_by
+from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.tensor_methods import AddressVariable  # noqa: F401  (fills the table of methods)
+
+FOLDED = (torch.dtype, torch.device, torch.finfo, torch.iinfo)
+
+
+def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``cls(...)``."""
+    cls = owner.value
+    arguments, keywords = in_order(tracer, cls, arguments, keywords)
+    if cls is BackwardHook:  # of a module's own call, reached past the module: nn.Module.__call__(net, x)
+        raise breaks.unsupported(breaks.BACKWARD_HOOKS, "BackwardHook(...)", name="The module")
+    handler = registry.handler(cls)
+    if handler is not None:
+        return handler(tracer, arguments, keywords)
+    twin = registry.polyfill(cls)
+    if twin is not None:
+        for each in arguments[ITERATED.get(cls, slice(0))]:  # the twin asks later
+            realise(tracer, each).refuse_iteration(tracer)
+        return tracer.call(FunctionVariable(twin), arguments, keywords)
+    manager = contexts.from_call(cls, tracer, arguments, keywords)
+    if manager is not None:
+        return manager
+    if issubclass(cls, enum.Enum) or cls in FOLDED:
+        return fold(tracer, cls, arguments, keywords)
+    if arrays.is_scalar_class(cls) and config.trace_numpy:
+        return make_scalar(tracer, cls, arguments, keywords)
+    if issubclass(cls, torch.Tensor) and torch_internals.is_wrapper(cls):
+        return tracer.apply(cls, arguments, keywords)
+    if issubclass(cls, BaseException):
+        return _exception(tracer, owner, arguments, keywords)
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _named_tuple(tracer, owner, arguments, keywords)
+    made = _user_object(tracer, owner, arguments, keywords)
+    if cls is torch.nn.CrossEntropyLoss:
+        _forget_log(tracer)
+    return made
+
+
+ITERATED: dict[type, slice] = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}
+"""Classes of iterators that ask for the iterators of these arguments at once."""
+
+
+def _forget_log(tracer: Tracer) -> None:
+    # torch makes this one module without running its constructor, so that no log of it stands in the graph.
+    node = next(each for each in reversed(tracer.output.graph.nodes) if each.target is torch._C._log_api_usage_once)
+    tracer.output.erase(node)
+
+
+def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = [realise(tracer, each) for each in arguments]
+    cls = owner.value
+    if issubclass(cls, OSError) and all(each.is_constant() for each in given):
+        cls = type(cls(*(each.constant() for each in given)))  # OSError(2, ...) is a FileNotFoundError
+    made = ExceptionVariable(cls, given)
+    tracer.note_member(owner.source, owner.value, "__init__")
+    init = class_lookup(owner.value, "__init__")
+    if isinstance(init, types.FunctionType):
+        made_by(owner, made)
+        source = None if owner.source is None else ClassMemberSource(owner.source, "__init__")
+        tracer.call(tracer.wrap(init, source), [made, *arguments], keywords)
+    elif keywords:
+        made.builtin_method(tracer, owner.value, "__init__", arguments, keywords)
+    return made
+
+
+def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    cls = owner.value
+    new = class_lookup(cls, "__new__")
+    if isinstance(new, (types.FunctionType, staticmethod)) and "_make" not in cls.__dict__:
+        return _user_object(tracer, owner, arguments, keywords)
+    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    defaults = getattr(cls, "_field_defaults", {})
+    values = dict(zip(fields, arguments, strict=False))
+    unknown = [name for name in keywords if name not in fields]
+    values.update(keywords)
+    values.update(
+        {name: tracer.constant_or_wrap(defaults[name]) for name in fields if name not in values and name in defaults}
+    )
+    missing = [name for name in fields if name not in values]
+    if missing or unknown or len(arguments) > len(fields):
+        tracer.evaluate(cls, [None] * len(arguments), dict.fromkeys(keywords))  # raises Python's own TypeError
+    return TupleVariable([values[name] for name in fields], cls=cls)
+
+
+def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """As the metaclass says."""
+    cls = owner.value
+    if type(cls).__call__ is not type.__call__ and isinstance(class_lookup(type(cls), "__call__"), types.FunctionType):
+        source = None if owner.source is None else AttrSource(TypeSource(owner.source), "__call__")
+        return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), source), [owner, *arguments], keywords)
+    if isinstance(class_lookup(type(cls), "__call__"), type):  # typing.TypedDict's is dict
+        return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), None), arguments, keywords)
+    return make(tracer, owner, arguments, keywords)
+
+
+def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``type.__call__``."""
+    cls = owner.value
+    tracer.note_member(owner.source, cls, "__new__")
+    tracer.note_member(owner.source, cls, "__init__")
+    new = class_lookup(cls, "__new__")
+    new = new.__func__ if isinstance(new, staticmethod) else new
+    if isinstance(new, types.FunctionType):
+        source = None if owner.source is None else AttrSource(owner.source, "__new__")
+        made = realise(tracer, tracer.call(tracer.wrap(new, source), [owner, *arguments], keywords))
+    else:
+        made = made_by(owner, new_object(tracer, cls, arguments))
+    init = class_lookup(cls, "__init__")
+    if (arguments or keywords) and new is object.__new__ and init is object.__init__:
+        tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
+    if isinstance(init, types.FunctionType) and issubclass(made.python_type(), cls):
+        source = None if owner.source is None else AttrSource(owner.source, "__init__")
+        tracer.call(tracer.wrap(init, source), [made, *arguments], keywords)
+    elif (
+        isinstance(made, ObjectVariable)
+        and made.base_items is not None
+        and not isinstance(made.base_items, TupleVariable)
+    ):
+        made.call_method(tracer, "__init__", arguments, keywords)
+    return made
+
+
+def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> VariableTracker:
+    """``object.__new__(cls)``; a subclass of a container gets the container as its built-in part."""
+    builtin = builtin_base(cls)
+    known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
+    if not known or (not cls.__flags__ & HEAP_TYPE and cls is not object):
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
+        )
+    made = _tracker(cls)(cls)
+    if builtin is tuple:
+        made.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+    elif builtin is list:
+        made.base_items = ListVariable([])
+    elif issubclass(builtin, dict):
+        made.base_items = DictVariable(tracer, [], cls=builtin)
+    elif builtin is set:
+        made.base_items = SetVariable(tracer, [])
+    elif builtin in SCALARS:
+        made.base_items = realise(tracer, tracer.call(tracer.wrap(builtin, None), arguments))
+        if not isinstance(made.base_items, ConstantVariable):
+            raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{cls.__qualname__}(...)", name=cls.__qualname__)
+    return made
+
+
+def _tracker(cls: type) -> type[ObjectVariable]:
+    if issubclass(cls, torch.nn.Module):
+        return NNModuleVariable
+    return FunctionModeVariable if is_plain_mode(cls) else ObjectVariable
+
+
+SCALARS = (int, float, complex, str, bytes)
+
+
+CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, set)
+
+
+def builtin_base(cls: type) -> type:
+    """The built-in class that lays out the object: the first one in the method order that makes its objects in C."""
+    return next(
+        base
+        for base in cls.__mro__
+        if isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType) or base in CONTAINERS
+    )
+
+
+def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+    """A class's attribute, bound to an object that is no ObjectVariable (a named tuple)."""
+    found, address = class_lookup(cls, name), address_of(cls)
+    source = None if address is None else ClassMemberSource(address, name)
+    below = None if source is None else AttrSource(source, "fget" if isinstance(found, property) else "__func__")
+    match found:
+        case _ if isinstance(found, BINDS):
+            return MethodVariable(tracer.wrap(found, source), owner)
+        case classmethod():
+            return MethodVariable(tracer.wrap(found.__func__, below), tracer.wrap(cls, None))
+        case staticmethod():
+            return tracer.wrap(found.__func__, below)
+        case property():
+            return tracer.call(tracer.wrap(found.fget, below), [owner])
+    return tracer.constant_or_wrap(found) if source is None else tracer.wrap(found, source)
+
+
+def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+    """``cls.name``."""
+    source: Source | None = None if owner.source is None else AttrSource(owner.source, name)
+    if name == "__dict__" and isinstance(owner.source, ConstantSource):
+        source = None  # copy.copy reads this view of a class that the program made an object of: it is not guarded
+    found = class_lookup(cls, name)
+    found_on_meta = class_lookup(type(cls), name)
+    on_meta = None if owner.source is None else MethodFunctionSource(owner.source, name)
+    if isinstance(found_on_meta, property) and found_on_meta.fget is not None:
+        getter = None if on_meta is None else AttrSource(on_meta, "fget")
+        return tracer.call(tracer.wrap(found_on_meta.fget, getter), [owner])
+    if found is MISSING:
+        if isinstance(found_on_meta, types.FunctionType):
+            return MethodVariable(tracer.wrap(found_on_meta, on_meta), owner)
+        if owner.source is not None and not hasattr(cls, name):
+            tracer.guard(owner.source, GuardKind.HASATTR, (name, False))
+        return tracer.wrap(tracer.evaluate(getattr, (cls, name)), source)
+    match found:
+        case types.FunctionType():
+            return tracer.wrap(found, source)
+        case staticmethod():
+            return tracer.wrap(found.__func__, source)
+        case classmethod():
+            function = None if source is None else AttrSource(source, "__func__")
+            return MethodVariable(tracer.wrap(found.__func__, function), owner)
+        case _ if is_class_method_in_c(found):
+            member = None if owner.source is None else ClassMemberSource(owner.source, name)
+            return MethodVariable(tracer.wrap(found, member), owner)
+    value = tracer.evaluate(getattr, (cls, name))
+    return ConstantVariable(value, source) if isinstance(value, enum.Enum) else tracer.wrap(value, source)

@@ -1,0 +1,148 @@
+"""Families of functions: operators, conversions, ``math``; one handler per member.
+
+    operator.add(a, b)     a + b
+    max(xs, key=f)         one comparison after the other
+    math.sqrt(2.0)         computed now
+
+In torch: torch/_dynamo/variables/builtin.py. Read next: torch_functions.py
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls import builtins, operations
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import Handler
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+SYMBOLIC_MATH: Mapping[Any, Any] = {
+    function: vars(torch)[f"_sym_{name}"] for name, function in vars(math).items() if f"_sym_{name}" in vars(torch)
+}
+"""Functions of math, and what they are on symbols."""
+
+
+def _rounding(function: Callable[..., Any], method: str) -> Handler:
+    return lambda tracer, arguments, keywords: builtins.one(tracer, function, method, arguments)
+
+
+def _extreme(function: Callable[..., Any], symbol: str) -> Handler:
+    return lambda tracer, arguments, keywords: builtins.extreme(tracer, function, symbol, arguments, keywords)
+
+
+def _conversion(cls: type) -> Handler:
+    return lambda tracer, arguments, keywords: builtins.convert(tracer, cls, arguments, keywords)
+
+
+def _pure(function: Callable[..., Any]) -> Handler:
+    return lambda tracer, arguments, keywords: _math(tracer, function, arguments, keywords)
+
+
+def _pair(tracer: Tracer, arguments: Arguments) -> tuple[VariableTracker, VariableTracker]:
+    left, right = arguments
+    return realise(tracer, left), realise(tracer, right)
+
+
+def _binary(symbol: str, *, in_place: bool) -> Handler:
+    return lambda tracer, arguments, keywords: operations.binary(
+        tracer, symbol, *_pair(tracer, arguments), in_place=in_place
+    )
+
+
+def _comparison(symbol: str) -> Handler:
+    return lambda tracer, arguments, keywords: operations.compare(tracer, symbol, *_pair(tracer, arguments))
+
+
+def _unary(symbol: str) -> Handler:
+    return lambda tracer, arguments, keywords: operations.unary(tracer, symbol, realise(tracer, arguments[0]))
+
+
+def _identity(*, same: bool) -> Handler:
+    return lambda tracer, arguments, keywords: ConstantVariable(
+        operations.is_same(tracer, *_pair(tracer, arguments)) is same
+    )
+
+
+def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    values = [realise(tracer, each) for each in arguments]
+    if any(isinstance(each, SymbolicVariable) for each in values):
+        if function in SYMBOLIC_MATH:
+            return tracer.apply(SYMBOLIC_MATH[function], values)
+        values = [
+            ConstantVariable(each.specialise()) if isinstance(each, SymbolicVariable) else each for each in values
+        ]
+    if any(isinstance(each, TensorVariable) for each in values):
+        name = getattr(function, "__name__", "")
+        raise breaks.unsupported(breaks.BUILTIN_FUNCTION, f"math.{name} of a tensor", name=f"math.{name}")
+    if function is math.prod and not values[0].is_constant():
+        total: VariableTracker = keywords.get("start", ConstantVariable(1))
+        for item in values[0].unpack(tracer):
+            total = operations.binary(tracer, "*", total, item)
+        return total
+    return builtins.fold(tracer, function, values, keywords)
+
+
+_ROUNDINGS: dict[Any, str] = {math.floor: "__floor__", math.ceil: "__ceil__", math.trunc: "__trunc__"}
+_MATH = [each for each in vars(math).values() if callable(each) and each not in _ROUNDINGS]
+
+FAMILIES: list[tuple[Any, Handler]] = [
+    *((function, _rounding(function, method)) for function, method in _ROUNDINGS.items()),
+    (min, _extreme(min, "<")),
+    (max, _extreme(max, ">")),
+    *((cls, _conversion(cls)) for cls in (int, float, complex, str, bytes)),
+    *((function, _pure(function)) for function in (chr, ord, bin, hex, oct, divmod, ascii, *_MATH)),
+    *((rule.function, _binary(symbol, in_place=False)) for symbol, rule in operations.BINARY.items()),
+    *((rule.in_place, _binary(symbol, in_place=True)) for symbol, rule in operations.BINARY.items()),
+    *((rule.function, _comparison(symbol)) for symbol, rule in operations.COMPARISONS.items()),
+    *((function, _unary(symbol)) for symbol, (function, _) in operations.UNARY.items()),
+    (operator.is_, _identity(same=True)),
+    (operator.is_not, _identity(same=False)),
+]
+for _member, _handler in FAMILIES:
+    handles(_member)(_handler)
+
+
+@handles(operator.getitem)
+def _getitem(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, key = (realise(tracer, each) for each in arguments)
+    return owner.get_item(tracer, key)
+
+
+@handles(operator.setitem)
+def _setitem(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, key, value = (realise(tracer, each) for each in arguments)
+    owner.set_item(tracer, key, value)
+    return ConstantVariable(None)
+
+
+@handles(operator.contains)
+def _contains(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, item = (realise(tracer, each) for each in arguments)
+    return ConstantVariable(owner.contains(tracer, item))
+
+
+@handles(operator.not_)
+def _not(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(not realise(tracer, arguments[0]).truth(tracer))
+
+
+@handles(operator.truth)
+def _truth(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ConstantVariable(realise(tracer, arguments[0]).truth(tracer))
+
+
+@handles(operator.index)
+def _index(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[0])
+    if value.is_constant():
+        return builtins.fold(tracer, operator.index, [value], {})
+    return value if isinstance(value, SymbolicVariable) else tracer.call_special(value, "__index__", [])

@@ -1,0 +1,301 @@
+"""Built-in classes as constructors, and the standard library.
+
+A constructor makes the tracker of its kind (``list(x)``, ``range(3)``); what has
+a meaning in Python (``zip``, ``map``, ``functools.reduce``) is traced through a
+twin from polyfills/.
+
+In torch: torch/_dynamo/polyfills and variables/builtin.py. Read next:
+nbcompile/tracing/polyfills/builtins.py
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import itertools
+import operator
+import os
+import random
+import struct
+import sys
+import types
+import typing
+import weakref
+
+import torch
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.builtins import fold, folds, questions
+from nbcompile.tracing.calls.registry import add_polyfill, handles, handles_named
+from nbcompile.tracing.polyfills import builtins as twins, copying, itertools as iteration, operators
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import regular_expressions
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deques import DequeVariable
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
+from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, pairs_of
+from nbcompile.tracing.variables.nn_module import NNModuleVariable
+from nbcompile.tracing.variables.objects import ObjectVariable, made_by
+from nbcompile.tracing.variables.partial import PartialVariable
+from nbcompile.tracing.variables.random_numbers import make_generator
+from nbcompile.tracing.variables.ranges import RangeVariable
+from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.slices import index_of
+from nbcompile.tracing.variables.supers import SuperVariable
+from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
+
+handles(random.Random)(make_generator)
+
+
+@handles(list)
+def _list(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return ListVariable(realise(tracer, arguments[0]).listed(tracer) if arguments else [])
+
+
+@handles(tuple)
+def _tuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[0]) if arguments else TupleVariable([])
+    if isinstance(value, TupleVariable) and value.cls is tuple:
+        return value
+    return TupleVariable(value.listed(tracer))
+
+
+@handles(torch.Size)
+def _size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [], cls=torch.Size)
+
+
+@handles(set)
+def _set(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return SetVariable(tracer, realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+
+
+@handles(frozenset)
+def _frozenset(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return SetVariable(tracer, realise(tracer, arguments[0]).unpack(tracer) if arguments else [], cls=frozenset)
+
+
+@handles(dict)
+def _dict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return _mapping(tracer, dict, arguments, keywords)
+
+
+@handles(collections.OrderedDict)
+def _ordered(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return _mapping(tracer, collections.OrderedDict, arguments, keywords)
+
+
+@handles(collections.defaultdict)
+def _defaultdict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    made = _mapping(tracer, collections.defaultdict, arguments[1:], keywords)
+    made.default = realise(tracer, arguments[0]) if arguments else None
+    return made
+
+
+def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> DictVariable:
+    made = DictVariable(tracer, pairs_of(tracer, realise(tracer, arguments[0])) if arguments else [], cls=cls)
+    for name, value in keywords.items():
+        made.entries[name] = (ConstantVariable(name), realise(tracer, value))
+    return made
+
+
+@handles(dict.fromkeys)
+def _fromkeys(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable(None)
+    return DictVariable(tracer, [(key, value) for key in realise(tracer, arguments[0]).unpack(tracer)])
+
+
+@handles(collections.deque)
+def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    limit = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", ConstantVariable(None))
+    maxlen = realise(tracer, limit).constant()
+    given = arguments[0] if arguments else keywords.get("iterable")
+    items = [] if given is None else realise(tracer, given).unpack(tracer)
+    return DequeVariable(items, maxlen=maxlen)  # type: ignore[arg-type]
+
+
+@handles(range)
+def _range(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    bounds = [index_of(tracer, realise(tracer, each)) for each in arguments]
+    return RangeVariable(tracer.evaluate(range, bounds))  # type: ignore[arg-type]
+
+
+@handles(super)
+def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if not arguments:
+        cls, owner = tracer.class_and_self()
+    else:
+        cls, owner = (realise(tracer, each) for each in arguments)
+    assert isinstance(cls, ClassVariable)
+    return SuperVariable(cls.value, owner)
+
+
+@handles(functools.partial)
+def _partial(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    named: dict[str, Entry] = {
+        name: (ConstantVariable(name), realise(tracer, value)) for name, value in keywords.items()
+    }
+    function, given = realise(tracer, arguments[0]), [realise(tracer, each) for each in arguments[1:]]
+    if isinstance(function, PartialVariable):
+        return function.with_more(tracer, given, named)
+    return PartialVariable(function, TupleVariable(given), DictVariable(tracer, named.values()))
+
+
+@handles(types.MethodType)
+def _method(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    function, owner = (realise(tracer, each) for each in arguments)
+    return MethodVariable(function, owner)
+
+
+@handles(types.MappingProxyType)
+def _mapping_proxy(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    mapping = realise(tracer, arguments[0])
+    if not isinstance(mapping, DictVariable):
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CALL, f"MappingProxyType({mapping.describe()})", name="a mapping proxy of no dict"
+        )
+    return MappingProxyVariable(mapping)
+
+
+folds(sys.intern, str.maketrans, struct.pack, struct.unpack, *regular_expressions.FUNCTIONS)
+
+
+@handles(weakref.ref)
+def _weak_reference(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return WeakReferenceVariable(realise(tracer, arguments[0]), arguments[1:])
+
+
+@handles(object)
+def _object(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if arguments or keywords:
+        tracer.evaluate(object, [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
+    return tracer.new_object(object)
+
+
+@handles(object.__new__)
+def _new(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    cls = realise(tracer, arguments[0])
+    assert isinstance(cls, ClassVariable)
+    return made_by(cls, tracer.new_object(cls.value))
+
+
+@handles(tuple.__new__)
+def _new_tuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    cls = realise(tracer, arguments[0])
+    assert isinstance(cls, ClassVariable)
+    if cls.value is not tuple and not hasattr(cls.value, "_fields"):
+        return tracer.new_object(cls.value, arguments[1:])
+    return TupleVariable(realise(tracer, arguments[1]).unpack(tracer) if len(arguments) > 1 else [], cls=cls.value)
+
+
+@handles(object.__setattr__)
+def _object_setattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner, name, value = (realise(tracer, each) for each in arguments)
+    if isinstance(owner, ObjectVariable):
+        owner.plain_set_attribute(tracer, str(name.constant()), value)
+    else:
+        owner.set_attribute(tracer, str(name.constant()), value)
+    return ConstantVariable(None)
+
+
+@handles(inspect.signature)
+def _signature(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Of a function that exists outside: computed now. Others are looked at by the library's own code."""
+    function = realise(tracer, arguments[0])
+    bound = isinstance(function, MethodVariable)
+    inner = realise(tracer, function.function) if isinstance(function, MethodVariable) else function
+    if isinstance(inner, FunctionVariable) and len(arguments) == 1 and not keywords:
+        signature = inspect.signature(inner.function)
+        if bound:
+            signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        return tracer.wrap(signature, None)
+    return tracer.call(FunctionVariable(inspect.signature), arguments, keywords)  # type: ignore[arg-type]
+
+
+@handles(sys.exc_info)
+def _exc_info(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    error = tracer.handled_exception()
+    if error is None:
+        return TupleVariable([ConstantVariable(None)] * 3)
+    trace = error.get_attribute(tracer, "__traceback__")
+    return TupleVariable([tracer.wrap(error.python_type(), None), error, trace])
+
+
+questions(sys.getrecursionlimit)
+
+
+@handles(sys.exception)
+def _exception(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.handled_exception() or ConstantVariable(None)
+
+
+@handles(typing.cast)
+def _cast(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return realise(tracer, arguments[1])
+
+
+@handles_named("collections", "namedtuple")
+def _namedtuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return fold(tracer, collections.namedtuple, arguments, keywords)  # noqa: PYI024
+
+
+for _value, _twin in (
+    (zip, twins.zip_),
+    (enumerate, twins.enumerate_),
+    (map, twins.map_),
+    (filter, twins.filter_),
+    (any, twins.any_),
+    (all, twins.all_),
+    (functools.reduce, twins.reduce),
+    (functools.update_wrapper, twins.update_wrapper),
+    (vars(collections)["_count_elements"], twins.count_elements),
+    (itertools.chain, iteration.chain),
+    (itertools.chain.from_iterable, iteration.chain_from_iterable),
+    (itertools.product, iteration.product),
+    (itertools.repeat, iteration.repeat),
+    (itertools.count, iteration.count),
+    (itertools.islice, iteration.islice),
+    (itertools.accumulate, iteration.accumulate),
+    (itertools.zip_longest, iteration.zip_longest),
+    (itertools.starmap, iteration.starmap),
+    (itertools.takewhile, iteration.takewhile),
+    (itertools.dropwhile, iteration.dropwhile),
+    (itertools.pairwise, iteration.pairwise),
+    (itertools.combinations, iteration.combinations),
+    (itertools.combinations_with_replacement, iteration.combinations_with_replacement),
+    (itertools.permutations, iteration.permutations),
+    (itertools.cycle, iteration.cycle),
+    (itertools.compress, iteration.compress),
+    (itertools.filterfalse, iteration.filterfalse),
+    (itertools.groupby, iteration.groupby),
+    (itertools.tee, iteration.tee),
+    (os.fspath, twins.fspath),
+    (object.__reduce_ex__, copying.reduce_ex),
+    (object.__getstate__, copying.getstate),
+    (operator.delitem, operators.delitem),
+    (operator.concat, operators.concat),
+    (operator.iconcat, operators.iconcat),
+    (operator.countOf, operators.count_of),
+    (operator.indexOf, operators.index_of),
+    (operator.call, operators.call),
+    (operator.itemgetter, twins.itemgetter),
+    (operator.attrgetter, twins.attrgetter),
+    (operator.methodcaller, twins.methodcaller),
+    (torch._C._group_tensors_by_device_and_dtype, twins.group_tensors),
+):
+    add_polyfill(_value, _twin)
+
+
+@handles(torch.nn.Module.__getattr__)
+def _member(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Also where a module's own ``__getattr__`` calls it."""
+    owner, name = (realise(tracer, each) for each in arguments)
+    assert isinstance(owner, NNModuleVariable)
+    found = owner.member(tracer, str(name.constant()))
+    if found is None:
+        owner.missing(tracer, str(name.constant()))
+    return found

@@ -1,0 +1,89 @@
+"""Where an operator on numbers means the same in a graph as in Python.
+
+    a // k     k is promised not to be zero: a graph does not raise
+    1 / k      ints are promised to be floats without rounding: Python rounds the quotient alone
+    1 << k     k is promised to be a number of bits that an int of the graph has
+    a ** b     a float is promised to be positive: of others Python's power may be complex, or raises
+
+Where that does not hold, Python's operator is asked, and the numbers are constants.
+
+In torch: nothing. Read next: nbcompile/tracing/inputs/int64_bounds.py, for the size of the result
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+import torch
+
+from nbcompile.tracing.inputs.int64_bounds import ROOM
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.tensor import SymbolicVariable
+
+EXACT = 2**53
+"""Up to here each int is a float."""
+BITS = 62
+
+
+def is_as_in_python(
+    tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker
+) -> bool:
+    """Whether an operator may go into the graph; what that takes is promised."""
+    expected = _EXPECTED.get(function)
+    if not all(_has_room(each) for each in (left, right)):
+        return False
+    return expected is None or not _is_known(left, right) or expected(tracer, left, right)
+
+
+def _is_known(*operands: VariableTracker) -> bool:
+    """Whether tracing has an example of each: of what only the run knows nothing is promised."""
+    return all(each.example.node.has_hint() for each in operands if isinstance(each, SymbolicVariable))
+
+
+def _has_room(operand: VariableTracker) -> bool:
+    value = None if isinstance(operand, SymbolicVariable) else operand.constant()
+    return not isinstance(value, int) or abs(value) <= ROOM
+
+
+def _divides(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    return right.truth(tracer)
+
+
+def _divides_exactly(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    return _divides(tracer, left, right) and all(_is_exact(tracer, each) for each in (left, right))
+
+
+def _is_exact(tracer: Tracer, operand: VariableTracker) -> bool:
+    if isinstance(operand, SymbolicVariable):
+        return not isinstance(operand.example, torch.SymInt) or tracer.output.inputs.keep_in_range(
+            operand.example, EXACT
+        )
+    value = operand.constant()
+    return not isinstance(value, int) or abs(value) <= EXACT
+
+
+def _number(operand: VariableTracker) -> object:
+    return operand.example if isinstance(operand, SymbolicVariable) else operand.constant()
+
+
+def _has_power(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    base, exponent = _number(left), _number(right)
+    of_ints = all(isinstance(each, (int, torch.SymInt)) for each in (base, exponent))
+    return bool(base > 0) or (of_ints and bool(exponent >= 0))  # type: ignore[operator]
+
+
+def _shifts(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    amount = _number(right)
+    return not isinstance(amount, (int, torch.SymInt)) or bool(0 <= amount <= BITS)
+
+
+_EXPECTED: Mapping[Callable[..., object], Callable[[Tracer, VariableTracker, VariableTracker], bool]] = {
+    operator.floordiv: _divides,
+    operator.mod: _divides,
+    operator.truediv: _divides_exactly,
+    operator.pow: _has_power,
+    operator.lshift: _shifts,
+    operator.rshift: _shifts,
+}

@@ -1,0 +1,513 @@
+"""Python's operators on trackers: arithmetic, comparison, identity, truth.
+
+    left + right     both constants: computed now; a tensor among them: a node;
+                     two lists: a new list; an object: its __add__ / __radd__
+
+In torch: torch/_dynamo/variables/builtin.py (binop handlers). Read next:
+nbcompile/tracing/frame/handlers/operators.py
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.capture.guard import GuardKind
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls import numbers
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import ndarray
+from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVariable, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deques import DequeVariable
+from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
+from nbcompile.tracing.variables.identity import IdVariable
+from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
+from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
+from nbcompile.tracing.variables.ndarray import NdarrayVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.plain_values import compared
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.slices import SliceVariable, index_of
+from nbcompile.tracing.variables.strings import TextVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.type_forms import TypeFormVariable
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator: what computes it, and the special methods behind it."""
+
+    function: Callable[..., object]
+    method: str
+    reflected: str
+    in_place: Callable[..., object] | None = None
+    in_place_method: str = ""
+
+
+def _arithmetic(name: str, function: Callable[..., object]) -> Operator:
+    in_place = getattr(operator, f"i{name}")
+    return Operator(function, f"__{name}__", f"__r{name}__", in_place, f"__i{name}__")
+
+
+BINARY: dict[str, Operator] = {
+    "+": _arithmetic("add", operator.add),
+    "-": _arithmetic("sub", operator.sub),
+    "*": _arithmetic("mul", operator.mul),
+    "/": _arithmetic("truediv", operator.truediv),
+    "//": _arithmetic("floordiv", operator.floordiv),
+    "%": _arithmetic("mod", operator.mod),
+    "**": _arithmetic("pow", operator.pow),
+    "@": _arithmetic("matmul", operator.matmul),
+    "<<": _arithmetic("lshift", operator.lshift),
+    ">>": _arithmetic("rshift", operator.rshift),
+    "&": Operator(operator.and_, "__and__", "__rand__", operator.iand, "__iand__"),
+    "|": Operator(operator.or_, "__or__", "__ror__", operator.ior, "__ior__"),
+    "^": Operator(operator.xor, "__xor__", "__rxor__", operator.ixor, "__ixor__"),
+}
+COMPARISONS: dict[str, Operator] = {
+    "<": Operator(operator.lt, "__lt__", "__gt__"),
+    "<=": Operator(operator.le, "__le__", "__ge__"),
+    ">": Operator(operator.gt, "__gt__", "__lt__"),
+    ">=": Operator(operator.ge, "__ge__", "__le__"),
+    "==": Operator(operator.eq, "__eq__", "__eq__"),
+    "!=": Operator(operator.ne, "__ne__", "__ne__"),
+}
+_MIRRORED = {
+    operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le,
+    operator.eq: operator.eq, operator.ne: operator.ne,
+}  # fmt: skip
+UNARY: dict[str, tuple[Callable[..., object], str]] = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+}
+TYPES = (ClassVariable, TypeFormVariable, ConstantVariable)
+WHOLE = (ConstantVariable, ObjectVariable, SequenceVariable, DictVariable, SetVariable, SliceVariable)
+"""Values whose operators are all known here: what none of them takes, Python refuses as well."""
+GRAPH_VALUES = (TensorVariable, SymbolicVariable, NdarrayVariable)
+WITH_METHODS = (ObjectVariable, TupleVariable)
+"""What may be of a class of the program, which says what its operators do."""
+
+
+def binary(
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, in_place: bool = False
+) -> VariableTracker:
+    """``left symbol right`` or ``left symbol= right``."""
+    rule = BINARY[symbol]
+    if left.is_constant() and right.is_constant() and not isinstance(left, SequenceVariable):
+        return tracer.constant_or_wrap(tracer.evaluate(rule.function, (left.constant(), right.constant())))
+    if in_place and rule.in_place is not None:
+        changed = _in_place(tracer, symbol, rule, left, right)
+        if changed is not None:
+            return changed
+    if isinstance(left, WITH_METHODS) or isinstance(right, WITH_METHODS):
+        found = _special(tracer, rule, left, right)
+        if found is not None:
+            return found
+        if (parts := (built_in_part(left), built_in_part(right))) != (left, right):
+            return binary(tracer, symbol, *parts)
+    if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
+        return _text(tracer, left, right)
+    if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
+        return _in_graph(tracer, rule.function, left, right)
+    combined = _containers(tracer, symbol, left, right)
+    if combined is not None:
+        return combined
+    if symbol == "|" and isinstance(left, TYPES) and isinstance(right, TYPES):
+        return tracer.wrap(tracer.evaluate(operator.or_, (left.value, right.value)), None)
+    return _unsupported(tracer, f"{symbol}=" if in_place else symbol, left, right)
+
+
+def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    if isinstance(left, WHOLE) and isinstance(right, WHOLE):
+        names = f"'{left.type_name()}' and '{right.type_name()}'"
+        if symbol in COMPARISONS:
+            tracer.raise_exception(TypeError, f"'{symbol}' not supported between instances of {names}")
+        shown = "** or pow()" if symbol == "**" else symbol
+        tracer.raise_exception(TypeError, f"unsupported operand type(s) for {shown}: {names}")
+    types = f"{left.type_name()}, {right.type_name()}"
+    raise breaks.unsupported(
+        breaks.UNSUPPORTED_OPERATOR, f"{left.describe()} {symbol} {right.describe()}", symbol=symbol, types=types
+    )
+
+
+def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
+    """``"%d of %s" % values``, where all of them are known (symbolic numbers are specialised)."""
+    values = right.unpack(tracer) if isinstance(right, TupleVariable) else [right]
+    plain = [ConstantVariable(each.specialise()) if isinstance(each, SymbolicVariable) else each for each in values]
+    known: object
+    if isinstance(right, DictVariable) and all(each.is_constant() for each in right.values(tracer)):
+        known = {key.constant(): right.get_item(tracer, key).constant() for key in right.keys(tracer)}
+    elif all(each.is_constant() for each in plain):
+        found = [each.constant() for each in plain]
+        known = tuple(found) if isinstance(right, TupleVariable) else found[0]
+    else:
+        return _unsupported(tracer, "%", template, right)
+    return ConstantVariable(tracer.evaluate(operator.mod, (template.value, known)))
+
+
+def _in_graph(
+    tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker
+) -> VariableTracker:
+    operands = (_as_number(left, right), _as_number(right, left))
+    of_numbers = all(isinstance(each, (SymbolicVariable, ConstantVariable)) for each in operands)
+    if of_numbers and not numbers.is_as_in_python(tracer, function, *operands):
+        known = [each.specialise() if isinstance(each, SymbolicVariable) else each.constant() for each in operands]
+        return ConstantVariable(tracer.evaluate(function, known))
+    if ndarray.has_array(operands) and not any(isinstance(each, TensorVariable) for each in operands):
+        return ndarray.operate(tracer, function, operands)
+    return tracer.apply(function, operands)
+
+
+def _as_number(value: VariableTracker, other: VariableTracker) -> VariableTracker:
+    """True is 1 beside a symbolic number (sympy's truth values are no numbers)."""
+    if isinstance(other, SymbolicVariable) and value.is_constant() and isinstance(value.constant(), bool):
+        return ConstantVariable(int(value.constant()))  # type: ignore[call-overload]
+    return value
+
+
+def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    """The special methods of user classes, the subclass's reflected one first."""
+    attempts = [(left, rule.method, right), (right, rule.reflected, left)]
+    if left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type()):
+        attempts.reverse()
+    for owner, name, other in attempts:
+        if _has_method(tracer, owner, name):
+            result = realise(tracer, tracer.call_special(owner, name, [other]))
+            if not (result.is_constant() and result.constant() is NotImplemented):
+                return result
+        elif _takes(owner, name, other):
+            return None
+    return None
+
+
+_SEQUENCES = (str, bytes, tuple, list)
+_OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__iadd__", "__imul__")
+"""What sequences do where neither operand takes the other as a number: they are asked last."""
+
+
+def _takes(owner: VariableTracker, name: str, other: VariableTracker) -> bool:
+    """Whether an operator of a built-in class answers for the operand: then the operand's class is not asked."""
+    kind, operand = _kind(owner), _kind(other)
+    return kind is not object and _is_taken(kind, name, operand)
+
+
+def _kind(value: VariableTracker) -> type:
+    """The built-in class that a value is of, or derives from; ``object``: an operand like any other."""
+    value = built_in_part(value)
+    if isinstance(value, TensorVariable):
+        return torch.Tensor
+    kind = value.python_type()
+    return kind if kind in _SAMPLES else object
+
+
+_SAMPLES: dict[type, Callable[[], object]] = {
+    int: lambda: 1, bool: lambda: True, float: lambda: 1.0, complex: lambda: 1j, str: str, bytes: bytes, tuple: tuple,
+    list: list, dict: dict, set: set, frozenset: frozenset, types.NoneType: lambda: None, object: object,
+    torch.Tensor: lambda: torch.ones(1),
+}  # fmt: skip
+
+
+@functools.cache
+def _is_taken(kind: type, name: str, operand: type) -> bool:
+    method = getattr(kind, name, None)
+    if method is None or (kind in _SEQUENCES and name in _OF_SEQUENCES):
+        return False
+    with torch_internals.dispatch_modes()._disable_current_modes(), torch._C.DisableTorchFunction():
+        try:
+            return method(_SAMPLES[kind](), _SAMPLES[operand]()) is not NotImplemented
+        except Exception:  # noqa: BLE001 - it answers, with an error
+            return True
+
+
+def _has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
+    """Whether the program says what an operator does: in a class of its own, named tuples included."""
+    if isinstance(owner, ObjectVariable):
+        return owner.has_special(tracer, name) and not owner.is_built_in(name)
+    return isinstance(owner, TupleVariable) and isinstance(getattr(owner.cls, name, None), types.FunctionType)
+
+
+def _in_place(
+    tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
+) -> VariableTracker | None:
+    if isinstance(left, (TensorVariable, NdarrayVariable)):
+        assert rule.in_place is not None
+        asked = (
+            isinstance(left, TensorVariable)
+            and isinstance(right, WITH_METHODS)
+            and not _is_told_of_functions(tracer, right)
+        )
+        if asked and not _takes(left, rule.in_place_method, right):
+            return None
+        return _in_graph(tracer, rule.in_place, left, right)
+    if isinstance(left, ListVariable) and symbol == "+":
+        left.call_method(tracer, "extend", [right], {})
+        return left
+    if isinstance(left, ListVariable) and symbol == "*":
+        left.changes(tracer)
+        left.items[:] = left.items * index_of(tracer, right, [].__imul__)
+        return left
+    if isinstance(left, DictVariable) and symbol == "|":
+        left.call_method(tracer, "update", [right], {})
+        return left
+    updates = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}
+    if isinstance(left, SetVariable) and left.cls is set and symbol in updates:
+        left.call_method(tracer, updates[symbol], [right], {})
+        return left
+    if isinstance(left, ObjectVariable) and left.has_special(tracer, rule.in_place_method):
+        # Also where it is the built-in part's own: the object changes, and stays what it is.
+        result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
+        return None if result.is_constant() and result.constant() is NotImplemented else result
+    return None
+
+
+def _is_told_of_functions(tracer: Tracer, value: VariableTracker) -> bool:
+    """Whether its class has a ``__torch_function__``, which operators of tensors ask."""
+    return isinstance(value, ObjectVariable) and value.has_special(tracer, "__torch_function__")
+
+
+def built_in_part(value: VariableTracker) -> VariableTracker:
+    """Of an object of a subclass of list, dict...: the tracker of its items."""
+    return value.base_items if isinstance(value, ObjectVariable) and value.base_items is not None else value
+
+
+def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    left, right = built_in_part(left), built_in_part(right)
+    match symbol, left, right:
+        case "+", SequenceVariable(), SequenceVariable() if _same_kind(left, right):
+            if left.cls is right.cls is tuple and not (left.items and right.items):
+                return left if left.items else right
+            return left.like([*left.items, *right.items])
+        case "+", SequenceVariable(), _:
+            tracer.raise_exception(
+                TypeError,
+                f'can only concatenate {left.cls.__name__} (not "{right.type_name()}") to {left.cls.__name__}',
+            )
+        case "*", SequenceVariable(), ConstantVariable() | SymbolicVariable():
+            return left.like(left.items * _times(tracer, right))
+        case "*", ConstantVariable() | SymbolicVariable(), SequenceVariable():
+            return right.like(right.items * _times(tracer, left))
+        case "|", DictVariable(), DictVariable():
+            merged = left.call_method(tracer, "copy", [], {})
+            merged.call_method(tracer, "update", [right], {})
+            return merged
+    names = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+    if symbol not in names or not isinstance(left, (SetVariable, DictViewVariable)):
+        return None
+    if isinstance(left, DictViewVariable) or isinstance(right, DictViewVariable):
+        return _with_view(tracer, symbol, left, right)
+    return left.combine(tracer, names[symbol], [right]) if isinstance(right, SetVariable) else None
+
+
+def _with_view(
+    tracer: Tracer, symbol: str, left: SetVariable | DictViewVariable, right: VariableTracker
+) -> VariableTracker:
+    """``&`` and its like where one side is a view of a dict's keys or items: a new set, whatever the other side is."""
+    result = SetVariable(tracer, left.unpack(tracer))
+    if symbol != "&":
+        updates = {"|": "update", "-": "difference_update", "^": "symmetric_difference_update"}
+        result.call_method(tracer, updates[symbol], [right], {})
+        return result
+    # Of equal items those are kept that CPython meets: it goes through one side and asks the other.
+    view, other = (left, right) if isinstance(left, DictViewVariable) else (right, left)
+    mine, theirs = (SetVariable(tracer, side.unpack(tracer)).members for side in (view, other))
+    through_view = len(mine) <= len(theirs) if _is_set(other) else _is_view(other) and len(mine) < len(theirs)
+    met, asked = (mine, theirs) if through_view else (theirs, mine)
+    return SetVariable(tracer, [item for key, item in met.items() if key in asked])
+
+
+def _is_set(value: VariableTracker) -> bool:
+    return isinstance(value, SetVariable) and value.cls is set
+
+
+def _is_view(value: VariableTracker) -> bool:
+    return isinstance(value, DictViewVariable)
+
+
+def _times(tracer: Tracer, count: VariableTracker) -> Any:
+    return index_of(tracer, count, functools.partial(operator.mul, []))
+
+
+def _same_kind(left: SequenceVariable, right: SequenceVariable) -> bool:
+    kinds: tuple[type, ...] = (DequeVariable, TupleVariable, ListVariable)
+    kind = next(each for each in kinds if isinstance(left, each))
+    return isinstance(right, kind) and isinstance(right, DequeVariable) == isinstance(left, DequeVariable)
+
+
+def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTracker:
+    """``-x``, ``+x``, ``~x``."""
+    function, method = UNARY[symbol]
+    if operand.is_constant():
+        return ConstantVariable(tracer.evaluate(function, (operand.constant(),)))
+    if isinstance(operand, NdarrayVariable):
+        return ndarray.operate(tracer, function, [operand])
+    if isinstance(operand, GRAPH_VALUES):
+        return tracer.apply(function, (operand,))
+    if built_in_part(operand) is not operand and operand.is_built_in(method):  # type: ignore[attr-defined]
+        return unary(tracer, symbol, built_in_part(operand))
+    if isinstance(operand, ObjectVariable) and operand.has_special(tracer, method):
+        return tracer.call_special(operand, method, [])
+    if isinstance(operand, WHOLE):
+        tracer.raise_exception(TypeError, f"bad operand type for unary {symbol}: '{operand.type_name()}'")
+    raise breaks.unsupported(breaks.UNSUPPORTED_OPERATOR, operand.describe(), symbol=symbol, types=operand.type_name())
+
+
+def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    """``left < right`` and its like; ``==`` of anything."""
+    rule = COMPARISONS[symbol]
+    if isinstance(left, WITH_METHODS) or isinstance(right, WITH_METHODS):
+        found = _special(tracer, rule, left, right)
+        if found is not None:
+            return found
+        if (parts := (built_in_part(left), built_in_part(right))) != (left, right):
+            return compare(tracer, symbol, *parts)
+    if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
+        if _comparable_in_graph(tracer, left, right):
+            if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
+                return _in_graph(tracer, _MIRRORED[rule.function], right, left)
+            return _in_graph(tracer, rule.function, left, right)
+        return ConstantVariable(symbol == "!=")
+    if (values := compared(tracer, left, right)) is not None:
+        return ConstantVariable(tracer.evaluate(rule.function, values))
+    if symbol in ("==", "!="):
+        return ConstantVariable(equal(tracer, left, right) is (symbol == "=="))
+    if left.is_constant() and right.is_constant():
+        return ConstantVariable(tracer.evaluate(rule.function, (left.constant(), right.constant())))
+    if isinstance(left, (SetVariable, DictViewVariable)):
+        return _compare_sets(tracer, rule, left, right)
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
+        return _compare_sequences(tracer, symbol, left, right)
+    return _unsupported(tracer, symbol, left, right)
+
+
+def _comparable_in_graph(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    other = right if isinstance(left, GRAPH_VALUES) else left
+    if isinstance(other, GRAPH_VALUES) or _is_told_of_functions(tracer, other):
+        return True
+    return other.is_constant() and isinstance(other.constant(), (int, float, complex, type(None)))
+
+
+def _compare_sets(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    mine = {item.hash_key(tracer) for item in left.unpack(tracer)}
+    theirs = {item.hash_key(tracer) for item in right.unpack(tracer)}
+    return ConstantVariable(rule.function(mine, theirs))
+
+
+def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
+    for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=False):
+        if not equal(tracer, mine, theirs):
+            return compare(tracer, symbol, mine, theirs)
+    return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
+
+
+def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """``left == right`` where tracing can tell; a break where it cannot."""
+    left, right = _behind_proxy(realise(tracer, left)), _behind_proxy(realise(tracer, right))
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
+        return (
+            _same_kind(left, right)
+            and len(left.items) == len(right.items)
+            and all(
+                identical(mine, theirs) or equal(tracer, mine, theirs)
+                for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=True)
+            )
+        )
+    if isinstance(left, DictVariable) and isinstance(right, DictVariable):
+        left.keys(tracer), right.keys(tracer)
+        ordered = issubclass(left.cls, collections.OrderedDict) and issubclass(right.cls, collections.OrderedDict)
+        if ordered and list(left.entries) != list(right.entries):
+            return False
+        return left.entries.keys() == right.entries.keys() and all(
+            equal(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
+        )
+    if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(right, (SetVariable, DictViewVariable)):
+        return {item.hash_key(tracer) for item in left.unpack(tracer)} == {
+            item.hash_key(tracer) for item in right.unpack(tracer)
+        }
+    if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
+        return all(equal(tracer, mine, theirs) for mine, theirs in zip(left.parts(), right.parts(), strict=True))
+    if isinstance(left, IdVariable) and isinstance(right, IdVariable):
+        return is_same(tracer, left.value, right.value)
+    if left.is_constant() and right.is_constant():
+        return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
+    if (values := compared(tracer, left, right)) is not None:
+        return bool(tracer.evaluate(operator.eq, values))
+    if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):
+        if identical(left, right):
+            return True
+        if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
+            found = _special(tracer, COMPARISONS["=="], left, right)
+            if found is None and (parts := (built_in_part(left), built_in_part(right))) != (left, right):
+                return equal(tracer, *parts)
+            return False if found is None else found.truth(tracer)
+        return compare(tracer, "==", left, right).truth(tracer)
+    if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
+        return identical(left.owner, right.owner) and identical(left.function, right.function)
+    if isinstance(left, KnownCallable) and isinstance(right, KnownCallable):
+        return bool(left.value == right.value)
+    if not _compares_by_identity(left, right):
+        _unsupported(tracer, "==", left, right)
+    return identical(left, right)
+
+
+def _behind_proxy(value: VariableTracker) -> VariableTracker:
+    return value.mapping if isinstance(value, MappingProxyVariable) else value
+
+
+def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether ``==`` is ``is`` for two values that nothing above compares."""
+    if any(each.is_constant() and each.constant() is None for each in (left, right)):
+        return True
+    if any(isinstance(each, UntracedMethodVariable) for each in (left, right)):
+        return False  # another object at each look-up
+    kinds = (left.python_type(), right.python_type())
+    if kinds[0] is kinds[1] or any(isinstance(each, (UnknownVariable, TextVariable)) for each in (left, right)):
+        equalities: list[object] = [each.python_type().__eq__ for each in (left, right) if not each.is_constant()]
+        return all(each is object.__eq__ for each in equalities)
+    return True  # what two kinds of Python's own do not know of each other is unequal
+
+
+def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """``left is right``, and that two inputs that are different objects stay so."""
+    same = identical(left, right)
+    plain = (ConstantVariable, *GRAPH_VALUES)
+    values = isinstance(left, plain) or isinstance(right, plain)
+    if same or values or left.source is None or right.source is None:
+        return same
+    if tracer.real_value(left.source) is tracer.real_value(
+        right.source
+    ):  # two trackers: tuples have no identity of theirs
+        tracer.guard(left.source, GuardKind.OBJECT_ALIASING, right.source)
+        return True
+    tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left.source, right.source))
+    return False
+
+
+def identical(left: VariableTracker, right: VariableTracker) -> bool:
+    """``left is right``."""
+    if left is right:
+        return True
+    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
+        return left.node is right.node or left.example is right.example
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        return left.value is right.value
+    if isinstance(left, MethodVariable) or isinstance(right, MethodVariable):
+        return False
+    if isinstance(left, TupleVariable) and isinstance(right, TupleVariable) and left.cls is right.cls is tuple:
+        return not left.items and not right.items  # there is one empty tuple
+    if any(isinstance(each, ObjectVariable) and each.is_new() for each in (left, right)):
+        return False
+    real = [
+        getattr(each, name, None) for each in (left, right) for name in ("value", "function") if hasattr(each, name)
+    ]
+    return len(real) == 2 and real[0] is real[1] and not isinstance(left, (ConstantVariable, SymbolicVariable))

@@ -1,0 +1,84 @@
+"""Functions that change the state of the process: done at once, and a node of the graph.
+
+    torch.use_deterministic_algorithms(True)
+    with sdpa_kernel(SDPBackend.MATH): ...
+    torch.set_default_device("cpu")            a function mode, traced through; done after the graph has run
+
+Not so torch.set_default_dtype, which breaks the graph: below the captured graph, fake
+tensors remember what torch.ones(3) was under another default.
+
+In torch: torch/_dynamo/variables/torch.py. Read next: nbcompile/tracing/effects/process_state.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.attention
+from torch.utils._device import DeviceContext
+
+from nbcompile.tracing.calls.annotations import DeferredCall
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.sequences import ListVariable
+
+ATTENTION: Any = torch.nn.attention
+
+
+@handles(torch.use_deterministic_algorithms)
+def _use_deterministic(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = {name: realise(tracer, each).constant() for name, each in keywords.items()}
+    mode = realise(tracer, arguments[0]).constant() if arguments else given["mode"]
+    target = torch._C._set_deterministic_algorithms
+    tracer.output.state_call(target, (mode,), {"warn_only": given.get("warn_only", False)})
+    return ConstantVariable(None)
+
+
+@handles(torch.set_default_device)
+def _set_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = [realise(tracer, each) for each in (*arguments, *keywords.values())]
+    modes = tracer.output.overrides.modes
+    if modes and issubclass(modes[0].python_type(), DeviceContext):
+        modes.pop(0)
+    device: Any = given[0].constant()
+    if device is not None:
+        modes.insert(0, tracer.wrap(DeviceContext(device), None))
+    tracer.output.may_change(None)
+    tracer.side_effects.deferred.append(DeferredCall(torch.set_default_device, given, {}))
+    return ConstantVariable(None)
+
+
+@handles(torch.get_default_device)
+def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    modes = (realise(tracer, each) for each in tracer.output.overrides.modes)
+    of_device = next((each for each in modes if issubclass(each.python_type(), DeviceContext)), None)
+    if of_device is None:
+        return ConstantVariable(torch.get_default_device())
+    device: Any = realise(tracer, of_device.get_attribute(tracer, "device")).constant()
+    return ConstantVariable(torch.tensor([], device=device).device)
+
+
+@handles(ATTENTION._cur_sdpa_kernel_backends)
+def _attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = [realise(tracer, each).constant() for each in (*arguments, *keywords.values())]
+    backends = ATTENTION._cur_sdpa_kernel_backends(*given)
+    tracer.assume_answer(ATTENTION._cur_sdpa_kernel_backends, given, {}, backends)
+    return ListVariable([ConstantVariable(each) for each in backends])
+
+
+@handles(ATTENTION._sdpa_kernel)
+def _set_attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    wanted, by_order = (realise(tracer, each) for each in arguments)
+    backends: list[Any] = [realise(tracer, each).constant() for each in wanted.unpack(tracer)]
+    # A backend has no spelling in the code of a graph: each is fetched by its name.
+    named = [
+        tracer.output.apply("call_function", ATTENTION._backend_from_string, (each.name,), {}, example=each)
+        for each in backends
+    ]
+    ATTENTION._sdpa_kernel(backends, by_order.constant())
+    given = (named, by_order.constant())
+    tracer.output.apply("call_function", ATTENTION._sdpa_kernel, given, {}, example=True)
+    return ConstantVariable(None)

@@ -1,0 +1,122 @@
+"""Hooks on gradients.
+
+On those of an input: registered once the graph has run, long before any gradient is there.
+
+    x.register_hook(double)           a statement of the residual program
+    handle.remove()                   before that: it is never registered
+
+On those of an intermediate result: an operator of the graph, which is given the hook as a graph of its own.
+What a handle of it is good for is not traced: the trace starts over, and breaks where the hook is registered.
+
+    (x * 2).register_hook(double)     get_attr hook_body_0 ; register_hook(mul, hook_body_0)
+
+In torch: TensorVariable.method_register_hook in torch/_dynamo/variables/tensor.py.
+Read next: nbcompile/tracing/effects/side_effects.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch.utils.hooks
+
+from nbcompile import torch_internals
+from nbcompile.capture.recipe import Attribute, Call, Recipe
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.bodies import inputs, trace_body
+from nbcompile.tracing.exceptions import TooLate
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.tensor import Special, TensorVariable, method
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
+
+
+class HookHandleVariable(VariableTracker):
+    """What registering a hook returns; making it registers the hook."""
+
+    def __init__(self, tensor: TensorVariable, name: str, hook: VariableTracker) -> None:
+        self.tensor = tensor
+        self.name = name
+        self.hook = hook
+
+    def python_type(self) -> type:
+        return torch.utils.hooks.RemovableHandle
+
+    def describe(self) -> str:
+        return "RemovableHandleVariable()"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return BuiltinMethodVariable(self, name) if name == "remove" else super().get_attribute(tracer, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        pending = tracer.side_effects.deferred
+        if name != "remove" or self not in pending:
+            self.no_method(name)
+        pending.remove(self)
+        return ConstantVariable(None)
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        def make() -> Recipe:
+            return Call(Attribute(reconstruction.recipe(self.tensor), self.name), (reconstruction.recipe(self.hook),))
+
+        return reconstruction.shared(self, make)
+
+
+class BodyHandleVariable(VariableTracker):
+    """What registering a hook in the graph returns: there is no such object."""
+
+    def python_type(self) -> type:
+        return torch.utils.hooks.RemovableHandle
+
+    def describe(self) -> str:
+        return "RemovableHandleVariable()"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        raise TooLate("register_hook")
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        raise TooLate("register_hook")
+
+
+def _registering(name: str) -> Special:
+    def register(
+        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker | None:
+        if tensor.source is None and _is_plain(tracer, tensor, name):
+            return _register_in_graph(tracer, tensor, arguments[0])
+        if tensor.source is None or len(arguments) != 1 or keywords:
+            kind, of = breaks.UNSUPPORTED_METHOD, f"{name} of {tensor.describe()}"
+            raise breaks.unsupported(kind, of, name=name, type="Tensor")
+        tracer.output.may_change(None)
+        handle = HookHandleVariable(tensor, name, arguments[0])
+        tracer.side_effects.deferred.append(handle)
+        return handle
+
+    return register
+
+
+def _is_plain(tracer: Tracer, tensor: TensorVariable, name: str) -> bool:
+    return name == "register_hook" and name not in tracer.output.refused and tensor.example.requires_grad
+
+
+def _register_in_graph(tracer: Tracer, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
+    output = tracer.output
+    body = output.new_body()
+    traced = trace_body(tracer, hook, inputs(body, [tensor]), body=body)
+    if not isinstance(traced.result, (TensorVariable, ConstantVariable)):
+        raise breaks.unsupported(breaks.BODY_MISUSE, "", name="register_hook", problem="the hook returns no tensor")
+    (returned,) = body.graph.find_nodes(op="output")
+    returned.args = tuple(returned.args[0]) or (None,)  # the gradient itself
+    node = output.install("hook_body", body)
+    operator = torch_internals.register_hook()
+    given = (tensor.node, node, *traced.body.lifted)
+    tensor.node = output.apply("call_function", operator, given, {}, tensor.example)
+    return BodyHandleVariable()
+
+
+for _name in ("register_hook", "register_post_accumulate_grad_hook"):
+    method(_name)(_registering(_name))

@@ -1,0 +1,108 @@
+"""Strings that the traced program builds: f-strings, ``format``, ``str.format``.
+
+    f"n={n}"       with n known: a constant; with a tensor, or a number read from one: made after the graph has run
+
+In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
+nbcompile/tracing/frame/handlers/operators.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import string
+from collections.abc import Mapping, Sequence
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.builtins import to_text
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.lookup import class_lookup
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.strings import TextVariable, joined
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+
+def format_value(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
+    """``format(value, specification)``."""
+    if isinstance(value, SymbolicVariable) and not value.is_read_later():
+        value = ConstantVariable(value.specialise())
+    if value.is_constant() and specification.is_constant():
+        return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
+    if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
+        return tracer.call_special(value, "__format__", [specification])
+    if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
+        return TextVariable(f"{{:{specification.constant()}}}", [value])
+    if specification.is_constant() and specification.constant() == "":
+        return value if isinstance(value, TextVariable) else to_text(tracer, value, "")
+    if class_lookup(value.python_type(), "__format__") is vars(object)["__format__"] and specification.is_constant():
+        told = f"unsupported format string passed to {value.type_name()}.__format__"
+        tracer.raise_exception(TypeError, told)
+    raise breaks.unsupported(
+        breaks.BUILTIN_OPERATOR, f"format({value.describe()})", name="format", types=value.type_name()
+    )
+
+
+def convert(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:
+    """``!s``, ``!r``, ``!a`` or nothing."""
+    if not conversion:
+        return value
+    if value.is_constant():
+        function = {"s": str, "r": repr, "a": ascii}[conversion]
+        return ConstantVariable(tracer.evaluate(function, (value.constant(),)))
+    return to_text(tracer, value, "r" if conversion in "ra" else "")
+
+
+def join(tracer: Tracer, parts: Sequence[VariableTracker]) -> VariableTracker:
+    """All parts as one string."""
+    if any(isinstance(each, TextVariable) for each in parts):
+        return joined(parts)
+    return ConstantVariable("".join(str(each.constant()) for each in parts))
+
+
+def format_string(
+    tracer: Tracer, template: str, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
+) -> VariableTracker:
+    """``template.format(...)`` where not all arguments are constants."""
+    positions = itertools.count()
+    pieces: list[VariableTracker] = []
+    for literal, field, specification, conversion in _parsed(tracer, template):
+        pieces.append(ConstantVariable(literal))
+        if field is not None:
+            first, path = _split(field)
+            name = first or str(next(positions))
+            value = _argument(tracer, int(name) if name.isdecimal() else name, arguments, keywords)
+            for attribute, item in path:
+                key = ConstantVariable(int(item) if item.isdecimal() else item)
+                value = realise(
+                    tracer, value.get_attribute(tracer, attribute) if attribute else value.get_item(tracer, key)
+                )
+            # Fields without a number inside of a specification count on.
+            inner = re.sub(r"{}", lambda _: f"{{{next(positions)}}}", specification or "")
+            specified = format_string(tracer, inner, arguments, keywords) if inner else ConstantVariable("")
+            pieces.append(format_value(tracer, convert(tracer, value, conversion or ""), specified))
+    return join(tracer, pieces)
+
+
+def _parsed(tracer: Tracer, template: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    return tracer.evaluate(lambda: list(string.Formatter().parse(template)), ())  # type: ignore[return-value]
+
+
+def _split(field: str) -> tuple[str, list[tuple[str, str]]]:
+    """``0.shape[1]`` as its argument and the attributes and items that lead on."""
+    first = re.match(r"[^.\[]*", field)
+    assert first is not None
+    return first[0], re.findall(r"\.([^.\[]+)|\[([^\]]+)\]", field[first.end() :])
+
+
+def _argument(
+    tracer: Tracer, name: int | str, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
+) -> VariableTracker:
+    if isinstance(name, int):
+        if name >= len(arguments):
+            tracer.raise_exception(IndexError, f"Replacement index {name} out of range for positional args tuple")
+        return arguments[name]
+    if name not in keywords:
+        tracer.raise_exception(KeyError, name)
+    return keywords[name]

@@ -1,0 +1,327 @@
+"""From trackers to recipes: what the residual program must make again.
+
+When the graph ends, the values that live on (the result; at a break the operand
+stack and the live locals) and the noted side effects are written down as
+recipes. Nodes that a recipe needs become the graph's outputs, in that order.
+
+In torch: torch/_dynamo/codegen.py (PyCodegen) and SideEffects.codegen_*. Read
+next: nbcompile/rewriting/residual.py
+"""
+
+from __future__ import annotations
+
+import collections
+import inspect
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
+
+import torch
+import torch.fx
+
+from nbcompile import config
+from nbcompile.capture import recipe as recipes
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, Shared
+from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource, ValueSource
+from nbcompile.tracing import breaks
+from nbcompile.tracing.effects.side_effects import Change, GlobalChange
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.deques import DequeVariable
+from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.sequences import ListVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+Fill = Callable[[], tuple[Mutation, ...]]
+
+
+class _ContainsItself(breaks.Unsupported):
+    """A value is needed to make itself."""
+
+    def __init__(self, tracker: VariableTracker, key: int) -> None:
+        super().__init__(breaks.UNSUPPORTED_VALUE, "a value that contains itself", {"name": tracker.type_name()})
+        self.key = key
+        self.through: tuple[VariableTracker, Callable[[], Recipe], Fill] | None = None
+        """A part on the way round that can be made empty, and filled once the whole is made."""
+
+
+class Reconstruction:
+    """Recipes under construction for one graph."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self.outputs: list[torch.fx.Node] = []
+        self._shared: dict[int, Shared | None] = {}
+        self._keys: dict[int, int] = {}
+        self._filling: set[int] = set()
+        self.at_last: list[Callable[[], Mutation]] = []
+        """What completes values when everything else is as the traced code left it."""
+        self.visible: set[int] | None = None
+        """At a break: ids of what the rest of the program can still get at. None: all of it."""
+
+    def recipe(self, tracker: VariableTracker) -> Recipe:
+        """How to make one value."""
+        return tracker.recipe(self)
+
+    def shows(self, tracker: VariableTracker) -> bool:
+        """Whether a container may be changed after the graph by somebody who has it."""
+        known_elsewhere = tracker.source is not None and not isinstance(tracker.source, LocalSource)
+        return self.visible is None or id(tracker) in self.visible or known_elsewhere
+
+    def graph_output(self, node: torch.fx.Node) -> Recipe:
+        """The value of a node, as an output of the graph."""
+        self.tracer.output.root.lift(node)  # what was made inside of a body stays there
+        if node not in self.outputs:
+            self.outputs.append(node)
+        return GraphOutput(self.outputs.index(node))
+
+    def shared(
+        self,
+        tracker: VariableTracker,
+        make: Callable[[], Recipe],
+        fill: Fill | None = None,
+        empty: tuple[Callable[[], Recipe], Fill] | None = None,
+    ) -> Recipe:
+        """A value with an identity: one recipe however often it is needed.
+
+        Args:
+            tracker: what stands for it.
+            make: its recipe, whole.
+            fill: what completes it once it is made; it may refer to the value itself.
+            empty: where ``make`` fails because the value contains itself: an empty one, and how it is filled.
+        """
+        key = self._keys.setdefault(id(tracker), len(self._keys))
+        if key in self._filling:
+            return recipes.Made(key)
+        if key in self._shared:
+            found = self._shared[key]
+            if found is None:
+                raise _ContainsItself(tracker, key)
+            return found
+        self._shared[key] = None
+        try:
+            made = make()
+        except _ContainsItself as cycle:
+            del self._shared[key]
+            if cycle.key != key:
+                cycle.through = cycle.through or (None if empty is None else (tracker, *empty))
+                raise
+            if empty is not None:
+                return self.shared(tracker, *empty)
+            if cycle.through is None:
+                raise
+            return self._after(tracker, make, fill, *cycle.through)
+        self._filling.add(key)
+        completed = fill() if fill is not None else ()
+        self._filling.remove(key)
+        self._shared[key] = Shared(key, made, completed)
+        return self._shared[key]  # type: ignore[return-value]
+
+    def _after(
+        self, whole: VariableTracker, make: Callable[[], Recipe], fill: Fill | None,
+        part: VariableTracker, make_part: Callable[[], Recipe], fill_part: Fill,
+    ) -> Recipe:  # fmt: skip
+        """A value that cannot be made empty (a function): its part (its cell) is filled after it."""
+        self.shared(part, make_part)
+        return self.shared(whole, make, lambda: (*(fill() if fill is not None else ()), *fill_part()))
+
+    def draws(self) -> tuple[Recipe, ...]:
+        """What generators of random numbers do before the graph is called."""
+        return tuple(each(self) for each in self.tracer.side_effects.draws)
+
+    def attribute(self, base: Recipe, name: str) -> Recipe:
+        """``base.name``."""
+        return recipes.Attribute(base, name)
+
+    def iterator(self, items: Iterable[VariableTracker]) -> Recipe:
+        """One over items that are known."""
+        return recipes.Call(Constant(iter, "iter"), (recipes.Build("tuple", tuple(map(self.recipe, items))),))
+
+    def bound_method(self, function: VariableTracker, owner: VariableTracker) -> Recipe:
+        """``function`` bound to ``owner``."""
+        return recipes.Call(Constant(types.MethodType, "MethodType"), (self.recipe(function), self.recipe(owner)))
+
+    def globals_of(self, scope: dict[str, object]) -> Recipe:
+        """A dict of globals; the program keeps it."""
+        return Constant(scope, "globals")
+
+    def attributes(self, tracker: VariableTracker) -> tuple[Mutation, ...]:
+        """What completes a new object: its items (of a subclass of list or dict), and the attributes stored on it."""
+        stored = self.tracer.side_effects.stored_attributes(tracker)
+        target = self.shared(tracker, lambda: Constant(None))
+        completing: list[Mutation] = []
+        base = getattr(tracker, "base_items", None)
+        if isinstance(base, DictVariable):
+            pairs = tuple((self.recipe(key), self.recipe(value)) for key, value in base.entries.values())
+            completing.append(recipes.StoreItems(target, pairs, plain=base.cls))
+        elif isinstance(base, ListVariable):
+            completing.append(recipes.AppendItems(target, tuple(map(self.recipe, base.items)), plain=base.cls))
+        completing += [
+            recipes.SetAttribute(target, name, self.recipe(value), plain=object)
+            for name, value in stored.items()
+            if value is not None
+        ]
+        return tuple(completing)
+
+    # -- side effects --------------------------------------------------------------------
+
+    def mutations(self) -> tuple[Mutation, ...]:
+        """The noted changes of what exists outside, in order; then what has waited for them."""
+        replayed = self._replayed() if config.replay_side_effects else []
+        return (*replayed, *(complete() for complete in self.at_last))
+
+    def _replayed(self) -> list[Mutation]:
+        replayed: list[Mutation] = []
+        for change in self.tracer.side_effects.order:
+            if isinstance(change, GlobalChange):
+                replayed.append(self._global(change))
+            else:
+                replayed.extend(self._change(change))
+        replayed.extend(self._moved_iterators())
+        replayed.extend(recipes.Evaluate(self.recipe(call)) for call in self.tracer.side_effects.deferred)
+        return replayed
+
+    def _moved_iterators(self) -> Iterator[Mutation]:
+        # Last of all: values that they yielded are told by how far they are from where the iterator stood.
+        for change in self.tracer.side_effects.order:
+            if isinstance(change, Change) and isinstance(change.tracker, SequenceIteratorVariable):
+                step = recipes.Call(Constant(next, "next"), (self.recipe(change.tracker),))
+                yield from [recipes.Evaluate(step, change.stack)] * change.tracker.index
+                if change.tracker.is_exhausted:
+                    asked = recipes.Call(step.function, (*step.arguments, Constant(None)))
+                    yield recipes.Evaluate(asked, change.stack)
+
+    def _global(self, change: GlobalChange) -> Mutation:
+        value = None if change.value is None else self.recipe(change.value)
+        own = change.scope is self.tracer.output.frame.globals
+        return recipes.SetGlobal(change.name, value, None if own else self.globals_of(change.scope), change.stack)
+
+    def _change(self, change: Change) -> list[Mutation]:
+        tracker = change.tracker
+        if isinstance(tracker, SequenceIteratorVariable):
+            return []
+        if isinstance(tracker, CellVariable):
+            return self._cell(tracker, change) if tracker.cell is not None else []
+        if tracker.source is None and not (isinstance(tracker, ObjectVariable) and not tracker.is_new()):
+            return []  # new objects are completed where they are made
+        target = self.recipe(tracker)
+        setting, deleting = (_class_in_c(tracker, name) for name in ("__setattr__", "__delattr__"))
+        changed: list[Mutation] = [
+            recipes.DeleteAttribute(target, name, deleting, change.stack)
+            if value is None
+            else recipes.SetAttribute(target, name, self.recipe(value), setting, change.stack)
+            for name, value in change.attributes.items()
+            if value is not None or self._was_there(tracker, name)
+        ]
+        if change.items:
+            changed.append(self._items(tracker, target, change))
+        return changed
+
+    def _was_there(self, tracker: VariableTracker, name: str) -> bool:
+        """Whether an attribute that is deleted in the end was there before, or only for a while: that is guarded."""
+        if _hides_a_member(tracker, name):
+            assert tracker.source is not None
+            was_there = name in instance_dict(tracker.value)
+            self.tracer.guard(AttrSource(tracker.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, was_there))
+            return was_there
+        was_there = _is_there(tracker, name)
+        self.tracer.guard(tracker.source, GuardKind.HASATTR, (name, was_there))
+        return was_there
+
+    def _cell(self, cell: CellVariable, change: Change) -> list[Mutation]:
+        value = None if cell.content is None else self.recipe(cell.content)
+        return [recipes.SetCell(self.recipe(cell), value, cell.name, change.stack)]
+
+    def _items(self, tracker: VariableTracker, target: Recipe, change: Change) -> Mutation:
+        match tracker:
+            case DictVariable():
+                return self._entries(tracker, target, change)
+            case SetVariable():
+                items = tuple(map(self.recipe, tracker.members.values()))
+                return recipes.ReplaceItems(target, "set", items, change.stack, plain_class(tracker.cls, set))
+            case ListVariable():
+                return self._list(tracker, target, change)
+        raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, tracker.describe(), name=tracker.type_name())
+
+    def _list(self, tracker: ListVariable, target: Recipe, change: Change) -> Mutation:
+        assert tracker.source is not None
+        plain = plain_class(tracker.cls, list)
+        before = len(self.tracer.real_value(tracker.source))  # type: ignore[arg-type]
+        kept = [item.source == ItemSource(tracker.source, index) for index, item in enumerate(tracker.items[:before])]
+        if len(kept) == before and all(kept):
+            return recipes.AppendItems(target, tuple(map(self.recipe, tracker.items[before:])), change.stack, plain)
+        kind = "deque" if isinstance(tracker, DequeVariable) else "list"
+        return recipes.ReplaceItems(target, kind, tuple(map(self.recipe, tracker.items)), change.stack, plain)  # type: ignore[arg-type]
+
+    def _entries(self, tracker: DictVariable, target: Recipe, change: Change) -> Mutation:
+        assert tracker.source is not None
+        plain = plain_class(tracker.cls, dict)
+        before = list(self.tracer.real_value(tracker.source))  # type: ignore[call-overload]
+        keys = [key for key, _ in tracker.entries.values()]
+        if len(keys) < len(before) or not all(map(_is_key, keys, before)):
+            return recipes.ReplaceItems(target, "dict", tuple(tracker.entry_recipes(self)), change.stack, plain)
+        pairs = [
+            (self.recipe(key), self.recipe(value))
+            for key, value in tracker.entries.values()
+            if value.source is None
+            or (
+                not (key.is_constant() and value.source == ItemSource(tracker.source, key.constant()))
+                and not isinstance(value.source, ValueSource)
+            )
+        ]
+        return recipes.StoreItems(target, tuple(pairs), change.stack, plain)
+
+
+def _is_key(tracker: VariableTracker, key: object) -> bool:
+    """Whether a dict's key, as traced, is the one that was there before."""
+    if tracker.is_constant():
+        known = tracker.constant()
+        return known is key or (type(known) is type(key) and known == key)
+    if isinstance(tracker, TensorVariable):
+        return tracker.source is not None and isinstance(tracker.source, KeySource)
+    return isinstance(tracker, ObjectVariable) and tracker.value is key
+
+
+def _hides_a_member(tracker: VariableTracker, name: str) -> TypeGuard[ObjectVariable]:
+    """Whether the class would answer, too, where the object itself has no attribute of that name."""
+    if not isinstance(tracker, ObjectVariable) or tracker.source is None or not hasattr(tracker.value, "__dict__"):
+        return False
+    found = class_lookup(tracker.cls, name)
+    return found is not MISSING and not is_data_descriptor(found)
+
+
+def _is_there(tracker: VariableTracker, name: str) -> bool:
+    real = tracker.value if isinstance(tracker, ObjectVariable) else tracker.identity()
+    if isinstance(class_lookup(type(real), name), types.MemberDescriptorType):  # a slot, full or empty
+        return hasattr(real, name)
+    if isinstance(tracker, ObjectVariable) and name in instance_dict(real):
+        return True
+    try:
+        return inspect.getattr_static(real, name, MISSING) is not MISSING and (
+            not isinstance(real, type) or name in real.__dict__
+        )
+    except TypeError:  # no object with attributes of its own
+        return True
+
+
+def plain_class(cls: type, builtin: type) -> type | None:
+    """The built-in class whose methods change an object of a user's subclass; None for the built-in itself."""
+    kinds = (collections.OrderedDict, collections.defaultdict, collections.Counter, collections.deque, builtin)
+    return None if cls in kinds else next(kind for kind in kinds if issubclass(cls, kind))
+
+
+def _class_in_c(tracker: VariableTracker, method: str) -> type | None:
+    """Where changing an attribute runs user code, which was traced through already: the class in C that it ends in."""
+    if isinstance(tracker, (FunctionVariable, CellVariable)):
+        return None
+    cls = tracker.python_type()
+    found = getattr(cls, method, getattr(object, method))
+    if not isinstance(found, types.FunctionType) or found is getattr(torch.nn.Module, method):
+        return None
+    return threading.local if issubclass(cls, threading.local) else object

@@ -1,0 +1,222 @@
+"""The instructions after which a frame can resume, and what each leaves to Python.
+
+    CALL f x y         f(x, y); the result is on the stack of the resume function
+    POP_JUMP_IF_FALSE  if cond: resume here, else: resume there
+    STORE_SUBSCR       a[k] = v
+
+In torch: the decorator break_graph_if_unsupported and generic_jump in
+torch/_dynamo/symbolic_convert.py. Read next: nbcompile/capture/trace.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nbcompile.bytecode.comprehensions import comprehension_at
+from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS, converts_to_bool, jump_condition
+from nbcompile.bytecode.flow import live_locals
+from nbcompile.bytecode.instruction import Instruction
+from nbcompile.capture.recipe import Recipe
+from nbcompile.capture.trace import (
+    BrokenCall,
+    BrokenComprehension,
+    BrokenJump,
+    BrokenOperation,
+    Callee,
+    Continue,
+    ResumePoint,
+    StackSlot,
+)
+from nbcompile.tracing.effects.reconstruction import Reconstruction
+from nbcompile.tracing.frame.escape_analysis import reachable
+from nbcompile.tracing.frame.handlers.calls import pending_call, pending_call_ex
+from nbcompile.tracing.frame.handlers.loads import save_and_clear
+from nbcompile.tracing.frame.translator import Translator, code_view
+from nbcompile.tracing.variables.base import NullVariable, VariableTracker
+from nbcompile.tracing.variables.contexts import ExitVariable
+
+REASONS = {
+    "CALL": "when attempting to trace CALL: a function call, e.g. f(x, y)",
+    "CALL_KW": "when attempting to trace CALL_KW: a function call with keyword arguments, e.g. f(x, y=True)",
+    "CALL_FUNCTION_EX": "when attempting to trace CALL_FUNCTION_EX: a variadic function call, e.g. f(*args)",
+    "COMPARE_OP": "when attempting to trace COMPARE_OP: a comparison operation, e.g. x > y",
+    "STORE_ATTR": "when attempting to trace STORE_ATTR: storing an attribute, e.g. x.attr = y",
+    "STORE_SUBSCR": "when attempting to trace STORE_SUBSCR: a store subscript operation, e.g. x[0] = y",
+    "BINARY_SUBSCR": "when attempting to trace BINARY_SUBSCR: a binary subscript operation, e.g. x[0]",
+    "skip": "Failed to handle graph break gracefully. Skipping the function and falling back to eager.",
+    "error": "Encountered a graph break where none is allowed: it is an error, and the function does not run.",
+    "step": "Encountered graph break that we cannot resume from. Compiling up to the previous resumable state, "
+    "then skipping the rest of the function.",
+}
+
+Action = BrokenCall | BrokenOperation | BrokenJump | BrokenComprehension | Continue
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The broken instruction, its operands not yet turned into recipes."""
+
+    instruction: Instruction
+    slots: int
+    """How many values of the stack it consumes."""
+    pushes: int
+    action: Callable[[Reconstruction], Action]
+    places: tuple[tuple[int, bool], ...]
+    """Where to resume: index of the instruction; whether the tested value stays on the stack."""
+
+
+def pending(frame: Translator, resumes: bool) -> Pending:
+    """Read the instruction that is about to run off the stack."""
+    frame.current = instruction = frame.view.instructions[frame.pc]
+    if not resumes:
+        return Pending(instruction, 0, 0, lambda reconstruction: Continue(), ((frame.pc, False),))
+    return BREAKABLE[instruction.opcode](frame, instruction)
+
+
+def describe(
+    frame: Translator, broken: Pending, callers: Sequence[Translator], reconstruction: Reconstruction
+) -> tuple[Action, tuple[ResumePoint, ...], tuple[ResumePoint, ...]]:
+    """What Python does, and where and with what the frame goes on; then its callers, innermost first."""
+    places = [(frame, index) for index, _ in broken.places] + [(each, each.pc) for each in callers]
+    reconstruction.visible = reachable(reconstruction.tracer, places)
+    for tracker in frame.stack:  # what is on the stack comes out of the graph in its order
+        if not isinstance(tracker, (NullVariable, ExitVariable)):
+            reconstruction.recipe(tracker)
+    action = broken.action(reconstruction)
+    kept = len(frame.stack) - broken.slots
+    outermost = callers[0] if callers else frame
+    points = []
+    for index, keeps_value in broken.places:
+        trackers = frame.stack[: kept + 1] if keeps_value else frame.stack[:kept]
+        slots = tuple(_slot(each, reconstruction) for each in trackers)
+        points.append(_resume_point(frame, index, slots, broken.pushes, reconstruction, outermost))
+    outer = [
+        _resume_point(
+            each, each.pc, tuple(_slot(value, reconstruction) for value in each.stack), 1, reconstruction, outermost
+        )
+        for each in reversed(callers)
+    ]
+    return action, tuple(points), tuple(outer)
+
+
+def _slot(tracker: VariableTracker, reconstruction: Reconstruction) -> StackSlot:
+    if isinstance(tracker, NullVariable):
+        return StackSlot("null")
+    if isinstance(tracker, ExitVariable):
+        return StackSlot("exit", reconstruction.recipe(tracker.context))
+    return StackSlot("value", reconstruction.recipe(tracker))
+
+
+def _resume_point(
+    frame: Translator, index: int, slots: tuple[StackSlot, ...], pushes: int, reconstruction: Reconstruction,
+    outermost: Translator,
+) -> ResumePoint:  # fmt: skip
+    instructions = code_view(frame.code).instructions
+    alive = live_locals(instructions, index, frame.code.co_varnames)
+    live: list[tuple[str, Recipe]] = [
+        (name, reconstruction.recipe(frame.locals[name]))
+        for name in frame.locals
+        if name in alive and not isinstance(frame.locals[name], NullVariable)
+    ]
+    own = [name for name in frame.code.co_cellvars if name in alive and name in frame.cells]
+    cells = tuple((name, reconstruction.recipe(frame.cells[name])) for name in own)
+    line = frame.current.line or frame.code.co_firstlineno
+    callee = None
+    if frame is not outermost:
+        free = tuple((name, reconstruction.recipe(frame.cells[name])) for name in frame.code.co_freevars)
+        callee = Callee(frame.code, frame.scope, free)
+    return ResumePoint(instructions[index].offset, slots, pushes, tuple(live), cells, line, callee)
+
+
+# -- one function per instruction --------------------------------------------------------------
+
+
+def _call(frame: Translator, instruction: Instruction) -> Pending:
+    call = pending_call(frame, instruction)
+
+    def action(reconstruction: Reconstruction) -> Action:
+        return BrokenCall(
+            reconstruction.recipe(call.function),
+            tuple(map(reconstruction.recipe, call.arguments)),
+            tuple((name, reconstruction.recipe(value)) for name, value in call.keywords.items()),
+        )
+
+    return Pending(instruction, call.slots, 1, action, ((frame.pc + 1, False),))
+
+
+def _call_ex(frame: Translator, instruction: Instruction) -> Pending:
+    function, positional, keywords, slots = pending_call_ex(frame, instruction)
+
+    def action(reconstruction: Reconstruction) -> Action:
+        double_star = None if keywords is None else reconstruction.recipe(keywords)
+        return BrokenCall(reconstruction.recipe(function), (), (), reconstruction.recipe(positional), double_star)
+
+    return Pending(instruction, slots, 1, action, ((frame.pc + 1, False),))
+
+
+def _operation(
+    name: str, operands: int, pushes: int, order: tuple[int, ...]
+) -> Callable[[Translator, Instruction], Pending]:
+    """An operator with its operands on the stack; ``order`` sorts them as Python writes them."""
+
+    def read(frame: Translator, instruction: Instruction) -> Pending:
+        trackers = [frame.stack[position] for position in order]
+        symbol = str(instruction.argval or "")
+
+        def action(reconstruction: Reconstruction) -> Action:
+            recipes = tuple(map(reconstruction.recipe, trackers))
+            return BrokenOperation(name, recipes, symbol, converts_to_bool(instruction))  # type: ignore[arg-type]
+
+        return Pending(instruction, operands, pushes, action, ((frame.pc + 1, False),))
+
+    return read
+
+
+def _jump(frame: Translator, instruction: Instruction) -> Pending:
+    condition = frame.stack[-1]
+    assert instruction.target is not None
+    target = frame.view.labels[instruction.target]
+    following = frame.pc + 1
+    keeps = "OR_POP" in instruction.opcode
+    test = "none" if "NONE" in instruction.opcode else "truth"
+    jumps_if = str(jump_condition(instruction.opcode)).startswith("true")
+    taken, not_taken = (target, keeps), (following, False)
+    places = (taken, not_taken) if jumps_if else (not_taken, taken)
+
+    def action(reconstruction: Reconstruction) -> Action:
+        return BrokenJump(reconstruction.recipe(condition), test)  # type: ignore[arg-type]
+
+    return Pending(instruction, 1, 0, action, places)
+
+
+def _comprehension(frame: Translator, instruction: Instruction) -> Pending:
+    """The whole loop is left to Python; the frame goes on where the saved variables are put back."""
+    instructions = frame.view.instructions
+    found = comprehension_at(instructions, frame.pc)
+    assert found is not None
+
+    def action(reconstruction: Reconstruction) -> Action:
+        iterator = frame.stack[-1]
+        begin = _resume_point(frame, found.start, (_slot(iterator, reconstruction),), 0, reconstruction, frame)
+        for name in found.saved:
+            save_and_clear(frame, name)
+        frame.stack[-1 - len(found.saved)], frame.stack[-1] = frame.stack[-1], iterator
+        return BrokenComprehension(begin, instructions[found.end].offset)
+
+    return Pending(instruction, 1, 1, action, ((found.end, False),))
+
+
+CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "LOAD_ATTR", "BINARY_SUBSCR"})
+"""Instructions that push what a function returns: a property's getter and ``__getitem__`` are such, too."""
+BREAKABLE: dict[str, Callable[[Translator, Instruction], Pending]] = {
+    "CALL": _call,
+    "CALL_KW": _call,
+    "CALL_FUNCTION_EX": _call_ex,
+    "COMPARE_OP": _operation("compare", 2, 1, (-2, -1)),
+    "BINARY_SUBSCR": _operation("getitem", 2, 1, (-2, -1)),
+    "LOAD_FAST_AND_CLEAR": _comprehension,
+    "STORE_ATTR": _operation("setattr", 2, 0, (-1, -2)),
+    "STORE_SUBSCR": _operation("setitem", 3, 0, (-2, -1, -3)),
+    **{name: _jump for name, condition in CONDITIONAL_JUMPS.items() if "none" not in condition},
+}

@@ -1,0 +1,85 @@
+"""What the rest of the program can still get at, once a graph has run.
+
+    it = iter(xs)                        does it matter which list ``it`` goes over?
+    graph_break()
+    m(3); sum(it)                        where m = xs.append: yes
+
+A value leads to whatever stands in the tracker for it: the items of a list, the
+owner of a bound method, the cells of a function, the attributes of a new object.
+An iterator leads to the items that are to come, not to what holds them.
+
+In torch: SideEffects.prune_dead_object_new (torch/_dynamo/side_effects.py) asks
+the same of new objects. Read next: nbcompile/tracing/frame/break_points.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from nbcompile.bytecode.flow import live_locals
+from nbcompile.tracing.effects.side_effects import Change
+from nbcompile.tracing.frame.translator import Translator, code_view
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
+from nbcompile.tracing.variables.functions import CellVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+
+
+def reachable(tracer: Tracer, places: Iterable[tuple[Translator, int]]) -> set[int]:
+    """Ids of the trackers of all that frames which go on at an instruction can get at, by whatever way."""
+    found: set[int] = set()
+    waiting = [*_changed_outside(tracer)]
+    for frame, index in places:
+        waiting += _in_frame(frame, index)
+    while waiting:
+        tracker = waiting.pop()
+        if isinstance(tracker, LazyVariable):
+            tracker = tracker.realised
+        if tracker is None or id(tracker) in found:
+            continue
+        found.add(id(tracker))
+        waiting += _led_to(tracer, tracker)
+    return found
+
+
+def _in_frame(frame: Translator, index: int) -> Iterator[VariableTracker | None]:
+    instructions = code_view(frame.code).instructions
+    if index == len(instructions):
+        return  # a generator that has come to its end
+    alive = live_locals(instructions, index)
+    yield from frame.stack
+    for variables in (frame.locals, frame.cells):
+        yield from (value for name, value in variables.items() if name in alive)
+
+
+def _changed_outside(tracer: Tracer) -> Iterator[VariableTracker | None]:
+    """What was stored where others can see it: in a global, in an object or a cell from outside."""
+    for change in tracer.side_effects.order:
+        if not isinstance(change, Change):
+            yield change.value
+        elif not change.tracker.is_made_here() or getattr(change.tracker, "cell", None) is not None:
+            yield change.tracker
+
+
+def _led_to(tracer: Tracer, tracker: VariableTracker) -> Iterator[VariableTracker | None]:
+    if isinstance(tracker, SequenceIteratorVariable):
+        yield from tracker.rest(tracer)
+        return
+    if isinstance(tracker, CellVariable):
+        yield tracker.content
+    yield from tracer.side_effects.stored_attributes(tracker).values()
+    for part in vars(tracker).values():
+        yield from _trackers_in(part)
+
+
+def _trackers_in(part: object) -> Iterator[VariableTracker | None]:
+    if isinstance(part, VariableTracker):
+        yield part
+    elif isinstance(part, Translator):  # of a generator
+        yield from _in_frame(part, part.pc)
+    elif isinstance(part, (list, tuple, set, frozenset)):
+        for each in part:
+            yield from _trackers_in(each)
+    elif isinstance(part, dict):
+        for each in part.values():
+            yield from _trackers_in(each)

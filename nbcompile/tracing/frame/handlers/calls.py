@@ -1,0 +1,162 @@
+"""Instructions that call, and those that make functions.
+
+In torch: torch/_dynamo/symbolic_convert.py (CALL, CALL_FUNCTION_EX,
+MAKE_FUNCTION). Read next: nbcompile/tracing/frame/inlining.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from nbcompile.bytecode.dialects import HERE
+from nbcompile.bytecode.instruction import Instruction
+from nbcompile.tracing.frame.handlers.operators import expect_argument
+from nbcompile.tracing.frame.handlers.table import instruction
+from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.contexts import ExitVariable
+from nbcompile.tracing.variables.functions import CellVariable, NestedFunctionVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.frame.translator import Translator
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A call as it stands on the operand stack, nothing popped yet."""
+
+    function: VariableTracker
+    arguments: list[VariableTracker]
+    keywords: dict[str, VariableTracker]
+    slots: int
+    """How many values of the stack it uses."""
+
+
+def pending_call(frame: Translator, each: Instruction) -> PendingCall:
+    """Read CALL or CALL_KW off the stack."""
+    stack = list(frame.stack)
+    names = frame.keyword_names
+    slots = (each.arg or 0) + 2
+    if each.opcode == "CALL_KW":
+        names = tuple(stack.pop().constant())  # type: ignore[arg-type]
+        slots += 1
+    count = each.arg or 0
+    values = stack[len(stack) - count :]
+    first, second = stack[len(stack) - count - 2], stack[len(stack) - count - 1]
+    # Before 3.13: NULL f, or method self. From 3.13 on: f NULL, or f self.
+    if HERE.null_below_callable:
+        function, own = (second, None) if isinstance(first, NullVariable) else (first, second)
+    else:
+        function, own = first, None if isinstance(second, NullVariable) else second
+    positional = values[: count - len(names)]
+    keywords = dict(zip(names, values[count - len(names) :], strict=True))
+    return PendingCall(
+        realise(frame.interpreter, function), positional if own is None else [own, *positional], keywords, slots
+    )
+
+
+def pending_call_ex(
+    frame: Translator, each: Instruction
+) -> tuple[VariableTracker, VariableTracker, VariableTracker | None, int]:
+    """Read CALL_FUNCTION_EX off the stack: function, positional, keywords, slots used."""
+    stack = [
+        realise(frame.interpreter, value) if not isinstance(value, NullVariable) else value
+        for value in frame.stack[-4:]
+    ]
+    keywords = stack.pop() if (each.arg or 0) & 1 else None
+    positional = stack.pop()
+    top = stack.pop()
+    slots = 3 + (keywords is not None)
+    if isinstance(top, NullVariable):  # 3.13: the NULL is above the callable
+        return stack.pop(), positional, keywords, slots
+    return top, positional, keywords, slots
+
+
+@instruction("CALL", "CALL_KW")
+def _call(frame: Translator, each: Instruction) -> None:
+    call = pending_call(frame, each)
+    frame.keyword_names = ()
+    del frame.stack[-call.slots :]
+    if isinstance(call.function, ExitVariable):
+        frame.push(frame.interpreter.leave_context(frame, call.function, call.arguments))
+        return
+    frame.calling = call.function
+    frame.push(frame.interpreter.call(call.function, call.arguments, call.keywords))
+
+
+@instruction("KW_NAMES")
+def _keyword_names(frame: Translator, each: Instruction) -> None:
+    value = each.argval if isinstance(each.argval, tuple) else frame.code.co_consts[each.arg or 0]
+    frame.keyword_names = tuple(value)
+
+
+@instruction("CALL_FUNCTION_EX")
+def _call_ex(frame: Translator, each: Instruction) -> None:
+    frame.calling = None
+    function, positional, keywords, slots = pending_call_ex(frame, each)
+    del frame.stack[-slots:]
+    # Arguments that are only passed on stay unlooked at.
+    expect_argument(frame, function, "*", positional)
+    if keywords is not None:
+        expect_argument(frame, function, "**", keywords)
+    arguments = positional.items if isinstance(positional, TupleVariable) else positional.unpack(frame.interpreter)
+    named: dict[str, VariableTracker] = {}
+    if isinstance(keywords, DictVariable) and keywords.source is None:
+        named = {str(key.constant()): value for key, value in keywords.entries.values()}
+    elif keywords is not None:
+        mapping = (
+            keywords
+            if isinstance(keywords, DictVariable)
+            else frame.interpreter.call(frame.interpreter.wrap(dict, None), [keywords])
+        )
+        named = {
+            str(key.constant()): mapping.get_item(frame.interpreter, key) for key in mapping.unpack(frame.interpreter)
+        }
+    frame.calling = function
+    frame.push(frame.interpreter.call(function, arguments, named))
+
+
+@instruction("MAKE_FUNCTION")
+def _make_function(frame: Translator, each: Instruction) -> None:
+    code = frame.pop().constant()
+    assert isinstance(code, CodeType)
+    flags = each.arg or 0
+    cells = frame.pop().unpack(frame.interpreter) if flags & 8 else []
+    annotations = frame.pop() if flags & 4 else None
+    keyword_defaults = frame.pop() if flags & 2 else None
+    defaults = frame.pop().unpack(frame.interpreter) if flags & 1 else []
+    named = {}
+    if isinstance(keyword_defaults, DictVariable):
+        named = {
+            str(key.constant()): keyword_defaults.get_item(frame.interpreter, key)
+            for key in keyword_defaults.unpack(frame.interpreter)
+        }
+    frame.push(NestedFunctionVariable(code, code.co_name, frame.scope, defaults, named, _cells(cells), annotations))
+
+
+def _cells(values: list[VariableTracker]) -> list[CellVariable]:
+    assert all(isinstance(each, CellVariable) for each in values)
+    return values  # type: ignore[return-value]
+
+
+@instruction("SET_FUNCTION_ATTRIBUTE")
+def _set_function_attribute(frame: Translator, each: Instruction) -> None:
+    function = frame.pop()
+    value = frame.pop()
+    assert isinstance(function, NestedFunctionVariable)
+    match each.arg:
+        case 1:
+            function.defaults = value.unpack(frame.interpreter)
+        case 2:
+            assert isinstance(value, DictVariable)
+            function.named_defaults = {
+                str(key.constant()): value.get_item(frame.interpreter, key) for key in value.unpack(frame.interpreter)
+            }
+        case 4:
+            function.annotations = value
+        case 8:
+            function.cells = _cells(value.unpack(frame.interpreter))
+    frame.push(function)

@@ -1,0 +1,307 @@
+"""Instructions that decide what runs next: jumps, loops, returns, exceptions, ``with``.
+
+In torch: torch/_dynamo/symbolic_convert.py (generic_jump, FOR_ITER,
+PUSH_EXC_INFO, BEFORE_WITH...). Read next: calls.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import TYPE_CHECKING
+
+from nbcompile.bytecode.dialects import HERE, INTRINSICS
+from nbcompile.bytecode.instruction import Instruction
+from nbcompile.tracing import breaks
+from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.frame.handlers.table import HANDLERS, instruction
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.frame.translator import Finished, Translator
+
+
+C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
+
+# -- jumps -----------------------------------------------------------------------------------
+
+
+@instruction("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+def _jump(frame: Translator, each: Instruction) -> None:
+    frame.jump(each.target)
+
+
+def _truth_jump(*opcodes: str, wanted: bool, keep: bool = False) -> None:
+    @instruction(*opcodes)
+    def jump(frame: Translator, each: Instruction) -> None:
+        value = realise(frame.interpreter, frame.stack[-1])
+        known_later = isinstance(value, (TensorVariable, SymbolicVariable))
+        if wanted and known_later and frame.interpreter.rewrite_assert(frame, each, value):
+            return
+        taken = value.truth(frame.interpreter) is wanted
+        if not (taken and keep):
+            frame.pop_raw()
+        if taken:
+            frame.jump(each.target)
+
+
+def _none_jump(*opcodes: str, wanted: bool) -> None:
+    @instruction(*opcodes)
+    def jump(frame: Translator, each: Instruction) -> None:
+        value = frame.pop()
+        is_none = value.is_constant() and value.constant() is None
+        if is_none is wanted:
+            frame.jump(each.target)
+
+
+_truth_jump("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE", wanted=True)
+_truth_jump("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE", wanted=False)
+_truth_jump("JUMP_IF_TRUE_OR_POP", wanted=True, keep=True)
+_truth_jump("JUMP_IF_FALSE_OR_POP", wanted=False, keep=True)
+_none_jump("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE", wanted=True)
+_none_jump("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE", wanted=False)
+
+
+# -- loops -----------------------------------------------------------------------------------
+
+
+@instruction("GET_ITER")
+def _get_iter(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.pop().iterate(frame.interpreter))
+
+
+@instruction("FOR_ITER")
+def _for_iter(frame: Translator, each: Instruction) -> None:
+    iterator = realise(frame.interpreter, frame.stack[-1])
+    item = iterator.next_item(frame.interpreter)
+    if item is not None:
+        frame.push(item)
+        return
+    frame.pop_raw()
+    frame.jump(each.target)
+    # What stands at the target for the exhausted iterator was done right here.
+    frame.pc += HERE.loop_exit_skips
+
+
+@instruction("RETURN_VALUE")
+def _return(frame: Translator, each: Instruction) -> Finished:
+    return frame.interpreter.finished(frame.pop_raw())
+
+
+# -- generators ------------------------------------------------------------------------------
+
+
+@instruction("RETURN_GENERATOR")
+def _return_generator(frame: Translator, each: Instruction) -> None:
+    frame.push(ConstantVariable(None))  # popped when the generator is first resumed
+
+
+@instruction("YIELD_VALUE")
+def _yield(frame: Translator, each: Instruction) -> Finished:
+    return frame.interpreter.finished(frame.pop_raw(), yielded=True)
+
+
+@instruction("GET_YIELD_FROM_ITER")
+def _yield_from(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.pop().iterate(frame.interpreter))
+
+
+@instruction("SEND")
+def _send(frame: Translator, each: Instruction) -> None:
+    sent = frame.pop()
+    iterator = realise(frame.interpreter, frame.stack[-1])
+    item = frame.interpreter.send(iterator, sent)
+    if item is not None:
+        frame.push(item)
+        return
+    end_yield_from(frame, each, frame.interpreter.returned_by(iterator))
+
+
+def end_yield_from(frame: Translator, send: Instruction, result: VariableTracker) -> None:
+    """Go on behind a ``yield from`` whose iterator, on top of the stack, is exhausted."""
+    if HERE.send_pops_iterator:
+        frame.pop_raw()
+    frame.push(result)
+    frame.jump(send.target)
+
+
+@instruction("CLEANUP_THROW")
+def _cleanup_throw(frame: Translator, each: Instruction) -> None:
+    """A StopIteration thrown into a ``yield from`` ends it, with its value as the result."""
+    error = frame.pop()
+    if not issubclass(error.python_type(), StopIteration):
+        raise ObservedException(error)
+    frame.pop_many(2)
+    frame.push(ConstantVariable(None))
+    frame.push(error.get_attribute(frame.interpreter, "value"))
+
+
+@instruction("CALL_INTRINSIC_1", "CALL_INTRINSIC_2")
+def _intrinsic(frame: Translator, each: Instruction) -> Finished | None:
+    """What 3.11 has an opcode for has a handler under that name."""
+    name = INTRINSICS[each.opcode][each.arg or 0]
+    if name not in HANDLERS:
+        raise breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, f"{each.opcode} {each.arg}", name=name)
+    return HANDLERS[name](frame, each)
+
+
+@instruction("STOPITERATION_ERROR")
+def _stop_iteration_error(frame: Translator, each: Instruction) -> None:
+    """From 3.12 on a generator's code turns its StopIteration into a RuntimeError; here its tracker does."""
+
+
+# -- exceptions ------------------------------------------------------------------------------
+
+
+@instruction("LOAD_ASSERTION_ERROR")
+def _assertion_error(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.interpreter.wrap(AssertionError, None))
+
+
+@instruction("RAISE_VARARGS")
+def _raise(frame: Translator, each: Instruction) -> None:
+    if not each.arg:
+        if not frame.handled:
+            frame.interpreter.raise_exception(RuntimeError, "No active exception to reraise")
+        raise ObservedException(frame.handled[-1])
+    cause = frame.pop() if each.arg == 2 else None
+    error = _instance(frame, frame.pop())
+    if cause is not None and isinstance(error, ExceptionVariable):
+        error.set_cause(_instance(frame, cause))
+    raise ObservedException(error)
+
+
+def _instance(frame: Translator, value: VariableTracker) -> VariableTracker:
+    return frame.interpreter.call(value, []) if isinstance(value, ClassVariable) else value
+
+
+@instruction("PUSH_EXC_INFO")
+def _push_exception(frame: Translator, each: Instruction) -> None:
+    error = frame.pop()
+    frame.push(frame.handled[-1] if frame.handled else ConstantVariable(None))
+    frame.push(error)
+    frame.handled.append(error)
+
+
+@instruction("POP_EXCEPT")
+def _pop_exception(frame: Translator, each: Instruction) -> None:
+    frame.pop_raw()
+    frame.handled.pop()
+
+
+@instruction("CHECK_EXC_MATCH")
+def _matches(frame: Translator, each: Instruction) -> None:
+    wanted = frame.pop()
+    error = frame.stack[-1]
+    frame.push(
+        frame.interpreter.call(
+            frame.interpreter.wrap(issubclass, None), [frame.interpreter.wrap(error.python_type(), None), wanted]
+        )
+    )
+
+
+@instruction("RERAISE")
+def _reraise(frame: Translator, each: Instruction) -> None:
+    raise ObservedException(frame.pop())
+
+
+# -- with ------------------------------------------------------------------------------------
+
+
+@instruction("BEFORE_WITH")
+def _before_with(frame: Translator, each: Instruction) -> None:
+    manager = frame.pop()
+    from_outside = isinstance(manager, ContextVariable) and manager.keeps_state and _is_users(frame, manager)
+    known = isinstance(manager, ContextVariable) or (isinstance(manager, ObjectVariable) and _is_python(manager))
+    if from_outside or not known:
+        name = manager.type_name()
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CONTEXT,
+            f"Attempted SETUP_WITH/BEFORE_WITH/LOAD_SPECIAL on {manager.describe()}",
+            name=name,
+        )
+    frame.push(ExitVariable(manager))
+    following = frame.view.instructions[frame.pc]
+    handler = following.protection.target if following.protection is not None else None
+    depth = len(frame.stack) - 1
+    if isinstance(manager, ContextVariable):
+        entered = manager.enter(frame.interpreter)
+    else:
+        frame.interpreter.generic_contexts.append(manager)
+        entered = frame.interpreter.call_special(manager, "__enter__", [])
+    frame.contexts.append(frame.interpreter.active_context(manager, depth, handler))
+    frame.push(entered)
+
+
+def _is_python(manager: ObjectVariable) -> bool:
+    """Whether both of its methods are there, and are no C functions."""
+    methods = [inspect.getattr_static(manager.cls, name, None) for name in ("__enter__", "__exit__")]
+    return all(each is not None and not isinstance(each, C_METHODS) for each in methods)
+
+
+def _is_users(frame: Translator, manager: ContextVariable) -> bool:
+    """Whether the user's code outside holds it; the prologue of a resume function enters one that was made for it."""
+    before = frame.view.instructions[frame.pc - 2]  # the argument that was loaded is deleted: no user's name begins so
+    return manager.source is not None and not str(before.argval).startswith("___stack")
+
+
+@instruction("WITH_EXCEPT_START")
+def _with_except(frame: Translator, each: Instruction) -> None:
+    error = frame.stack[-1]
+    exit_function = frame.stack[-4]
+    trace = error.get_attribute(frame.interpreter, "__traceback__")
+    arguments = [frame.interpreter.wrap(error.python_type(), None), error, trace]
+    frame.push(frame.interpreter.leave_context(frame, exit_function, arguments))
+
+
+# -- match -----------------------------------------------------------------------------------
+
+
+@instruction("GET_LEN")
+def _get_len(frame: Translator, each: Instruction) -> None:
+    frame.push(realise(frame.interpreter, frame.stack[-1]).length(frame.interpreter))
+
+
+@instruction("MATCH_SEQUENCE")
+def _match_sequence(frame: Translator, each: Instruction) -> None:
+    cls = realise(frame.interpreter, frame.stack[-1]).python_type()
+    frame.push(ConstantVariable(bool(cls.__flags__ & (1 << 5))))
+
+
+@instruction("MATCH_MAPPING")
+def _match_mapping(frame: Translator, each: Instruction) -> None:
+    cls = realise(frame.interpreter, frame.stack[-1]).python_type()
+    frame.push(ConstantVariable(bool(cls.__flags__ & (1 << 6))))
+
+
+@instruction("MATCH_KEYS")
+def _match_keys(frame: Translator, each: Instruction) -> None:
+    keys = realise(frame.interpreter, frame.stack[-1]).unpack(frame.interpreter)
+    subject = realise(frame.interpreter, frame.stack[-2])
+    found = all(subject.contains(frame.interpreter, key) for key in keys)
+    values = [subject.get_item(frame.interpreter, key) for key in keys] if found else []
+    frame.push(frame.interpreter.tuple_of(values) if found else ConstantVariable(None))
+
+
+@instruction("MATCH_CLASS")
+def _match_class(frame: Translator, each: Instruction) -> None:
+    names = [str(name) for name in frame.pop().constant()]  # type: ignore[attr-defined]
+    cls, subject = frame.pop(), frame.pop()
+    assert isinstance(cls, ClassVariable) or hasattr(cls, "value")
+    if not issubclass(subject.python_type(), cls.value):
+        frame.push(ConstantVariable(None))
+        return
+    count = each.arg or 0
+    positional = getattr(cls.value, "__match_args__", ())
+    values = []
+    if count and not positional:
+        values.append(subject)  # int(x), str(x): the subject itself
+        count = 0
+    values += [subject.get_attribute(frame.interpreter, name) for name in (*positional[:count], *names)]
+    frame.push(frame.interpreter.tuple_of(values))

@@ -1,0 +1,278 @@
+"""Instructions that move values: locals, cells, globals, constants, attributes, items, the stack itself.
+
+In torch: torch/_dynamo/symbolic_convert.py (LOAD_FAST, STORE_ATTR...). Read
+next: operators.py
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import types
+from typing import TYPE_CHECKING
+
+from nbcompile.bytecode.dialects import HERE, is_two_argument_super, loads_method, pushes_null
+from nbcompile.bytecode.instruction import Instruction
+from nbcompile.tracing import breaks
+from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.frame.handlers.table import instruction
+from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ModuleVariable
+from nbcompile.tracing.variables.functions import CellVariable, SkippedVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.frame.translator import Translator
+
+
+@instruction("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
+def _nothing(frame: Translator, each: Instruction) -> None:
+    return
+
+
+@instruction("LOAD_CONST")
+def _load_const(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.interpreter.constant_or_wrap(each.argval))
+
+
+@instruction("LOAD_FAST", "LOAD_FAST_CHECK")
+def _load_fast(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.load_local(str(each.argval)))
+
+
+@instruction("LOAD_FAST_AND_CLEAR")
+def _load_and_clear(frame: Translator, each: Instruction) -> None:
+    save_and_clear(frame, str(each.argval))
+
+
+def save_and_clear(frame: Translator, name: str) -> None:
+    """An inlined comprehension is about to use a slot: what is in it, local or cell or nothing, goes on the stack."""
+    saved = frame.cells.pop(name, None) if name in frame.code.co_cellvars else None
+    frame.push(saved or frame.locals.pop(name, None) or NullVariable())
+
+
+@instruction("STORE_FAST")
+def _store_fast(frame: Translator, each: Instruction) -> None:
+    """After an inlined comprehension a slot may get a cell back, or become unbound again."""
+    name, value = str(each.argval), frame.pop_raw()
+    if isinstance(value, NullVariable):
+        frame.locals.pop(name, None)
+    elif isinstance(value, CellVariable) and name in frame.code.co_cellvars:
+        frame.locals.pop(name, None)
+        frame.cells[name] = value
+    else:
+        frame.locals[name] = value
+
+
+@instruction("DELETE_FAST")
+def _delete_fast(frame: Translator, each: Instruction) -> None:
+    frame.load_local(str(each.argval))
+    del frame.locals[str(each.argval)]
+
+
+# -- cells -----------------------------------------------------------------------------------
+
+
+@instruction("MAKE_CELL")
+def _make_cell(frame: Translator, each: Instruction) -> None:
+    name = str(each.argval)
+    if name in frame.code.co_freevars:
+        # 3.12 and 3.13 forget the outer function's cell where a comprehension has one of the same name.
+        raise breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, f"MAKE_CELL {name}", name="MAKE_CELL (of a free name)")
+    frame.cells[name] = CellVariable(frame.locals.pop(name, None), name)
+
+
+@instruction("LOAD_CLOSURE")
+def _load_closure(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.cells[str(each.argval)])
+
+
+@instruction("LOAD_DEREF", "LOAD_CLASSDEREF")
+def _load_deref(frame: Translator, each: Instruction) -> None:
+    cell = frame.cells[str(each.argval)]
+    if cell.content is None:
+        frame.interpreter.raise_exception(
+            NameError,
+            f"cannot access free variable '{cell.name}' where it is not associated with a value in enclosing scope",
+        )
+    frame.push(cell.content)
+
+
+@instruction("STORE_DEREF")
+def _store_deref(frame: Translator, each: Instruction) -> None:
+    cell = frame.cells[str(each.argval)]
+    frame.interpreter.side_effects.changes(frame.interpreter, cell)
+    cell.content = frame.pop_raw()
+
+
+@instruction("DELETE_DEREF")
+def _delete_deref(frame: Translator, each: Instruction) -> None:
+    cell = frame.cells[str(each.argval)]
+    frame.interpreter.side_effects.changes(frame.interpreter, cell)
+    cell.content = None
+
+
+# -- globals ---------------------------------------------------------------------------------
+
+
+@instruction("LOAD_GLOBAL")
+def _load_global(frame: Translator, each: Instruction) -> None:
+    value = frame.load_global(str(each.argval))
+    _push_callable(frame, value, null=pushes_null(each))
+
+
+def _push_callable(frame: Translator, value: VariableTracker, *, null: bool) -> None:
+    if null and HERE.null_below_callable:
+        frame.push(NullVariable())
+    frame.push(value)
+    if null and not HERE.null_below_callable:
+        frame.push(NullVariable())
+
+
+@instruction("LOAD_NAME")
+def _load_name(frame: Translator, each: Instruction) -> None:
+    name = str(each.argval)
+    frame.push(frame.locals[name] if name in frame.locals else frame.load_global(name))
+
+
+@instruction("STORE_NAME")
+def _store_name(frame: Translator, each: Instruction) -> None:
+    frame.locals[str(each.argval)] = frame.pop_raw()
+
+
+@instruction("STORE_GLOBAL")
+def _store_global(frame: Translator, each: Instruction) -> None:
+    frame.interpreter.side_effects.store_global(frame.interpreter, frame.scope, str(each.argval), frame.pop())
+
+
+@instruction("DELETE_GLOBAL")
+def _delete_global(frame: Translator, each: Instruction) -> None:
+    realise(frame.interpreter, frame.load_global(str(each.argval)))
+    frame.interpreter.side_effects.store_global(frame.interpreter, frame.scope, str(each.argval), None)
+
+
+@instruction("LOAD_BUILD_CLASS")
+def _build_class(frame: Translator, each: Instruction) -> None:
+    reason = breaks.unsupported(breaks.BUILD_CLASS, f"__build_class__ in {frame.code.co_name}")
+    _push_callable(frame, SkippedVariable(builtins.__build_class__, reason), null=False)
+
+
+@instruction("IMPORT_NAME")
+def _import(frame: Translator, each: Instruction) -> None:
+    names = realise(frame.interpreter, frame.pop())
+    level = frame.pop().constant()
+    package = {
+        "__name__": frame.scope.get("__name__"),
+        "__package__": frame.scope.get("__package__"),
+        "__spec__": frame.scope.get("__spec__"),
+    }
+    wanted = names.constant()
+    try:
+        module: object = __import__(str(each.argval), package, None, wanted or (), level)  # type: ignore[arg-type]
+    except ImportError as error:
+        raise breaks.unsupported(breaks.IMPORT, f"import {each.argval}", name=each.argval, error=error) from error
+    assert isinstance(module, types.ModuleType)
+    frame.push(frame.interpreter.wrap(module, frame.interpreter.module_source(module)))
+
+
+@instruction("IMPORT_FROM")
+def _import_from(frame: Translator, each: Instruction) -> None:
+    module = realise(frame.interpreter, frame.stack[-1])
+    try:
+        frame.push(module.get_attribute(frame.interpreter, str(each.argval)))
+    except ObservedException:
+        assert isinstance(module, ModuleVariable)
+        name = f"{module.value.__name__}.{each.argval}"
+        found = frame.interpreter.evaluate(importlib.import_module, (name,))
+        frame.push(frame.interpreter.wrap(found, frame.interpreter.module_source(found)))  # type: ignore[arg-type]
+
+
+# -- attributes and items --------------------------------------------------------------------
+
+
+@instruction("LOAD_ATTR")
+def _load_attr(frame: Translator, each: Instruction) -> None:
+    owner = frame.pop()
+    frame.calling = None if loads_method(each) else owner  # a property: what its getter returns is what is pushed
+    value = owner.get_attribute(frame.interpreter, str(each.argval))
+    _push_callable(frame, value, null=loads_method(each))
+
+
+@instruction("LOAD_METHOD")
+def _load_method(frame: Translator, each: Instruction) -> None:
+    owner = frame.pop()
+    frame.push(NullVariable())
+    frame.push(owner.get_attribute(frame.interpreter, str(each.argval)))
+
+
+@instruction("LOAD_SUPER_ATTR")
+def _load_super_attr(frame: Translator, each: Instruction) -> None:
+    found, cls, owner = frame.pop_many(3)  # ``super`` may be a global of the user's: it is called as it was written
+    made = frame.interpreter.call(found, [cls, owner] if is_two_argument_super(each) else [])
+    value = realise(frame.interpreter, made).get_attribute(frame.interpreter, str(each.argval))
+    _push_callable(frame, value, null=loads_method(each))
+
+
+@instruction("STORE_ATTR")
+def _store_attr(frame: Translator, each: Instruction) -> None:
+    owner = frame.pop()
+    value = frame.pop()
+    owner.set_attribute(frame.interpreter, str(each.argval), value)
+
+
+@instruction("DELETE_ATTR")
+def _delete_attr(frame: Translator, each: Instruction) -> None:
+    frame.pop().delete_attribute(frame.interpreter, str(each.argval))
+
+
+@instruction("BINARY_SUBSCR")
+def _subscript(frame: Translator, each: Instruction) -> None:
+    owner, key = frame.pop_pair()
+    frame.calling = owner
+    frame.push(owner.get_item(frame.interpreter, key))
+
+
+@instruction("STORE_SUBSCR")
+def _store_subscript(frame: Translator, each: Instruction) -> None:
+    owner, key = frame.pop_pair()
+    owner.set_item(frame.interpreter, key, frame.pop())
+
+
+@instruction("DELETE_SUBSCR")
+def _delete_subscript(frame: Translator, each: Instruction) -> None:
+    owner, key = frame.pop_pair()
+    owner.delete_item(frame.interpreter, key)
+
+
+# -- the stack itself ------------------------------------------------------------------------
+
+
+@instruction("POP_TOP", "END_FOR")
+def _pop(frame: Translator, each: Instruction) -> None:
+    frame.pop_raw()
+
+
+@instruction("PUSH_NULL")
+def _push_null(frame: Translator, each: Instruction) -> None:
+    frame.push(NullVariable())
+
+
+@instruction("COPY")
+def _copy(frame: Translator, each: Instruction) -> None:
+    position = -(each.arg or 1)
+    value = frame.stack[position]
+    if isinstance(value, LazyVariable):
+        value = frame.stack[position] = realise(frame.interpreter, value)
+    frame.push(value)
+
+
+@instruction("SWAP")
+def _swap(frame: Translator, each: Instruction) -> None:
+    other = -(each.arg or 1)
+    frame.stack[-1], frame.stack[other] = frame.stack[other], frame.stack[-1]
+
+
+@instruction("END_SEND")
+def _end_send(frame: Translator, each: Instruction) -> None:
+    value = frame.pop_raw()
+    frame.pop_raw()
+    frame.push(value)

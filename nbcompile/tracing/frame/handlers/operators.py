@@ -1,0 +1,260 @@
+"""Instructions that compute: operators, comparisons, containers, strings.
+
+In torch: torch/_dynamo/symbolic_convert.py (BINARY_OP, BUILD_LIST...). Read
+next: control.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nbcompile.bytecode.instruction import Instruction
+from nbcompile.tracing.calls import operations
+from nbcompile.tracing.frame.handlers.table import instruction
+from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.slices import slice_of
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.frame.translator import Translator
+
+
+@instruction("BINARY_OP")
+def _binary(frame: Translator, each: Instruction) -> None:
+    symbol = str(each.argval)
+    left, right = frame.pop_pair()
+    in_place = symbol.endswith("=")
+    frame.push(operations.binary(frame.interpreter, symbol.removesuffix("="), left, right, in_place))
+
+
+@instruction("UNARY_NEGATIVE")
+def _negative(frame: Translator, each: Instruction) -> None:
+    frame.push(operations.unary(frame.interpreter, "-", frame.pop()))
+
+
+@instruction("UNARY_POSITIVE")
+def _positive(frame: Translator, each: Instruction) -> None:
+    frame.push(operations.unary(frame.interpreter, "+", frame.pop()))
+
+
+@instruction("UNARY_INVERT")
+def _invert(frame: Translator, each: Instruction) -> None:
+    frame.push(operations.unary(frame.interpreter, "~", frame.pop()))
+
+
+@instruction("UNARY_NOT")
+def _not(frame: Translator, each: Instruction) -> None:
+    frame.push(ConstantVariable(not frame.pop().truth(frame.interpreter)))
+
+
+@instruction("TO_BOOL")
+def _to_bool(frame: Translator, each: Instruction) -> None:
+    """3.13: the jump that follows tests the result; a tensor is left to that jump, which can break."""
+
+
+@instruction("COMPARE_OP")
+def _compare(frame: Translator, each: Instruction) -> None:
+    left, right = frame.pop_pair()
+    frame.push(operations.compare(frame.interpreter, str(each.argval), left, right))
+
+
+@instruction("IS_OP")
+def _is(frame: Translator, each: Instruction) -> None:
+    left, right = frame.pop_pair()
+    frame.push(ConstantVariable(operations.is_same(frame.interpreter, left, right) != bool(each.arg)))
+
+
+@instruction("CONTAINS_OP")
+def _contains(frame: Translator, each: Instruction) -> None:
+    container, item = frame.pop(), frame.pop()
+    frame.push(ConstantVariable(container.contains(frame.interpreter, item) != bool(each.arg)))
+
+
+# -- containers ------------------------------------------------------------------------------
+
+
+@instruction("BUILD_TUPLE")
+def _tuple(frame: Translator, each: Instruction) -> None:
+    frame.push(TupleVariable(frame.pop_many(each.arg or 0)))
+
+
+@instruction("BUILD_LIST")
+def _list(frame: Translator, each: Instruction) -> None:
+    frame.push(ListVariable(frame.pop_many(each.arg or 0)))
+
+
+@instruction("BUILD_SET")
+def _set(frame: Translator, each: Instruction) -> None:
+    tracer = frame.interpreter
+    frame.push(SetVariable(tracer, [realise(tracer, item) for item in frame.pop_many(each.arg or 0)]))
+
+
+@instruction("BUILD_MAP")
+def _map(frame: Translator, each: Instruction) -> None:
+    items = frame.pop_many(2 * (each.arg or 0))
+    keys = [realise(frame.interpreter, key) for key in items[::2]]
+    frame.push(DictVariable(frame.interpreter, zip(keys, items[1::2], strict=True)))
+
+
+@instruction("BUILD_CONST_KEY_MAP")
+def _const_key_map(frame: Translator, each: Instruction) -> None:
+    keys = frame.pop().unpack(frame.interpreter)
+    frame.push(DictVariable(frame.interpreter, zip(keys, frame.pop_many(each.arg or 0), strict=True)))
+
+
+@instruction("BUILD_SLICE")
+def _slice(frame: Translator, each: Instruction) -> None:
+    parts = frame.pop_many(each.arg or 2)
+    if frame.stack and frame.view.instructions[frame.pc].opcode == "BINARY_SUBSCR":
+        realise(frame.interpreter, frame.stack[-1])  # what is sliced is looked at before the bounds
+    frame.push(slice_of(frame.interpreter, parts))
+
+
+def _target(frame: Translator, each: Instruction) -> VariableTracker:
+    """The container that a display builds, below on the stack; after a break it comes from outside."""
+    return realise(frame.interpreter, frame.stack[-(each.arg or 1)])
+
+
+@instruction("LIST_APPEND")
+def _append(frame: Translator, each: Instruction) -> None:
+    item = frame.pop()
+    _target(frame, each).call_method(frame.interpreter, "append", [item], {})
+
+
+@instruction("SET_ADD")
+def _add(frame: Translator, each: Instruction) -> None:
+    item = frame.pop()
+    _target(frame, each).call_method(frame.interpreter, "add", [item], {})
+
+
+@instruction("MAP_ADD")
+def _map_add(frame: Translator, each: Instruction) -> None:
+    value, key = frame.pop(), frame.pop()
+    _target(frame, each).set_item(frame.interpreter, key, value)
+
+
+@instruction("LIST_EXTEND")
+def _extend(frame: Translator, each: Instruction) -> None:
+    items = frame.pop()
+    if items.cannot_be_iterated():
+        frame.interpreter.raise_exception(TypeError, f"Value after * must be an iterable, not {items.type_name()}")
+    _target(frame, each).call_method(frame.interpreter, "extend", [items], {})
+
+
+@instruction("SET_UPDATE")
+def _set_update(frame: Translator, each: Instruction) -> None:
+    items = frame.pop()
+    _target(frame, each).call_method(frame.interpreter, "update", [items], {})
+
+
+@instruction("DICT_UPDATE", "DICT_MERGE")
+def _dict_update(frame: Translator, each: Instruction) -> None:
+    other = frame.pop()
+    target = frame.stack[-(each.arg or 1)]
+    merges = each.opcode == "DICT_MERGE"
+    if merges:
+        expect_argument(frame, _called(frame, each), "**", other)
+    for key, value in pairs_of(frame.interpreter, other):
+        if merges and target.contains(frame.interpreter, key):
+            told = f"{function_text(frame, _called(frame, each))} got multiple values for keyword argument"
+            frame.interpreter.raise_exception(TypeError, f"{told} '{key.constant()}'")
+        target.set_item(frame.interpreter, key, value)
+
+
+def expect_argument(frame: Translator, function: VariableTracker, stars: str, given: VariableTracker) -> None:
+    """Refuse ``f(*3)`` and ``f(**3)``."""
+    wanted = "a mapping" if stars == "**" else "an iterable"
+    if given.lacks("keys") if stars == "**" else given.cannot_be_iterated():
+        told = f"{function_text(frame, function)} argument after {stars} must be {wanted}, not {given.type_name()}"
+        frame.interpreter.raise_exception(TypeError, told)
+
+
+def function_text(frame: Translator, function: VariableTracker) -> str:
+    """``module.function()``, as CPython names what is called."""
+    function = realise(frame.interpreter, function)
+    name, module = (
+        function.get_attribute(frame.interpreter, each).constant() for each in ("__qualname__", "__module__")
+    )
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
+
+
+def _called(frame: Translator, each: Instruction) -> VariableTracker:
+    """The function whose keywords are gathered: below them stand its arguments, from 3.13 on a NULL, and itself."""
+    below = frame.stack[-(each.arg or 1) - 2]
+    return frame.stack[-(each.arg or 1) - 3] if isinstance(below, NullVariable) else below
+
+
+@instruction("LIST_TO_TUPLE")
+def _to_tuple(frame: Translator, each: Instruction) -> None:
+    frame.push(TupleVariable(frame.pop().unpack(frame.interpreter)))
+
+
+def _unpacked(frame: Translator, owner: VariableTracker) -> list[VariableTracker]:
+    if owner.is_constant() and not hasattr(owner.python_type(), "__iter__"):
+        frame.interpreter.raise_exception(TypeError, f"cannot unpack non-iterable {owner.type_name()} object")
+    return owner.unpack(frame.interpreter)
+
+
+@instruction("UNPACK_SEQUENCE")
+def _unpack(frame: Translator, each: Instruction) -> None:
+    owner = frame.pop()
+    items = owner.items if isinstance(owner, SequenceVariable) else _unpacked(frame, owner)
+    wanted = each.arg or 0
+    if len(items) != wanted:
+        few = f"not enough values to unpack (expected {wanted}, got {len(items)})"
+        frame.interpreter.raise_exception(
+            ValueError, few if len(items) < wanted else f"too many values to unpack (expected {wanted})"
+        )
+    for item in reversed(items):
+        frame.push(item)
+
+
+@instruction("UNPACK_EX")
+def _unpack_star(frame: Translator, each: Instruction) -> None:
+    before, after = (each.arg or 0) & 0xFF, (each.arg or 0) >> 8
+    items = _unpacked(frame, frame.pop())
+    if len(items) < before + after:
+        frame.interpreter.raise_exception(
+            ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})"
+        )
+    end = len(items) - after
+    for item in reversed([*items[:before], ListVariable(items[before:end]), *items[end:]]):
+        frame.push(item)
+
+
+# -- strings ---------------------------------------------------------------------------------
+
+_CONVERSIONS = {0: "", 1: "s", 2: "r", 3: "a"}
+
+
+@instruction("FORMAT_VALUE")
+def _format_value(frame: Translator, each: Instruction) -> None:
+    flags = each.arg or 0
+    specification = frame.pop() if flags & 4 else ConstantVariable("")
+    value = frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[flags & 3])
+    frame.push(frame.interpreter.format_value(value, specification))
+
+
+@instruction("CONVERT_VALUE")
+def _convert_value(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[each.arg or 0]))
+
+
+@instruction("FORMAT_SIMPLE")
+def _format_simple(frame: Translator, each: Instruction) -> None:
+    frame.push(frame.interpreter.format_value(frame.pop(), ConstantVariable("")))
+
+
+@instruction("FORMAT_WITH_SPEC")
+def _format_with(frame: Translator, each: Instruction) -> None:
+    specification = frame.pop()
+    frame.push(frame.interpreter.format_value(frame.pop(), specification))
+
+
+@instruction("BUILD_STRING")
+def _string(frame: Translator, each: Instruction) -> None:
+    frame.push(
+        frame.interpreter.join_strings([realise(frame.interpreter, part) for part in frame.pop_many(each.arg or 0)])
+    )

@@ -1,0 +1,302 @@
+"""Following a call into its body.
+
+    def h(a, *rest, k=1): ...         a frame of its own: locals a, rest, k
+    h(x, y, k=2)                      {a: x, rest: (y,), k: 2}
+
+The callee's translator runs to its end before the caller goes on; a generator's
+runs as far as its next ``yield`` each time it is asked.
+
+In torch: torch/_dynamo/symbolic_convert.py (InliningInstructionTranslator) and
+variables/functions.py (bind_args). Read next: nbcompile/tracing/effects/reconstruction.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from nbcompile.bytecode.instruction import Instruction
+from nbcompile.capture.recipe import Recipe
+from nbcompile.tracing import breaks, rules
+from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.frame.handlers.control import end_yield_from
+from nbcompile.tracing.frame.reconstruct_iterators import remade
+from nbcompile.tracing.frame.translator import Translator, first_line
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable
+from nbcompile.tracing.variables.iterators import IteratorVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
+    from nbcompile.tracing.frame.interpreter import Interpreter
+
+RESUMED_IN_YIELD_FROM = 2
+"""The argument of a RESUME, its low two bits, where a frame goes on inside of ``yield from``."""
+
+
+def inline(
+    interpreter: Interpreter, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords
+) -> VariableTracker:
+    """The result of a Python function, by running its body symbolically."""
+    code = function.code
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        broken = breaks.unsupported(breaks.GENERATOR, function.describe())
+        if interpreter.frames[-1].code.co_filename.startswith(rules.NBCOMPILE):  # it is what the user compiles
+            broken.stack = (first_line(code),)
+        raise broken
+    frame = Translator(
+        interpreter,
+        code,
+        function.global_scope(),
+        bind(interpreter, function, arguments, keywords),
+        dict(zip(code.co_freevars, function.closure_cells(interpreter), strict=True)),
+        function.source,
+        function,
+    )
+    frame.returns_to_call = interpreter.frames[-1].calling is function
+    interpreter.note_inlined(frame)
+    if code.co_flags & inspect.CO_GENERATOR:
+        generator = GeneratorVariable(interpreter, frame)
+        interpreter.generators.append(generator)
+        return generator
+    return interpreter.run_frame(frame).value
+
+
+def bind(
+    tracer: Tracer, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords
+) -> dict[str, VariableTracker]:
+    """Arguments to parameters, as CPython does it; a break if they do not fit: the call then raises its own error."""
+    code = function.code
+    positional = list(code.co_varnames[: code.co_argcount])
+    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    rest = code.co_argcount + code.co_kwonlyargcount
+    bound = dict(zip(positional, arguments, strict=False))
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[code.co_varnames[rest]] = TupleVariable(list(arguments[len(positional) :]))
+        rest += 1
+    elif len(arguments) > len(positional):
+        raise _misfit(function, _too_many(tracer, function, arguments, keywords))
+    extra: dict[str, VariableTracker] = {}
+    by_keyword = {*positional[code.co_posonlyargcount :], *keyword_only}
+    for name, value in keywords.items():
+        if name in by_keyword and name not in bound:
+            bound[name] = value
+        elif name in by_keyword:
+            raise _misfit(function, f"{function.qualname}() got multiple values for argument '{name}'")
+        elif code.co_flags & inspect.CO_VARKEYWORDS:
+            extra[name] = value
+        else:
+            raise _misfit(function, f"{function.qualname}() got an unexpected keyword argument '{name}'")
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        bound[code.co_varnames[rest]] = DictVariable(
+            tracer, [(ConstantVariable(name), value) for name, value in extra.items()]
+        )
+    _fill_defaults(tracer, function, bound, positional, keyword_only)
+    return bound
+
+
+def _fill_defaults(
+    tracer: Tracer,
+    function: BaseFunctionVariable,
+    bound: dict[str, VariableTracker],
+    positional: Sequence[str],
+    keyword_only: Sequence[str],
+) -> None:
+    missing = [name for name in positional if name not in bound]
+    if missing:
+        defaults = function.default_values(tracer)
+        known = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+        bound.update({name: known[name] for name in missing if name in known})
+        absent = [name for name in missing if name not in known]
+        if absent:
+            raise _misfit(function, _missing(function, absent, "positional"))
+    lacking = [name for name in keyword_only if name not in bound]
+    if lacking:
+        named: Mapping[str, VariableTracker] = function.keyword_defaults(tracer)
+        bound.update({name: named[name] for name in lacking if name in named})
+        absent = [name for name in lacking if name not in named]
+        if absent:
+            raise _misfit(function, _missing(function, absent, "keyword-only"))
+
+
+def _misfit(function: BaseFunctionVariable, text: str) -> breaks.Unsupported:
+    return breaks.unsupported(breaks.ARGUMENTS, f"func='{function.qualname}'", name=function.name, error=text)
+
+
+def _too_many(tracer: Tracer, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords) -> str:
+    takes, given = function.code.co_argcount, len(arguments)
+    optional = len(function.default_values(tracer))
+    names = function.code.co_varnames[takes : takes + function.code.co_kwonlyargcount]
+    by_keyword = sum(name in keywords for name in names)
+    accepted = f"from {takes - optional} to {takes}" if optional else str(takes)
+    also = ""
+    if by_keyword:
+        also = f" positional argument{_s(given)} (and {by_keyword} keyword-only argument{_s(by_keyword)})"
+    return (
+        f"{function.qualname}() takes {accepted} positional argument{'s' if optional else _s(takes)} but {given}{also} "
+        f"{'was' if given == 1 and not by_keyword else 'were'} given"
+    )
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _missing(function: BaseFunctionVariable, names: Sequence[str], kind: str) -> str:
+    quoted = [f"'{name}'" for name in names]
+    listed = (
+        quoted[0]
+        if len(quoted) == 1
+        else " and ".join(quoted)
+        if len(quoted) == 2
+        else f"{', '.join(quoted[:-1])}, and {quoted[-1]}"
+    )
+    return (
+        f"{function.qualname}() missing {len(names)} required {kind} argument{'' if len(names) == 1 else 's'}: {listed}"
+    )
+
+
+def _stopped(error: VariableTracker) -> VariableTracker:
+    """A generator's own StopIteration would look like its end to whoever iterates (PEP 479)."""
+    made = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
+    made.cause = made.context = error
+    return made
+
+
+class GeneratorVariable(IteratorVariable):
+    """A generator that the traced code made: a frame that is run piece by piece."""
+
+    def __init__(self, interpreter: Interpreter, frame: Translator) -> None:
+        self.interpreter = interpreter
+        self.frame = frame
+        self.started = False
+        self.finished = False
+
+    def python_type(self) -> type:
+        return types.GeneratorType
+
+    def describe(self) -> str:
+        return f"LocalGeneratorObjectVariable({self.frame.code.co_name})"
+
+    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+        def make() -> Recipe:
+            # What is still to come is not asked for ahead: it may depend on what happens until then.
+            made = remade(self, reconstruction)
+            if made is None:
+                raise breaks.unsupported(breaks.GENERATOR_RECIPE, self.describe(), name=self.frame.code.co_name)
+            return made
+
+        return reconstruction.shared(self, make)
+
+    def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        return self.send(ConstantVariable(None))
+
+    def send(self, value: VariableTracker) -> VariableTracker | None:
+        """Go on with a value until the next ``yield``; None at the end."""
+        if self.finished:
+            self.ending = None  # it was told once
+            return None
+        if self.started:
+            self.frame.push(value)
+        self.started = True
+        return self._go_on()
+
+    def throw(self, error: VariableTracker) -> VariableTracker | None:
+        """Raise an exception where the generator waits."""
+        if self.finished or not self.started:
+            self.finished = True
+            raise ObservedException(error)
+        if (iterator := self._waits_for()) is not None:
+            try:
+                item = iterator.throw(error)
+            except ObservedException as raised:
+                error = raised.value
+            else:
+                if item is None:
+                    end_yield_from(self.frame, self._send(), self.interpreter.returned_by(iterator))
+                    item = self._go_on()
+                return item
+        return self._go_on(error)
+
+    def _waits_for(self) -> GeneratorVariable | None:
+        """The generator that a ``yield from`` of this one is inside of."""
+        following = self.frame.view.instructions[self.frame.pc]
+        if following.opcode != "RESUME" or (following.arg or 0) & 3 != RESUMED_IN_YIELD_FROM:
+            return None
+        iterator = self.frame.stack[-1]
+        if isinstance(iterator, ObjectVariable) and self.interpreter.has_attribute(iterator, "throw"):
+            raise breaks.unsupported(breaks.GENERATOR, f"throw() of {iterator.describe()}")
+        return iterator if isinstance(iterator, GeneratorVariable) else None
+
+    def _send(self) -> Instruction:
+        """The SEND that it goes back to while it waits there."""
+        view = self.frame.view
+        back = next(each for each in view.instructions[self.frame.pc :] if each.target is not None)
+        assert back.target is not None
+        return view.instructions[view.labels[back.target]]
+
+    def close(self, tracer: Tracer) -> VariableTracker:
+        """Raise GeneratorExit where it waits: what its ``finally`` and ``with`` do, happens now."""
+        try:
+            item = self.throw(ExceptionVariable(GeneratorExit, []))
+        except ObservedException as error:
+            if not issubclass(error.value.python_type(), (GeneratorExit, StopIteration)):
+                raise
+            item = None
+        if item is not None:
+            tracer.raise_exception(RuntimeError, "generator ignored GeneratorExit")
+        return ConstantVariable(None)
+
+    def waits_in_try(self) -> bool:
+        """Whether it was left waiting where something is still to do: CPython does it when the generator dies."""
+        protection = self.frame.current.protection
+        if self.finished or not self.started or protection is None:
+            return False
+        handler = self.frame.view.instructions[self.frame.view.labels[protection.target]]
+        return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration
+
+    def _go_on(self, raised: VariableTracker | None = None) -> VariableTracker | None:
+        try:
+            if raised is not None and not self.frame.goes_to_handler(raised):
+                raise ObservedException(raised)
+            outcome = self.interpreter.run_frame(self.frame)
+        except ObservedException as error:
+            self.finished = True
+            if issubclass(error.value.python_type(), StopIteration):
+                raise ObservedException(_stopped(error.value)) from None
+            raise
+        if outcome.yielded:
+            return realise(self.interpreter, outcome.value)
+        self.finished = True
+        self.ending = outcome.value
+        return None
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("send", "throw", "close"):
+            return BuiltinMethodVariable(self, name)
+        return super().get_attribute(tracer, name)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name in ("send", "throw"):
+            first = realise(tracer, arguments[1] if name == "throw" and len(arguments) > 1 else arguments[0])
+            error = (
+                tracer.call(first, [])
+                if name == "throw" and isinstance(first.python_type(), type) and issubclass(first.python_type(), type)
+                else first
+            )
+            item = self.send(first) if name == "send" else self.throw(error)
+            if item is None:
+                tracer.stop(self)
+            return item
+        if name == "close":
+            return self.close(tracer)
+        return super().call_method(tracer, name, arguments, keywords)

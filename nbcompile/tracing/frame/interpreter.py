@@ -1,0 +1,666 @@
+"""The interpreter of one trace: what all its frames share.
+
+It answers what trackers ask for (protocol.py): wrap a value, call something,
+make a node, raise in the traced program. The stack of frames that it runs is
+the user's stack.
+
+In torch: torch/_dynamo/symbolic_convert.py and output_graph.py. Read next:
+nbcompile/tracing/tracer.py, which runs the top frame and ends the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import linecache
+import operator
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+import torch
+import torch.fx
+
+from nbcompile import config, operators as torch_operators, torch_internals
+from nbcompile.bytecode.instruction import Instruction, Label
+from nbcompile.capture import arrays
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.source import AttrSource, ConstantSource, KeySource, ModuleSource, Source, expression, resolve
+from nbcompile.capture.trace import Assumed
+from nbcompile.errors import TorchRuntimeError
+from nbcompile.options import Options
+from nbcompile.record.model import StackLine, Step
+from nbcompile.tracing import breaks, rules
+from nbcompile.tracing.calls import construction, operations, overrides, text
+from nbcompile.tracing.effects.side_effects import SideEffects
+from nbcompile.tracing.exceptions import ObservedException
+from nbcompile.tracing.frame import callees
+from nbcompile.tracing.frame.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
+from nbcompile.tracing.frame.inlining import GeneratorVariable, inline
+from nbcompile.tracing.frame.translator import ActiveContext, Finished, Translator, describe_argument
+from nbcompile.tracing.graph.output_graph import OutputGraph
+from nbcompile.tracing.graph.override_state import OverrideState
+from nbcompile.tracing.inputs.dynamism import Dynamism
+from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
+from nbcompile.tracing.polyfills import builtins as twins
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
+from nbcompile.tracing.variables.contexts import ExitVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.ndarray import has_array
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.slices import SliceVariable, index_of
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.wrappers import WrapperVariable
+from nbcompile.tracing.wrapping.kinds import has_own_hash
+from nbcompile.tracing.wrapping.table import wrap
+
+Keywords = Mapping[str, VariableTracker]
+LAST_STEPS = 20
+"""So many instructions before a break are told with ``config.verbose``."""
+
+
+MOST_STEPS = 5000
+"""Beyond these a record is no help."""
+
+
+def _guard_text(guard: Guard) -> str:
+    return f"{guard.kind.value} {expression(guard.source) if guard.source is not None else ''}".strip()
+
+
+def _node_text(node: torch.fx.Node) -> str:
+    if node.op == "placeholder":
+        return f"{node.name}: an input"
+    target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    return f"{node.name} = {target}({', '.join(map(str, node.args))})"
+
+
+class PlannedEnd(BaseException):
+    """The place is reached where the graph was planned to end; no handler of an exception sees it."""
+
+    def __init__(self, frames: tuple[Translator, ...]) -> None:
+        super().__init__()
+        self.frames = frames
+
+
+class Interpreter:
+    """Everything that the frames of one trace share; the ``Tracer`` of its trackers."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        options: Options,
+        dynamism: Dynamism,
+        assumed: Assumed,
+        overrides: OverrideState,
+        recording: bool = False,
+    ) -> None:
+        self.assumed = assumed
+        self.output = OutputGraph(frame, options, dynamism, overrides)
+        self.output.stack = self.output.inputs.stack = self.stack
+        self.output.names = self.names
+        self.side_effects = SideEffects()
+        self.frames: list[Translator] = []
+        self.generic_contexts: list[VariableTracker] = []
+        """Context managers of user classes that are active: nothing can resume under them."""
+        self.generators: list[GeneratorVariable] = []
+        self.end_at: tuple[int, ...] = ()
+        """Where the graph is planned to end: for each frame of the chain how many instructions it has run."""
+        self.broken: tuple[Translator, ...] = ()
+        """The frames that ran when something could not be traced."""
+        self.inlined: list[str] = []
+        self.steps: list[Step] | None = [] if recording or config.verbose else None
+        self._told: set[object] = set()
+        """Guards and nodes that a step is known to have added."""
+        self._scope = frame.scope()
+
+    # -- frames --------------------------------------------------------------------------
+
+    def run_frame(self, frame: Translator) -> Finished:
+        """Run a callee to its end (a generator: to its next yield)."""
+        frame.callers = self.stack()
+        self.frames.append(frame)
+        try:
+            return frame.run()
+        finally:
+            self.frames.pop()
+
+    def before_step(self, frame: Translator) -> None:
+        """Asked before each instruction: whether the graph ends here."""
+        if (len(self.frames) == 1 or config.nested_graph_breaks) and frame.can_stop_here():
+            frame.checkpoint = frame.steps
+        path = self.end_at
+        here = len(path) == len(self.frames) and path[-1] == frame.steps
+        if here and path == tuple(each.steps for each in self.frames):
+            raise PlannedEnd(tuple(self.frames))
+
+    def hand_over(self, callee: VariableTracker, function: VariableTracker) -> None:
+        caller = self.frames[-1]
+        if caller.calling is callee:
+            caller.calling = realise(self, function)
+
+    def stack(self) -> tuple[StackLine, ...]:
+        """The user's stack, outermost first; our own polyfills are left out."""
+        if not self.frames:
+            return ()
+        top = self.frames[-1]
+        return top.callers if top.is_polyfill else (*top.callers, top.stack_line())
+
+    def callee(self) -> str:
+        """What the user's line calls at which the innermost function is, as it is written; "" for no call."""
+        frame = next((each for each in reversed(self.frames) if not each.is_polyfill), None)
+        return callees.callee(frame.code, frame.view.instructions, frame.current) if frame is not None else ""
+
+    def names(self) -> dict[torch.fx.Node, str]:
+        """What the user's functions call their tensors, the outermost function's name first."""
+        names: dict[torch.fx.Node, str] = {}
+        for frame in self.frames:
+            for name, value in frame.locals.items():
+                node = getattr(getattr(value, "realised", value), "node", None)
+                if isinstance(node, torch.fx.Node) and not frame.is_polyfill:
+                    names.setdefault(node, name)
+        return names
+
+    def note_step(self, frame: Translator) -> None:
+        """For the record: one instruction is about to be traced."""
+        if self.steps is None or len(self.steps) >= MOST_STEPS:
+            return
+        self.note_effects()
+        each, line = frame.current, frame.current.line or 0
+        stack, values = frame.describe_step(), frame.describe_locals()
+        text = linecache.getline(frame.code.co_filename, line).strip()
+        depth = len(self.frames) - 1
+        self.steps.append(
+            Step(
+                frame.code.co_name, depth, each.offset, each.opcode, describe_argument(each), line, stack, text, values
+            )
+        )
+
+    def note_effects(self) -> None:
+        """For the record: what the step before added to the guards and to the graph."""
+        if not self.steps:
+            return
+        guards = [each for key, each in self.output.guards.items() if key not in self._told]
+        nodes = [each for each in self.output.graph.nodes if each.name not in self._told and each.op != "output"]
+        self._told |= {*(key for key in self.output.guards), *(each.name for each in nodes)}
+        if guards or nodes:
+            self.steps[-1] = dataclasses.replace(
+                self.steps[-1], guards=tuple(map(_guard_text, guards)), nodes=tuple(map(_node_text, nodes))
+            )
+
+    def last_steps(self) -> tuple[str, ...]:
+        """The last instructions, for who wants to see the compiler at work (config.verbose)."""
+        if self.steps is None or not config.verbose:
+            return ()
+        return tuple(
+            f"{each.function}:{each.line}  {each.opcode} {each.argument} [{', '.join(each.stack)}]"
+            for each in self.steps[-LAST_STEPS:]
+        )
+
+    def note_inlined(self, frame: Translator) -> None:
+        """A call is followed into its body."""
+        self.assumed.codes[id(frame.code)] = frame.code, str(frame.scope.get("__name__", ""))
+        if not frame.code.co_filename.startswith(OURS):
+            self.inlined.append(f"{frame.code.co_qualname} ({frame.code.co_filename}:{frame.code.co_firstlineno})")
+
+    def finished(self, value: VariableTracker, yielded: bool = False) -> Finished:
+        """What ends (or suspends) a frame."""
+        return Finished(value, yielded)
+
+    def active_context(self, manager: VariableTracker, depth: int, handler: Label | None) -> ActiveContext:
+        """A ``with`` block that was just entered."""
+        return ActiveContext(manager, depth, handler)
+
+    def leave_context(
+        self, frame: Translator, exit_function: VariableTracker, arguments: Sequence[VariableTracker]
+    ) -> VariableTracker:
+        """The end of a ``with`` block, normal or not."""
+        assert isinstance(exit_function, ExitVariable)
+        left = exit_function.context
+        try:
+            result = exit_function.call(self, arguments, {})
+        except breaks.Unsupported:
+            raise  # the block is not left: nothing can resume in the middle of it
+        except ObservedException:
+            self._forget_context(frame, left)
+            raise
+        self._forget_context(frame, left)
+        return result
+
+    def _forget_context(self, frame: Translator, left: VariableTracker) -> None:
+        frame.contexts = [each for each in frame.contexts if each.manager is not left]
+        self.generic_contexts = [each for each in self.generic_contexts if each is not left]
+
+    # -- values --------------------------------------------------------------------------
+
+    def wrap(self, value: object, source: Source | None) -> VariableTracker:
+        return wrap(self, value, source)
+
+    def constant_or_wrap(self, value: object) -> VariableTracker:
+        match value:
+            case tuple() if not is_constant_value(value) or type(value) in (tuple, torch.Size):
+                return TupleVariable([self.constant_or_wrap(each) for each in value], cls=type(value))
+            case list():
+                return ListVariable([self.constant_or_wrap(each) for each in value])
+            case dict() if type(value) is dict:
+                return DictVariable(
+                    self, [(self.constant_or_wrap(key), self.constant_or_wrap(each)) for key, each in value.items()]
+                )
+            case frozenset() | set():
+                return SetVariable(self, [self.constant_or_wrap(each) for each in value], cls=type(value))
+            case slice():
+                return SliceVariable([self.constant_or_wrap(part) for part in (value.start, value.stop, value.step)])
+            case types.CodeType():
+                return ConstantVariable(value)
+        return ConstantVariable(value) if is_constant_value(value) else self.wrap(value, None)
+
+    def index_of(self, key: VariableTracker) -> object:
+        return index_of(self, key)
+
+    def real_value(self, source: Source) -> object:
+        return resolve(source, self._scope)
+
+    def keep(self, value: object, name: str) -> Source:
+        return ConstantSource(name, value)
+
+    def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
+        self.output.guard(source, kind, expected)
+
+    def note_member(self, source: Source | None, cls: type, name: str) -> None:
+        if source is not None:
+            self.output.note_member(source, cls, name)
+
+    def assume(self, source: Source | None, value: object) -> None:
+        if source is not None:
+            self.assumed.members[source] = value
+
+    def assume_subclass(self, subject: Source | type, cls: Source | type, answer: bool) -> None:
+        if (subject, cls, answer) not in self.assumed.subclasses:
+            self.assumed.subclasses.append((subject, cls, answer))
+
+    def assume_answer(
+        self, function: object, arguments: Sequence[object], keywords: Mapping[str, object], answer: object
+    ) -> None:
+        self.assumed.answers.append((function, tuple(arguments), dict(keywords), repr(answer)))
+
+    def note_made(self, function: types.FunctionType, owner: Source, group: Source, lists: int) -> None:
+        self.assumed.made.append((function, owner, group, lists))
+
+    def depend_on_process(self, what: str) -> None:
+        self.assumed.obstacle = self.assumed.obstacle or what
+
+    def guard_keys(self, mapping: VariableTracker) -> None:
+        assert isinstance(mapping, DictVariable) and mapping.source is not None
+        keys: tuple[object, ...] = tuple(self.real_value(mapping.source))  # type: ignore[arg-type]
+        if not any(map(has_own_hash, keys)):
+            self.guard(mapping.source, GuardKind.DICT_KEYS, keys)
+            return
+        self.guard(mapping.source, GuardKind.DICT_LENGTH, len(keys))
+        for index, key in enumerate(keys):  # by what is read of them, or one by one
+            if not has_own_hash(key):
+                kind = GuardKind.EQUALS_MATCH if is_constant_value(key) else GuardKind.ID_MATCH
+                self.guard(KeySource(mapping.source, index), kind, key)
+
+    def iterator(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        return SequenceIteratorVariable(TupleVariable(items))
+
+    def list_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        return ListVariable(items)
+
+    def tuple_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        """A new tuple."""
+        return TupleVariable(items)
+
+    def bound(self, function: VariableTracker, owner: VariableTracker) -> VariableTracker:
+        """A function bound to its first argument."""
+        return MethodVariable(function, owner)
+
+    def evaluate(
+        self, function: Any, arguments: Sequence[object], keywords: Mapping[str, object] | None = None
+    ) -> object:
+        if isinstance(function, types.FunctionType) and not rules.is_trusted_module(function.__module__):
+            self.depend_on_process(f"what {function.__qualname__} returned while it was traced")
+        try:
+            return function(*arguments, **(keywords or {}))
+        except RecursionError:  # the stack is also the tracer's
+            raise
+        except Exception as error:  # whatever a pure function raises, the program would see
+            self.raise_exception(type(error), *error.args)
+
+    def raise_exception(self, kind: type[BaseException], *arguments: object) -> NoReturn:
+        given = [each if isinstance(each, VariableTracker) else self.constant_or_wrap(each) for each in arguments]
+        raise ObservedException(ExceptionVariable(kind, given))
+
+    # -- calls ---------------------------------------------------------------------------
+
+    def call(
+        self, function: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords | None = None
+    ) -> VariableTracker:
+        return realise(self, function).call(self, arguments, keywords or {})
+
+    def call_python(self, function: Callable[..., object], *arguments: VariableTracker) -> VariableTracker:
+        assert isinstance(function, types.FunctionType)
+        return self.call(FunctionVariable(function), arguments)
+
+    def inline(
+        self, function: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords
+    ) -> VariableTracker:
+        assert isinstance(function, BaseFunctionVariable)
+        return inline(self, function, arguments, keywords)
+
+    def call_special(self, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]) -> VariableTracker:
+        if isinstance(owner, ObjectVariable):
+            return owner._special(self, name, arguments, {})
+        if isinstance(owner, TupleVariable):
+            return self.call(self.bind(owner, owner.cls, name), arguments)
+        return owner.call_method(self, name, arguments, {})
+
+    def bind(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+        return construction.bind(self, owner, cls, name)
+
+    def instantiate(
+        self, cls: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords
+    ) -> VariableTracker:
+        assert isinstance(cls, ClassVariable)
+        return construction.instantiate(self, cls, arguments, keywords)
+
+    def make(self, cls: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        assert isinstance(cls, ClassVariable)
+        return construction.make(self, cls, arguments, keywords)
+
+    def new_object(self, cls: type, arguments: Sequence[VariableTracker] = ()) -> VariableTracker:
+        return construction.new_object(self, cls, arguments)
+
+    def local_variables(self) -> VariableTracker:
+        frame = self.frames[-1]
+        found = {**frame.locals, **{name: cell.content for name, cell in frame.cells.items()}}
+        if frame.snapshot is None or sys.version_info >= (3, 13):  # before, a frame had but one
+            frame.snapshot = DictVariable(self, [])
+        for name in (*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars):
+            value = found.get(name)
+            if value is not None:
+                frame.snapshot.set_item(self, ConstantVariable(name), value)
+            else:
+                frame.snapshot.call_method(self, "pop", [ConstantVariable(name), ConstantVariable(None)], {})
+        return frame.snapshot
+
+    def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
+        """What ``super()`` without arguments means in the frame that runs."""
+        frame = self.frames[-1]
+        cell = frame.cells.get("__class__")
+        if cell is None or cell.content is None or not frame.code.co_varnames:
+            self.raise_exception(RuntimeError, "super(): no arguments")
+        first = frame.code.co_varnames[0]
+        owner = frame.locals.get(first) or frame.cells[first].content
+        assert owner is not None
+        return realise(self, cell.content), realise(self, owner)
+
+    def handled_exception(self) -> VariableTracker | None:
+        """The exception that the traced program is handling right now."""
+        return next((frame.handled[-1] for frame in reversed(self.frames) if frame.handled), None)
+
+    # -- attributes ----------------------------------------------------------------------
+
+    def module_attribute(self, module: ModuleType, name: str, source: Source | None) -> VariableTracker:
+        stored = self.side_effects.load_global(getattr(module, "__dict__", {}), name)
+        if stored is not None and stored.value is not None:
+            return stored.value
+        if stored is not None:
+            self.raise_exception(AttributeError, f"module '{module.__name__}' has no attribute '{name}'")
+        base = source if source is not None else self.module_source(module)
+        if base is not None and not hasattr(module, name):
+            self.guard(base, GuardKind.HASATTR, (name, False))
+        value = self.evaluate(getattr, (module, name))
+        return self.wrap(value, None if base is None else AttrSource(base, name))
+
+    def module_source(self, module: ModuleType) -> Source | None:
+        """The address of a module by its name."""
+        return ModuleSource(module.__name__) if sys.modules.get(module.__name__) is module else None
+
+    def is_module_scope(self, name: str, scope: dict[str, object]) -> bool:
+        """Whether a dict of globals is that of an imported module."""
+        module = sys.modules.get(name)
+        return module is not None and module.__dict__ is scope
+
+    def class_attribute(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
+        return construction.class_attribute(self, owner, cls, name)
+
+    def has_attribute(self, value: VariableTracker, name: str) -> bool:
+        try:
+            realise(self, value.get_attribute(self, name))
+        except ObservedException as error:
+            if issubclass(error.value.python_type(), AttributeError):
+                return False
+            raise
+        return True
+
+    # -- iteration -----------------------------------------------------------------------
+
+    def iterate_by_index(self, owner: VariableTracker) -> VariableTracker:
+        return self.call_python(twins.by_index, owner)
+
+    def until_stop(self, iterator: VariableTracker, step: Callable[[], VariableTracker]) -> VariableTracker | None:
+        try:
+            return realise(self, step())
+        except ObservedException as error:
+            if issubclass(error.value.python_type(), StopIteration):
+                iterator.ending = error.value.get_attribute(self, "value")
+                return None
+            raise
+
+    def stop(self, iterator: VariableTracker) -> NoReturn:
+        value = self.returned_by(iterator)
+        nothing = value.is_constant() and value.constant() is None
+        raise ObservedException(ExceptionVariable(StopIteration, [] if nothing else [value]))
+
+    def send(self, iterator: VariableTracker, value: VariableTracker) -> VariableTracker | None:
+        """``iterator.send(value)``; None at its end."""
+        if isinstance(iterator, GeneratorVariable):
+            return iterator.send(value)
+        if value.is_constant() and value.constant() is None:
+            return iterator.next_item(self)
+        return self.until_stop(iterator, lambda: iterator.call_method(self, "send", [value], {}))
+
+    def returned_by(self, iterator: VariableTracker) -> VariableTracker:
+        """What an exhausted generator returned."""
+        return ConstantVariable(None) if iterator.ending is None else realise(self, iterator.ending)
+
+    # -- the graph -----------------------------------------------------------------------
+
+    def apply(
+        self, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords | None = None
+    ) -> VariableTracker:
+        return self._node("call_function", target, arguments, keywords or {})
+
+    def apply_method(
+        self, name: str, arguments: Sequence[VariableTracker], keywords: Keywords | None = None
+    ) -> VariableTracker:
+        return self._node("call_method", name, arguments, keywords or {})
+
+    def _node(self, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        answer = overrides.ask_about_node(self, op, target, arguments, keywords)
+        if answer is not None:
+            return answer
+        self._refuse_arrays(target, (*arguments, *keywords.values()))
+        plain = [self._deep(each).proxy() for each in arguments]
+        named = {name: self._deep(each).proxy() for name, each in keywords.items()}
+        try:
+            node = self.output.apply(op, target, plain, named)
+        except IndexError as error:  # an index or a dimension out of range: as in eager, for the program to catch
+            self.raise_exception(IndexError, *error.args)
+        except ZeroDivisionError as error:  # of symbolic numbers: the divisor is zero, which is guarded
+            realise(self, arguments[-1]).truth(self)
+            self.raise_exception(ZeroDivisionError, *_words_of_division(target, arguments, error))
+        except TorchRuntimeError as error:  # the program may catch the operator's own error, whose words are others
+            if any(map(_may_suppress, self.generic_contexts)) or any(frame.may_catch() for frame in self.frames):
+                name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+                inner = error.inner_exception
+                raise breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(inner), name=name, error=inner) from None
+            raise
+        result = self.result(node)
+        out = keywords.get("out")
+        return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
+
+    def ask(self, function: object, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker | None:
+        return overrides.ask(self, function, arguments, keywords)
+
+    def _refuse_arrays(self, target: Any, arguments: Sequence[VariableTracker]) -> None:
+        if not isinstance(target, TAKE_ARRAYS) and target not in MAKE_TENSORS and has_array(arguments):
+            name = getattr(target, "__name__", str(target))
+            if getattr(target, "__module__", "") != "_operator" and target is not arrays.array_attribute:
+                raise breaks.unsupported(breaks.NDARRAY_IN_TORCH, name, name=name)
+
+    def _deep(self, tracker: VariableTracker) -> VariableTracker:
+        tracker = realise(self, tracker)
+        match tracker:
+            case SequenceVariable():
+                for item in tracker.unpack(self):
+                    self._deep(item)
+            case DictVariable():
+                for value in tracker.values(self):
+                    self._deep(value)
+        return tracker
+
+    def result(self, node: torch.fx.Node) -> VariableTracker:
+        """The tracker of what a node computes; a constant needs no node."""
+        example = node.meta[EXAMPLE]
+        match example:
+            case torch.Tensor():
+                if example.is_sparse or example.layout in rules.SPARSE_COMPRESSED:
+                    self.output.erase(node)
+                    raise breaks.unsupported(breaks.SPARSE_RESULT, str(node.target), name=node.target)
+                if torch_internals.is_wrapper(example):
+                    return WrapperVariable(node, cls=type(example))
+                is_parameter = isinstance(example, torch.nn.Parameter)
+                return TensorVariable(node, cls=torch.nn.Parameter if is_parameter else torch.Tensor)
+            case torch.SymInt() | torch.SymFloat() | torch.SymBool():
+                return self._symbolic(node, example)
+            case None:
+                return ConstantVariable(None)
+            case tuple() | list():
+                return self._items(node, example)
+        if node.target not in ANSWERS and node.target not in torch_operators.transform_steps():
+            self.output.erase(node)
+        return self.constant_or_wrap(example)
+
+    def _symbolic(self, node: torch.fx.Node, example: torch.SymInt | torch.SymFloat | torch.SymBool) -> VariableTracker:
+        expr = example.node.expr
+        if not expr.free_symbols:
+            kind: Any = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(example)]
+            self.output.erase(node)
+            # A power that sympy takes for infinite has its value all the same.
+            return ConstantVariable(kind(example.node.hint if example.node.has_hint() else example))
+        if isinstance(example, torch.SymInt) and not self.output.inputs.keep_in_range(example):
+            self.output.erase(node)
+            return ConstantVariable(example.node.hint)
+        return SymbolicVariable(node)
+
+    def _items(self, node: torch.fx.Node, example: Sequence[object]) -> VariableTracker:
+        if all(is_constant_value(each) for each in example):
+            if node.target not in ANSWERS:
+                self.output.erase(node)
+            return self.constant_or_wrap(example)
+        items: list[VariableTracker] = []
+        for index, item in enumerate(example):
+            if is_constant_value(item):
+                items.append(ConstantVariable(item))
+            else:
+                items.append(self.result(self.output.apply("call_function", operator.getitem, (node, index), {})))
+        return ListVariable(items) if isinstance(example, list) else TupleVariable(items, cls=type(example))
+
+    def sizes(self, tensor: VariableTracker, property: str) -> VariableTracker:
+        assert isinstance(tensor, TensorVariable)
+        values = tensor.example.shape if property == "size" else tensor.example.stride()
+        cls = torch.Size if property == "size" else tuple
+        if all(isinstance(each, int) for each in values):
+            return TupleVariable([ConstantVariable(each) for each in values], cls=cls)
+        node = self.output.apply("call_method", property, (tensor.node,), {})
+        items = [
+            ConstantVariable(each)
+            if isinstance(each, int)
+            else self.result(self.output.apply("call_function", operator.getitem, (node, index), {}))
+            for index, each in enumerate(values)
+        ]
+        return TupleVariable(items, cls=cls)
+
+    def rewrite_assert(self, frame: Translator, jump: Instruction, condition: VariableTracker) -> bool:
+        """``assert tensor`` (or a symbol) as an operator of the graph, not a branch; whether it was one."""
+        following = frame.view.instructions[frame.pc : frame.pc + 3]
+        if (
+            not config.rewrite_assert_with_torch_assert
+            or not following
+            or following[0].opcode != "LOAD_ASSERTION_ERROR"
+        ):
+            return False
+        if isinstance(condition, SymbolicVariable):
+            holds = torch_internals.promise(condition.example)
+            if holds:
+                frame.pop_raw()
+                frame.jump(jump.target)
+            return holds
+        message = "assertion error"
+        if following[1].opcode != "RAISE_VARARGS":
+            if following[2].opcode not in ("PRECALL", "CALL") or not isinstance(following[1].argval, str):
+                return False  # a message that is computed
+            message = following[1].argval
+        self.apply(torch._assert_async, [condition, ConstantVariable(message)])
+        frame.pop_raw()
+        frame.jump(jump.target)
+        return True
+
+    # -- operators and text --------------------------------------------------------------
+
+    def binary(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        return operations.binary(self, symbol, left, right)
+
+    def equal(self, left: VariableTracker, right: VariableTracker) -> bool:
+        return operations.equal(self, left, right)
+
+    def format_value(self, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
+        return text.format_value(self, value, specification)
+
+    def format_string(self, template: str, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        return text.format_string(self, template, arguments, keywords)
+
+    def convert_for_format(self, value: VariableTracker, conversion: str) -> VariableTracker:
+        """``!s``, ``!r`` or ``!a`` of an f-string."""
+        return text.convert(self, value, conversion)
+
+    def join_strings(self, parts: Sequence[VariableTracker]) -> VariableTracker:
+        """The pieces of an f-string as one."""
+        return text.join(self, parts)
+
+
+OURS = (rules.POLYFILLS, rules.ANNOTATIONS)
+"""Files whose frames are no part of the user's stack."""
+TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
+MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)
+ANSWERS = frozenset((getattr, operator.eq, operator.ne, torch.broadcast_shapes))
+"""Nodes that stay in the graph, as torch's do, although their result is known: ``x.is_leaf``, ``x == None``."""
+
+
+def _words_of_division(
+    target: Any, arguments: Sequence[VariableTracker], error: ZeroDivisionError
+) -> tuple[object, ...]:
+    """What Python says of a division of such numbers by zero: symbols have words of their own."""
+    kinds = [each.python_type() for each in arguments]
+    if len(kinds) == 2 and all(each in (bool, int, float) for each in kinds):
+        try:
+            target(kinds[0](1), kinds[1](0))
+        except ZeroDivisionError as own:
+            return own.args
+    return error.args
+
+
+def _may_suppress(manager: VariableTracker) -> bool:
+    """Whether leaving a context may end an exception: torch's own end none, nor does most that a generator makes."""
+    cls = manager.python_type()
+    return cls is contextlib.suppress or cls.__module__.partition(".")[0] not in ("torch", "contextlib")

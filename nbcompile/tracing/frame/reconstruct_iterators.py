@@ -1,0 +1,162 @@
+"""Iterators of builtins made again where they stand, when they outlive the graph.
+
+    m = map(f, xs); next(m)        traced as the generator polyfills.map_, which waits at its yield
+    graph_break(); list(m)         Python goes on with  map(f, <the rest of iter(xs)>)
+
+What is still to come is left to come: it may depend on what happens until then.
+A generator that nothing has asked yet, of the program itself too, is made by the
+call that made it; one that waits at a yield, and an iterator that has no row
+here, cannot be made again.
+
+In torch: ZipVariable.reconstruct and its like in torch/_dynamo/variables/iter.py.
+Read next: nbcompile/tracing/polyfills/builtins.py
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.tracing.polyfills import builtins as polyfills, itertools as more_polyfills
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from nbcompile.tracing.effects.reconstruction import Reconstruction
+    from nbcompile.tracing.frame.inlining import GeneratorVariable
+
+Parts = tuple[list[VariableTracker], dict[str, VariableTracker]]
+"""Arguments, by position and by name."""
+
+
+def remade(generator: GeneratorVariable, reconstruction: Reconstruction) -> Recipe | None:
+    """The call that makes it again; None: there is none."""
+    code = generator.frame.code
+    if generator.finished and code not in _SETTLED and code not in _ROWS:
+        return Call(Constant(finished_generator, "finished_generator"), ())
+    if generator.finished or code in _SETTLED:
+        return reconstruction.iterator(generator.unpack(generator.interpreter))
+    row = _ROWS.get(code)
+    if row is None:
+        return None if generator.started else _called(generator, reconstruction)
+    made, find_parts = row
+    parts = find_parts(generator)
+    if parts is None:
+        return None
+    return _call(reconstruction, Constant(made, made.__name__), *parts)
+
+
+def _call(
+    reconstruction: Reconstruction, function: Recipe, arguments: list[VariableTracker],
+    keywords: dict[str, VariableTracker],
+) -> Recipe:  # fmt: skip
+    return Call(
+        function,
+        tuple(map(reconstruction.recipe, arguments)),
+        tuple((name, reconstruction.recipe(each)) for name, each in keywords.items()),
+    )
+
+
+def _called(generator: GeneratorVariable, reconstruction: Reconstruction) -> Recipe | None:
+    """The call of the function whose generator it is, with what its parameters are bound to."""
+    frame = generator.frame
+    if frame.function is None or frame.is_polyfill:
+        return None
+    names = iter(frame.code.co_varnames)
+    take = functools.partial(itertools.islice, names)
+    positional, keyword_only = list(take(frame.code.co_argcount)), list(take(frame.code.co_kwonlyargcount))
+    arguments = [frame.locals[name] for name in positional]
+    keywords = {name: frame.locals[name] for name in keyword_only}
+    if frame.code.co_flags & inspect.CO_VARARGS:
+        arguments += _local(generator, next(names)).unpack(generator.interpreter)
+    if frame.code.co_flags & inspect.CO_VARKEYWORDS:
+        extra = _local(generator, next(names))
+        assert isinstance(extra, DictVariable)
+        keywords.update({str(key.constant()): value for key, value in extra.entries.values()})
+    return _call(reconstruction, reconstruction.recipe(frame.function), arguments, keywords)
+
+
+def finished_generator() -> Iterator[object]:
+    """One that is at its end: it still has ``send``, ``throw`` and ``close``."""
+    nothing: tuple[object, ...] = ()
+    made = (each for each in nothing)
+    next(made, None)
+    return made
+
+
+def _local(generator: GeneratorVariable, name: str) -> VariableTracker:
+    return realise(generator.interpreter, generator.frame.locals[name])
+
+
+def _looped_over(generator: GeneratorVariable) -> VariableTracker:
+    """The iterator of the ``for`` loop that it waits in."""
+    return realise(generator.interpreter, generator.frame.stack[0])
+
+
+def _zip(generator: GeneratorVariable) -> Parts:
+    name = "iterators" if generator.started else "iterables"
+    strict = _local(generator, "strict")
+    is_strict = strict.is_constant() and bool(strict.constant())
+    return _local(generator, name).unpack(generator.interpreter), {"strict": strict} if is_strict else {}
+
+
+def _map(generator: GeneratorVariable) -> Parts:
+    function = _local(generator, "function")
+    if not generator.started:
+        return [function, *_local(generator, "iterables").unpack(generator.interpreter)], {}
+    rows: Any = _looped_over(generator)  # a zip
+    return [function, *_zip(rows)[0]], {}
+
+
+def _filter(generator: GeneratorVariable) -> Parts:
+    items = _looped_over(generator) if generator.started else _local(generator, "iterable")
+    return [_local(generator, "function"), items], {}
+
+
+def _count(generator: GeneratorVariable) -> Parts | None:
+    start, step = (_local(generator, name) for name in ("number" if generator.started else "start", "step"))
+    if not start.is_constant() or not step.is_constant():
+        return None
+    following = start.constant() + step.constant() if generator.started else start.constant()  # type: ignore[operator]
+    return [ConstantVariable(following), step], {}
+
+
+def _repeat(generator: GeneratorVariable) -> Parts | None:
+    item, times = _local(generator, "item"), _local(generator, "times")
+    if not times.is_constant() or (generator.started and not _local(generator, "done").is_constant()):
+        return None
+    if times.constant() is None:
+        return [item], {}
+    done = _local(generator, "done").constant() + 1 if generator.started else 0  # type: ignore[operator]
+    return [item, ConstantVariable(times.constant() - done)], {}  # type: ignore[operator]
+
+
+def _cycle(generator: GeneratorVariable) -> Parts | None:
+    return None if generator.started else ([_local(generator, "iterable")], {})
+
+
+_SETTLED = frozenset(
+    each.__code__
+    for each in (
+        more_polyfills.product,
+        more_polyfills.combinations,
+        more_polyfills.combinations_with_replacement,
+        more_polyfills.permutations,
+    )
+)
+"""What these yield was decided when they were made, from all items of what they were given."""
+_ROWS: dict[CodeType, tuple[type, Callable[[GeneratorVariable], Parts | None]]] = {
+    polyfills.zip_.__code__: (zip, _zip),
+    polyfills.map_.__code__: (map, _map),
+    polyfills.filter_.__code__: (filter, _filter),
+    more_polyfills.count.__code__: (itertools.count, _count),
+    more_polyfills.repeat.__code__: (itertools.repeat, _repeat),
+    more_polyfills.cycle.__code__: (itertools.cycle, _cycle),
+}

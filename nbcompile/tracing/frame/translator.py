@@ -1,0 +1,393 @@
+"""The symbolic interpreter's loop: one frame, one instruction at a time.
+
+A translator holds what CPython's frame holds (locals, cells, operand stack,
+program counter), with trackers in place of values. Each instruction has one
+handler (handlers/); an exception of the traced program goes to the handler that
+the exception table names.
+
+    LOAD_FAST x; LOAD_CONST 1; BINARY_OP +; RETURN_VALUE
+    [x]          [x, 1]        [add]        -> add
+
+In torch: torch/_dynamo/symbolic_convert.py (InstructionTranslatorBase). Read
+next: nbcompile/tracing/frame/interpreter.py, which ends the graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from nbcompile.bytecode.disassemble import disassemble
+from nbcompile.bytecode.instruction import Instruction, Label, argument_text, label_indices
+from nbcompile.bytecode.superinstructions import longhand
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, ModuleSource, Source
+from nbcompile.record.model import Operand, StackLine
+from nbcompile.tracing import breaks, rules
+from nbcompile.tracing.exceptions import ObservedException, Unhashable
+from nbcompile.tracing.frame.handlers import table
+from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable, TracebackVariable
+from nbcompile.tracing.variables.functions import CellVariable
+
+if TYPE_CHECKING:
+    from nbcompile.tracing.frame.interpreter import Interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class CodeView:
+    """The instructions of a code object, in longhand, and where its labels are."""
+
+    instructions: list[Instruction]
+    labels: dict[Label, int]
+
+
+_views: weakref.WeakKeyDictionary[CodeType, CodeView] = weakref.WeakKeyDictionary()
+
+
+def code_view(code: CodeType) -> CodeView:
+    """Disassembled once per code object."""
+    view = _views.get(code)
+    if view is None:
+        instructions = longhand(disassemble(code))
+        view = _views[code] = CodeView(instructions, label_indices(instructions))
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A frame's end: what it returned, or yielded."""
+
+    value: VariableTracker
+    yielded: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ActiveContext:
+    """A ``with`` block that tracing is inside of."""
+
+    manager: VariableTracker
+    depth: int
+    """The position of its exit slot on the operand stack."""
+    handler: Label | None
+    """Where its exception handler begins."""
+
+
+@dataclass(slots=True)
+class Translator:
+    """One frame of the traced program."""
+
+    interpreter: Interpreter
+    code: CodeType
+    scope: dict[str, object]
+    locals: dict[str, VariableTracker]
+    cells: dict[str, CellVariable]
+    globals_base: Source | None = None
+    """The function whose globals these are, where they are not the top frame's or a module's."""
+    function: VariableTracker | None = None
+    stack: list[VariableTracker] = field(default_factory=list)
+    pushed_by: dict[int, Instruction] = field(default_factory=dict)
+    """For each height of the stack, the instruction that put there what stands there."""
+    pc: int = 0
+    current: Instruction = field(default_factory=lambda: Instruction("NOP"))
+    keyword_names: tuple[str, ...] = ()
+    contexts: list[ActiveContext] = field(default_factory=list)
+    handled: list[VariableTracker] = field(default_factory=list)
+    """Exceptions that an ``except`` block is handling right now."""
+    snapshot: VariableTracker | None = None
+    """What ``locals()`` gave."""
+    callers: tuple[StackLine, ...] = ()
+    """Where the frames below this one are, while it runs."""
+    steps: int = 0
+    """How many instructions it has run."""
+    checkpoint: int | None = None
+    """After how many instructions it could last be left to Python."""
+    calling: VariableTracker | None = None
+    """What the call instruction that runs right now calls: the frame of just that function returns to it directly."""
+    returns_to_call: bool = False
+    """Whether what it returns is what its caller's call instruction pushes, and nothing happens in between."""
+    view: CodeView = field(init=False)
+    is_polyfill: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.view = code_view(self.code)
+        self.is_polyfill = self.code.co_filename.startswith((rules.POLYFILLS, rules.ANNOTATIONS))
+
+    # -- the loop ------------------------------------------------------------------------
+
+    def run(self) -> Finished:
+        """Go on until the frame returns or yields; ObservedException if it raises."""
+        while True:
+            finished = self.step()
+            if finished is not None:
+                return finished
+
+    def step(self) -> Finished | None:
+        """Trace one instruction."""
+        self.interpreter.before_step(self)
+        self.steps += 1
+        self.current = instruction = self.view.instructions[self.pc]
+        self.interpreter.note_step(self)
+        self.pc += 1
+        handler = table.HANDLERS.get(instruction.opcode)
+        if handler is None:
+            raise self._annotated(
+                breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, instruction.opcode, name=instruction.opcode)
+            )
+        try:
+            return handler(self, instruction)
+        except ObservedException as error:
+            self._note_context(error.value)
+            if not self.goes_to_handler(error.value):
+                raise
+        except Unhashable as error:
+            wrong = ExceptionVariable(TypeError, [ConstantVariable(str(error))])
+            self._note_context(wrong)
+            if not self.goes_to_handler(wrong):
+                raise ObservedException(wrong) from None
+        except breaks.Unsupported as error:
+            raise self._annotated(error) from None if error.__traceback__ is None else error
+        return None
+
+    def _annotated(self, error: breaks.Unsupported) -> breaks.Unsupported:
+        """Where in the user's code it happened, noted by the innermost frame."""
+        if not error.stack:
+            error.stack = self.interpreter.stack()
+            error.callee = self.interpreter.callee()
+            self.interpreter.broken = tuple(self.interpreter.frames)
+            error.is_final |= self.interpreter.output.errors_on_break
+        return error
+
+    def _note_context(self, error: VariableTracker) -> None:
+        """``__context__``: what was being handled when the exception was raised."""
+        handling = self.handled[-1] if self.handled else None
+        if isinstance(error, ExceptionVariable) and error.context is None and handling not in (None, error):
+            error.context = handling
+
+    def goes_to_handler(self, error: VariableTracker) -> bool:
+        """Go on at the handler that protects the current instruction, if one does."""
+        protection = self.current.protection
+        if protection is None:
+            return False
+        if isinstance(error, ExceptionVariable):
+            error.traceback = error.traceback or TracebackVariable()
+        del self.stack[protection.depth :]
+        while self.contexts and self.contexts[-1].depth >= protection.depth:
+            self.contexts.pop()
+        if protection.lasti:
+            self.push(ConstantVariable(self.current.offset))
+        self.push(error)
+        self.pc = self.view.labels[protection.target]
+        return True
+
+    def may_catch(self) -> bool:
+        """Whether an ``except`` clause protects the current instruction; the handler of a ``with`` is none."""
+        places, protection = self.view.labels, self.current.protection
+        passed: set[Label] = set()
+        while protection is not None and protection.target not in passed:
+            passed.add(protection.target)
+            begin = places[protection.target]
+            if _is_except(self.view.instructions[begin : begin + _LONGEST_CLAUSE]):
+                return True
+            protection = self.view.instructions[begin].protection
+        return False
+
+    def can_stop_here(self) -> bool:
+        """Whether the rest of the frame could run uncompiled from here on, and what came before is worth it."""
+        if self.stack or self.contexts:
+            return False
+        following = self.view.instructions[self.pc]
+        return (
+            following.protection is None
+            and following.opcode not in ("RESUME", "POP_TOP", "RETURN_VALUE")
+            and self.interpreter.output.operators() > 1
+        )
+
+    def jump(self, target: Label | None) -> None:
+        """Go on elsewhere."""
+        assert target is not None
+        self.pc = self.view.labels[target]
+
+    # -- the operand stack ---------------------------------------------------------------
+
+    def push(self, value: VariableTracker) -> None:
+        """Onto the operand stack."""
+        self.stack.append(value)
+        self.pushed_by[len(self.stack)] = self.current
+
+    def pop(self) -> VariableTracker:
+        """The top, looked at from now on."""
+        return realise(self.interpreter, self.stack.pop())
+
+    def pop_pair(self) -> tuple[VariableTracker, VariableTracker]:
+        """The two topmost, the lower one looked at first, as Python evaluates them."""
+        right, left = self.stack.pop(), self.stack.pop()
+        return realise(self.interpreter, left), realise(self.interpreter, right)
+
+    def pop_raw(self) -> VariableTracker:
+        """The top, as it is: an input that is only passed on stays unguarded."""
+        return self.stack.pop()
+
+    def pop_many(self, count: int) -> list[VariableTracker]:
+        """The topmost values, in order, as they are."""
+        if count == 0:
+            return []
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return values
+
+    # -- names ---------------------------------------------------------------------------
+
+    def load_local(self, name: str) -> VariableTracker:
+        """A local; UnboundLocalError in the traced program if it has no value."""
+        value = self.locals.get(name)
+        if value is None:
+            self.interpreter.raise_exception(
+                UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+            )
+        return value
+
+    def load_global(self, name: str) -> VariableTracker:
+        """A global, or a builtin."""
+        interpreter = self.interpreter
+        change = interpreter.side_effects.load_global(self.scope, name)
+        if change is not None and change.value is not None:
+            return change.value
+        if name in self.scope and change is None:
+            return LazyVariable(self.scope[name], self.global_source(name))
+        builtins = self.scope.get("__builtins__", interpreter.output.frame.builtins)
+        members = builtins if isinstance(builtins, dict) else vars(builtins)
+        if name in members:
+            return interpreter.wrap(members[name], self._builtin_source(name, members))
+        raise breaks.unsupported(
+            breaks.OBSERVED_EXCEPTION, f"name '{name}' is not defined", name="NameError", arguments=f"('{name}')"
+        )
+
+    def _builtin_source(self, name: str, members: dict[str, object]) -> Source | None:
+        """The address of a builtin: it is meant as long as the module has no global of that name."""
+        frame = self.interpreter.output.frame
+        if self.scope is not frame.globals:
+            module = self.scope.get("__name__")
+            if isinstance(module, str) and self.interpreter.is_module_scope(module, self.scope):
+                if rules.is_trusted_module(module):
+                    return None
+                scope: Source = AttrSource(ModuleSource(module), "__dict__")
+            elif self.globals_base is not None:
+                scope = AttrSource(self.globals_base, "__globals__")
+            else:
+                return None
+            self.interpreter.guard(scope, GuardKind.DICT_CONTAINS, (name, False))
+        return BuiltinSource(name) if members is frame.builtins and name not in frame.globals else None
+
+    def global_source(self, name: str) -> Source:
+        """The address of a global of this frame's module."""
+        if self.scope is self.interpreter.output.frame.globals:
+            return GlobalSource(name)
+        module = self.scope.get("__name__")
+        if isinstance(module, str) and self.interpreter.is_module_scope(module, self.scope):
+            return AttrSource(ModuleSource(module), name)
+        if self.globals_base is not None:
+            return ItemSource(AttrSource(self.globals_base, "__globals__"), name)
+        return self.interpreter.keep(self.scope[name], name)
+
+    # -- for people ----------------------------------------------------------------------
+
+    def stack_line(self) -> StackLine:
+        """Where this frame is in the user's source; clean-up code has no line: it is where what comes before it is."""
+        current = self.current
+        if current.line is None and current in self.view.instructions:
+            before = self.view.instructions[: self.view.instructions.index(current)]
+            current = next((each for each in reversed(before) if each.line is not None), current)
+        return stack_line(self.code, current)
+
+    def operands(self) -> tuple[Operand, ...]:
+        """What stands on the operand stack, and the source that put it there; once for each piece of source."""
+        found: dict[StackLine, Operand] = {}
+        for height, value in enumerate(self.stack, 1):
+            made_by = self.pushed_by[height]
+            if made_by.line is not None and not isinstance(value, NullVariable):
+                line = stack_line(self.code, made_by)
+                found.setdefault(line, Operand(value.describe(), line))
+        return tuple(found.values())
+
+    def describe_step(self) -> tuple[str, ...]:
+        """The operand stack, for the record."""
+        return tuple(map(_told, self.stack))
+
+    def describe_locals(self) -> tuple[str, ...]:
+        """The locals, for the record."""
+        return tuple(f"{name} = {_told(each)}" for name, each in self.locals.items())
+
+
+def _told(tracker: VariableTracker) -> str:
+    """A tracker for the record: a tensor by the name of its node."""
+    node = getattr(getattr(tracker, "realised", None) or tracker, "node", None)
+    return tracker.describe() if node is None else f"{type(tracker).__name__}({node})"
+
+
+def stack_line(code: CodeType, instruction: Instruction) -> StackLine:
+    """The source position of an instruction."""
+    position = instruction.position
+    return _stack_line(
+        code.co_filename,
+        position.line or code.co_firstlineno,
+        code.co_name,
+        position.column,
+        position.end_column,
+        position.end_line,
+        instruction.offset,
+    )
+
+
+def first_line(code: CodeType) -> StackLine:
+    """Where a function is defined."""
+    return _stack_line(code.co_filename, code.co_firstlineno, code.co_name, None, None, None, 0)
+
+
+@functools.lru_cache(maxsize=8192)
+def _stack_line(
+    file: str,
+    line: int,
+    function: str,
+    column: int | None,
+    end_column: int | None,
+    end_line: int | None,
+    offset: int,
+) -> StackLine:
+    text = linecache.getline(file, line).rstrip("\n")
+    stripped = text.lstrip()
+    indent = len(text) - len(stripped)
+    if column is None or end_column is None or not stripped:
+        return StackLine(file, line, function, stripped.rstrip(), offset=offset)
+    raw = text.encode()
+    begin = len(raw[:column].decode(errors="replace")) - indent
+    end = len(raw[:end_column].decode(errors="replace")) - indent if end_line == line else len(stripped.rstrip())
+    return StackLine(file, line, function, stripped.rstrip(), max(begin, 0), max(end, 0), offset)
+
+
+def describe_argument(instruction: Instruction) -> str:
+    """The instruction's argument as a listing shows it."""
+    return argument_text(instruction)
+
+
+Handler = Callable[[Translator, Instruction], "Finished | None"]
+
+
+_LONGEST_CLAUSE = 40
+"""Instructions between the begin of a handler and the comparison with the class that it is for."""
+
+
+def _is_except(handler: Sequence[Instruction]) -> bool:
+    opcodes = [each.opcode for each in handler]
+    if opcodes[:2] == ["PUSH_EXC_INFO", "POP_TOP"]:  # a bare ``except:``
+        return True
+    ends = opcodes.index("RERAISE") if "RERAISE" in opcodes else len(opcodes)
+    return opcodes[:1] == ["PUSH_EXC_INFO"] and any(
+        opcode in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH") for opcode in opcodes[:ends]
+    )

@@ -1,0 +1,436 @@
+"""The FX graph of one frame while it grows.
+
+Each operator that is traced becomes a node and runs at once on fake tensors, so
+that every later question about its result (shape, dtype, exceptions) has an
+answer. Inputs are added when they are first used and named after their source.
+
+    L['x'] + 1        placeholder l_x_ ; call_function operator.add (l_x_, 1)
+
+In torch: torch/_dynamo/output_graph.py. Read next: nbcompile/tracing/frame/translator.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+
+from nbcompile import annotations as marks, errors, operators, torch_internals
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.node_meta import STACK
+from nbcompile.capture.source import Source, kind_of_member
+from nbcompile.capture.trace import CapturedGraph
+from nbcompile.options import Options
+from nbcompile.record import recorder
+from nbcompile.record.model import StackLine
+from nbcompile.torch_internals import interrupts
+from nbcompile.tracing import breaks
+from nbcompile.tracing.exceptions import TooLate
+from nbcompile.tracing.graph import autograd_graph, dtypes
+from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.graph.module_calls import ModuleCalls
+from nbcompile.tracing.graph.override_state import OverrideState
+from nbcompile.tracing.inputs.dynamism import Dynamism
+from nbcompile.tracing.inputs.graph_inputs import GraphInputs
+from nbcompile.tracing.variables.base import VariableTracker
+
+
+@dataclass(frozen=True, slots=True)
+class FailedNode:
+    """An operator that fails on its inputs; kept only where somebody wants to see it."""
+
+    op: str
+    target: str | Callable[..., object]
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    names: Mapping[torch.fx.Node, str]
+    """The user's names for tensors."""
+    stack: tuple[StackLine, ...]
+    error: BaseException
+
+
+class OutputGraph:
+    """Nodes, inputs and guards of one frame."""
+
+    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism, overrides: OverrideState) -> None:
+        self.left_unread: list[Any] = []
+        """Attributes of inputs that were read: what nobody looks at must still be there, for it may go out."""
+        self.frame = frame
+        self.options = options
+        self.dynamism = dynamism
+        symbols: dict[object, torch.fx.Node] = {}
+        self.root = self.body = Body(None, symbols, may_change=True)
+        self.has_bodies = False
+        """Whether there is, or was, another body: its values are not to be met outside of it."""
+        self.modules: dict[str, torch.fx.GraphModule] = {}
+        """The bodies that operators of the graph are given, by name."""
+        self.inputs = GraphInputs(self.root.graph, symbols, options, dynamism)
+        self.shape_env = self.inputs.shape_env
+        self.fake_mode = self.inputs.fake_mode
+        self.errors_on_break = marks.errors_on_break()
+        """Inside of ``torch._dynamo.error_on_graph_break(True)``: a break is an error, as with ``fullgraph=True``."""
+        self.module_calls = ModuleCalls()
+        self.guards: dict[tuple[object, ...], Guard] = {}
+        self.looked_up: dict[type, tuple[Source, dict[str, str]]] = {}
+        """Of each class the names that were looked up on it, with what was found, and where it is."""
+        self.stack: Callable[[], tuple[StackLine, ...]] = tuple
+        self.names: Callable[[], Mapping[torch.fx.Node, str]] = dict
+        self.failed: FailedNode | None = None
+        """The last operator that failed."""
+        self.began_with_grad = torch.is_grad_enabled()
+        self.overrides = overrides
+        self.modes: list[object] = []
+        """Inference modes that are entered right now."""
+        self.refused: set[str] = set()
+        """What earlier attempts traced, and found out later that it cannot be."""
+        self.freed_by_gradients: set[Any] = set()
+        """Nodes of autograd's graph whose saved tensors a traced derivative frees."""
+        self.new_leaves: list[torch.fx.Node] = []
+        """Intermediate results whose ``requires_grad_()`` was called."""
+
+    @property
+    def graph(self) -> torch.fx.Graph:
+        """The graph that grows right now."""
+        return self.body.graph
+
+    # -- bodies --------------------------------------------------------------------------
+
+    @contextmanager
+    def inside(self, body: Body) -> Iterator[Body]:
+        """What is traced from here on belongs to a body."""
+        around, self.body = self.body, body
+        self.has_bodies = True
+        try:
+            yield body
+        finally:
+            self.body = around
+
+    def new_body(self, parent: Body | None = None, *, may_change: bool = False) -> Body:
+        """The body of a function that an operator is given."""
+        return Body(parent or self.body, self.inputs.symbols, may_change=may_change)
+
+    def may_change(self, owner: VariableTracker | None) -> None:
+        """Break if the body that is being traced changes what exists outside of it (None: a global)."""
+        body: Body | None = self.body
+        while body is not None and (owner is None or body.is_outside(owner)):
+            if not body.may_change:
+                changed = "a global" if owner is None else owner.describe()
+                raise breaks.unsupported(breaks.BODY_EFFECT, changed, name="an operator", changed=changed)
+            body = body.parent
+
+    def install(self, name: str, body: Body) -> torch.fx.Node:
+        """A finished body as an attribute of the graph, ``name_0``, and the node that reads it."""
+        name = next(each for number in itertools.count() if (each := f"{name}_{number}") not in self.modules)
+        self.modules[name] = torch.fx.GraphModule(self.modules, body.graph)
+        node = self.graph.get_attr(name)
+        node.meta[EXAMPLE] = self.modules[name]
+        node.meta[STACK] = self.stack()
+        return node
+
+    # -- guards --------------------------------------------------------------------------
+
+    def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
+        """Add a promise, once."""
+        guard = Guard(source, kind, expected, ())
+        key = guard.key()
+        if key not in self.guards:
+            self.guards[key] = Guard(source, kind, expected, self.stack())
+
+    def note_member(self, source: Source, cls: type, name: str) -> None:
+        """A name is looked up on a class: of an object at the source, or the class at the source itself."""
+        _, names = self.looked_up.setdefault(cls, (source, {}))
+        if name not in names:
+            names[name] = kind_of_member(cls, name)
+
+    def guards_on_members(self) -> Iterator[Guard]:
+        """The guards, those on the type of an object with the members of its class that were looked up."""
+        of_sources = {source: (cls, tuple(names.items())) for cls, (source, names) in self.looked_up.items()}
+        for guard in self.guards.values():
+            cls, names = of_sources.get(guard.source, (None, ())) if guard.source is not None else (None, ())
+            if cls is guard.expected and guard.kind in (GuardKind.TYPE_MATCH, GuardKind.ID_MATCH):
+                yield replace(guard, members=names)
+            else:
+                yield guard
+
+    def number_of(self, tensor: torch.fx.Node) -> torch.fx.Node:
+        """The node that reads the number of a float input: one for each."""
+        known = next((user for user in tensor.users if user.target == "item"), None)
+        if known is not None:
+            return known
+        with self.inside(self.root):
+            return self.apply("call_method", "item", (tensor,), {})
+
+    def drawn_number(self, kind: type, source: Source) -> torch.fx.Node:
+        """The number in an input that is drawn at random: a symbol without a value."""
+        tensor = self.inputs.drawn(kind, source)
+        with torch_internals.scalar_outputs(self.shape_env):
+            return self.number_of(tensor)
+
+    # -- nodes ---------------------------------------------------------------------------
+
+    def apply(
+        self,
+        op: str,
+        target: str | Callable[..., object],
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        example: object = None,
+    ) -> torch.fx.Node:
+        """Add an operator and run it on the fake values (or take its result as known)."""
+        if target is operator.pow and str(arguments[0]).startswith("-"):
+            target = pow  # a graph writes operators as Python does: -2 ** x is another number
+        if self.has_bodies:
+            arguments, keywords = torch.fx.map_arg((tuple(arguments), dict(keywords)), self.body.lift)
+        node = self.graph.create_node(op, target, tuple(arguments), dict(keywords))
+        node.meta[STACK] = self.stack()
+        node.meta["stack_trace"] = stack_text(node.meta[STACK])
+        self.module_calls.annotate(node, target)
+        try:
+            if example is None:
+                example = self._run(op, target, arguments, keywords)
+            node.meta[EXAMPLE] = example
+            if not torch_internals.note_unbacked_symbols(self.shape_env, node, example):
+                # The operator read a number from a tensor on the way, and no result says which.
+                raise breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(target), name=target)
+        except BaseException as error:
+            if recorder.draft() is not None:
+                inner = error.__cause__ or error  # the operator's own
+                self.failed = FailedNode(op, target, node.args, node.kwargs, self.names(), node.meta[STACK], inner)
+            self.graph.erase_node(node)
+            raise
+        return node
+
+    def _run(
+        self, op: str, target: str | Callable[..., object], arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> object:
+        fake_arguments = torch.fx.map_arg(tuple(arguments), lambda node: node.meta[EXAMPLE])
+        fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
+        name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+        try:
+            with interrupts.deferred(), self.fake_mode, dtypes.Trial(), self._dispatch():
+                if "out" in fake_keywords and callable(target):
+                    _refuse_other_memory(target, fake_arguments, fake_keywords)
+                if op == "call_method":
+                    assert isinstance(target, str)
+                    return getattr(fake_arguments[0], target)(*fake_arguments[1:], **fake_keywords)
+                assert callable(target)
+                return target(*fake_arguments, **fake_keywords)
+        except RecursionError:  # ours as much as the operator's
+            raise
+        except Exception as error:
+            raise self._explain(error, name) from error
+
+    def _dispatch(self) -> AbstractContextManager[object]:
+        # What C++ makes of other operators would turn symbolic sizes into constants; Python's definitions do not.
+        return torch._C._EnablePythonDispatcher() if self.shape_env.var_to_range else nullcontext()
+
+    def _explain(self, error: Exception, name: str) -> Exception:
+        fakes = torch_internals.fake_tensor()
+        match error:
+            case fakes.DataDependentOutputException():
+                return breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(error.func), name=error.func)
+            case fakes.DynamicOutputShapeException():
+                return breaks.unsupported(breaks.DYNAMIC_SHAPE_OPERATOR, str(error.func), name=error.func)
+            case fakes.UnsupportedOperatorException():
+                return breaks.unsupported(breaks.NO_FAKE_KERNEL, f"unsupported operator: {error.func}", name=error.func)
+            case NotImplementedError() | OverflowError():  # the second: a number that no operator takes
+                return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
+            case TypeError():
+                return breaks.unsupported(breaks.FAKE_TYPE_ERROR, f"TypeError {error}", error=error)
+            case breaks.Unsupported():
+                return error
+        if torch_internals.is_data_dependent_guard(error):
+            return breaks.unsupported(
+                breaks.DATA_DEPENDENT_EXPRESSION, str(error), expression=str(error).partition("\n")[0]
+            )
+        if torch_internals.needs_data(error):
+            return breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, name, name=name)
+        if isinstance(error, (RuntimeError, ValueError, AssertionError)):
+            return errors.TorchRuntimeError(name, error, self.stack())
+        return error
+
+    def erase(self, node: torch.fx.Node) -> None:
+        """Drop a node whose result turned out to be a constant."""
+        node.graph.erase_node(node)
+
+    def has_operators(self) -> bool:
+        """Whether there is anything to compile."""
+        return any(node.op not in ("placeholder", "output") for node in self.graph.nodes)
+
+    def operators(self) -> int:
+        """How many operators there are so far."""
+        return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
+
+    # -- state of the process ------------------------------------------------------------
+
+    def state_call(
+        self, function: Callable[..., object], arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None
+    ) -> None:
+        """Change a mode: now, and in every run of the graph."""
+        node = self.graph.create_node("call_function", function, arguments, dict(keywords or {}))
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        function(*arguments, **(keywords or {}))
+
+    def enter_autocast(self, settings: tuple[Any, ...]) -> tuple[object, torch.fx.Node]:
+        """Enter autocast, now and in the graph."""
+        enter = torch.amp.autocast_mode._enter_autocast
+        node = self.graph.create_node("call_function", enter, settings, {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        return enter(*settings), node
+
+    def exit_autocast(self, mode: object, entered: torch.fx.Node) -> None:
+        """Leave it."""
+        leave = torch.amp.autocast_mode._exit_autocast
+        node = self.graph.create_node("call_function", leave, (entered,), {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        leave(mode)
+
+    def enter_inference_mode(self, mode: bool) -> tuple[object, torch.fx.Node]:
+        """Enter (or suspend) inference mode, now and in the graph."""
+        enter = torch.autograd.grad_mode._enter_inference_mode
+        node = self.graph.create_node("call_function", enter, (mode,), {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        entered = enter(mode)
+        self.modes.append(entered)
+        return entered, node
+
+    def exit_inference_mode(self, mode: object, entered: torch.fx.Node) -> None:
+        """Leave it."""
+        leave = torch.autograd.grad_mode._exit_inference_mode
+        node = self.graph.create_node("call_function", leave, (entered,), {})
+        node.meta[EXAMPLE] = None
+        node.meta[STACK] = self.stack()
+        self.modes.remove(mode)
+        leave(mode)
+
+    def leave_modes(self) -> None:
+        """Leave what is still entered when tracing ends early."""
+        while self.modes:
+            torch.autograd.grad_mode._exit_inference_mode(self.modes.pop())
+
+    # -- the end -------------------------------------------------------------------------
+
+    def finish(self, outputs: Sequence[torch.fx.Node], name: str) -> CapturedGraph | None:
+        """The graph with its outputs; None where it has no operator. Unused inputs are dropped."""
+        if not self.has_operators():
+            return None
+        self._drop_modes_without_effect()
+        self.graph.output(tuple(outputs))
+        symbolic = self._is_symbolic()
+        if symbolic:
+            draft = torch.fx.GraphModule(self.modules, self.graph)
+            torch_internals.forget_text_with(draft)
+            torch_internals.insert_runtime_asserts(draft, self.shape_env, name)
+        self._drop_unused_numbers()
+        self.inputs.drop_unused()
+        if self.inputs.has_draws():  # the compilers of the graph read the numbers, too
+            torch_internals.allow_scalar_outputs(self.shape_env)
+        module = torch.fx.GraphModule(self.modules, self.graph)
+        torch_internals.forget_text_with(module)
+        return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
+
+    def check_leaves(self, outputs: Sequence[torch.fx.Node]) -> None:
+        """What depends on a leaf that was made here must not leave with its gradient: functionalization loses it.
+
+        Nor may what a traced derivative has made impossible to differentiate.
+
+        Raises:
+            TooLate: it does.
+        """
+        trained = (node.meta[EXAMPLE] for node in outputs if _has_gradient(node))
+        if self.freed_by_gradients and not self.freed_by_gradients.isdisjoint(autograd_graph.reachable(trained)):
+            raise TooLate("autograd.grad")
+        if not self.new_leaves:
+            return
+        depends = set(self.new_leaves)
+        for node in self.root.graph.nodes:
+            if not depends.isdisjoint(node.all_input_nodes):
+                depends.add(node)
+        if any(node in depends and _has_gradient(node) for node in outputs):
+            raise TooLate("requires_grad_")
+
+    def _is_symbolic(self) -> bool:
+        # A loop's results get symbols below the captured graph, too.
+        return bool(self.inputs.is_symbolic() or self.shape_env.deferred_runtime_asserts or self.modules) or any(
+            "unbacked_bindings" in node.meta or node.target == "item" for node in self.graph.nodes
+        )
+
+    def _drop_unused_numbers(self) -> None:
+        """Arithmetic on sizes (and items of a sequence) whose result nothing uses."""
+        for node in reversed(self.graph.nodes):
+            if not node.users and node.op != "placeholder" and _only_computes_a_number(node):
+                self.graph.erase_node(node)
+
+    def _drop_modes_without_effect(self) -> None:
+        """Settings of the grad mode that is set already, and changes that are taken back at once."""
+        enabled = self.began_with_grad
+        for node in list(self.graph.nodes):
+            if _sets_grad(node, enabled):
+                self.graph.erase_node(node)
+            elif _sets_grad(node, not enabled):
+                enabled = not enabled
+        kept: list[torch.fx.Node] = []
+        for node in list(self.graph.nodes):
+            if kept and _is_grad(node) and _is_grad(kept[-1]):  # they differ: the second takes the first back
+                self.graph.erase_node(kept.pop())
+                self.graph.erase_node(node)
+            else:
+                kept.append(node)
+
+
+def _has_gradient(node: torch.fx.Node) -> bool:
+    example = node.meta.get(EXAMPLE)
+    return isinstance(example, torch.Tensor) and example.requires_grad
+
+
+def _only_computes_a_number(node: torch.fx.Node) -> bool:
+    if node.target in operators.transform_steps():
+        return False
+    if node.target is operator.getitem or torch_internals.is_size_accessor(node):
+        return True
+    numbers = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+    operands = [
+        each.meta.get(EXAMPLE) if isinstance(each, torch.fx.Node) else each
+        for each in (*node.args, *node.kwargs.values())
+    ]
+    return node.op == "call_function" and all(isinstance(each, numbers) for each in (node.meta.get(EXAMPLE), *operands))
+
+
+def _refuse_other_memory(function: Callable[..., object], arguments: Any, keywords: dict[str, Any]) -> None:
+    """``out=`` of another size is resized by the call: a graph, its inputs and its guards cannot follow that."""
+    trial = pytree.tree_map_only(torch.Tensor, torch.empty_like, keywords["out"])
+    function(*arguments, **{**keywords, "out": trial})
+    name = getattr(function, "__name__", str(function))
+    for before, after in zip(pytree.tree_leaves(keywords["out"]), pytree.tree_leaves(trial), strict=True):
+        if before is None:
+            continue
+        if before.shape != after.shape:
+            sizes = {"given": list(before.shape), "wanted": list(after.shape)}
+            raise breaks.unsupported(breaks.OUT_SIZE, f"fn={name}", name=name, **sizes)
+        if not before.is_contiguous():
+            raise breaks.unsupported(breaks.OUT_STRIDES, f"fn={name}", name=name)
+
+
+def _is_grad(node: torch.fx.Node) -> bool:
+    return node.target is torch._C._set_grad_enabled
+
+
+def _sets_grad(node: torch.fx.Node, mode: bool) -> bool:
+    return _is_grad(node) and node.args == (mode,)
+
+
+def stack_text(stack: tuple[StackLine, ...]) -> str:
+    """A stack in the format of Python's tracebacks, as fx keeps it."""
+    return "".join(f'  File "{each.file}", line {each.line}, in {each.function}\n    {each.code}\n' for each in stack)
