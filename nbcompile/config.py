@@ -146,6 +146,12 @@ replay_side_effects: bool = True
 side_effect_replay_policy: str = "info"
 """What a replayed side effect says: ``silent``, ``info``, ``warn`` or ``error``."""
 
+# -- the fast paths
+reference: bool = _flag("NBCOMPILE_REFERENCE")
+"""Compile and run without the mechanisms that exist only for speed: fast calls, the guard cache, prebuilds, the stub of
+torch's own tracer, the output pool, the disk cache, background compilation, and the tracing that replaces AOTAutograd.
+Results are the same. What is compiled already keeps its fast paths until ``nbcompile.reset()``."""
+
 # -- waiting
 background: bool = _flag("NBCOMPILE_BACKGROUND")
 """A graph runs as it was captured while another thread compiles it (nbcompile.background)."""

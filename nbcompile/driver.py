@@ -149,7 +149,7 @@ def _assembled(
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         if page is not None:
             _write_residual(page, trace, residual)
-    if config.warm_start:
+    if config.warm_start and not config.reference:
         with recorder.stage("store"):
             entry.keep(frame, options, trace, guards, residual, compiled_graph, made, page)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
@@ -160,16 +160,17 @@ MANY_GUARDS = 16
 
 
 def _remember(guards: tuple[Guard, ...]) -> memo.Remember | None:
-    return memo.maker() if len(guards) >= MANY_GUARDS else None
+    return memo.maker() if len(guards) >= MANY_GUARDS and not config.reference else None
 
 
 def _conditions(guards: tuple[Guard, ...]) -> conditions.Conditions | None:
-    return conditions.maker() if any(each.kind is GuardKind.SHAPE_ENV for each in guards) else None
+    has_conditions = any(each.kind is GuardKind.SHAPE_ENV for each in guards)
+    return conditions.maker() if has_conditions and not config.reference else None
 
 
 def _build_ahead(trace: Trace) -> None:
     """What the guards will ask for is built beside the graph's kernels."""
-    if trace.graph is None:
+    if trace.graph is None or config.reference:
         return
     if trace.graph.symbolic:
         ahead.start(ahead.WITH_SYMBOLS)
@@ -229,7 +230,7 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
         overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
         inputs = _example_inputs(graph, frame)
     asked = overridden or bool(torch_internals.function_modes())
-    if config.background and not asked and background.suits(inputs, graph.symbolic):
+    if config.background and not config.reference and not asked and background.suits(inputs, graph.symbolic):
         fakes = torch_internals.fake_twins(inputs)
         return background.later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
     with torch_internals.without_function_modes():

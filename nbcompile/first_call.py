@@ -33,6 +33,8 @@ GENERATING = ("inductor",)
 
 def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     """Code for one call, from the store or from the compiler; or how the call runs instead."""
+    if config.reference:
+        return driver.compile_frame(frame, options, key)
     with config.with_torchs():
         kept = _kept(frame, options, key) if config.warm_start else None
     if kept is not None:

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import torch
 
-from nbcompile import annotations as marks, torch_internals
+from nbcompile import annotations as marks, config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.source import Scope
 from nbcompile.dispatch import cache, hook
@@ -93,7 +93,7 @@ class Seeker:
             self._look(arguments, keywords)
 
     def _look(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
-        if torch_internals.members.replaced_member() is not None:
+        if config.reference or torch_internals.members.replaced_member() is not None:
             return
         code, before = self.function.__code__, cache.last_forgotten()
         entries = cache.made_with(code, self.callback.key)

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import torch_internals
+from nbcompile import config, torch_internals
 from nbcompile.aot import input_aliasing, joint, partition, passes, provenance, pure, runtime_wrapper
 from nbcompile.aot.decompositions import Table
 from nbcompile.ir import compiled_artifact
@@ -95,6 +95,29 @@ def compile_graph(
     table = decompositions or {}
     if _has_symbols_of_dynamo(module):
         return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+    if not config.reference:
+        compiled = _without_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+        if compiled is not None:
+            return compiled
+    try:
+        return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+    except torch_internals.fake_tensor().DynamicOutputShapeException:
+        if torch_internals.guards_context().TracingContext.try_get() is not None:
+            raise  # it is the real torch.compile that asks; it has an answer of its own
+    # The derivative of x[mask] = y has sizes that only the run knows: such symbols are allowed now.
+    inputs = torch_internals.with_unknown_sizes(example_inputs)
+    return _through_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
+
+
+def _without_autograd(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compilers: Compilers,
+    table: Table,
+    recompute: bool,
+    mutate_in_graph: bool,
+) -> CompiledFunction | None:
+    """Compile a graph that is traced once, without AOTAutograd; None where it needs AOTAutograd."""
     with interrupts.deferred():
         recorded = pure.trace(module, example_inputs, table, may_write=mutate_in_graph)
     if recorded is not None:
@@ -105,18 +128,7 @@ def compile_graph(
         return _watched(_join_pure(compiled, recorded), module, recorded.written, example_inputs)
     with interrupts.deferred():
         learns = joint.trace(module, example_inputs, table)
-    if learns is not None:
-        step = _cut_and_compile(learns, module, example_inputs, compilers, recompute)
-        if step is not None:
-            return step
-    try:
-        return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
-    except torch_internals.fake_tensor().DynamicOutputShapeException:
-        if torch_internals.guards_context().TracingContext.try_get() is not None:
-            raise  # it is the real torch.compile that asks; it has an answer of its own
-    # The derivative of x[mask] = y has sizes that only the run knows: such symbols are allowed now.
-    inputs = torch_internals.with_unknown_sizes(example_inputs)
-    return _through_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
+    return None if learns is None else _cut_and_compile(learns, module, example_inputs, compilers, recompute)
 
 
 def _has_symbols_of_dynamo(module: torch.fx.GraphModule) -> bool:

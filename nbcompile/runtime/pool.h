@@ -68,8 +68,9 @@ static void forget(Py_ssize_t at) {
   aoti_torch_delete_tensor_object(keeper);
 }
 
-/* Bytes that may be kept: nbcompile.config.output_pool_megabytes as it is now. */
+/* Bytes that may be kept: nbcompile.config.output_pool_megabytes as it is now; none on the reference path. */
 static i64 pool_limit(void) {
+  if (PyDict_GetItemString(pool.settings, "reference") == Py_True) return 0;
   PyObject *setting = PyDict_GetItem(pool.settings, pool.limit_name);
   int too_large = 0;
   long long megabytes = setting ? PyLong_AsLongLongAndOverflow(setting, &too_large) : 0;
