@@ -322,7 +322,8 @@ class _FrameTracer:
     def _uncaught(self, error: ObservedException) -> breaks.Unsupported:
         value = error.value
         arguments = [
-            each.constant() if each.is_constant() else each.describe() for each in getattr(value, "arguments", [])
+            argument.constant() if argument.is_constant() else argument.describe()
+            for argument in getattr(value, "arguments", [])
         ]
         text = f"({', '.join(map(repr, arguments))})"
         made = breaks.unsupported(
@@ -345,14 +346,14 @@ class _FrameTracer:
         # closing at the end is the same only where it does nothing that shows. (What lives on has a recipe by now,
         # or was refused.)
         interpreter = self.interpreter
-        for each in interpreter.generators:
-            if not each.waits_in_try():
+        for generator in interpreter.generators:
+            if not generator.waits_in_try():
                 continue
             before = (len(interpreter.output.graph.nodes), interpreter.side_effects.count())
             with contextlib.suppress(ObservedException):
-                each.close(interpreter)
+                generator.close(interpreter)
             if before != (len(interpreter.output.graph.nodes), interpreter.side_effects.count()):
-                raise breaks.unsupported(breaks.GENERATOR, f"{each.describe()} is left waiting in a try block")
+                raise breaks.unsupported(breaks.GENERATOR, f"{generator.describe()} is left waiting in a try block")
 
     def _end_at_return(self, finished: Finished) -> Trace:
         interpreter = self.interpreter
@@ -398,9 +399,9 @@ class _FrameTracer:
 
     def _expect_attributes(self) -> None:
         """Promise that what was read of an object, and not looked at, is there: the residual program reads it again."""
-        for each in self.interpreter.output.left_unread:
-            if each.realised is None and type(each.source) is AttrSource:
-                self.interpreter.guard(each.source.base, GuardKind.HASATTR, (each.source.attribute, True))
+        for guard in self.interpreter.output.left_unread:
+            if guard.realised is None and type(guard.source) is AttrSource:
+                self.interpreter.guard(guard.source.base, GuardKind.HASATTR, (guard.source.attribute, True))
 
     def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
         self._expect_attributes()
@@ -430,8 +431,8 @@ class _FrameTracer:
         interpreter = self.interpreter
         for frame in interpreter.frames:
             frame.locals.clear()
-        for each in (interpreter.side_effects, interpreter.output.inputs, interpreter.output, interpreter, self):
-            vars(each).clear()
+        for part in (interpreter.side_effects, interpreter.output.inputs, interpreter.output, interpreter, self):
+            vars(part).clear()
 
     def _guards(self) -> tuple[Guard, ...]:
         output = self.interpreter.output
@@ -453,7 +454,9 @@ class _FrameTracer:
         """An input that the program changes is not, under another name, one that it reads."""
         effects = self.interpreter.side_effects
         changed = [
-            each.tracker for each in effects.order if isinstance(each, Change) and each.tracker.source is not None
+            change.tracker
+            for change in effects.order
+            if isinstance(change, Change) and change.tracker.source is not None
         ]
         cells = [each.address() for each in effects.trackers.values() if isinstance(each, CellVariable)]
         distinct = tuple(dict.fromkeys(each for each in cells if each is not None))
@@ -462,9 +465,11 @@ class _FrameTracer:
             self.interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, distinct)
         for kind in {each.python_type() for each in changed}:
             alike = [
-                each.source
-                for each in effects.trackers.values()
-                if not isinstance(each, CellVariable) and each.source is not None and each.python_type() is kind
+                tracker.source
+                for tracker in effects.trackers.values()
+                if not isinstance(tracker, CellVariable)
+                and tracker.source is not None
+                and tracker.python_type() is kind
             ]
             if len(alike) > 1 and not issubclass(kind, (torch.Tensor, types.CellType)):
                 self.interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, tuple(alike))
@@ -511,7 +516,7 @@ def _in_loop(frame: Translator) -> bool:
     """Whether a later jump, before the next return, goes back to before the current instruction (torch's rule)."""
     instructions, labels = frame.view.instructions, frame.view.labels
     here = instructions.index(frame.current)
-    rest = itertools.takewhile(lambda each: each.opcode != "RETURN_VALUE", instructions[here + 1 :])
+    rest = itertools.takewhile(lambda instruction: instruction.opcode != "RETURN_VALUE", instructions[here + 1 :])
     return any(each.target is not None and labels[each.target] < here for each in rest)
 
 

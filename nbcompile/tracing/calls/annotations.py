@@ -171,9 +171,11 @@ def _reordered(value: Callable[..., object]) -> Handler:
     def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         plain = [realise(tracer, each) for each in arguments]
         named = {name: realise(tracer, each) for name, each in keywords.items()}
-        for each in (*plain, *named.values()):
-            if not isinstance(each, (TensorVariable, TextVariable)) and not each.is_constant():
-                raise breaks.unsupported(breaks.NOT_REORDERABLE, f"{value}: {each.describe()}", name=each.type_name())
+        for argument in (*plain, *named.values()):
+            if not isinstance(argument, (TensorVariable, TextVariable)) and not argument.is_constant():
+                raise breaks.unsupported(
+                    breaks.NOT_REORDERABLE, f"{value}: {argument.describe()}", name=argument.type_name()
+                )
         tracer.side_effects.deferred.append(DeferredCall(value, plain, named))
         return ConstantVariable(None)
 
@@ -183,8 +185,8 @@ def _reordered(value: Callable[..., object]) -> Handler:
 def _logger_method(value: FunctionType) -> Handler:
     def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         owner = getattr(realise(tracer, arguments[0]), "value", None) if arguments else None
-        for each in config.ignore_logging_functions:
-            if isinstance(each, MethodType) and each.__func__ is value and each.__self__ is owner:
+        for ignored in config.ignore_logging_functions:
+            if isinstance(ignored, MethodType) and ignored.__func__ is value and ignored.__self__ is owner:
                 return ConstantVariable(None)
         name = f"{logging.Logger.__name__}.{value.__name__}"
         raise breaks.unsupported(breaks.LOGGER, f"method: {name}, args: {len(arguments) - 1}")

@@ -49,10 +49,10 @@ def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     cls: Any = owner.value
     given = _positional(cls, given, keywords)
     if torch.is_grad_enabled() and any(
-        each.example.requires_grad
+        value.example.requires_grad
         for argument in given
-        for each in graph_values(tracer, argument, look=True)
-        if isinstance(each, TensorVariable)
+        for value in graph_values(tracer, argument, look=True)
+        if isinstance(value, TensorVariable)
     ):
         if cls.jvp is not INHERITED.jvp or cls.vjp is not INHERITED.vjp:
             raise _unsupported(f"{cls.__name__} has a jvp or vjp of its own")
@@ -97,8 +97,8 @@ def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[Variabl
         prepared = _for_forward(tracer, owner, given)
     forward = trace_body(tracer, FunctionVariable(_twin("traced_forward")), prepared, body=body)
     tensors = [each for each in given if isinstance(each, TensorVariable)]
-    for each in tensors:  # also those that forward does not use: their gradients are asked for
-        body.lift(each.node)
+    for tensor in tensors:  # also those that forward does not use: their gradients are asked for
+        body.lift(tensor.node)
     if len({id(each.example) for each in tensors}) < len(tensors):
         raise _unsupported("the same tensor is given twice")
     context = prepared[2]
@@ -206,10 +206,10 @@ def _call(
     tracer: Tracer, forward: Traced, bodies: tuple[torch.fx.Node, torch.fx.Node], marks: dict[str, object]
 ) -> VariableTracker:
     node = tracer.output.apply("call_function", _operator(), (*bodies, *forward.body.lifted), marks)
-    for index, each in enumerate(forward.outputs):
+    for index, output in enumerate(forward.outputs):
         item = tracer.output.apply("call_function", operator.getitem, (node, index), {})
-        if isinstance(each, GRAPH_VALUES):
-            each.node = item
+        if isinstance(output, GRAPH_VALUES):
+            output.node = item
     return forward.result
 
 

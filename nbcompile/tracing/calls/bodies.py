@@ -64,8 +64,8 @@ def trace_body(
         flat: the result is a pytree of tensors and numbers, all of which the graph returns.
     """
     output = tracer.output
-    for each in (function, *arguments):
-        realise(tracer, each)
+    for value in (function, *arguments):
+        realise(tracer, value)
     if flat and isinstance(function, BaseFunctionVariable):  # as torch does: what it closes over comes first
         for cell in function.closure_cells(tracer):
             if cell.content is not None:
@@ -95,14 +95,14 @@ def _changed(tracer: Tracer, body: Body, before: int, known: Sequence[VariableTr
 def inputs(body: Body, arguments: Arguments) -> list[VariableTracker]:
     """An input of the body for each argument, whether it is used or not."""
     made: list[VariableTracker] = []
-    for each in arguments:
-        if isinstance(each, TensorVariable):
-            made.append(TensorVariable(body.placeholder(each.node.name, each.example), cls=each.cls))
-        elif isinstance(each, SymbolicVariable):
-            made.append(SymbolicVariable(body.placeholder(each.node.name, each.example)))
+    for argument in arguments:
+        if isinstance(argument, TensorVariable):
+            made.append(TensorVariable(body.placeholder(argument.node.name, argument.example), cls=argument.cls))
+        elif isinstance(argument, SymbolicVariable):
+            made.append(SymbolicVariable(body.placeholder(argument.node.name, argument.example)))
         else:
-            body.placeholder("const_unused", each.constant())
-            made.append(each)
+            body.placeholder("const_unused", argument.constant())
+            made.append(argument)
     return made
 
 
@@ -112,10 +112,10 @@ def call(
 ) -> VariableTracker:  # fmt: skip
     """The operator's node; what the body returned stands for the node's results from now on."""
     node = tracer.output.apply("call_function", target, arguments, keywords or {}, example)
-    for index, each in enumerate(traced.outputs):
+    for index, output in enumerate(traced.outputs):
         item = tracer.output.apply("call_function", operator.getitem, (node, index), {})
-        if isinstance(each, GRAPH_VALUES) and each.node.graph is traced.body.graph:
-            each.node = item
+        if isinstance(output, GRAPH_VALUES) and output.node.graph is traced.body.graph:
+            output.node = item
     return traced.result
 
 

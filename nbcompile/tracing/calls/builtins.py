@@ -81,14 +81,14 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     classes = class_values(tracer, wanted)
     if wanted.is_constant() and wanted.constant() not in (None, ()):
         tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
-    for each in _flat(classes):
-        hook = type(each).__instancecheck__
+    for candidate in _flat(classes):
+        hook = type(candidate).__instancecheck__
         if isinstance(hook, types.FunctionType) and not rules.is_trusted_module(hook.__module__):
             if len(_flat(classes)) > 1:
                 raise breaks.unsupported(
                     breaks.BUILTIN_OPERATOR, "isinstance with hooks", name="isinstance", types=value.type_name()
                 )
-            owner = tracer.wrap(each, wanted.source)
+            owner = tracer.wrap(candidate, wanted.source)
             found = tracer.call(MethodVariable(tracer.wrap(hook, _hook_source(wanted)), owner), [value])
             return ConstantVariable(found.truth(tracer))
     _assume_answers(tracer, value, wanted)
@@ -108,13 +108,13 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
 def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
     """Note what each class with an answer of its own says of a value: a registry is nothing that a guard reads."""
     cls, classes = value.python_type(), class_values(tracer, wanted)
-    for each in _flat(classes):
-        if answers_by_itself(each) and each not in cls.__mro__:
-            address = wanted.source if classes is each else None
+    for candidate in _flat(classes):
+        if answers_by_itself(candidate) and candidate not in cls.__mro__:
+            address = wanted.source if classes is candidate else None
             if isinstance(value, ObjectVariable) and not value.is_new() and value.source is not None:
-                tracer.assume_subclass(value.source, address or each, isinstance(value.value, each))
+                tracer.assume_subclass(value.source, address or candidate, isinstance(value.value, candidate))
             else:
-                _assume_of_class(tracer, cls, each, address)
+                _assume_of_class(tracer, cls, candidate, address)
 
 
 def _assume_of_class(tracer: Tracer, subject: type, cls: type, address: Source | None) -> None:
@@ -171,14 +171,14 @@ def _is_marked(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
 
 def _is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[type]) -> bool:
     example = value.example
-    for each in classes:
-        if each is torch.nn.Parameter or each is torch.nn.Buffer:
-            if issubclass(value.cls, each) or _is_marked(tracer, value, each):
+    for cls in classes:
+        if cls is torch.nn.Parameter or cls is torch.nn.Buffer:
+            if issubclass(value.cls, cls) or _is_marked(tracer, value, cls):
                 return True
-        elif each.__module__ == "torch" and each.__name__.endswith("Tensor") and each is not torch.Tensor:
-            if example.type() == f"torch.{each.__name__}":
+        elif cls.__module__ == "torch" and cls.__name__.endswith("Tensor") and cls is not torch.Tensor:
+            if example.type() == f"torch.{cls.__name__}":
                 return True
-        elif issubclass(value.cls, each):
+        elif issubclass(value.cls, cls):
             return True
     return False
 
@@ -200,10 +200,12 @@ def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     subject, wanted = (realise(tracer, each) for each in arguments)
     cls, classes = class_values(tracer, subject), class_values(tracer, wanted)
     answer = tracer.evaluate(issubclass, (cls, classes))
-    for each in _flat(classes):
-        if isinstance(cls, type) and answers_by_itself(each) and each not in cls.__mro__:
-            address = wanted.source if classes is each else None
-            tracer.assume_subclass(subject.source or cls, each if address is None else address, issubclass(cls, each))
+    for candidate in _flat(classes):
+        if isinstance(cls, type) and answers_by_itself(candidate) and candidate not in cls.__mro__:
+            address = wanted.source if classes is candidate else None
+            tracer.assume_subclass(
+                subject.source or cls, candidate if address is None else address, issubclass(cls, candidate)
+            )
     return ConstantVariable(answer)
 
 
@@ -381,9 +383,9 @@ def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments,
 
 def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """Of tensors with one element each: their maximum is one of them, in value."""
-    for each in (left, right):
-        if isinstance(each, TensorVariable) and each.example.numel() != 1:
-            each.truth(tracer)
+    for operand in (left, right):
+        if isinstance(operand, TensorVariable) and operand.example.numel() != 1:
+            operand.truth(tracer)
     if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
         return tracer.apply(torch.maximum if symbol == ">" else torch.minimum, (left, right))
     tensor, other = (left, right) if isinstance(left, TensorVariable) else (right, left)

@@ -73,8 +73,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return handler(tracer, arguments, keywords)
     twin = registry.polyfill(cls)
     if twin is not None:
-        for each in arguments[ITERATED.get(cls, slice(0))]:  # the twin asks later
-            realise(tracer, each).refuse_iteration(tracer)
+        for argument in arguments[ITERATED.get(cls, slice(0))]:  # the twin asks later
+            realise(tracer, argument).refuse_iteration(tracer)
         return tracer.call(FunctionVariable(twin), arguments, keywords)
     manager = contexts.from_call(cls, tracer, arguments, keywords)
     if manager is not None:

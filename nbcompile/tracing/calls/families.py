@@ -78,7 +78,7 @@ def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, ke
         if function in SYMBOLIC_MATH:
             return tracer.apply(SYMBOLIC_MATH[function], values)
         values = [
-            ConstantVariable(each.specialise()) if isinstance(each, SymbolicVariable) else each for each in values
+            ConstantVariable(value.specialise()) if isinstance(value, SymbolicVariable) else value for value in values
         ]
     if any(isinstance(each, TensorVariable) for each in values):
         name = getattr(function, "__name__", "")

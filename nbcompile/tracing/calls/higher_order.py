@@ -132,9 +132,9 @@ def _cond(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 def _branch(tracer: Tracer, function: VariableTracker, operands: Arguments) -> Traced:
     traced = trace_body(tracer, function, operands, flat=True)
     _check_pure(traced.body, "torch.cond")
-    for each in traced.outputs:
-        if each.is_constant() and not isinstance(each.constant(), int):
-            raise _misuse("torch.cond", f"a branch returns {each.constant()!r}")
+    for output in traced.outputs:
+        if output.is_constant() and not isinstance(output.constant(), int):
+            raise _misuse("torch.cond", f"a branch returns {output.constant()!r}")
     return traced
 
 

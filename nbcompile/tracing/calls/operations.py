@@ -508,6 +508,9 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
     if any(isinstance(each, ObjectVariable) and each.is_new() for each in (left, right)):
         return False
     real = [
-        getattr(each, name, None) for each in (left, right) for name in ("value", "function") if hasattr(each, name)
+        getattr(operand, name, None)
+        for operand in (left, right)
+        for name in ("value", "function")
+        if hasattr(operand, name)
     ]
     return len(real) == 2 and real[0] is real[1] and not isinstance(left, (ConstantVariable, SymbolicVariable))

@@ -76,8 +76,8 @@ def ask_about_node(
 
 def overriding(tracer: Tracer, arguments: Sequence[VariableTracker]) -> Iterator[VariableTracker]:
     """The arguments, also in lists and tuples, whose classes override."""
-    for each in arguments:
-        tracker = realise(tracer, each)
+    for argument in arguments:
+        tracker = realise(tracer, argument)
         if isinstance(tracker, SubclassVariable):
             if overrides(tracker.cls):
                 yield tracker
@@ -96,11 +96,11 @@ def _dispatch(
 ) -> VariableTracker:
     """Ask the innermost mode, then the classes."""
     owners: list[VariableTracker] = []
-    for each in asked:
-        if any(each.python_type() is other.python_type() for other in owners):
+    for owner in asked:
+        if any(owner.python_type() is other.python_type() for other in owners):
             continue
-        bases = (index for index, other in enumerate(owners) if issubclass(each.python_type(), other.python_type()))
-        owners.insert(next(bases, len(owners)), each)
+        bases = (index for index, other in enumerate(owners) if issubclass(owner.python_type(), other.python_type()))
+        owners.insert(next(bases, len(owners)), owner)
     classes = [_class_of(tracer, each) for each in owners]
     given: list[VariableTracker] = [function, TupleVariable(classes), TupleVariable(list(arguments))]
     if keywords:
@@ -135,8 +135,8 @@ def _default(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
     """``torch.Tensor.__torch_function__``: the function itself, its result as one of the class."""
     cls, function, kinds, *rest = (realise(tracer, each) for each in (*arguments, *keywords.values()))
     assert isinstance(cls, ClassVariable)
-    for each in kinds.unpack(tracer):
-        if not issubclass(cls.value, getattr(realise(tracer, each), "value", object)):
+    for kind in kinds.unpack(tracer):
+        if not issubclass(cls.value, getattr(realise(tracer, kind), "value", object)):
             return ConstantVariable(NotImplemented)
     given = rest[0].unpack(tracer) if rest else []
     named = _keywords(tracer, rest[1]) if len(rest) > 1 else {}

@@ -75,8 +75,8 @@ def _set_attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keyw
     backends: list[Any] = [realise(tracer, each).constant() for each in wanted.unpack(tracer)]
     # A backend has no spelling in the code of a graph: each is fetched by its name.
     named = [
-        tracer.output.apply("call_function", ATTENTION._backend_from_string, (each.name,), {}, example=each)
-        for each in backends
+        tracer.output.apply("call_function", ATTENTION._backend_from_string, (backend.name,), {}, example=backend)
+        for backend in backends
     ]
     ATTENTION._sdpa_kernel(backends, by_order.constant())
     given = (named, by_order.constant())

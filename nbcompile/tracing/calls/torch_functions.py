@@ -186,8 +186,8 @@ def _dtype_handler(method: str) -> None:
 @handles(torch.result_type)
 def _result_type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     examples = [
-        each.example if isinstance(each, (TensorVariable, SymbolicVariable)) else each.constant()
-        for each in (realise(tracer, a) for a in arguments)
+        argument.example if isinstance(argument, (TensorVariable, SymbolicVariable)) else argument.constant()
+        for argument in (realise(tracer, a) for a in arguments)
     ]
     return ConstantVariable(tracer.evaluate(torch.result_type, examples))
 
@@ -213,9 +213,9 @@ def _joined(name: str, join: Callable[[Any, Any], Any]) -> None:
     def _join(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """Joined in the graph: whether the whole holds is for the run to say."""
         first, *others = (realise(tracer, each) for each in arguments)
-        for each in others:
-            known = first.is_constant() and each.is_constant()
-            first = fold(tracer, join, [first, each], {}) if known else tracer.apply(join, [first, each])
+        for other in others:
+            known = first.is_constant() and other.is_constant()
+            first = fold(tracer, join, [first, other], {}) if known else tracer.apply(join, [first, other])
         return first
 
 
@@ -268,10 +268,10 @@ def _constrain_as_size(tracer: Tracer, arguments: Arguments, keywords: Keywords)
 
 def _constant_message(tracer: Tracer, messages: Arguments) -> list[VariableTracker]:
     """``lambda: "too large"`` as the text that the run raises with; [] for one that is computed."""
-    for each in messages:
-        code = getattr(realise(tracer, each), "code", None)
+    for message in messages:
+        code = getattr(realise(tracer, message), "code", None)
         if isinstance(code, CodeType) and not (code.co_freevars or code.co_names or code.co_argcount):
-            said = realise(tracer, tracer.call(each, []))
+            said = realise(tracer, tracer.call(message, []))
             return [said] if said.is_constant() and isinstance(said.constant(), str) else []
     return []
 
@@ -466,9 +466,9 @@ def _mark_static(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
     if isinstance(tensor, TensorVariable):
         dims = arguments[1:] or list(keywords.values())
         sizes = tensor.call_method(tracer, "size", dims, {})
-        for each in [sizes] if dims else sizes.unpack(tracer):
-            if isinstance(each, SymbolicVariable):
-                each.specialise()
+        for size in [sizes] if dims else sizes.unpack(tracer):
+            if isinstance(size, SymbolicVariable):
+                size.specialise()
     return ConstantVariable(None)
 
 

@@ -93,9 +93,14 @@ def describe(
         points.append(_resume_point(frame, index, slots, broken.pushes, reconstruction, outermost))
     outer = [
         _resume_point(
-            each, each.pc, tuple(_slot(value, reconstruction) for value in each.stack), 1, reconstruction, outermost
+            caller,
+            caller.pc,
+            tuple(_slot(value, reconstruction) for value in caller.stack),
+            1,
+            reconstruction,
+            outermost,
         )
-        for each in reversed(callers)
+        for caller in reversed(callers)
     ]
     return action, tuple(points), tuple(outer)
 

@@ -78,8 +78,8 @@ def _trackers_in(part: object) -> Iterator[VariableTracker | None]:
     elif isinstance(part, Translator):  # of a generator
         yield from _in_frame(part, part.pc)
     elif isinstance(part, (list, tuple, set, frozenset)):
-        for each in part:
-            yield from _trackers_in(each)
+        for element in part:
+            yield from _trackers_in(element)
     elif isinstance(part, dict):
-        for each in part.values():
-            yield from _trackers_in(each)
+        for element in part.values():
+            yield from _trackers_in(element)

@@ -174,13 +174,21 @@ class Interpreter:
         if self.steps is None or len(self.steps) >= MOST_STEPS:
             return
         self.note_effects()
-        each, line = frame.current, frame.current.line or 0
+        instruction, line = frame.current, frame.current.line or 0
         stack, values = frame.describe_step(), frame.describe_locals()
         text = linecache.getline(frame.code.co_filename, line).strip()
         depth = len(self.frames) - 1
         self.steps.append(
             Step(
-                frame.code.co_name, depth, each.offset, each.opcode, describe_argument(each), line, stack, text, values
+                frame.code.co_name,
+                depth,
+                instruction.offset,
+                instruction.opcode,
+                describe_argument(instruction),
+                line,
+                stack,
+                text,
+                values,
             )
         )
 
@@ -201,8 +209,8 @@ class Interpreter:
         if self.steps is None or not config.verbose:
             return ()
         return tuple(
-            f"{each.function}:{each.line}  {each.opcode} {each.argument} [{', '.join(each.stack)}]"
-            for each in self.steps[-LAST_STEPS:]
+            f"{step.function}:{step.line}  {step.opcode} {step.argument} [{', '.join(step.stack)}]"
+            for step in self.steps[-LAST_STEPS:]
         )
 
     def note_inlined(self, frame: Translator) -> None:
@@ -584,10 +592,10 @@ class Interpreter:
             return TupleVariable([ConstantVariable(each) for each in values], cls=cls)
         node = self.output.apply("call_method", property, (tensor.node,), {})
         items = [
-            ConstantVariable(each)
-            if isinstance(each, int)
+            ConstantVariable(value)
+            if isinstance(value, int)
             else self.result(self.output.apply("call_function", operator.getitem, (node, index), {}))
-            for index, each in enumerate(values)
+            for index, value in enumerate(values)
         ]
         return TupleVariable(items, cls=cls)
 

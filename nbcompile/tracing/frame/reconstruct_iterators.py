@@ -143,8 +143,8 @@ def _cycle(generator: GeneratorVariable) -> Parts | None:
 
 
 _SETTLED = frozenset(
-    each.__code__
-    for each in (
+    part.__code__
+    for part in (
         more_polyfills.product,
         more_polyfills.combinations,
         more_polyfills.combinations_with_replacement,

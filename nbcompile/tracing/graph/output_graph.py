@@ -402,8 +402,8 @@ def _only_computes_a_number(node: torch.fx.Node) -> bool:
         return True
     numbers = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
     operands = [
-        each.meta.get(EXAMPLE) if isinstance(each, torch.fx.Node) else each
-        for each in (*node.args, *node.kwargs.values())
+        argument.meta.get(EXAMPLE) if isinstance(argument, torch.fx.Node) else argument
+        for argument in (*node.args, *node.kwargs.values())
     ]
     return node.op == "call_function" and all(isinstance(each, numbers) for each in (node.meta.get(EXAMPLE), *operands))
 

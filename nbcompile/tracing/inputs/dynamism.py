@@ -66,10 +66,10 @@ class Dynamism:
         """The contexts of the tensors that a wrapper holds: as the wrapper's own, where they have as many dims."""
         names, _ = value.__tensor_flatten__()
         made = {}
-        for each in names:
-            rank, below = getattr(value, each).dim(), f"{name}.{each}"
+        for inner in names:
+            rank, below = getattr(value, inner).dim(), f"{name}.{inner}"
             alike = dims if rank == len(dims) else [STATIC] * rank
-            made[each] = torch_internals.symbolic_context(alike, below, None)
+            made[inner] = torch_internals.symbolic_context(alike, below, None)
         return made
 
     def _dim(self, value: torch.Tensor, name: str, dim: int, fixed: bool) -> SymbolicDim:
@@ -135,13 +135,13 @@ def _listed(setting: str) -> list[str]:
 
 def _is_listed(setting: str, name: str, dim: int | None = None) -> bool:
     """Whether a setting names an input: as it is, by a pattern, or with the dim behind a colon."""
-    for each in _listed(setting):
-        pattern, colon, only = each.rpartition(":")
+    for entry in _listed(setting):
+        pattern, colon, only = entry.rpartition(":")
         if colon and only.isdecimal():
             if dim is not None and int(only) != dim:
                 continue
-            each = pattern  # noqa: PLW2901
-        if each == name or re.match(each, name):
+            entry = pattern  # noqa: PLW2901
+        if entry == name or re.match(entry, name):
             return True
     return False
 

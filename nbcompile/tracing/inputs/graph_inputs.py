@@ -175,11 +175,11 @@ class GraphInputs:
     def facts(self) -> dict[Source, TensorFacts]:
         """The sizes of each tensor: those that tracing had to know became constants again."""
         return {
-            each.source: TensorFacts(
-                tuple(map(_constant, each.sizes)), None if each.strides is None else tuple(map(_constant, each.strides))
+            size.source: TensorFacts(
+                tuple(map(_constant, size.sizes)), None if size.strides is None else tuple(map(_constant, size.strides))
             )
-            for each in self._sized.values()
-            if isinstance(each.value, torch.Tensor)
+            for size in self._sized.values()
+            if isinstance(size.value, torch.Tensor)
         }
 
     def shape_guards(self) -> ShapeGuards | None:
@@ -221,9 +221,9 @@ class GraphInputs:
         if abs(number.node.hint) <= greatest:
             return bool(-greatest <= number) and bool(number <= greatest)  # each is a promise
         for symbol in number.node.expr.free_symbols:
-            each = self.symbols.get(symbol)
-            if each is not None and isinstance(each.meta[EXAMPLE], torch.SymInt):
-                int(each.meta[EXAMPLE])
+            node = self.symbols.get(symbol)
+            if node is not None and isinstance(node.meta[EXAMPLE], torch.SymInt):
+                int(node.meta[EXAMPLE])
         return False
 
     def _greatest(self, symbol: object) -> float:

@@ -140,8 +140,8 @@ def fspath(path: Any) -> str | bytes:
 
 def count_elements(counts: dict[Any, int], elements: Iterable[Any]) -> None:
     """What ``collections.Counter`` counts with."""
-    for each in elements:
-        counts[each] = counts.get(each, 0) + 1
+    for element in elements:
+        counts[element] = counts.get(element, 0) + 1
 
 
 def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
@@ -161,9 +161,9 @@ def group_tensors(lists: list[list[Any]], with_indices: bool = False) -> dict[An
         if key not in groups:
             groups[key] = ([[] for _ in lists], [])
         members, indices = groups[key]
-        for kept, each in zip(members, lists, strict=True):
-            if each:
-                kept.append(each[index])
+        for kept, items in zip(members, lists, strict=True):
+            if items:
+                kept.append(items[index])
         if with_indices:
             indices.append(index)
     return groups

@@ -242,8 +242,8 @@ def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
                 item = next(iterator, _MISSING)
                 if item is _MISSING:
                     return
-                for each in queues:
-                    each.append(item)
+                for queue in queues:
+                    queue.append(item)
             yield waiting.pop(0)
 
     return tuple([follow(each) for each in queues])

@@ -471,10 +471,14 @@ def in_order(
     except TypeError:
         tracer.evaluate(function, [None] * len(arguments), dict.fromkeys(keywords))
     given, rest = list(arguments), dict(keywords)
-    for each in list(signature.parameters.values())[len(given) :]:
-        if each.kind is not each.POSITIONAL_OR_KEYWORD or each.default is not each.empty or each.name not in rest:
+    for parameter in list(signature.parameters.values())[len(given) :]:
+        if (
+            parameter.kind is not parameter.POSITIONAL_OR_KEYWORD
+            or parameter.default is not parameter.empty
+            or parameter.name not in rest
+        ):
             break
-        given.append(rest.pop(each.name))
+        given.append(rest.pop(parameter.name))
     return given, rest
 
 

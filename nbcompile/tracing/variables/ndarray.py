@@ -306,8 +306,8 @@ def as_array(result: VariableTracker, name: str) -> VariableTracker:
 def has_array(values: Arguments) -> bool:
     """Whether an array is among some values, or within one of them."""
     return any(
-        isinstance(each, NdarrayVariable) or (isinstance(each, SequenceVariable) and has_array(each.items))
-        for each in values
+        isinstance(value, NdarrayVariable) or (isinstance(value, SequenceVariable) and has_array(value.items))
+        for value in values
     )
 
 

@@ -57,7 +57,7 @@ def compared(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> t
     if not all(isinstance(each, PlainValueVariable) or _is_known(each) for each in pair):
         return None
     return tuple(  # type: ignore[return-value]
-        each.promised(tracer) if isinstance(each, PlainValueVariable) else each.constant() for each in pair
+        value.promised(tracer) if isinstance(value, PlainValueVariable) else value.constant() for value in pair
     )
 
 

@@ -177,8 +177,8 @@ class ListVariable(SequenceVariable):
         return realise(tracer, self.items.pop(position))
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
-        for index, each in enumerate(self.unpack(tracer)):
-            if each is item or tracer.equal(each, item):
+        for index, element in enumerate(self.unpack(tracer)):
+            if element is item or tracer.equal(element, item):
                 self.changes(tracer)
                 del self.items[index]
                 return
@@ -275,7 +275,7 @@ def sort_items(
     keys = [tracer.call(key, [item]) for item in items] if key is not None and has_key else items
     values = [each.specialise() if isinstance(each, SymbolicVariable) else each for each in keys]
     plain: list[Any] = [
-        each.constant() if isinstance(each, VariableTracker) and each.is_constant() else each for each in values
+        value.constant() if isinstance(value, VariableTracker) and value.is_constant() else value for value in values
     ]
     if any(isinstance(each, VariableTracker) for each in plain):
         names = ", ".join(each.type_name() for each in plain if isinstance(each, VariableTracker))

@@ -56,10 +56,10 @@ def _version(value: VariableTracker) -> int:
 def joined(parts: Sequence[VariableTracker]) -> TextVariable:
     """The pieces of an f-string as one."""
     template, values = "", []
-    for each in parts:
-        if isinstance(each, TextVariable):
-            template += each.template
-            values += each.values
+    for part in parts:
+        if isinstance(part, TextVariable):
+            template += part.template
+            values += part.values
         else:
-            template += str(each.constant()).replace("{", "{{").replace("}", "}}")
+            template += str(part.constant()).replace("{", "{{").replace("}", "}}")
     return TextVariable(template, values)

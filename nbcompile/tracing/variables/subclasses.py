@@ -77,9 +77,9 @@ class SubclassVariable(TensorVariable):
         return f"TensorWithTFOverrideVariable({self.cls.__name__})"
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        for each in own_classes(self.cls):
-            if name in vars(each) and not name.startswith("__"):
-                return self._own(tracer, name, vars(each)[name])
+        for cls in own_classes(self.cls):
+            if name in vars(cls) and not name.startswith("__"):
+                return self._own(tracer, name, vars(cls)[name])
         found = getattr(torch.Tensor, name, MISSING)
         if found is MISSING:
             return self._custom_attribute(tracer, name)

@@ -124,7 +124,9 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
         return SkippedVariable(value, disabled, source)
     guard_function(tracer, value, source)
     if registry.is_compiled_wrapper(value):
-        inner = tracer.wrap(inspect.unwrap(value, stop=lambda each: not registry.is_compiled_wrapper(each)), None)
+        inner = tracer.wrap(
+            inspect.unwrap(value, stop=lambda function: not registry.is_compiled_wrapper(function)), None
+        )
         return contexts.strict(inner) if registry.wants_one_graph(value) else inner
     reason = rules.skip_reason(value.__code__.co_filename)
     if reason is not None:

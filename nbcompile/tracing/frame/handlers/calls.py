@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing.frame.handlers.operators import expect_argument
-from nbcompile.tracing.frame.handlers.table import instruction
+from nbcompile.tracing.frame.handlers.table import handles
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.functions import CellVariable, NestedFunctionVariable
@@ -35,15 +35,15 @@ class PendingCall:
     """How many values of the stack it uses."""
 
 
-def pending_call(frame: Translator, each: Instruction) -> PendingCall:
+def pending_call(frame: Translator, instruction: Instruction) -> PendingCall:
     """Read CALL or CALL_KW off the stack."""
     stack = list(frame.stack)
     names = frame.keyword_names
-    slots = (each.arg or 0) + 2
-    if each.opcode == "CALL_KW":
+    slots = (instruction.arg or 0) + 2
+    if instruction.opcode == "CALL_KW":
         names = tuple(stack.pop().constant())  # type: ignore[arg-type]
         slots += 1
-    count = each.arg or 0
+    count = instruction.arg or 0
     values = stack[len(stack) - count :]
     first, second = stack[len(stack) - count - 2], stack[len(stack) - count - 1]
     # Before 3.13: NULL f, or method self. From 3.13 on: f NULL, or f self.
@@ -59,14 +59,14 @@ def pending_call(frame: Translator, each: Instruction) -> PendingCall:
 
 
 def pending_call_ex(
-    frame: Translator, each: Instruction
+    frame: Translator, instruction: Instruction
 ) -> tuple[VariableTracker, VariableTracker, VariableTracker | None, int]:
     """Read CALL_FUNCTION_EX off the stack: function, positional, keywords, slots used."""
     stack = [
         realise(frame.interpreter, value) if not isinstance(value, NullVariable) else value
         for value in frame.stack[-4:]
     ]
-    keywords = stack.pop() if (each.arg or 0) & 1 else None
+    keywords = stack.pop() if (instruction.arg or 0) & 1 else None
     positional = stack.pop()
     top = stack.pop()
     slots = 3 + (keywords is not None)
@@ -75,9 +75,9 @@ def pending_call_ex(
     return top, positional, keywords, slots
 
 
-@instruction("CALL", "CALL_KW")
-def _call(frame: Translator, each: Instruction) -> None:
-    call = pending_call(frame, each)
+@handles("CALL", "CALL_KW")
+def _call(frame: Translator, instruction: Instruction) -> None:
+    call = pending_call(frame, instruction)
     frame.keyword_names = ()
     del frame.stack[-call.slots :]
     if isinstance(call.function, ExitVariable):
@@ -87,16 +87,16 @@ def _call(frame: Translator, each: Instruction) -> None:
     frame.push(frame.interpreter.call(call.function, call.arguments, call.keywords))
 
 
-@instruction("KW_NAMES")
-def _keyword_names(frame: Translator, each: Instruction) -> None:
-    value = each.argval if isinstance(each.argval, tuple) else frame.code.co_consts[each.arg or 0]
+@handles("KW_NAMES")
+def _keyword_names(frame: Translator, instruction: Instruction) -> None:
+    value = instruction.argval if isinstance(instruction.argval, tuple) else frame.code.co_consts[instruction.arg or 0]
     frame.keyword_names = tuple(value)
 
 
-@instruction("CALL_FUNCTION_EX")
-def _call_ex(frame: Translator, each: Instruction) -> None:
+@handles("CALL_FUNCTION_EX")
+def _call_ex(frame: Translator, instruction: Instruction) -> None:
     frame.calling = None
-    function, positional, keywords, slots = pending_call_ex(frame, each)
+    function, positional, keywords, slots = pending_call_ex(frame, instruction)
     del frame.stack[-slots:]
     # Arguments that are only passed on stay unlooked at.
     expect_argument(frame, function, "*", positional)
@@ -119,11 +119,11 @@ def _call_ex(frame: Translator, each: Instruction) -> None:
     frame.push(frame.interpreter.call(function, arguments, named))
 
 
-@instruction("MAKE_FUNCTION")
-def _make_function(frame: Translator, each: Instruction) -> None:
+@handles("MAKE_FUNCTION")
+def _make_function(frame: Translator, instruction: Instruction) -> None:
     code = frame.pop().constant()
     assert isinstance(code, CodeType)
-    flags = each.arg or 0
+    flags = instruction.arg or 0
     cells = frame.pop().unpack(frame.interpreter) if flags & 8 else []
     annotations = frame.pop() if flags & 4 else None
     keyword_defaults = frame.pop() if flags & 2 else None
@@ -142,12 +142,12 @@ def _cells(values: list[VariableTracker]) -> list[CellVariable]:
     return values  # type: ignore[return-value]
 
 
-@instruction("SET_FUNCTION_ATTRIBUTE")
-def _set_function_attribute(frame: Translator, each: Instruction) -> None:
+@handles("SET_FUNCTION_ATTRIBUTE")
+def _set_function_attribute(frame: Translator, instruction: Instruction) -> None:
     function = frame.pop()
     value = frame.pop()
     assert isinstance(function, NestedFunctionVariable)
-    match each.arg:
+    match instruction.arg:
         case 1:
             function.defaults = value.unpack(frame.interpreter)
         case 2:

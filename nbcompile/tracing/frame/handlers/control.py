@@ -14,7 +14,7 @@ from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
-from nbcompile.tracing.frame.handlers.table import HANDLERS, instruction
+from nbcompile.tracing.frame.handlers.table import HANDLERS, handles
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -32,32 +32,32 @@ C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.Buil
 # -- jumps -----------------------------------------------------------------------------------
 
 
-@instruction("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
-def _jump(frame: Translator, each: Instruction) -> None:
-    frame.jump(each.target)
+@handles("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+def _jump(frame: Translator, instruction: Instruction) -> None:
+    frame.jump(instruction.target)
 
 
 def _truth_jump(*opcodes: str, wanted: bool, keep: bool = False) -> None:
-    @instruction(*opcodes)
-    def jump(frame: Translator, each: Instruction) -> None:
+    @handles(*opcodes)
+    def jump(frame: Translator, instruction: Instruction) -> None:
         value = realise(frame.interpreter, frame.stack[-1])
         known_later = isinstance(value, (TensorVariable, SymbolicVariable))
-        if wanted and known_later and frame.interpreter.rewrite_assert(frame, each, value):
+        if wanted and known_later and frame.interpreter.rewrite_assert(frame, instruction, value):
             return
         taken = value.truth(frame.interpreter) is wanted
         if not (taken and keep):
             frame.pop_raw()
         if taken:
-            frame.jump(each.target)
+            frame.jump(instruction.target)
 
 
 def _none_jump(*opcodes: str, wanted: bool) -> None:
-    @instruction(*opcodes)
-    def jump(frame: Translator, each: Instruction) -> None:
+    @handles(*opcodes)
+    def jump(frame: Translator, instruction: Instruction) -> None:
         value = frame.pop()
         is_none = value.is_constant() and value.constant() is None
         if is_none is wanted:
-            frame.jump(each.target)
+            frame.jump(instruction.target)
 
 
 _truth_jump("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE", wanted=True)
@@ -71,56 +71,56 @@ _none_jump("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BAC
 # -- loops -----------------------------------------------------------------------------------
 
 
-@instruction("GET_ITER")
-def _get_iter(frame: Translator, each: Instruction) -> None:
+@handles("GET_ITER")
+def _get_iter(frame: Translator, instruction: Instruction) -> None:
     frame.push(frame.pop().iterate(frame.interpreter))
 
 
-@instruction("FOR_ITER")
-def _for_iter(frame: Translator, each: Instruction) -> None:
+@handles("FOR_ITER")
+def _for_iter(frame: Translator, instruction: Instruction) -> None:
     iterator = realise(frame.interpreter, frame.stack[-1])
     item = iterator.next_item(frame.interpreter)
     if item is not None:
         frame.push(item)
         return
     frame.pop_raw()
-    frame.jump(each.target)
+    frame.jump(instruction.target)
     # What stands at the target for the exhausted iterator was done right here.
     frame.pc += HERE.loop_exit_skips
 
 
-@instruction("RETURN_VALUE")
-def _return(frame: Translator, each: Instruction) -> Finished:
+@handles("RETURN_VALUE")
+def _return(frame: Translator, instruction: Instruction) -> Finished:
     return frame.interpreter.finished(frame.pop_raw())
 
 
 # -- generators ------------------------------------------------------------------------------
 
 
-@instruction("RETURN_GENERATOR")
-def _return_generator(frame: Translator, each: Instruction) -> None:
+@handles("RETURN_GENERATOR")
+def _return_generator(frame: Translator, instruction: Instruction) -> None:
     frame.push(ConstantVariable(None))  # popped when the generator is first resumed
 
 
-@instruction("YIELD_VALUE")
-def _yield(frame: Translator, each: Instruction) -> Finished:
+@handles("YIELD_VALUE")
+def _yield(frame: Translator, instruction: Instruction) -> Finished:
     return frame.interpreter.finished(frame.pop_raw(), yielded=True)
 
 
-@instruction("GET_YIELD_FROM_ITER")
-def _yield_from(frame: Translator, each: Instruction) -> None:
+@handles("GET_YIELD_FROM_ITER")
+def _yield_from(frame: Translator, instruction: Instruction) -> None:
     frame.push(frame.pop().iterate(frame.interpreter))
 
 
-@instruction("SEND")
-def _send(frame: Translator, each: Instruction) -> None:
+@handles("SEND")
+def _send(frame: Translator, instruction: Instruction) -> None:
     sent = frame.pop()
     iterator = realise(frame.interpreter, frame.stack[-1])
     item = frame.interpreter.send(iterator, sent)
     if item is not None:
         frame.push(item)
         return
-    end_yield_from(frame, each, frame.interpreter.returned_by(iterator))
+    end_yield_from(frame, instruction, frame.interpreter.returned_by(iterator))
 
 
 def end_yield_from(frame: Translator, send: Instruction, result: VariableTracker) -> None:
@@ -131,8 +131,8 @@ def end_yield_from(frame: Translator, send: Instruction, result: VariableTracker
     frame.jump(send.target)
 
 
-@instruction("CLEANUP_THROW")
-def _cleanup_throw(frame: Translator, each: Instruction) -> None:
+@handles("CLEANUP_THROW")
+def _cleanup_throw(frame: Translator, instruction: Instruction) -> None:
     """A StopIteration thrown into a ``yield from`` ends it, with its value as the result."""
     error = frame.pop()
     if not issubclass(error.python_type(), StopIteration):
@@ -142,35 +142,35 @@ def _cleanup_throw(frame: Translator, each: Instruction) -> None:
     frame.push(error.get_attribute(frame.interpreter, "value"))
 
 
-@instruction("CALL_INTRINSIC_1", "CALL_INTRINSIC_2")
-def _intrinsic(frame: Translator, each: Instruction) -> Finished | None:
+@handles("CALL_INTRINSIC_1", "CALL_INTRINSIC_2")
+def _intrinsic(frame: Translator, instruction: Instruction) -> Finished | None:
     """What 3.11 has an opcode for has a handler under that name."""
-    name = INTRINSICS[each.opcode][each.arg or 0]
+    name = INTRINSICS[instruction.opcode][instruction.arg or 0]
     if name not in HANDLERS:
-        raise breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, f"{each.opcode} {each.arg}", name=name)
-    return HANDLERS[name](frame, each)
+        raise breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, f"{instruction.opcode} {instruction.arg}", name=name)
+    return HANDLERS[name](frame, instruction)
 
 
-@instruction("STOPITERATION_ERROR")
-def _stop_iteration_error(frame: Translator, each: Instruction) -> None:
+@handles("STOPITERATION_ERROR")
+def _stop_iteration_error(frame: Translator, instruction: Instruction) -> None:
     """From 3.12 on a generator's code turns its StopIteration into a RuntimeError; here its tracker does."""
 
 
 # -- exceptions ------------------------------------------------------------------------------
 
 
-@instruction("LOAD_ASSERTION_ERROR")
-def _assertion_error(frame: Translator, each: Instruction) -> None:
+@handles("LOAD_ASSERTION_ERROR")
+def _assertion_error(frame: Translator, instruction: Instruction) -> None:
     frame.push(frame.interpreter.wrap(AssertionError, None))
 
 
-@instruction("RAISE_VARARGS")
-def _raise(frame: Translator, each: Instruction) -> None:
-    if not each.arg:
+@handles("RAISE_VARARGS")
+def _raise(frame: Translator, instruction: Instruction) -> None:
+    if not instruction.arg:
         if not frame.handled:
             frame.interpreter.raise_exception(RuntimeError, "No active exception to reraise")
         raise ObservedException(frame.handled[-1])
-    cause = frame.pop() if each.arg == 2 else None
+    cause = frame.pop() if instruction.arg == 2 else None
     error = _instance(frame, frame.pop())
     if cause is not None and isinstance(error, ExceptionVariable):
         error.set_cause(_instance(frame, cause))
@@ -181,22 +181,22 @@ def _instance(frame: Translator, value: VariableTracker) -> VariableTracker:
     return frame.interpreter.call(value, []) if isinstance(value, ClassVariable) else value
 
 
-@instruction("PUSH_EXC_INFO")
-def _push_exception(frame: Translator, each: Instruction) -> None:
+@handles("PUSH_EXC_INFO")
+def _push_exception(frame: Translator, instruction: Instruction) -> None:
     error = frame.pop()
     frame.push(frame.handled[-1] if frame.handled else ConstantVariable(None))
     frame.push(error)
     frame.handled.append(error)
 
 
-@instruction("POP_EXCEPT")
-def _pop_exception(frame: Translator, each: Instruction) -> None:
+@handles("POP_EXCEPT")
+def _pop_exception(frame: Translator, instruction: Instruction) -> None:
     frame.pop_raw()
     frame.handled.pop()
 
 
-@instruction("CHECK_EXC_MATCH")
-def _matches(frame: Translator, each: Instruction) -> None:
+@handles("CHECK_EXC_MATCH")
+def _matches(frame: Translator, instruction: Instruction) -> None:
     wanted = frame.pop()
     error = frame.stack[-1]
     frame.push(
@@ -206,16 +206,16 @@ def _matches(frame: Translator, each: Instruction) -> None:
     )
 
 
-@instruction("RERAISE")
-def _reraise(frame: Translator, each: Instruction) -> None:
+@handles("RERAISE")
+def _reraise(frame: Translator, instruction: Instruction) -> None:
     raise ObservedException(frame.pop())
 
 
 # -- with ------------------------------------------------------------------------------------
 
 
-@instruction("BEFORE_WITH")
-def _before_with(frame: Translator, each: Instruction) -> None:
+@handles("BEFORE_WITH")
+def _before_with(frame: Translator, instruction: Instruction) -> None:
     manager = frame.pop()
     from_outside = isinstance(manager, ContextVariable) and manager.keeps_state and _is_users(frame, manager)
     known = isinstance(manager, ContextVariable) or (isinstance(manager, ObjectVariable) and _is_python(manager))
@@ -251,8 +251,8 @@ def _is_users(frame: Translator, manager: ContextVariable) -> bool:
     return manager.source is not None and not str(before.argval).startswith("___stack")
 
 
-@instruction("WITH_EXCEPT_START")
-def _with_except(frame: Translator, each: Instruction) -> None:
+@handles("WITH_EXCEPT_START")
+def _with_except(frame: Translator, instruction: Instruction) -> None:
     error = frame.stack[-1]
     exit_function = frame.stack[-4]
     trace = error.get_attribute(frame.interpreter, "__traceback__")
@@ -263,25 +263,25 @@ def _with_except(frame: Translator, each: Instruction) -> None:
 # -- match -----------------------------------------------------------------------------------
 
 
-@instruction("GET_LEN")
-def _get_len(frame: Translator, each: Instruction) -> None:
+@handles("GET_LEN")
+def _get_len(frame: Translator, instruction: Instruction) -> None:
     frame.push(realise(frame.interpreter, frame.stack[-1]).length(frame.interpreter))
 
 
-@instruction("MATCH_SEQUENCE")
-def _match_sequence(frame: Translator, each: Instruction) -> None:
+@handles("MATCH_SEQUENCE")
+def _match_sequence(frame: Translator, instruction: Instruction) -> None:
     cls = realise(frame.interpreter, frame.stack[-1]).python_type()
     frame.push(ConstantVariable(bool(cls.__flags__ & (1 << 5))))
 
 
-@instruction("MATCH_MAPPING")
-def _match_mapping(frame: Translator, each: Instruction) -> None:
+@handles("MATCH_MAPPING")
+def _match_mapping(frame: Translator, instruction: Instruction) -> None:
     cls = realise(frame.interpreter, frame.stack[-1]).python_type()
     frame.push(ConstantVariable(bool(cls.__flags__ & (1 << 6))))
 
 
-@instruction("MATCH_KEYS")
-def _match_keys(frame: Translator, each: Instruction) -> None:
+@handles("MATCH_KEYS")
+def _match_keys(frame: Translator, instruction: Instruction) -> None:
     keys = realise(frame.interpreter, frame.stack[-1]).unpack(frame.interpreter)
     subject = realise(frame.interpreter, frame.stack[-2])
     found = all(subject.contains(frame.interpreter, key) for key in keys)
@@ -289,15 +289,15 @@ def _match_keys(frame: Translator, each: Instruction) -> None:
     frame.push(frame.interpreter.tuple_of(values) if found else ConstantVariable(None))
 
 
-@instruction("MATCH_CLASS")
-def _match_class(frame: Translator, each: Instruction) -> None:
+@handles("MATCH_CLASS")
+def _match_class(frame: Translator, instruction: Instruction) -> None:
     names = [str(name) for name in frame.pop().constant()]  # type: ignore[attr-defined]
     cls, subject = frame.pop(), frame.pop()
     assert isinstance(cls, ClassVariable) or hasattr(cls, "value")
     if not issubclass(subject.python_type(), cls.value):
         frame.push(ConstantVariable(None))
         return
-    count = each.arg or 0
+    count = instruction.arg or 0
     positional = getattr(cls.value, "__match_args__", ())
     values = []
     if count and not positional:

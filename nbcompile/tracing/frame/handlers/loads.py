@@ -15,7 +15,7 @@ from nbcompile.bytecode.dialects import HERE, is_two_argument_super, loads_metho
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ObservedException
-from nbcompile.tracing.frame.handlers.table import instruction
+from nbcompile.tracing.frame.handlers.table import handles
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ModuleVariable
 from nbcompile.tracing.variables.functions import CellVariable, SkippedVariable
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from nbcompile.tracing.frame.translator import Translator
 
 
-@instruction("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
-def _nothing(frame: Translator, each: Instruction) -> None:
+@handles("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
+def _nothing(frame: Translator, instruction: Instruction) -> None:
     return
 
 
-@instruction("LOAD_CONST")
-def _load_const(frame: Translator, each: Instruction) -> None:
-    frame.push(frame.interpreter.constant_or_wrap(each.argval))
+@handles("LOAD_CONST")
+def _load_const(frame: Translator, instruction: Instruction) -> None:
+    frame.push(frame.interpreter.constant_or_wrap(instruction.argval))
 
 
-@instruction("LOAD_FAST", "LOAD_FAST_CHECK")
-def _load_fast(frame: Translator, each: Instruction) -> None:
-    frame.push(frame.load_local(str(each.argval)))
+@handles("LOAD_FAST", "LOAD_FAST_CHECK")
+def _load_fast(frame: Translator, instruction: Instruction) -> None:
+    frame.push(frame.load_local(str(instruction.argval)))
 
 
-@instruction("LOAD_FAST_AND_CLEAR")
-def _load_and_clear(frame: Translator, each: Instruction) -> None:
-    save_and_clear(frame, str(each.argval))
+@handles("LOAD_FAST_AND_CLEAR")
+def _load_and_clear(frame: Translator, instruction: Instruction) -> None:
+    save_and_clear(frame, str(instruction.argval))
 
 
 def save_and_clear(frame: Translator, name: str) -> None:
@@ -50,10 +50,10 @@ def save_and_clear(frame: Translator, name: str) -> None:
     frame.push(saved or frame.locals.pop(name, None) or NullVariable())
 
 
-@instruction("STORE_FAST")
-def _store_fast(frame: Translator, each: Instruction) -> None:
+@handles("STORE_FAST")
+def _store_fast(frame: Translator, instruction: Instruction) -> None:
     """After an inlined comprehension a slot may get a cell back, or become unbound again."""
-    name, value = str(each.argval), frame.pop_raw()
+    name, value = str(instruction.argval), frame.pop_raw()
     if isinstance(value, NullVariable):
         frame.locals.pop(name, None)
     elif isinstance(value, CellVariable) and name in frame.code.co_cellvars:
@@ -63,32 +63,32 @@ def _store_fast(frame: Translator, each: Instruction) -> None:
         frame.locals[name] = value
 
 
-@instruction("DELETE_FAST")
-def _delete_fast(frame: Translator, each: Instruction) -> None:
-    frame.load_local(str(each.argval))
-    del frame.locals[str(each.argval)]
+@handles("DELETE_FAST")
+def _delete_fast(frame: Translator, instruction: Instruction) -> None:
+    frame.load_local(str(instruction.argval))
+    del frame.locals[str(instruction.argval)]
 
 
 # -- cells -----------------------------------------------------------------------------------
 
 
-@instruction("MAKE_CELL")
-def _make_cell(frame: Translator, each: Instruction) -> None:
-    name = str(each.argval)
+@handles("MAKE_CELL")
+def _make_cell(frame: Translator, instruction: Instruction) -> None:
+    name = str(instruction.argval)
     if name in frame.code.co_freevars:
         # 3.12 and 3.13 forget the outer function's cell where a comprehension has one of the same name.
         raise breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, f"MAKE_CELL {name}", name="MAKE_CELL (of a free name)")
     frame.cells[name] = CellVariable(frame.locals.pop(name, None), name)
 
 
-@instruction("LOAD_CLOSURE")
-def _load_closure(frame: Translator, each: Instruction) -> None:
-    frame.push(frame.cells[str(each.argval)])
+@handles("LOAD_CLOSURE")
+def _load_closure(frame: Translator, instruction: Instruction) -> None:
+    frame.push(frame.cells[str(instruction.argval)])
 
 
-@instruction("LOAD_DEREF", "LOAD_CLASSDEREF")
-def _load_deref(frame: Translator, each: Instruction) -> None:
-    cell = frame.cells[str(each.argval)]
+@handles("LOAD_DEREF", "LOAD_CLASSDEREF")
+def _load_deref(frame: Translator, instruction: Instruction) -> None:
+    cell = frame.cells[str(instruction.argval)]
     if cell.content is None:
         frame.interpreter.raise_exception(
             NameError,
@@ -97,16 +97,16 @@ def _load_deref(frame: Translator, each: Instruction) -> None:
     frame.push(cell.content)
 
 
-@instruction("STORE_DEREF")
-def _store_deref(frame: Translator, each: Instruction) -> None:
-    cell = frame.cells[str(each.argval)]
+@handles("STORE_DEREF")
+def _store_deref(frame: Translator, instruction: Instruction) -> None:
+    cell = frame.cells[str(instruction.argval)]
     frame.interpreter.side_effects.changes(frame.interpreter, cell)
     cell.content = frame.pop_raw()
 
 
-@instruction("DELETE_DEREF")
-def _delete_deref(frame: Translator, each: Instruction) -> None:
-    cell = frame.cells[str(each.argval)]
+@handles("DELETE_DEREF")
+def _delete_deref(frame: Translator, instruction: Instruction) -> None:
+    cell = frame.cells[str(instruction.argval)]
     frame.interpreter.side_effects.changes(frame.interpreter, cell)
     cell.content = None
 
@@ -114,10 +114,10 @@ def _delete_deref(frame: Translator, each: Instruction) -> None:
 # -- globals ---------------------------------------------------------------------------------
 
 
-@instruction("LOAD_GLOBAL")
-def _load_global(frame: Translator, each: Instruction) -> None:
-    value = frame.load_global(str(each.argval))
-    _push_callable(frame, value, null=pushes_null(each))
+@handles("LOAD_GLOBAL")
+def _load_global(frame: Translator, instruction: Instruction) -> None:
+    value = frame.load_global(str(instruction.argval))
+    _push_callable(frame, value, null=pushes_null(instruction))
 
 
 def _push_callable(frame: Translator, value: VariableTracker, *, null: bool) -> None:
@@ -128,36 +128,36 @@ def _push_callable(frame: Translator, value: VariableTracker, *, null: bool) -> 
         frame.push(NullVariable())
 
 
-@instruction("LOAD_NAME")
-def _load_name(frame: Translator, each: Instruction) -> None:
-    name = str(each.argval)
+@handles("LOAD_NAME")
+def _load_name(frame: Translator, instruction: Instruction) -> None:
+    name = str(instruction.argval)
     frame.push(frame.locals[name] if name in frame.locals else frame.load_global(name))
 
 
-@instruction("STORE_NAME")
-def _store_name(frame: Translator, each: Instruction) -> None:
-    frame.locals[str(each.argval)] = frame.pop_raw()
+@handles("STORE_NAME")
+def _store_name(frame: Translator, instruction: Instruction) -> None:
+    frame.locals[str(instruction.argval)] = frame.pop_raw()
 
 
-@instruction("STORE_GLOBAL")
-def _store_global(frame: Translator, each: Instruction) -> None:
-    frame.interpreter.side_effects.store_global(frame.interpreter, frame.scope, str(each.argval), frame.pop())
+@handles("STORE_GLOBAL")
+def _store_global(frame: Translator, instruction: Instruction) -> None:
+    frame.interpreter.side_effects.store_global(frame.interpreter, frame.scope, str(instruction.argval), frame.pop())
 
 
-@instruction("DELETE_GLOBAL")
-def _delete_global(frame: Translator, each: Instruction) -> None:
-    realise(frame.interpreter, frame.load_global(str(each.argval)))
-    frame.interpreter.side_effects.store_global(frame.interpreter, frame.scope, str(each.argval), None)
+@handles("DELETE_GLOBAL")
+def _delete_global(frame: Translator, instruction: Instruction) -> None:
+    realise(frame.interpreter, frame.load_global(str(instruction.argval)))
+    frame.interpreter.side_effects.store_global(frame.interpreter, frame.scope, str(instruction.argval), None)
 
 
-@instruction("LOAD_BUILD_CLASS")
-def _build_class(frame: Translator, each: Instruction) -> None:
+@handles("LOAD_BUILD_CLASS")
+def _build_class(frame: Translator, instruction: Instruction) -> None:
     reason = breaks.unsupported(breaks.BUILD_CLASS, f"__build_class__ in {frame.code.co_name}")
     _push_callable(frame, SkippedVariable(builtins.__build_class__, reason), null=False)
 
 
-@instruction("IMPORT_NAME")
-def _import(frame: Translator, each: Instruction) -> None:
+@handles("IMPORT_NAME")
+def _import(frame: Translator, instruction: Instruction) -> None:
     names = realise(frame.interpreter, frame.pop())
     level = frame.pop().constant()
     package = {
@@ -167,21 +167,22 @@ def _import(frame: Translator, each: Instruction) -> None:
     }
     wanted = names.constant()
     try:
-        module: object = __import__(str(each.argval), package, None, wanted or (), level)  # type: ignore[arg-type]
+        module: object = __import__(str(instruction.argval), package, None, wanted or (), level)  # type: ignore[arg-type]
     except ImportError as error:
-        raise breaks.unsupported(breaks.IMPORT, f"import {each.argval}", name=each.argval, error=error) from error
+        name = instruction.argval
+        raise breaks.unsupported(breaks.IMPORT, f"import {name}", name=name, error=error) from error
     assert isinstance(module, types.ModuleType)
     frame.push(frame.interpreter.wrap(module, frame.interpreter.module_source(module)))
 
 
-@instruction("IMPORT_FROM")
-def _import_from(frame: Translator, each: Instruction) -> None:
+@handles("IMPORT_FROM")
+def _import_from(frame: Translator, instruction: Instruction) -> None:
     module = realise(frame.interpreter, frame.stack[-1])
     try:
-        frame.push(module.get_attribute(frame.interpreter, str(each.argval)))
+        frame.push(module.get_attribute(frame.interpreter, str(instruction.argval)))
     except ObservedException:
         assert isinstance(module, ModuleVariable)
-        name = f"{module.value.__name__}.{each.argval}"
+        name = f"{module.value.__name__}.{instruction.argval}"
         found = frame.interpreter.evaluate(importlib.import_module, (name,))
         frame.push(frame.interpreter.wrap(found, frame.interpreter.module_source(found)))  # type: ignore[arg-type]
 
@@ -189,56 +190,57 @@ def _import_from(frame: Translator, each: Instruction) -> None:
 # -- attributes and items --------------------------------------------------------------------
 
 
-@instruction("LOAD_ATTR")
-def _load_attr(frame: Translator, each: Instruction) -> None:
+@handles("LOAD_ATTR")
+def _load_attr(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
-    frame.calling = None if loads_method(each) else owner  # a property: what its getter returns is what is pushed
-    value = owner.get_attribute(frame.interpreter, str(each.argval))
-    _push_callable(frame, value, null=loads_method(each))
+    # For a property: the value that its getter returns is pushed.
+    frame.calling = None if loads_method(instruction) else owner
+    value = owner.get_attribute(frame.interpreter, str(instruction.argval))
+    _push_callable(frame, value, null=loads_method(instruction))
 
 
-@instruction("LOAD_METHOD")
-def _load_method(frame: Translator, each: Instruction) -> None:
+@handles("LOAD_METHOD")
+def _load_method(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
     frame.push(NullVariable())
-    frame.push(owner.get_attribute(frame.interpreter, str(each.argval)))
+    frame.push(owner.get_attribute(frame.interpreter, str(instruction.argval)))
 
 
-@instruction("LOAD_SUPER_ATTR")
-def _load_super_attr(frame: Translator, each: Instruction) -> None:
+@handles("LOAD_SUPER_ATTR")
+def _load_super_attr(frame: Translator, instruction: Instruction) -> None:
     found, cls, owner = frame.pop_many(3)  # ``super`` may be a global of the user's: it is called as it was written
-    made = frame.interpreter.call(found, [cls, owner] if is_two_argument_super(each) else [])
-    value = realise(frame.interpreter, made).get_attribute(frame.interpreter, str(each.argval))
-    _push_callable(frame, value, null=loads_method(each))
+    made = frame.interpreter.call(found, [cls, owner] if is_two_argument_super(instruction) else [])
+    value = realise(frame.interpreter, made).get_attribute(frame.interpreter, str(instruction.argval))
+    _push_callable(frame, value, null=loads_method(instruction))
 
 
-@instruction("STORE_ATTR")
-def _store_attr(frame: Translator, each: Instruction) -> None:
+@handles("STORE_ATTR")
+def _store_attr(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
     value = frame.pop()
-    owner.set_attribute(frame.interpreter, str(each.argval), value)
+    owner.set_attribute(frame.interpreter, str(instruction.argval), value)
 
 
-@instruction("DELETE_ATTR")
-def _delete_attr(frame: Translator, each: Instruction) -> None:
-    frame.pop().delete_attribute(frame.interpreter, str(each.argval))
+@handles("DELETE_ATTR")
+def _delete_attr(frame: Translator, instruction: Instruction) -> None:
+    frame.pop().delete_attribute(frame.interpreter, str(instruction.argval))
 
 
-@instruction("BINARY_SUBSCR")
-def _subscript(frame: Translator, each: Instruction) -> None:
+@handles("BINARY_SUBSCR")
+def _subscript(frame: Translator, instruction: Instruction) -> None:
     owner, key = frame.pop_pair()
     frame.calling = owner
     frame.push(owner.get_item(frame.interpreter, key))
 
 
-@instruction("STORE_SUBSCR")
-def _store_subscript(frame: Translator, each: Instruction) -> None:
+@handles("STORE_SUBSCR")
+def _store_subscript(frame: Translator, instruction: Instruction) -> None:
     owner, key = frame.pop_pair()
     owner.set_item(frame.interpreter, key, frame.pop())
 
 
-@instruction("DELETE_SUBSCR")
-def _delete_subscript(frame: Translator, each: Instruction) -> None:
+@handles("DELETE_SUBSCR")
+def _delete_subscript(frame: Translator, instruction: Instruction) -> None:
     owner, key = frame.pop_pair()
     owner.delete_item(frame.interpreter, key)
 
@@ -246,33 +248,33 @@ def _delete_subscript(frame: Translator, each: Instruction) -> None:
 # -- the stack itself ------------------------------------------------------------------------
 
 
-@instruction("POP_TOP", "END_FOR")
-def _pop(frame: Translator, each: Instruction) -> None:
+@handles("POP_TOP", "END_FOR")
+def _pop(frame: Translator, instruction: Instruction) -> None:
     frame.pop_raw()
 
 
-@instruction("PUSH_NULL")
-def _push_null(frame: Translator, each: Instruction) -> None:
+@handles("PUSH_NULL")
+def _push_null(frame: Translator, instruction: Instruction) -> None:
     frame.push(NullVariable())
 
 
-@instruction("COPY")
-def _copy(frame: Translator, each: Instruction) -> None:
-    position = -(each.arg or 1)
+@handles("COPY")
+def _copy(frame: Translator, instruction: Instruction) -> None:
+    position = -(instruction.arg or 1)
     value = frame.stack[position]
     if isinstance(value, LazyVariable):
         value = frame.stack[position] = realise(frame.interpreter, value)
     frame.push(value)
 
 
-@instruction("SWAP")
-def _swap(frame: Translator, each: Instruction) -> None:
-    other = -(each.arg or 1)
+@handles("SWAP")
+def _swap(frame: Translator, instruction: Instruction) -> None:
+    other = -(instruction.arg or 1)
     frame.stack[-1], frame.stack[other] = frame.stack[other], frame.stack[-1]
 
 
-@instruction("END_SEND")
-def _end_send(frame: Translator, each: Instruction) -> None:
+@handles("END_SEND")
+def _end_send(frame: Translator, instruction: Instruction) -> None:
     value = frame.pop_raw()
     frame.pop_raw()
     frame.push(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing.calls import operations
-from nbcompile.tracing.frame.handlers.table import instruction
+from nbcompile.tracing.frame.handlers.table import handles
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
@@ -21,144 +21,144 @@ if TYPE_CHECKING:
     from nbcompile.tracing.frame.translator import Translator
 
 
-@instruction("BINARY_OP")
-def _binary(frame: Translator, each: Instruction) -> None:
-    symbol = str(each.argval)
+@handles("BINARY_OP")
+def _binary(frame: Translator, instruction: Instruction) -> None:
+    symbol = str(instruction.argval)
     left, right = frame.pop_pair()
     in_place = symbol.endswith("=")
     frame.push(operations.binary(frame.interpreter, symbol.removesuffix("="), left, right, in_place))
 
 
-@instruction("UNARY_NEGATIVE")
-def _negative(frame: Translator, each: Instruction) -> None:
+@handles("UNARY_NEGATIVE")
+def _negative(frame: Translator, instruction: Instruction) -> None:
     frame.push(operations.unary(frame.interpreter, "-", frame.pop()))
 
 
-@instruction("UNARY_POSITIVE")
-def _positive(frame: Translator, each: Instruction) -> None:
+@handles("UNARY_POSITIVE")
+def _positive(frame: Translator, instruction: Instruction) -> None:
     frame.push(operations.unary(frame.interpreter, "+", frame.pop()))
 
 
-@instruction("UNARY_INVERT")
-def _invert(frame: Translator, each: Instruction) -> None:
+@handles("UNARY_INVERT")
+def _invert(frame: Translator, instruction: Instruction) -> None:
     frame.push(operations.unary(frame.interpreter, "~", frame.pop()))
 
 
-@instruction("UNARY_NOT")
-def _not(frame: Translator, each: Instruction) -> None:
+@handles("UNARY_NOT")
+def _not(frame: Translator, instruction: Instruction) -> None:
     frame.push(ConstantVariable(not frame.pop().truth(frame.interpreter)))
 
 
-@instruction("TO_BOOL")
-def _to_bool(frame: Translator, each: Instruction) -> None:
+@handles("TO_BOOL")
+def _to_bool(frame: Translator, instruction: Instruction) -> None:
     """3.13: the jump that follows tests the result; a tensor is left to that jump, which can break."""
 
 
-@instruction("COMPARE_OP")
-def _compare(frame: Translator, each: Instruction) -> None:
+@handles("COMPARE_OP")
+def _compare(frame: Translator, instruction: Instruction) -> None:
     left, right = frame.pop_pair()
-    frame.push(operations.compare(frame.interpreter, str(each.argval), left, right))
+    frame.push(operations.compare(frame.interpreter, str(instruction.argval), left, right))
 
 
-@instruction("IS_OP")
-def _is(frame: Translator, each: Instruction) -> None:
+@handles("IS_OP")
+def _is(frame: Translator, instruction: Instruction) -> None:
     left, right = frame.pop_pair()
-    frame.push(ConstantVariable(operations.is_same(frame.interpreter, left, right) != bool(each.arg)))
+    frame.push(ConstantVariable(operations.is_same(frame.interpreter, left, right) != bool(instruction.arg)))
 
 
-@instruction("CONTAINS_OP")
-def _contains(frame: Translator, each: Instruction) -> None:
+@handles("CONTAINS_OP")
+def _contains(frame: Translator, instruction: Instruction) -> None:
     container, item = frame.pop(), frame.pop()
-    frame.push(ConstantVariable(container.contains(frame.interpreter, item) != bool(each.arg)))
+    frame.push(ConstantVariable(container.contains(frame.interpreter, item) != bool(instruction.arg)))
 
 
 # -- containers ------------------------------------------------------------------------------
 
 
-@instruction("BUILD_TUPLE")
-def _tuple(frame: Translator, each: Instruction) -> None:
-    frame.push(TupleVariable(frame.pop_many(each.arg or 0)))
+@handles("BUILD_TUPLE")
+def _tuple(frame: Translator, instruction: Instruction) -> None:
+    frame.push(TupleVariable(frame.pop_many(instruction.arg or 0)))
 
 
-@instruction("BUILD_LIST")
-def _list(frame: Translator, each: Instruction) -> None:
-    frame.push(ListVariable(frame.pop_many(each.arg or 0)))
+@handles("BUILD_LIST")
+def _list(frame: Translator, instruction: Instruction) -> None:
+    frame.push(ListVariable(frame.pop_many(instruction.arg or 0)))
 
 
-@instruction("BUILD_SET")
-def _set(frame: Translator, each: Instruction) -> None:
+@handles("BUILD_SET")
+def _set(frame: Translator, instruction: Instruction) -> None:
     tracer = frame.interpreter
-    frame.push(SetVariable(tracer, [realise(tracer, item) for item in frame.pop_many(each.arg or 0)]))
+    frame.push(SetVariable(tracer, [realise(tracer, item) for item in frame.pop_many(instruction.arg or 0)]))
 
 
-@instruction("BUILD_MAP")
-def _map(frame: Translator, each: Instruction) -> None:
-    items = frame.pop_many(2 * (each.arg or 0))
+@handles("BUILD_MAP")
+def _map(frame: Translator, instruction: Instruction) -> None:
+    items = frame.pop_many(2 * (instruction.arg or 0))
     keys = [realise(frame.interpreter, key) for key in items[::2]]
     frame.push(DictVariable(frame.interpreter, zip(keys, items[1::2], strict=True)))
 
 
-@instruction("BUILD_CONST_KEY_MAP")
-def _const_key_map(frame: Translator, each: Instruction) -> None:
+@handles("BUILD_CONST_KEY_MAP")
+def _const_key_map(frame: Translator, instruction: Instruction) -> None:
     keys = frame.pop().unpack(frame.interpreter)
-    frame.push(DictVariable(frame.interpreter, zip(keys, frame.pop_many(each.arg or 0), strict=True)))
+    frame.push(DictVariable(frame.interpreter, zip(keys, frame.pop_many(instruction.arg or 0), strict=True)))
 
 
-@instruction("BUILD_SLICE")
-def _slice(frame: Translator, each: Instruction) -> None:
-    parts = frame.pop_many(each.arg or 2)
+@handles("BUILD_SLICE")
+def _slice(frame: Translator, instruction: Instruction) -> None:
+    parts = frame.pop_many(instruction.arg or 2)
     if frame.stack and frame.view.instructions[frame.pc].opcode == "BINARY_SUBSCR":
         realise(frame.interpreter, frame.stack[-1])  # what is sliced is looked at before the bounds
     frame.push(slice_of(frame.interpreter, parts))
 
 
-def _target(frame: Translator, each: Instruction) -> VariableTracker:
+def _target(frame: Translator, instruction: Instruction) -> VariableTracker:
     """The container that a display builds, below on the stack; after a break it comes from outside."""
-    return realise(frame.interpreter, frame.stack[-(each.arg or 1)])
+    return realise(frame.interpreter, frame.stack[-(instruction.arg or 1)])
 
 
-@instruction("LIST_APPEND")
-def _append(frame: Translator, each: Instruction) -> None:
+@handles("LIST_APPEND")
+def _append(frame: Translator, instruction: Instruction) -> None:
     item = frame.pop()
-    _target(frame, each).call_method(frame.interpreter, "append", [item], {})
+    _target(frame, instruction).call_method(frame.interpreter, "append", [item], {})
 
 
-@instruction("SET_ADD")
-def _add(frame: Translator, each: Instruction) -> None:
+@handles("SET_ADD")
+def _add(frame: Translator, instruction: Instruction) -> None:
     item = frame.pop()
-    _target(frame, each).call_method(frame.interpreter, "add", [item], {})
+    _target(frame, instruction).call_method(frame.interpreter, "add", [item], {})
 
 
-@instruction("MAP_ADD")
-def _map_add(frame: Translator, each: Instruction) -> None:
+@handles("MAP_ADD")
+def _map_add(frame: Translator, instruction: Instruction) -> None:
     value, key = frame.pop(), frame.pop()
-    _target(frame, each).set_item(frame.interpreter, key, value)
+    _target(frame, instruction).set_item(frame.interpreter, key, value)
 
 
-@instruction("LIST_EXTEND")
-def _extend(frame: Translator, each: Instruction) -> None:
+@handles("LIST_EXTEND")
+def _extend(frame: Translator, instruction: Instruction) -> None:
     items = frame.pop()
     if items.cannot_be_iterated():
         frame.interpreter.raise_exception(TypeError, f"Value after * must be an iterable, not {items.type_name()}")
-    _target(frame, each).call_method(frame.interpreter, "extend", [items], {})
+    _target(frame, instruction).call_method(frame.interpreter, "extend", [items], {})
 
 
-@instruction("SET_UPDATE")
-def _set_update(frame: Translator, each: Instruction) -> None:
+@handles("SET_UPDATE")
+def _set_update(frame: Translator, instruction: Instruction) -> None:
     items = frame.pop()
-    _target(frame, each).call_method(frame.interpreter, "update", [items], {})
+    _target(frame, instruction).call_method(frame.interpreter, "update", [items], {})
 
 
-@instruction("DICT_UPDATE", "DICT_MERGE")
-def _dict_update(frame: Translator, each: Instruction) -> None:
+@handles("DICT_UPDATE", "DICT_MERGE")
+def _dict_update(frame: Translator, instruction: Instruction) -> None:
     other = frame.pop()
-    target = frame.stack[-(each.arg or 1)]
-    merges = each.opcode == "DICT_MERGE"
+    target = frame.stack[-(instruction.arg or 1)]
+    merges = instruction.opcode == "DICT_MERGE"
     if merges:
-        expect_argument(frame, _called(frame, each), "**", other)
+        expect_argument(frame, _called(frame, instruction), "**", other)
     for key, value in pairs_of(frame.interpreter, other):
         if merges and target.contains(frame.interpreter, key):
-            told = f"{function_text(frame, _called(frame, each))} got multiple values for keyword argument"
+            told = f"{function_text(frame, _called(frame, instruction))} got multiple values for keyword argument"
             frame.interpreter.raise_exception(TypeError, f"{told} '{key.constant()}'")
         target.set_item(frame.interpreter, key, value)
 
@@ -175,19 +175,19 @@ def function_text(frame: Translator, function: VariableTracker) -> str:
     """``module.function()``, as CPython names what is called."""
     function = realise(frame.interpreter, function)
     name, module = (
-        function.get_attribute(frame.interpreter, each).constant() for each in ("__qualname__", "__module__")
+        function.get_attribute(frame.interpreter, attribute).constant() for attribute in ("__qualname__", "__module__")
     )
     return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 
 
-def _called(frame: Translator, each: Instruction) -> VariableTracker:
+def _called(frame: Translator, instruction: Instruction) -> VariableTracker:
     """The function whose keywords are gathered: below them stand its arguments, from 3.13 on a NULL, and itself."""
-    below = frame.stack[-(each.arg or 1) - 2]
-    return frame.stack[-(each.arg or 1) - 3] if isinstance(below, NullVariable) else below
+    below = frame.stack[-(instruction.arg or 1) - 2]
+    return frame.stack[-(instruction.arg or 1) - 3] if isinstance(below, NullVariable) else below
 
 
-@instruction("LIST_TO_TUPLE")
-def _to_tuple(frame: Translator, each: Instruction) -> None:
+@handles("LIST_TO_TUPLE")
+def _to_tuple(frame: Translator, instruction: Instruction) -> None:
     frame.push(TupleVariable(frame.pop().unpack(frame.interpreter)))
 
 
@@ -197,11 +197,11 @@ def _unpacked(frame: Translator, owner: VariableTracker) -> list[VariableTracker
     return owner.unpack(frame.interpreter)
 
 
-@instruction("UNPACK_SEQUENCE")
-def _unpack(frame: Translator, each: Instruction) -> None:
+@handles("UNPACK_SEQUENCE")
+def _unpack(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
     items = owner.items if isinstance(owner, SequenceVariable) else _unpacked(frame, owner)
-    wanted = each.arg or 0
+    wanted = instruction.arg or 0
     if len(items) != wanted:
         few = f"not enough values to unpack (expected {wanted}, got {len(items)})"
         frame.interpreter.raise_exception(
@@ -211,9 +211,9 @@ def _unpack(frame: Translator, each: Instruction) -> None:
         frame.push(item)
 
 
-@instruction("UNPACK_EX")
-def _unpack_star(frame: Translator, each: Instruction) -> None:
-    before, after = (each.arg or 0) & 0xFF, (each.arg or 0) >> 8
+@handles("UNPACK_EX")
+def _unpack_star(frame: Translator, instruction: Instruction) -> None:
+    before, after = (instruction.arg or 0) & 0xFF, (instruction.arg or 0) >> 8
     items = _unpacked(frame, frame.pop())
     if len(items) < before + after:
         frame.interpreter.raise_exception(
@@ -229,32 +229,31 @@ def _unpack_star(frame: Translator, each: Instruction) -> None:
 _CONVERSIONS = {0: "", 1: "s", 2: "r", 3: "a"}
 
 
-@instruction("FORMAT_VALUE")
-def _format_value(frame: Translator, each: Instruction) -> None:
-    flags = each.arg or 0
+@handles("FORMAT_VALUE")
+def _format_value(frame: Translator, instruction: Instruction) -> None:
+    flags = instruction.arg or 0
     specification = frame.pop() if flags & 4 else ConstantVariable("")
     value = frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[flags & 3])
     frame.push(frame.interpreter.format_value(value, specification))
 
 
-@instruction("CONVERT_VALUE")
-def _convert_value(frame: Translator, each: Instruction) -> None:
-    frame.push(frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[each.arg or 0]))
+@handles("CONVERT_VALUE")
+def _convert_value(frame: Translator, instruction: Instruction) -> None:
+    frame.push(frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[instruction.arg or 0]))
 
 
-@instruction("FORMAT_SIMPLE")
-def _format_simple(frame: Translator, each: Instruction) -> None:
+@handles("FORMAT_SIMPLE")
+def _format_simple(frame: Translator, instruction: Instruction) -> None:
     frame.push(frame.interpreter.format_value(frame.pop(), ConstantVariable("")))
 
 
-@instruction("FORMAT_WITH_SPEC")
-def _format_with(frame: Translator, each: Instruction) -> None:
+@handles("FORMAT_WITH_SPEC")
+def _format_with(frame: Translator, instruction: Instruction) -> None:
     specification = frame.pop()
     frame.push(frame.interpreter.format_value(frame.pop(), specification))
 
 
-@instruction("BUILD_STRING")
-def _string(frame: Translator, each: Instruction) -> None:
-    frame.push(
-        frame.interpreter.join_strings([realise(frame.interpreter, part) for part in frame.pop_many(each.arg or 0)])
-    )
+@handles("BUILD_STRING")
+def _string(frame: Translator, instruction: Instruction) -> None:
+    parts = [realise(frame.interpreter, part) for part in frame.pop_many(instruction.arg or 0)]
+    frame.push(frame.interpreter.join_strings(parts))

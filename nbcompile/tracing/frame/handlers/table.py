@@ -36,7 +36,7 @@ UNTRACED: dict[str, str] = {
 """Opcodes without a handler, of any version: a frame that meets one breaks."""
 
 
-def instruction(*opcodes: str) -> Callable[[Handler], Handler]:
+def handles(*opcodes: str) -> Callable[[Handler], Handler]:
     """Register the handler of one or several opcodes."""
 
     def register(function: Handler) -> Handler:
