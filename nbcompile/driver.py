@@ -181,7 +181,7 @@ def _build_ahead(trace: Trace) -> None:
 def _trace_and_compile(
     frame: Frame, options: Options, dynamism: Dynamism, page: recorder.FrameDraft | None
 ) -> tuple[Trace, Callable[..., object] | None]:
-    unfinished = None if page is None else tracer.Unfinished()
+    unfinished = None if page is None else tracer.FailedAttempt()
     with recorder.stage("tracing"), collector_paused():
         try:
             trace = tracer.trace(frame, options, dynamism, page is not None and config.record_steps, unfinished)
@@ -414,7 +414,7 @@ def source_text(code: CodeType) -> str:
         return ""
 
 
-def _write_unfinished(page: recorder.FrameDraft, unfinished: tracer.Unfinished) -> None:
+def _write_unfinished(page: recorder.FrameDraft, unfinished: tracer.FailedAttempt) -> None:
     """How far tracing came, and the operator at which it ended if that is one that fails."""
     if unfinished.steps:
         page.write(steps=unfinished.steps)

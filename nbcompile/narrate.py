@@ -41,7 +41,7 @@ from nbcompile.record import model
 
 if TYPE_CHECKING:
     from nbcompile.tracing.graph.output_graph import FailedNode
-    from nbcompile.tracing.tracer import Unfinished
+    from nbcompile.tracing.tracer import FailedAttempt
 
 # Where people find a function, in the order in which they would look.
 HOMES: tuple[tuple[str, ModuleType], ...] = (
@@ -112,7 +112,7 @@ def _node(
 # --- what went wrong -------------------------------------------------------------------------------------------------
 
 
-def unfinished(left: Unfinished, compile_id: str) -> tuple[model.Graph, str]:
+def unfinished(left: FailedAttempt, compile_id: str) -> tuple[model.Graph, str]:
     """What was traced before tracing ended, and the id of the operator that fails, which is its last; "" if none."""
     assert left.graph is not None
     drawn = torch.fx.Graph()

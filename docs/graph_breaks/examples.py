@@ -1045,12 +1045,12 @@ def nb0046_fixed(x):
     return x * len(Layered.__mro__)
 
 
-class Unfinished(torch.nn.Module):
+class FailedAttempt(torch.nn.Module):
     def __init__(self):
         pass
 
 
-@given(x, Unfinished())
+@given(x, FailedAttempt())
 def nb0122(x, module):
     return x * 2 if callable(module) else x
 

@@ -515,12 +515,12 @@ BUILD_CLASS = _kind(
 )  # fmt: skip
 NUMPY_FUNCTION = _kind(
     "NB0060", "GB0294", "attempted to trace numpy function unsupported by PyTorch",
-    "`torch._numpy` has no twin of NumPy's `{name}`, so that it cannot be computed on tensors.",
+    "`torch._numpy` has no `{name}`, so that it cannot be computed on tensors.",
     "Use a function of torch, or one that `torch._numpy` has.", SUPPORTABLE,
 )  # fmt: skip
 NUMPY_METHOD = _kind(
     "NB0066", "GB0295", "attempted to trace numpy.* function as a method",
-    "`{name}` of a function of NumPy (`np.add.reduce`) has no twin in `torch._numpy`.",
+    "`{name}` of a function of NumPy (`np.add.reduce`) is not in `torch._numpy`.",
     "Use the function itself (`np.sum`).",
 )  # fmt: skip
 NDARRAY_ATTRIBUTE = _kind(
@@ -529,7 +529,7 @@ NDARRAY_ATTRIBUTE = _kind(
     "Read it outside of the compiled region.",
 )  # fmt: skip
 NDARRAY_METHOD = _kind(
-    "NB0062", "GB0158", "Unsupported ndarray method call", "`ndarray.{name}()` has no twin in `torch._numpy`.",
+    "NB0062", "GB0158", "Unsupported ndarray method call", "`ndarray.{name}()` is not in `torch._numpy`.",
     "Call it outside of the compiled region.",
 )  # fmt: skip
 NDARRAY_OBJECTS = _kind(
@@ -626,16 +626,16 @@ class Unsupported(Exception):
 
     def explanation(self) -> str:
         """The row's text with its placeholders filled."""
-        return self.kind.explanation.format_map(_Blank(self.details))
+        return self.kind.explanation.format_map(_UnknownKeys(self.details))
 
     def hints(self) -> tuple[str, ...]:
         """The row's hints, filled likewise; of a call in torch's own code, what a user can do about it."""
         if self.kind in REMOVABLE and self.stack and self.stack[-1].file.startswith(_TORCH):
             own = next((each for each in reversed(self.stack) if not each.file.startswith(_TORCH)), None)
             called = f" (line {own.line}: `{own.code}`)" if own is not None else ""
-            told = f"The call is in torch's own code, in `{self.stack[-1].function}`: it cannot be removed. "
-            return (f"{told}Make the call that leads there{called} outside of the compiled function.",)
-        return tuple(hint.format_map(_Blank(self.details)) for hint in self.kind.hints)
+            message = f"The call is in torch's own code, in `{self.stack[-1].function}`: it cannot be removed. "
+            return (f"{message}Make the call that leads there{called} outside of the compiled function.",)
+        return tuple(hint.format_map(_UnknownKeys(self.details)) for hint in self.kind.hints)
 
     def forget_values(self) -> None:
         """Drop the tracebacks: the frames in them know the call's arguments, which are to live no longer than it."""
@@ -652,7 +652,7 @@ def unsupported(kind: BreakKind, context: str = "", **details: object) -> Unsupp
     return Unsupported(kind, context, details)
 
 
-class StartOver(Exception):
+class RestartAnalysis(Exception):
     """Something real is now as the trace is to find it: it begins again."""
 
 
@@ -664,6 +664,6 @@ class SkipFrame(Exception):
         self.reason = reason
 
 
-class _Blank(dict[str, object]):
+class _UnknownKeys(dict[str, object]):
     def __missing__(self, key: str) -> str:
         return "?"

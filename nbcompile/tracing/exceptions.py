@@ -23,7 +23,7 @@ class ObservedException(Exception):
         self.value = value
 
 
-class TooLate(Exception):
+class MustBreakEarlier(Exception):
     """An instruction that was traced cannot have been: the trace starts over, and breaks there."""
 
     def __init__(self, what: str) -> None:

@@ -39,9 +39,9 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.effects import process_state
 from nbcompile.tracing.effects.reconstruction import Reconstruction
 from nbcompile.tracing.effects.side_effects import Change
-from nbcompile.tracing.exceptions import ObservedException, TooLate
+from nbcompile.tracing.exceptions import MustBreakEarlier, ObservedException
 from nbcompile.tracing.frame import break_points
-from nbcompile.tracing.frame.interpreter import Interpreter, PlannedEnd
+from nbcompile.tracing.frame.interpreter import Interpreter, PlannedBreakReached
 from nbcompile.tracing.frame.translator import Finished, Translator
 from nbcompile.tracing.graph.output_graph import FailedNode
 from nbcompile.tracing.graph.override_state import OverrideState
@@ -63,7 +63,7 @@ MARKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BreakPlan:
     """Where an earlier attempt found that the graph must end."""
 
     path: tuple[int, ...]
@@ -76,7 +76,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Unfinished:
+class FailedAttempt:
     """What was traced by the attempt that came furthest, of those that ended without a result."""
 
     graph: torch.fx.Graph | None = None
@@ -92,10 +92,10 @@ class Unfinished:
         return -1 if self.graph is None else sum(node.op != "placeholder" for node in self.graph.nodes)
 
 
-class _Again(Exception):
+class _RestartWithPlan(Exception):
     """Start over with a plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: BreakPlan) -> None:
         super().__init__(plan)
         self.plan = plan
         plan.error.forget_values()
@@ -106,7 +106,7 @@ def trace(
     options: Options,
     dynamism: Dynamism,
     recording: bool = False,
-    unfinished: Unfinished | None = None,
+    unfinished: FailedAttempt | None = None,
 ) -> Trace:
     """Run a frame symbolically; what ``unfinished`` is filled with is of use where that raises.
 
@@ -115,7 +115,7 @@ def trace(
         breaks.SkipFrame: there is nothing in it to compile.
         errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
     """
-    plan: Plan | None = None
+    plan: BreakPlan | None = None
     refused: set[str] = set()
     assumed = Assumed()  # by any attempt: what an earlier one saw decided where this one ends
     while True:
@@ -125,11 +125,11 @@ def trace(
             with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
                 attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused)
                 return attempt.trace(unfinished)
-        except _Again as again:
+        except _RestartWithPlan as again:
             plan = again.plan
-        except TooLate as late:
+        except MustBreakEarlier as late:
             refused.add(late.what)
-        except breaks.StartOver:
+        except breaks.RestartAnalysis:
             continue
 
 
@@ -144,7 +144,7 @@ class _FrameTracer:
         assumed: Assumed,
         overrides: OverrideState,
         recording: bool,
-        plan: Plan | None,
+        plan: BreakPlan | None,
         refused: set[str],
     ) -> None:
         self.frame = frame
@@ -172,7 +172,7 @@ class _FrameTracer:
         }
         return Translator(self.interpreter, code, self.frame.globals, inputs, cells)
 
-    def trace(self, unfinished: Unfinished | None) -> Trace:
+    def trace(self, unfinished: FailedAttempt | None) -> Trace:
         """What it finds out; an attempt that ends without that leaves nothing behind but what can be looked at."""
         output = self.interpreter.output
         try:
@@ -186,9 +186,9 @@ class _FrameTracer:
             self.release()
             raise
 
-    def _keep(self, unfinished: Unfinished, error: BaseException) -> None:
+    def _keep(self, unfinished: FailedAttempt, error: BaseException) -> None:
         """What was traced, for who wants to see how far that came."""
-        output, met = self.interpreter.output, error.plan.error if isinstance(error, _Again) else error
+        output, met = self.interpreter.output, error.plan.error if isinstance(error, _RestartWithPlan) else error
         failed = output.failed
         if failed is not None and (met is failed.error or _is_at(failed.stack, getattr(met, "stack", ()))):
             unfinished.failed = failed
@@ -207,11 +207,11 @@ class _FrameTracer:
                 self.comprehension = None if begun is None else (self.top.steps, begun)
             try:
                 finished = self.top.step()
-            except PlannedEnd as end:
+            except PlannedBreakReached as end:
                 assert self.plan is not None
                 return self._planned_end(self.plan, end.frames)
             except breaks.Unsupported as error:
-                raise _Again(self._plan(error)) from None
+                raise _RestartWithPlan(self._plan(error)) from None
             except ObservedException as error:
                 raise self._uncaught(error) from None
             except RecursionError:
@@ -226,7 +226,7 @@ class _FrameTracer:
             self.comprehension[1].start <= self.top.pc < self.comprehension[1].end
         )
 
-    def _plan(self, error: breaks.Unsupported) -> Plan:
+    def _plan(self, error: breaks.Unsupported) -> BreakPlan:
         """Decide how the frame goes on after what could not be traced; raises if it cannot."""
         self._note_stack(error)
         error.operands = self.top.operands()
@@ -240,15 +240,15 @@ class _FrameTracer:
         if config.nested_graph_breaks and broken is self.top.current:
             path, resumes = self._nested_path(error)
             if path:
-                return Plan(path, error, resumes, inlined)
+                return BreakPlan(path, error, resumes, inlined)
         if self._can_end_at(self.top, broken, error):
             found = self._obstacle(error, self.top, broken)
             if found is None:
-                return Plan((began,), error, True, inlined)
+                return BreakPlan((began,), error, True, inlined)
             obstacle = found
         if self.top.checkpoint is None or obstacle.kind is breaks.LOOP:
             raise obstacle
-        return Plan((self.top.checkpoint,), obstacle, False, inlined)
+        return BreakPlan((self.top.checkpoint,), obstacle, False, inlined)
 
     def _nested_path(self, error: breaks.Unsupported) -> tuple[tuple[int, ...], bool]:
         """Where the frames stand that go on, down to the deepest that can end there; and whether that one resumes.
@@ -326,18 +326,18 @@ class _FrameTracer:
             for argument in getattr(value, "arguments", [])
         ]
         text = f"({', '.join(map(repr, arguments))})"
-        made = breaks.unsupported(
+        unsupported = breaks.unsupported(
             breaks.OBSERVED_EXCEPTION, f"raised exception {value.describe()}", name=value.type_name(), arguments=text
         )
-        self._note_stack(made)
-        return made
+        self._note_stack(unsupported)
+        return unsupported
 
     def _too_deep(self) -> breaks.Unsupported:
         limit = sys.getrecursionlimit()
-        made = breaks.unsupported(breaks.RECURSION, f"sys.getrecursionlimit() == {limit}", limit=limit)
-        made.is_final = self.options.fullgraph
-        self._note_stack(made)
-        return made
+        unsupported = breaks.unsupported(breaks.RECURSION, f"sys.getrecursionlimit() == {limit}", limit=limit)
+        unsupported.is_final = self.options.fullgraph
+        self._note_stack(unsupported)
+        return unsupported
 
     # -- the end -------------------------------------------------------------------------
 
@@ -371,7 +371,7 @@ class _FrameTracer:
         self._close_generators()
         return self._trace(reconstruction, mutations, Return(value))
 
-    def _planned_end(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
+    def _planned_end(self, plan: BreakPlan, chain: Sequence[Translator]) -> Trace:
         try:
             return self._end_at_break(plan, chain)
         except breaks.Unsupported as error:  # what lives on cannot be carried over
@@ -380,7 +380,7 @@ class _FrameTracer:
                 error.cause = plan.error
             raise
 
-    def _end_at_break(self, plan: Plan, chain: Sequence[Translator]) -> Trace:
+    def _end_at_break(self, plan: BreakPlan, chain: Sequence[Translator]) -> Trace:
         *callers, broken = chain
         reconstruction = Reconstruction(self.interpreter)
         pending = break_points.pending(broken, plan.resumes)

@@ -89,7 +89,7 @@ def test_a_process_that_is_killed_while_it_builds(folder):
 
 
 def test_what_killed_processes_left_is_thrown_away_first(folder):
-    """Unfinished files count for the limit of the store: they go before any entry; a new one may be under way."""
+    """FailedAttempt files count for the limit of the store: they go before any entry; a new one may be under way."""
     assert shelf.add("frame", {"kept": True}, None)
     old, new = shelf.folder("frame") / "old.draft", shelf.folder("frame") / "new.draft"
     for draft in (old, new):

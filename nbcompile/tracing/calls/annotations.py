@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 def annotated(value: Callable[..., object]) -> VariableTracker | None:
     """The tracker of a callable that carries an annotation; None for any other one."""
-    made = _KINDS.get(marks.mark_of(value))
-    return None if made is None else made(value)
+    make = _KINDS.get(marks.mark_of(value))
+    return None if make is None else make(value)
 
 
 def _is_among(value: object, functions: set[Callable[..., object]]) -> bool:

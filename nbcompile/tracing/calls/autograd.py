@@ -27,10 +27,10 @@ from torch.autograd.function import Function
 
 from nbcompile import torch_internals
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls.bodies import GRAPH_VALUES, Traced, graph_values, inputs, trace_body
+from nbcompile.tracing.calls.bodies import GRAPH_VALUES, TracedBody, graph_values, inputs, trace_body
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.graph.body import EXAMPLE, Body
-from nbcompile.tracing.polyfills import autograd as twins
+from nbcompile.tracing.polyfills import autograd as polyfills
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
@@ -57,15 +57,15 @@ def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
         if cls.jvp is not INHERITED.jvp or cls.vjp is not INHERITED.vjp:
             raise _unsupported(f"{cls.__name__} has a jvp or vjp of its own")
         return _with_backward(tracer, owner, [realise(tracer, each) for each in given])
-    return tracer.call(FunctionVariable(_twin("forward_and_setup")), _for_forward(tracer, owner, given))
+    return tracer.call(FunctionVariable(_polyfill("forward_and_setup")), _for_forward(tracer, owner, given))
 
 
 def _unsupported(problem: str) -> breaks.Unsupported:
     return breaks.unsupported(breaks.AUTOGRAD_FUNCTION, "", problem=problem)
 
 
-def _twin(name: str) -> Any:
-    return getattr(twins, name)
+def _polyfill(name: str) -> Any:
+    return getattr(polyfills, name)
 
 
 def _positional(cls: Any, given: Sequence[VariableTracker], keywords: Keywords) -> list[VariableTracker]:
@@ -86,7 +86,7 @@ def _has_setup(cls: Any) -> bool:
 
 def _for_forward(tracer: Tracer, owner: ClassVariable, given: Arguments) -> list[VariableTracker]:
     needs = [isinstance(each, TensorVariable) and each.example.requires_grad for each in given]
-    context = tracer.call(ClassVariable(twins.Context), [TupleVariable([ConstantVariable(each) for each in needs])])
+    context = tracer.call(ClassVariable(polyfills.Context), [TupleVariable([ConstantVariable(each) for each in needs])])
     setup = owner.get_attribute(tracer, "setup_context") if _has_setup(owner.value) else ConstantVariable(None)
     return [owner.get_attribute(tracer, "forward"), setup, context, *given]
 
@@ -95,7 +95,7 @@ def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[Variabl
     output = tracer.output
     with output.inside(output.new_body(may_change=True)) as body:
         prepared = _for_forward(tracer, owner, given)
-    forward = trace_body(tracer, FunctionVariable(_twin("traced_forward")), prepared, body=body)
+    forward = trace_body(tracer, FunctionVariable(_polyfill("traced_forward")), prepared, body=body)
     tensors = [each for each in given if isinstance(each, TensorVariable)]
     for tensor in tensors:  # also those that forward does not use: their gradients are asked for
         body.lift(tensor.node)
@@ -111,19 +111,19 @@ def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[Variabl
     return _call(tracer, forward, bodies, _marks(tracer, context, forward, saved))
 
 
-def _results(forward: Traced) -> list[VariableTracker]:
+def _results(forward: TracedBody) -> list[VariableTracker]:
     result = forward.result
     return list(result.items) if isinstance(result, SequenceVariable) else [result]
 
 
 def _trace_backward(
-    tracer: Tracer, owner: ClassVariable, context: VariableTracker, forward: Traced
-) -> tuple[Traced, list[VariableTracker]]:
+    tracer: Tracer, owner: ClassVariable, context: VariableTracker, forward: TracedBody
+) -> tuple[TracedBody, list[VariableTracker]]:
     body = tracer.output.new_body(forward.body)
     none = ConstantVariable(None)
     results = [realise(tracer, each) for each in _results(forward)]
-    made = iter(inputs(body, [each for each in results if isinstance(each, TensorVariable)]))
-    gradients = [next(made) if isinstance(each, TensorVariable) else none for each in results]
+    placeholders = iter(inputs(body, [each for each in results if isinstance(each, TensorVariable)]))
+    gradients = [next(placeholders) if isinstance(each, TensorVariable) else none for each in results]
     grad_mode = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)  # of the tracer alone: backward runs without gradients anyway
     try:
@@ -149,7 +149,7 @@ def _return_gradients(
     backward.graph.output(tuple(known.get(node) for node in forward.lifted))
 
 
-def _save(forward: Traced, backward: Body) -> list[torch.fx.Node]:
+def _save(forward: TracedBody, backward: Body) -> list[torch.fx.Node]:
     """The forward graph returns what backward needs, too; the nodes as backward knows them."""
     body = forward.body
     needed = list(backward.lifted)
@@ -160,27 +160,27 @@ def _save(forward: Traced, backward: Body) -> list[torch.fx.Node]:
     return needed
 
 
-def _take_all(forward: Traced, backward: Body, saved: Sequence[torch.fx.Node]) -> Body:
+def _take_all(forward: TracedBody, backward: Body, saved: Sequence[torch.fx.Node]) -> Body:
     """The backward graph takes a gradient for every result of the forward graph, then what was saved."""
     tensors = iter([node for node in backward.graph.nodes if node.op == "placeholder"])
     results = {id(each): next(tensors) for each in _results(forward) if isinstance(each, TensorVariable)}
     unused = itertools.count()
     order = [results.get(id(each)) for each in forward.outputs] + [backward.lifted[node] for node in saved]
     whole = Body(backward.parent, {}, may_change=False)
-    twins_of: dict[torch.fx.Node, torch.fx.Node] = {}
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in order:
         if node is None:
             whole.placeholder(f"unused_{next(unused)}", None)
         else:
-            twins_of[node] = whole.placeholder(node.name, node.meta[EXAMPLE])
+            copies[node] = whole.placeholder(node.name, node.meta[EXAMPLE])
     for node in backward.graph.nodes:
         if node.op != "placeholder":
-            twins_of[node] = whole.graph.node_copy(node, twins_of.__getitem__)
+            copies[node] = whole.graph.node_copy(node, copies.__getitem__)
     return whole
 
 
 def _marks(
-    tracer: Tracer, context: VariableTracker, forward: Traced, saved: Sequence[torch.fx.Node]
+    tracer: Tracer, context: VariableTracker, forward: TracedBody, saved: Sequence[torch.fx.Node]
 ) -> dict[str, object]:
     """What ``forward`` told about its results, by position."""
 
@@ -203,7 +203,7 @@ def _marks(
 
 
 def _call(
-    tracer: Tracer, forward: Traced, bodies: tuple[torch.fx.Node, torch.fx.Node], marks: dict[str, object]
+    tracer: Tracer, forward: TracedBody, bodies: tuple[torch.fx.Node, torch.fx.Node], marks: dict[str, object]
 ) -> VariableTracker:
     node = tracer.output.apply("call_function", _operator(), (*bodies, *forward.body.lifted), marks)
     for index, output in enumerate(forward.outputs):

@@ -35,7 +35,7 @@ GRAPH_VALUES = (TensorVariable, SymbolicVariable)
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedBody:
     """A function that was traced into a body."""
 
     body: Body
@@ -52,7 +52,7 @@ def trace_body(
     *,
     body: Body | None = None,
     flat: bool = False,
-) -> Traced:
+) -> TracedBody:
     """Trace a call as a graph of its own.
 
     Args:
@@ -79,7 +79,7 @@ def trace_body(
             outputs += _changed(tracer, body, before, outputs)
         returned: Any = tuple(each.proxy() for each in outputs)
         body.graph.output(torch.fx.map_arg(returned, body.lift))
-    return Traced(body, result, tuple(outputs))
+    return TracedBody(body, result, tuple(outputs))
 
 
 def _changed(tracer: Tracer, body: Body, before: int, known: Sequence[VariableTracker]) -> list[VariableTracker]:
@@ -94,20 +94,20 @@ def _changed(tracer: Tracer, body: Body, before: int, known: Sequence[VariableTr
 
 def inputs(body: Body, arguments: Arguments) -> list[VariableTracker]:
     """An input of the body for each argument, whether it is used or not."""
-    made: list[VariableTracker] = []
+    trackers: list[VariableTracker] = []
     for argument in arguments:
         if isinstance(argument, TensorVariable):
-            made.append(TensorVariable(body.placeholder(argument.node.name, argument.example), cls=argument.cls))
+            trackers.append(TensorVariable(body.placeholder(argument.node.name, argument.example), cls=argument.cls))
         elif isinstance(argument, SymbolicVariable):
-            made.append(SymbolicVariable(body.placeholder(argument.node.name, argument.example)))
+            trackers.append(SymbolicVariable(body.placeholder(argument.node.name, argument.example)))
         else:
             body.placeholder("const_unused", argument.constant())
-            made.append(argument)
-    return made
+            trackers.append(argument)
+    return trackers
 
 
 def call(
-    tracer: Tracer, target: Any, arguments: Sequence[Any], traced: Traced, keywords: dict[str, Any] | None = None,
+    tracer: Tracer, target: Any, arguments: Sequence[Any], traced: TracedBody, keywords: dict[str, Any] | None = None,
     example: object = None,
 ) -> VariableTracker:  # fmt: skip
     """The operator's node; what the body returned stands for the node's results from now on."""
@@ -119,7 +119,7 @@ def call(
     return traced.result
 
 
-def body_example(traced: Traced) -> object:
+def body_example(traced: TracedBody) -> object:
     """What the body's graph returns, as fake values."""
     (output,) = traced.body.graph.find_nodes(op="output")
     return torch.fx.map_arg(output.args[0], lambda node: node.meta[EXAMPLE])

@@ -23,7 +23,7 @@ from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import operations
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.exceptions import ObservedException
-from nbcompile.tracing.polyfills import builtins as twins
+from nbcompile.tracing.polyfills import builtins as polyfills
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -289,7 +289,7 @@ def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 @handles(iter)
 def _iter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if len(arguments) == 2:
-        return tracer.call_python(twins.call_until, *arguments)
+        return tracer.call_python(polyfills.call_until, *arguments)
     return realise(tracer, arguments[0]).iterate(tracer)
 
 
@@ -472,8 +472,8 @@ def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
     if (isinstance(value, ListVariable) and value.cls is list) or isinstance(value, TupleVariable):
         parts = [whole(tracer, each) for each in value.unpack(tracer)]
         items = [part[0] for part in parts if part is not None]
-        made = value.cls(*items) if hasattr(value.cls, "_fields") else value.cls(items)
-        return (made,) if len(items) == len(parts) else None
+        copy = value.cls(*items) if hasattr(value.cls, "_fields") else value.cls(items)
+        return (copy,) if len(items) == len(parts) else None
     if isinstance(value, DequeVariable):
         listed: Any = whole(tracer, ListVariable(value.items))
         return None if listed is None else (collections.deque(listed[0], value.maxlen),)

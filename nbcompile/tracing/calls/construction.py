@@ -71,11 +71,11 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     handler = registry.handler(cls)
     if handler is not None:
         return handler(tracer, arguments, keywords)
-    twin = registry.polyfill(cls)
-    if twin is not None:
-        for argument in arguments[ITERATED.get(cls, slice(0))]:  # the twin asks later
+    polyfill = registry.polyfill(cls)
+    if polyfill is not None:
+        for argument in arguments[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
             realise(tracer, argument).refuse_iteration(tracer)
-        return tracer.call(FunctionVariable(twin), arguments, keywords)
+        return tracer.call(FunctionVariable(polyfill), arguments, keywords)
     manager = contexts.from_call(cls, tracer, arguments, keywords)
     if manager is not None:
         return manager
@@ -89,10 +89,10 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return _exception(tracer, owner, arguments, keywords)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(tracer, owner, arguments, keywords)
-    made = _user_object(tracer, owner, arguments, keywords)
+    instance = _user_object(tracer, owner, arguments, keywords)
     if cls is torch.nn.CrossEntropyLoss:
         _forget_log(tracer)
-    return made
+    return instance
 
 
 ITERATED: dict[type, slice] = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}
@@ -110,16 +110,16 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
     cls = owner.value
     if issubclass(cls, OSError) and all(each.is_constant() for each in given):
         cls = type(cls(*(each.constant() for each in given)))  # OSError(2, ...) is a FileNotFoundError
-    made = ExceptionVariable(cls, given)
+    exception = ExceptionVariable(cls, given)
     tracer.note_member(owner.source, owner.value, "__init__")
     init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):
-        made_by(owner, made)
+        made_by(owner, exception)
         source = None if owner.source is None else ClassMemberSource(owner.source, "__init__")
-        tracer.call(tracer.wrap(init, source), [made, *arguments], keywords)
+        tracer.call(tracer.wrap(init, source), [exception, *arguments], keywords)
     elif keywords:
-        made.builtin_method(tracer, owner.value, "__init__", arguments, keywords)
-    return made
+        exception.builtin_method(tracer, owner.value, "__init__", arguments, keywords)
+    return exception
 
 
 def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -161,22 +161,22 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):
         source = None if owner.source is None else AttrSource(owner.source, "__new__")
-        made = realise(tracer, tracer.call(tracer.wrap(new, source), [owner, *arguments], keywords))
+        instance = realise(tracer, tracer.call(tracer.wrap(new, source), [owner, *arguments], keywords))
     else:
-        made = made_by(owner, new_object(tracer, cls, arguments))
+        instance = made_by(owner, new_object(tracer, cls, arguments))
     init = class_lookup(cls, "__init__")
     if (arguments or keywords) and new is object.__new__ and init is object.__init__:
         tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
-    if isinstance(init, types.FunctionType) and issubclass(made.python_type(), cls):
+    if isinstance(init, types.FunctionType) and issubclass(instance.python_type(), cls):
         source = None if owner.source is None else AttrSource(owner.source, "__init__")
-        tracer.call(tracer.wrap(init, source), [made, *arguments], keywords)
+        tracer.call(tracer.wrap(init, source), [instance, *arguments], keywords)
     elif (
-        isinstance(made, ObjectVariable)
-        and made.base_items is not None
-        and not isinstance(made.base_items, TupleVariable)
+        isinstance(instance, ObjectVariable)
+        and instance.base_items is not None
+        and not isinstance(instance.base_items, TupleVariable)
     ):
-        made.call_method(tracer, "__init__", arguments, keywords)
-    return made
+        instance.call_method(tracer, "__init__", arguments, keywords)
+    return instance
 
 
 def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> VariableTracker:
@@ -187,20 +187,20 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
         )
-    made = _tracker(cls)(cls)
+    context = _tracker(cls)(cls)
     if builtin is tuple:
-        made.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+        context.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
     elif builtin is list:
-        made.base_items = ListVariable([])
+        context.base_items = ListVariable([])
     elif issubclass(builtin, dict):
-        made.base_items = DictVariable(tracer, [], cls=builtin)
+        context.base_items = DictVariable(tracer, [], cls=builtin)
     elif builtin is set:
-        made.base_items = SetVariable(tracer, [])
+        context.base_items = SetVariable(tracer, [])
     elif builtin in SCALARS:
-        made.base_items = realise(tracer, tracer.call(tracer.wrap(builtin, None), arguments))
-        if not isinstance(made.base_items, ConstantVariable):
+        context.base_items = realise(tracer, tracer.call(tracer.wrap(builtin, None), arguments))
+        if not isinstance(context.base_items, ConstantVariable):
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{cls.__qualname__}(...)", name=cls.__qualname__)
-    return made
+    return context
 
 
 def _tracker(cls: type) -> type[ObjectVariable]:

@@ -26,7 +26,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.graph import autograd_graph
 from nbcompile.tracing.graph.body import EXAMPLE
-from nbcompile.tracing.polyfills import autograd as twins
+from nbcompile.tracing.polyfills import autograd as polyfills
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -74,7 +74,7 @@ def _backward(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keyw
         if _is_given(tracer, given.get(name)):
             named[_OF_GRAD.get(name, name)] = given[name]
     gradients = _autograd_grad(tracer, [tensor, ListVariable(list(leaves))], named)
-    tracer.call_python(twins.accumulate_gradients, ListVariable(list(leaves)), gradients)
+    tracer.call_python(polyfills.accumulate_gradients, ListVariable(list(leaves)), gradients)
     return ConstantVariable(None)
 
 

@@ -19,7 +19,7 @@ import torch.utils._pytree as pytree
 from torch.nn.attention import flex_attention
 from torch.overrides import TorchFunctionMode
 
-from nbcompile.tracing.calls.bodies import Traced, trace_body
+from nbcompile.tracing.calls.bodies import TracedBody, trace_body
 from nbcompile.tracing.calls.higher_order import OPERATORS, captured_whole
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
@@ -54,10 +54,10 @@ def _flex_attention(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
     traced_mask = _traced_at_a_place(tracer, query, mask, [])
     mask_node = tracer.output.install("mask_fn", traced_mask.body)
     given = [each.proxy() for each in (query, key, value)]
-    place = (*(each.proxy() for each in blocks), mask_node)
+    mask_arguments = (*(each.proxy() for each in blocks), mask_node)
     lifted = (tuple(traced_score.body.lifted), tuple(traced_mask.body.lifted))
     target: object = OPERATORS.flex_attention
-    operands = (*given, score_node, place, scale.proxy(), options.proxy(), *lifted)
+    operands = (*given, score_node, mask_arguments, scale.proxy(), options.proxy(), *lifted)
     return tracer.result(tracer.output.apply("call_function", target, operands, {}))  # type: ignore[arg-type]
 
 
@@ -69,7 +69,7 @@ def _number(tracer: Tracer, query: TensorVariable, dtype: torch.dtype | None) ->
 
 def _traced_at_a_place(
     tracer: Tracer, query: TensorVariable, function: VariableTracker, first: list[torch.Tensor]
-) -> Traced:
+) -> TracedBody:
     body = tracer.output.new_body()
     numbers = [*first, *(_number(tracer, query, torch.int32) for _ in ("batch", "head", "row", "column"))]
     given = [TensorVariable(body.placeholder(f"child_{at}", each)) for at, each in enumerate(numbers)]

@@ -23,7 +23,7 @@ import torch.utils.checkpoint
 from nbcompile import errors
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.bodies import (
-    Traced,
+    TracedBody,
     body_example,
     call,
     inputs,
@@ -56,9 +56,9 @@ def captured_whole(name: str) -> Callable[[Handler], Handler]:
                 given = [realise(tracer, each) for each in (*arguments, *keywords.values())]  # all of them in order
                 return handler(tracer, given, {})
             except breaks.Unsupported as error:
-                told = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
+                message = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
                 error.stack = error.stack or tracer.stack()
-                raise errors.UncapturedHigherOrderOpError(told, error.stack, error) from None
+                raise errors.UncapturedHigherOrderOpError(message, error.stack, error) from None
             except ObservedException as error:
                 raise errors.UncapturedHigherOrderOpError(error.value.describe(), tracer.stack()) from None
 
@@ -129,7 +129,7 @@ def _cond(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     return _call_flat(tracer, OPERATORS.cond, (condition.proxy(), *nodes, shared), true.result)
 
 
-def _branch(tracer: Tracer, function: VariableTracker, operands: Arguments) -> Traced:
+def _branch(tracer: Tracer, function: VariableTracker, operands: Arguments) -> TracedBody:
     traced = trace_body(tracer, function, operands, flat=True)
     _check_pure(traced.body, "torch.cond")
     for output in traced.outputs:
@@ -197,7 +197,7 @@ def _while_loop(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     return _call_flat(tracer, OPERATORS.while_loop, (*nodes, given, more), body.result)
 
 
-def _loop_body(tracer: Tracer, function: VariableTracker, arguments: Arguments) -> Traced:
+def _loop_body(tracer: Tracer, function: VariableTracker, arguments: Arguments) -> TracedBody:
     body = tracer.output.new_body()
     traced = trace_body(tracer, function, inputs(body, arguments), body=body, flat=True)
     if isinstance(traced.result, TensorVariable):  # a condition: the graph returns it itself

@@ -2,7 +2,7 @@
 
 A constructor makes the tracker of its kind (``list(x)``, ``range(3)``); what has
 a meaning in Python (``zip``, ``map``, ``functools.reduce``) is traced through a
-twin from polyfills/.
+function from polyfills/.
 
 In torch: torch/_dynamo/polyfills and variables/builtin.py. Read next:
 nbcompile/tracing/polyfills/builtins.py
@@ -28,7 +28,7 @@ import torch
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.builtins import fold, folds, questions
 from nbcompile.tracing.calls.registry import add_polyfill, handles, handles_named
-from nbcompile.tracing.polyfills import builtins as twins, copying, itertools as iteration, operators
+from nbcompile.tracing.polyfills import builtins as polyfills, copying, itertools as iteration, operators
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import regular_expressions
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -91,16 +91,16 @@ def _ordered(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 @handles(collections.defaultdict)
 def _defaultdict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    made = _mapping(tracer, collections.defaultdict, arguments[1:], keywords)
-    made.default = realise(tracer, arguments[0]) if arguments else None
-    return made
+    mapping = _mapping(tracer, collections.defaultdict, arguments[1:], keywords)
+    mapping.default = realise(tracer, arguments[0]) if arguments else None
+    return mapping
 
 
 def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> DictVariable:
-    made = DictVariable(tracer, pairs_of(tracer, realise(tracer, arguments[0])) if arguments else [], cls=cls)
+    mapping = DictVariable(tracer, pairs_of(tracer, realise(tracer, arguments[0])) if arguments else [], cls=cls)
     for name, value in keywords.items():
-        made.entries[name] = (ConstantVariable(name), realise(tracer, value))
-    return made
+        mapping.entries[name] = (ConstantVariable(name), realise(tracer, value))
+    return mapping
 
 
 @handles(dict.fromkeys)
@@ -243,16 +243,16 @@ def _namedtuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     return fold(tracer, collections.namedtuple, arguments, keywords)  # noqa: PYI024
 
 
-for _value, _twin in (
-    (zip, twins.zip_),
-    (enumerate, twins.enumerate_),
-    (map, twins.map_),
-    (filter, twins.filter_),
-    (any, twins.any_),
-    (all, twins.all_),
-    (functools.reduce, twins.reduce),
-    (functools.update_wrapper, twins.update_wrapper),
-    (vars(collections)["_count_elements"], twins.count_elements),
+for _value, _polyfill in (
+    (zip, polyfills.zip_),
+    (enumerate, polyfills.enumerate_),
+    (map, polyfills.map_),
+    (filter, polyfills.filter_),
+    (any, polyfills.any_),
+    (all, polyfills.all_),
+    (functools.reduce, polyfills.reduce),
+    (functools.update_wrapper, polyfills.update_wrapper),
+    (vars(collections)["_count_elements"], polyfills.count_elements),
     (itertools.chain, iteration.chain),
     (itertools.chain.from_iterable, iteration.chain_from_iterable),
     (itertools.product, iteration.product),
@@ -273,7 +273,7 @@ for _value, _twin in (
     (itertools.filterfalse, iteration.filterfalse),
     (itertools.groupby, iteration.groupby),
     (itertools.tee, iteration.tee),
-    (os.fspath, twins.fspath),
+    (os.fspath, polyfills.fspath),
     (object.__reduce_ex__, copying.reduce_ex),
     (object.__getstate__, copying.getstate),
     (operator.delitem, operators.delitem),
@@ -282,12 +282,12 @@ for _value, _twin in (
     (operator.countOf, operators.count_of),
     (operator.indexOf, operators.index_of),
     (operator.call, operators.call),
-    (operator.itemgetter, twins.itemgetter),
-    (operator.attrgetter, twins.attrgetter),
-    (operator.methodcaller, twins.methodcaller),
-    (torch._C._group_tensors_by_device_and_dtype, twins.group_tensors),
+    (operator.itemgetter, polyfills.itemgetter),
+    (operator.attrgetter, polyfills.attrgetter),
+    (operator.methodcaller, polyfills.methodcaller),
+    (torch._C._group_tensors_by_device_and_dtype, polyfills.group_tensors),
 ):
-    add_polyfill(_value, _twin)
+    add_polyfill(_value, _polyfill)
 
 
 @handles(torch.nn.Module.__getattr__)

@@ -37,7 +37,7 @@ Build = Callable[[Any], object]
 
 
 @dataclass(slots=True)
-class _Returned:
+class _ResultLayout:
     """How the result was taken apart when the node was made."""
 
     rebuild: Callable[[Tracer, list[VariableTracker]], VariableTracker] | None = None
@@ -54,7 +54,7 @@ def opaque_call(
     leaves: list[VariableTracker] = []
     build = [taken_apart(tracer, each, leaves) for each in arguments]
     build_named = {key: taken_apart(tracer, each, leaves) for key, each in keywords.items()}
-    returned = _Returned()
+    returned = _ResultLayout()
 
     def target(*values: Any) -> tuple[Any, ...]:
         with torch_internals.parameters_set(values, modules), torch_internals.real_tensors_allowed():
@@ -123,18 +123,18 @@ def _container(tracer: Tracer, cls: type, items: list[VariableTracker], leaves: 
 
 def _module(tracer: Tracer, tracker: NNModuleVariable, leaves: list[VariableTracker]) -> Build:
     """A module is kept; its parameters and buffers are inputs of the node."""
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for name in torch_internals.module_tensors(tracker.value):
         owner: VariableTracker = tracker
         for part in name.split("."):
             owner = realise(tracer, owner.get_attribute(tracer, part))
-        places[name] = len(leaves)
+        positions[name] = len(leaves)
         leaves.append(owner)
 
     def build(_: Any) -> object:
         return tracker.value
 
-    build.modules = [(tracker.value, places)]  # type: ignore[attr-defined]
+    build.modules = [(tracker.value, positions)]  # type: ignore[attr-defined]
     return build
 
 
@@ -170,18 +170,18 @@ def _described(value: Any, leaves: list[Any]) -> Rebuild:
     if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
         leaves.append(value)
         index = len(leaves) - 1
-        return lambda _, made: made[index]
+        return lambda _, results: results[index]
     if value is None or isinstance(value, (int, float, bool, str, complex, torch.dtype, torch.device)):
         return lambda tracer, _: tracer.constant_or_wrap(value)
     if type(value) is list or isinstance(value, tuple):
         parts = [_described(each, leaves) for each in value]
         if type(value) is list:
-            return lambda tracer, made: ListVariable([part(tracer, made) for part in parts])
-        return lambda tracer, made: TupleVariable([part(tracer, made) for part in parts], cls=type(value))
+            return lambda tracer, results: ListVariable([part(tracer, results) for part in parts])
+        return lambda tracer, results: TupleVariable([part(tracer, results) for part in parts], cls=type(value))
     if type(value) is dict:
         named = {key: _described(each, leaves) for key, each in value.items()}
-        return lambda tracer, made: DictVariable(
-            tracer, [(tracer.constant_or_wrap(key), part(tracer, made)) for key, part in named.items()]
+        return lambda tracer, results: DictVariable(
+            tracer, [(tracer.constant_or_wrap(key), part(tracer, results)) for key, part in named.items()]
         )
     return _described_object(value, leaves)
 
@@ -194,12 +194,12 @@ def _described_object(value: Any, leaves: list[Any]) -> Rebuild:
         return lambda tracer, _: tracer.wrap(value, tracer.keep(value, type(value).__name__))
     if known.fields is not None:
         named = {name: _described(getattr(value, name), leaves) for name in known.fields}
-        return lambda tracer, made: tracer.call(
-            tracer.wrap(type(value), None), [], {name: part(tracer, made) for name, part in named.items()}
+        return lambda tracer, results: tracer.call(
+            tracer.wrap(type(value), None), [], {name: part(tracer, results) for name, part in named.items()}
         )
     children, context = known.flatten(value)
     parts = [_described(each, leaves) for each in children]
-    return lambda tracer, made: tracer.call(
+    return lambda tracer, results: tracer.call(
         tracer.wrap(known.unflatten, None),
-        [tracer.list_of([part(tracer, made) for part in parts]), tracer.constant_or_wrap(context)],
+        [tracer.list_of([part(tracer, results) for part in parts]), tracer.constant_or_wrap(context)],
     )

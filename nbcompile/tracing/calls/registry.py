@@ -1,4 +1,4 @@
-"""The tables: a callable and the handler (or the Python twin) that stands for it.
+"""The tables: a callable and the handler or the polyfill that gives it a meaning.
 
     @handles(len)
     def _len(tracer, arguments, keywords): ...
@@ -49,7 +49,7 @@ def handles_named(module: str, *names: str) -> Callable[[Handler], Handler]:
 
 
 def add_polyfill(value: object, function: object) -> None:
-    """Register a Python twin."""
+    """Register a polyfill."""
     assert isinstance(function, FunctionType)
     assert _key(value) not in _POLYFILLS, f"{value} has two polyfills"
     _POLYFILLS[_key(value)] = (value, function)
@@ -66,7 +66,7 @@ def handler(value: object) -> Handler | None:
 
 
 def polyfill(value: object) -> FunctionType | None:
-    """The Python twin of a callable, if there is one."""
+    """The polyfill of a callable, or None."""
     found = _POLYFILLS.get(_key(value))
     return None if found is None else found[1]
 

@@ -24,7 +24,7 @@ from nbcompile import torch_internals
 from nbcompile.capture.recipe import Attribute, Call, Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.bodies import inputs, trace_body
-from nbcompile.tracing.exceptions import TooLate
+from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -76,10 +76,10 @@ class BodyHandleVariable(VariableTracker):
         return "RemovableHandleVariable()"
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        raise TooLate("register_hook")
+        raise MustBreakEarlier("register_hook")
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
-        raise TooLate("register_hook")
+        raise MustBreakEarlier("register_hook")
 
 
 def _registering(name: str) -> Special:

@@ -37,8 +37,8 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
     if specification.is_constant() and specification.constant() == "":
         return value if isinstance(value, TextVariable) else to_text(tracer, value, "")
     if class_lookup(value.python_type(), "__format__") is vars(object)["__format__"] and specification.is_constant():
-        told = f"unsupported format string passed to {value.type_name()}.__format__"
-        tracer.raise_exception(TypeError, told)
+        message = f"unsupported format string passed to {value.type_name()}.__format__"
+        tracer.raise_exception(TypeError, message)
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"format({value.describe()})", name="format", types=value.type_name()
     )

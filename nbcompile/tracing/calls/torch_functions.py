@@ -240,8 +240,8 @@ def _size_question(name: str) -> None:
             return ConstantVariable(getattr(torch_internals.symbolic_shapes(), name)(asked))
         except Exception as error:
             if torch_internals.is_data_dependent_guard(error):
-                told = str(error)
-                raise breaks.unsupported(breaks.DATA_DEPENDENT_EXPRESSION, told, expression=str(asked)) from error
+                message = str(error)
+                raise breaks.unsupported(breaks.DATA_DEPENDENT_EXPRESSION, message, expression=str(asked)) from error
             raise
 
 

@@ -41,7 +41,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 Fill = Callable[[], tuple[Mutation, ...]]
 
 
-class _ContainsItself(breaks.Unsupported):
+class _SelfReference(breaks.Unsupported):
     """A value is needed to make itself."""
 
     def __init__(self, tracker: VariableTracker, key: int) -> None:
@@ -102,12 +102,12 @@ class Reconstruction:
         if key in self._shared:
             found = self._shared[key]
             if found is None:
-                raise _ContainsItself(tracker, key)
+                raise _SelfReference(tracker, key)
             return found
         self._shared[key] = None
         try:
-            made = make()
-        except _ContainsItself as cycle:
+            recipe = make()
+        except _SelfReference as cycle:
             del self._shared[key]
             if cycle.key != key:
                 cycle.through = cycle.through or (None if empty is None else (tracker, *empty))
@@ -120,7 +120,7 @@ class Reconstruction:
         self._filling.add(key)
         completed = fill() if fill is not None else ()
         self._filling.remove(key)
-        self._shared[key] = Shared(key, made, completed)
+        self._shared[key] = Shared(key, recipe, completed)
         return self._shared[key]  # type: ignore[return-value]
 
     def _after(

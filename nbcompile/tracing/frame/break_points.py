@@ -54,7 +54,7 @@ Action = BrokenCall | BrokenOperation | BrokenJump | BrokenComprehension | Conti
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class BrokenInstruction:
     """The broken instruction, its operands not yet turned into recipes."""
 
     instruction: Instruction
@@ -62,24 +62,24 @@ class Pending:
     """How many values of the stack it consumes."""
     pushes: int
     action: Callable[[Reconstruction], Action]
-    places: tuple[tuple[int, bool], ...]
+    targets: tuple[tuple[int, bool], ...]
     """Where to resume: index of the instruction; whether the tested value stays on the stack."""
 
 
-def pending(frame: Translator, resumes: bool) -> Pending:
+def pending(frame: Translator, resumes: bool) -> BrokenInstruction:
     """Read the instruction that is about to run off the stack."""
     frame.current = instruction = frame.view.instructions[frame.pc]
     if not resumes:
-        return Pending(instruction, 0, 0, lambda reconstruction: Continue(), ((frame.pc, False),))
+        return BrokenInstruction(instruction, 0, 0, lambda reconstruction: Continue(), ((frame.pc, False),))
     return BREAKABLE[instruction.opcode](frame, instruction)
 
 
 def describe(
-    frame: Translator, broken: Pending, callers: Sequence[Translator], reconstruction: Reconstruction
+    frame: Translator, broken: BrokenInstruction, callers: Sequence[Translator], reconstruction: Reconstruction
 ) -> tuple[Action, tuple[ResumePoint, ...], tuple[ResumePoint, ...]]:
     """What Python does, and where and with what the frame goes on; then its callers, innermost first."""
-    places = [(frame, index) for index, _ in broken.places] + [(each, each.pc) for each in callers]
-    reconstruction.visible = reachable(reconstruction.tracer, places)
+    locations = [(frame, index) for index, _ in broken.targets] + [(each, each.pc) for each in callers]
+    reconstruction.visible = reachable(reconstruction.tracer, locations)
     for tracker in frame.stack:  # what is on the stack comes out of the graph in its order
         if not isinstance(tracker, (NullVariable, ExitVariable)):
             reconstruction.recipe(tracker)
@@ -87,7 +87,7 @@ def describe(
     kept = len(frame.stack) - broken.slots
     outermost = callers[0] if callers else frame
     points = []
-    for index, keeps_value in broken.places:
+    for index, keeps_value in broken.targets:
         trackers = frame.stack[: kept + 1] if keeps_value else frame.stack[:kept]
         slots = tuple(_slot(each, reconstruction) for each in trackers)
         points.append(_resume_point(frame, index, slots, broken.pushes, reconstruction, outermost))
@@ -137,7 +137,7 @@ def _resume_point(
 # -- one function per instruction --------------------------------------------------------------
 
 
-def _call(frame: Translator, instruction: Instruction) -> Pending:
+def _call(frame: Translator, instruction: Instruction) -> BrokenInstruction:
     call = pending_call(frame, instruction)
 
     def action(reconstruction: Reconstruction) -> Action:
@@ -147,25 +147,25 @@ def _call(frame: Translator, instruction: Instruction) -> Pending:
             tuple((name, reconstruction.recipe(value)) for name, value in call.keywords.items()),
         )
 
-    return Pending(instruction, call.slots, 1, action, ((frame.pc + 1, False),))
+    return BrokenInstruction(instruction, call.slots, 1, action, ((frame.pc + 1, False),))
 
 
-def _call_ex(frame: Translator, instruction: Instruction) -> Pending:
+def _call_ex(frame: Translator, instruction: Instruction) -> BrokenInstruction:
     function, positional, keywords, slots = pending_call_ex(frame, instruction)
 
     def action(reconstruction: Reconstruction) -> Action:
         double_star = None if keywords is None else reconstruction.recipe(keywords)
         return BrokenCall(reconstruction.recipe(function), (), (), reconstruction.recipe(positional), double_star)
 
-    return Pending(instruction, slots, 1, action, ((frame.pc + 1, False),))
+    return BrokenInstruction(instruction, slots, 1, action, ((frame.pc + 1, False),))
 
 
 def _operation(
     name: str, operands: int, pushes: int, order: tuple[int, ...]
-) -> Callable[[Translator, Instruction], Pending]:
+) -> Callable[[Translator, Instruction], BrokenInstruction]:
     """An operator with its operands on the stack; ``order`` sorts them as Python writes them."""
 
-    def read(frame: Translator, instruction: Instruction) -> Pending:
+    def read(frame: Translator, instruction: Instruction) -> BrokenInstruction:
         trackers = [frame.stack[position] for position in order]
         symbol = str(instruction.argval or "")
 
@@ -173,12 +173,12 @@ def _operation(
             recipes = tuple(map(reconstruction.recipe, trackers))
             return BrokenOperation(name, recipes, symbol, converts_to_bool(instruction))  # type: ignore[arg-type]
 
-        return Pending(instruction, operands, pushes, action, ((frame.pc + 1, False),))
+        return BrokenInstruction(instruction, operands, pushes, action, ((frame.pc + 1, False),))
 
     return read
 
 
-def _jump(frame: Translator, instruction: Instruction) -> Pending:
+def _jump(frame: Translator, instruction: Instruction) -> BrokenInstruction:
     condition = frame.stack[-1]
     assert instruction.target is not None
     target = frame.view.labels[instruction.target]
@@ -187,15 +187,15 @@ def _jump(frame: Translator, instruction: Instruction) -> Pending:
     test = "none" if "NONE" in instruction.opcode else "truth"
     jumps_if = str(jump_condition(instruction.opcode)).startswith("true")
     taken, not_taken = (target, keeps), (following, False)
-    places = (taken, not_taken) if jumps_if else (not_taken, taken)
+    targets = (taken, not_taken) if jumps_if else (not_taken, taken)
 
     def action(reconstruction: Reconstruction) -> Action:
         return BrokenJump(reconstruction.recipe(condition), test)  # type: ignore[arg-type]
 
-    return Pending(instruction, 1, 0, action, places)
+    return BrokenInstruction(instruction, 1, 0, action, targets)
 
 
-def _comprehension(frame: Translator, instruction: Instruction) -> Pending:
+def _comprehension(frame: Translator, instruction: Instruction) -> BrokenInstruction:
     """The whole loop is left to Python; the frame goes on where the saved variables are put back."""
     instructions = frame.view.instructions
     found = comprehension_at(instructions, frame.pc)
@@ -209,12 +209,12 @@ def _comprehension(frame: Translator, instruction: Instruction) -> Pending:
         frame.stack[-1 - len(found.saved)], frame.stack[-1] = frame.stack[-1], iterator
         return BrokenComprehension(begin, instructions[found.end].offset)
 
-    return Pending(instruction, 1, 1, action, ((found.end, False),))
+    return BrokenInstruction(instruction, 1, 1, action, ((found.end, False),))
 
 
 CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "LOAD_ATTR", "BINARY_SUBSCR"})
 """Instructions that push what a function returns: a property's getter and ``__getitem__`` are such, too."""
-BREAKABLE: dict[str, Callable[[Translator, Instruction], Pending]] = {
+BREAKABLE: dict[str, Callable[[Translator, Instruction], BrokenInstruction]] = {
     "CALL": _call,
     "CALL_KW": _call,
     "CALL_FUNCTION_EX": _call_ex,

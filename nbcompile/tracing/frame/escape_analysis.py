@@ -25,11 +25,11 @@ from nbcompile.tracing.variables.functions import CellVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 
 
-def reachable(tracer: Tracer, places: Iterable[tuple[Translator, int]]) -> set[int]:
+def reachable(tracer: Tracer, locations: Iterable[tuple[Translator, int]]) -> set[int]:
     """Ids of the trackers of all that frames which go on at an instruction can get at, by whatever way."""
     found: set[int] = set()
     waiting = [*_changed_outside(tracer)]
-    for frame, index in places:
+    for frame, index in locations:
         waiting += _in_frame(frame, index)
     while waiting:
         tracker = waiting.pop()

@@ -167,9 +167,9 @@ def _missing(function: BaseFunctionVariable, names: Sequence[str], kind: str) ->
 
 def _stopped(error: VariableTracker) -> VariableTracker:
     """A generator's own StopIteration would look like its end to whoever iterates (PEP 479)."""
-    made = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
-    made.cause = made.context = error
-    return made
+    stopped = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
+    stopped.cause = stopped.context = error
+    return stopped
 
 
 class GeneratorVariable(IteratorVariable):
@@ -190,10 +190,10 @@ class GeneratorVariable(IteratorVariable):
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         def make() -> Recipe:
             # What is still to come is not asked for ahead: it may depend on what happens until then.
-            made = remade(self, reconstruction)
-            if made is None:
+            recipe = remade(self, reconstruction)
+            if recipe is None:
                 raise breaks.unsupported(breaks.GENERATOR_RECIPE, self.describe(), name=self.frame.code.co_name)
-            return made
+            return recipe
 
         return reconstruction.shared(self, make)
 

@@ -45,7 +45,7 @@ from nbcompile.tracing.graph.output_graph import OutputGraph
 from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
-from nbcompile.tracing.polyfills import builtins as twins
+from nbcompile.tracing.polyfills import builtins as polyfills
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
@@ -83,7 +83,7 @@ def _node_text(node: torch.fx.Node) -> str:
     return f"{node.name} = {target}({', '.join(map(str, node.args))})"
 
 
-class PlannedEnd(BaseException):
+class PlannedBreakReached(BaseException):
     """The place is reached where the graph was planned to end; no handler of an exception sees it."""
 
     def __init__(self, frames: tuple[Translator, ...]) -> None:
@@ -140,7 +140,7 @@ class Interpreter:
         path = self.end_at
         here = len(path) == len(self.frames) and path[-1] == frame.steps
         if here and path == tuple(each.steps for each in self.frames):
-            raise PlannedEnd(tuple(self.frames))
+            raise PlannedBreakReached(tuple(self.frames))
 
     def hand_over(self, callee: VariableTracker, function: VariableTracker) -> None:
         caller = self.frames[-1]
@@ -453,7 +453,7 @@ class Interpreter:
     # -- iteration -----------------------------------------------------------------------
 
     def iterate_by_index(self, owner: VariableTracker) -> VariableTracker:
-        return self.call_python(twins.by_index, owner)
+        return self.call_python(polyfills.by_index, owner)
 
     def until_stop(self, iterator: VariableTracker, step: Callable[[], VariableTracker]) -> VariableTracker | None:
         try:

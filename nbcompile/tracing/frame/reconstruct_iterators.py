@@ -46,11 +46,11 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstruction) -> Reci
     row = _ROWS.get(code)
     if row is None:
         return None if generator.started else _called(generator, reconstruction)
-    made, find_parts = row
+    build, find_parts = row
     parts = find_parts(generator)
     if parts is None:
         return None
-    return _call(reconstruction, Constant(made, made.__name__), *parts)
+    return _call(reconstruction, Constant(build, build.__name__), *parts)
 
 
 def _call(
@@ -86,9 +86,9 @@ def _called(generator: GeneratorVariable, reconstruction: Reconstruction) -> Rec
 def finished_generator() -> Iterator[object]:
     """One that is at its end: it still has ``send``, ``throw`` and ``close``."""
     nothing: tuple[object, ...] = ()
-    made = (each for each in nothing)
-    next(made, None)
-    return made
+    iterator = (each for each in nothing)
+    next(iterator, None)
+    return iterator
 
 
 def _local(generator: GeneratorVariable, name: str) -> VariableTracker:

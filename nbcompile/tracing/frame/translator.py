@@ -188,11 +188,11 @@ class Translator:
 
     def may_catch(self) -> bool:
         """Whether an ``except`` clause protects the current instruction; the handler of a ``with`` is none."""
-        places, protection = self.view.labels, self.current.protection
+        labels, protection = self.view.labels, self.current.protection
         passed: set[Label] = set()
         while protection is not None and protection.target not in passed:
             passed.add(protection.target)
-            begin = places[protection.target]
+            begin = labels[protection.target]
             if _is_except(self.view.instructions[begin : begin + _LONGEST_CLAUSE]):
                 return True
             protection = self.view.instructions[begin].protection

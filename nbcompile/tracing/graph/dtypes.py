@@ -27,7 +27,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from nbcompile import torch_internals
 
 
-class Trial(TorchDispatchMode):
+class DtypeTrial(TorchDispatchMode):
     """Tries each operator of ATen on real tensors, before it runs on fake ones.
 
     Raises:

@@ -33,7 +33,7 @@ from nbcompile.record import recorder
 from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks
-from nbcompile.tracing.exceptions import TooLate
+from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.graph import autograd_graph, dtypes
 from nbcompile.tracing.graph.body import EXAMPLE, Body
 from nbcompile.tracing.graph.module_calls import ModuleCalls
@@ -215,7 +215,7 @@ class OutputGraph:
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
-            with interrupts.deferred(), self.fake_mode, dtypes.Trial(), self._dispatch():
+            with interrupts.deferred(), self.fake_mode, dtypes.DtypeTrial(), self._dispatch():
                 if "out" in fake_keywords and callable(target):
                     _refuse_other_memory(target, fake_arguments, fake_keywords)
                 if op == "call_method":
@@ -347,11 +347,11 @@ class OutputGraph:
         Nor may what a traced derivative has made impossible to differentiate.
 
         Raises:
-            TooLate: it does.
+            MustBreakEarlier: it does.
         """
         trained = (node.meta[EXAMPLE] for node in outputs if _has_gradient(node))
         if self.freed_by_gradients and not self.freed_by_gradients.isdisjoint(autograd_graph.reachable(trained)):
-            raise TooLate("autograd.grad")
+            raise MustBreakEarlier("autograd.grad")
         if not self.new_leaves:
             return
         depends = set(self.new_leaves)
@@ -359,7 +359,7 @@ class OutputGraph:
             if not depends.isdisjoint(node.all_input_nodes):
                 depends.add(node)
         if any(node in depends and _has_gradient(node) for node in outputs):
-            raise TooLate("requires_grad_")
+            raise MustBreakEarlier("requires_grad_")
 
     def _is_symbolic(self) -> bool:
         # A loop's results get symbols below the captured graph, too.

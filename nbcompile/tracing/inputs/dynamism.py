@@ -65,12 +65,12 @@ class Dynamism:
     def _inside(self, value: Any, name: str, dims: Sequence[SymbolicDim]) -> dict[str, Any]:
         """The contexts of the tensors that a wrapper holds: as the wrapper's own, where they have as many dims."""
         names, _ = value.__tensor_flatten__()
-        made = {}
+        contexts = {}
         for inner in names:
             rank, below = getattr(value, inner).dim(), f"{name}.{inner}"
             alike = dims if rank == len(dims) else [STATIC] * rank
-            made[inner] = torch_internals.symbolic_context(alike, below, None)
-        return made
+            contexts[inner] = torch_internals.symbolic_context(alike, below, None)
+        return contexts
 
     def _dim(self, value: torch.Tensor, name: str, dim: int, fixed: bool) -> SymbolicDim:
         """The first row that holds says what a dim is: the user's marks, then the settings, then what was seen."""
@@ -79,7 +79,7 @@ class Dynamism:
             return dim in _marks(value, f"_dynamo_{mark}_indices")
 
         size, differed = value.size(dim), dim in self.dims.get(name, ())
-        for holds, origin, made in (
+        for holds, origin, marked in (
             (is_marked("strict_unbacked"), "mark_unbacked", SymbolicDim("unbacked", promised=True)),
             (is_marked("unbacked"), "mark_unbacked", _unbacked(value, dim)),
             (is_marked("dynamic"), "mark_dynamic", _promised(value, dim)),
@@ -92,7 +92,7 @@ class Dynamism:
         ):
             if holds:
                 self.origins[f"{name}.size()[{dim}]"] = origin
-                return made
+                return marked
         if self._from_the_start():
             self.origins[f"{name}.size()[{dim}]"] = "assume_static_by_default = False"
         varies = dim in self.strides.get(name, ())
@@ -168,8 +168,8 @@ def _tell_of_marks_that_mean_nothing(value: torch.Tensor, name: str) -> None:
     for mark in _EVERY_MARK:
         for dim in _marks(value, f"_dynamo_{mark}_indices"):
             if not 0 <= dim < value.dim():  # type: ignore[operator]
-                told = f"a mark on dim {dim} of {name} means nothing: dims are counted from 0, and it has {value.dim()}"
-                warnings.warn(told, UserWarning, stacklevel=2)
+                message = f"a mark on dim {dim} of {name} has no effect: its dims are 0 to {value.dim() - 1}"
+                warnings.warn(message, UserWarning, stacklevel=2)
 
 
 def _marks(value: torch.Tensor, name: str) -> set[object]:

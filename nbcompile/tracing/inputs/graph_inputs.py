@@ -1,4 +1,4 @@
-"""The inputs of the captured graph: fake twins of the real ones, with symbols for the sizes that vary.
+"""The inputs of the captured graph: fake tensors for the real ones, with symbols for the sizes that vary.
 
 A tensor input is traced as a fake tensor. Where its sizes vary, they are symbols,
 and each symbol is an input of the graph itself, before the first tensor that has it.
@@ -41,7 +41,7 @@ EXAMPLE = "example_value"
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class SizedInput:
     """A tensor or number that came in, also one that no operator uses in the end."""
 
     source: Source
@@ -73,7 +73,7 @@ class GraphInputs:
         """What was assumed about symbols so far."""
         self.placeholders: list[tuple[torch.fx.Node, Source]] = []
         self.symbols = symbols
-        self._sized: dict[Source, Sized] = {}
+        self._sized: dict[Source, SizedInput] = {}
         self._read_from: dict[str, tuple[str, ...]] = {}
         """Of each symbol a size that it is; ShapeEnv does not know it of those that are unbacked."""
         self._names: set[str] = set()
@@ -95,7 +95,7 @@ class GraphInputs:
                 raise _with_line(error, self.stack()) from None
             raise
         strides = tuple(fake.stride()) if fake.layout is torch.strided else None
-        self._sized[source] = Sized(source, fake, value, context, tuple(fake.shape), strides)
+        self._sized[source] = SizedInput(source, fake, value, context, tuple(fake.shape), strides)
         self._add_number(fake, value, source)
         if context is not None:
             self._add_symbols(fake, source)
@@ -107,7 +107,7 @@ class GraphInputs:
         """What ``item()`` of a number in a tensor gives: it is known already, so that code may branch on it."""
         number = torch_internals.number_in(self.shape_env, fake, value, expression(SizeSource(source, "item")))
         if number is not None:
-            self._sized[SizeSource(source, "item")] = Sized(SizeSource(source, "item"), number)
+            self._sized[SizeSource(source, "item")] = SizedInput(SizeSource(source, "item"), number)
 
     def integer(self, value: int, source: Source) -> torch.fx.Node:
         """An int that stays symbolic."""
@@ -115,7 +115,7 @@ class GraphInputs:
             symbolic = torch_internals.symbolic_int(self.shape_env, value, expression(source))
             node = self._numbers[source] = self._add(source, symbolic)
             self.symbols[torch_internals.own_symbol(symbolic)] = node
-            self._sized[source] = Sized(source, symbolic)
+            self._sized[source] = SizedInput(source, symbolic)
         return self._numbers[source]
 
     def real_number(self, value: float, source: Source) -> torch.fx.Node:
@@ -124,7 +124,7 @@ class GraphInputs:
             symbolic = torch_internals.symbolic_float(self.shape_env, value, expression(source))
             fake = torch_internals.fake_number(self.fake_mode, symbolic)
             self._numbers[source] = self._add(source, fake)
-            self._sized[source] = Sized(source, symbolic)
+            self._sized[source] = SizedInput(source, symbolic)
         return self._numbers[source]
 
     def drawn(self, kind: type, source: Source) -> torch.fx.Node:
@@ -155,8 +155,8 @@ class GraphInputs:
         target = self._unused_name(name or input_name(source))
         self._names.add(target)
         first = next(iter(self.graph.nodes), self.graph._root)
-        place = self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first)
-        with place:
+        insertion_point = self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first)
+        with insertion_point:
             node = self.graph.create_node("placeholder", target)
         node.meta[EXAMPLE] = example
         node.meta["source"] = expression(source)
@@ -215,8 +215,8 @@ class GraphInputs:
 
         What only the run knows is not promised.
         """
-        room = int64_bounds.ROOM if greatest == int64_bounds.LARGEST else greatest
-        if not number.node.has_hint() or int64_bounds.bound(number.node.expr, self._greatest) <= room:
+        limit = int64_bounds.ROOM if greatest == int64_bounds.LARGEST else greatest
+        if not number.node.has_hint() or int64_bounds.bound(number.node.expr, self._greatest) <= limit:
             return True
         if abs(number.node.hint) <= greatest:
             return bool(-greatest <= number) and bool(number <= greatest)  # each is a promise
@@ -238,7 +238,7 @@ class GraphInputs:
 
     def _facts(self) -> dict[str, tuple[tuple[str, ...], str, str]]:
         found = torch_internals.symbol_facts(self.shape_env)
-        return {name: (told[0] or self._read_from.get(name, ()), *told[1:]) for name, told in found.items()}
+        return {name: (entry[0] or self._read_from.get(name, ()), *entry[1:]) for name, entry in found.items()}
 
     def symbol_cards(self) -> tuple[Symbol, ...]:
         """Every symbol of the frame: where it comes from and what was assumed about it."""
@@ -249,7 +249,7 @@ class GraphInputs:
             cards.append(Symbol(name, sources, hint, bounds, next(origins, "" if sources else "the run"), asked))
         return tuple(cards)
 
-    def _before(self, sized: Sized) -> object:
+    def _before(self, sized: SizedInput) -> object:
         fake = sized.value
         if sized.real is None or not isinstance(fake, torch.Tensor) or sized.strides is None:
             return fake
@@ -310,9 +310,9 @@ class GraphInputs:
             kind = float if node.meta[EXAMPLE].is_floating_point() else int
             return torch_internals.fake_scalar(self._fresh_mode, kind)
         match self._sized.get(source):
-            case Sized(real=torch.Tensor() as real, context=context):
+            case SizedInput(real=torch.Tensor() as real, context=context):
                 return torch_internals.fake_from_tensor(self._fresh_mode, real, expression(source), context)
-            case Sized(value=torch.SymFloat() as number):
+            case SizedInput(value=torch.SymFloat() as number):
                 return torch_internals.fake_number(self._fresh_mode, number)
         return node.meta[EXAMPLE]
 

@@ -1,4 +1,4 @@
-"""Python twins of functions that are written in C: the tracer goes through these instead.
+"""Polyfills: functions that are written in C, said again in Python, which the tracer can inline.
 
 In torch: torch/_dynamo/polyfills
 """

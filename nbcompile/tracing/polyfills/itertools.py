@@ -146,13 +146,13 @@ def combinations(iterable: Iterable[Any], r: int) -> Iterator[tuple[Any, ...]]:
     chosen = list(range(r))
     while r <= len(pool):
         yield tuple([pool[index] for index in chosen])
-        place = r - 1
-        while place >= 0 and chosen[place] == place + len(pool) - r:
-            place -= 1
-        if place < 0:
+        position = r - 1
+        while position >= 0 and chosen[position] == position + len(pool) - r:
+            position -= 1
+        if position < 0:
             return
-        first = chosen[place] + 1
-        chosen[place:] = range(first, first + r - place)
+        first = chosen[position] + 1
+        chosen[position:] = range(first, first + r - position)
 
 
 def combinations_with_replacement(iterable: Iterable[Any], r: int) -> Iterator[tuple[Any, ...]]:
@@ -161,12 +161,12 @@ def combinations_with_replacement(iterable: Iterable[Any], r: int) -> Iterator[t
     chosen = [0] * r
     while pool or not r:
         yield tuple([pool[index] for index in chosen])
-        place = r - 1
-        while place >= 0 and chosen[place] == len(pool) - 1:
-            place -= 1
-        if place < 0:
+        position = r - 1
+        while position >= 0 and chosen[position] == len(pool) - 1:
+            position -= 1
+        if position < 0:
             return
-        chosen[place:] = [chosen[place] + 1] * (r - place)
+        chosen[position:] = [chosen[position] + 1] * (r - position)
 
 
 def permutations(iterable: Iterable[Any], r: int | None = None) -> Iterator[tuple[Any, ...]]:

@@ -52,10 +52,10 @@ class VariableTracker:
     born: int
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
-        made = super().__new__(cls)
-        made.born = VariableTracker.births
+        tracker = super().__new__(cls)
+        tracker.born = VariableTracker.births
         VariableTracker.births += 1
-        return made
+        return tracker
 
     def python_type(self) -> type:
         """The class of the value."""

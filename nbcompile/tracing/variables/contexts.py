@@ -424,9 +424,9 @@ def _set_grad_enabled(tracer: Tracer, arguments: tuple[object, ...], keywords: d
     mode = (*arguments, *keywords.values())[0]
     if not isinstance(mode, bool):
         tracer.raise_exception(TypeError, _refusal(torch._C._set_grad_enabled, mode))
-    made = EagerGradModeVariable(mode, torch.is_grad_enabled())
+    tracker = EagerGradModeVariable(mode, torch.is_grad_enabled())
     tracer.output.state_call(torch._C._set_grad_enabled, (mode,))
-    return made
+    return tracker
 
 
 def _refusal(setter: Callable[..., object], value: object) -> str:
@@ -440,9 +440,9 @@ def _refusal(setter: Callable[..., object], value: object) -> str:
 
 def _remade_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
     """The manager as it was made: to make it once more would change the mode once more."""
-    made: torch.set_grad_enabled = object.__new__(torch.set_grad_enabled)
-    made.mode, made.prev = mode, prior
-    return made
+    manager: torch.set_grad_enabled = object.__new__(torch.set_grad_enabled)
+    manager.mode, manager.prev = mode, prior
+    return manager
 
 
 class EagerGradModeVariable(StateVariable):

@@ -95,8 +95,8 @@ class ExceptionVariable(ObjectVariable):
         builtin: Any = next(base for base in self.cls.__mro__ if not base.__flags__ & HEAP_TYPE)
         if not all(each.is_constant() for each in self.arguments):
             self.no_method("__str__")
-        made: BaseException = builtin(*(each.constant() for each in self.arguments))
-        return made
+        exception: BaseException = builtin(*(each.constant() for each in self.arguments))
+        return exception
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         if isinstance(class_lookup(self.cls, "__setattr__"), types.FunctionType):

@@ -198,9 +198,9 @@ class FunctionVariable(BaseFunctionVariable):
             return BuiltinGetVariable(self)
         if self.source is None:
             return tracer.wrap(value, None)
-        made = LazyVariable(value, AttrSource(self.source, name))
-        tracer.output.left_unread.append(made)
-        return made
+        tracker = LazyVariable(value, AttrSource(self.source, name))
+        tracer.output.left_unread.append(tracker)
+        return tracker
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         tracer.side_effects.store_attribute(tracer, self, name, value)
@@ -517,7 +517,7 @@ def _signature(function: Callable[..., object]) -> inspect.Signature | None:
 
 
 class PolyfillVariable(KnownCallable):
-    """A callable with a Python twin that is traced in its place: ``zip``, ``functools.reduce``."""
+    """A callable with a polyfill, which is inlined in its place: ``zip``, ``functools.reduce``."""
 
     def __init__(self, value: Callable[..., object], polyfill: FunctionType, source: Source | None = None) -> None:
         self.value = value

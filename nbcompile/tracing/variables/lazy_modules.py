@@ -32,14 +32,14 @@ def shape(tracer: Tracer, module: Any, arguments: Arguments, keywords: Keywords)
     """Make the parameters of the real module.
 
     Raises:
-        StartOver: they are made.
+        RestartAnalysis: they are made.
     """
     if not all(_has_sizes(realise(tracer, each)) for each in (*arguments, *keywords.values())):
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{type(module).__name__}(...)", name=type(module).__name__)
     given = tuple(_without_data(realise(tracer, each)) for each in arguments)
     named = {name: _without_data(realise(tracer, each)) for name, each in keywords.items()}
     module._infer_parameters(module, given, named)
-    raise breaks.StartOver
+    raise breaks.RestartAnalysis
 
 
 def _has_sizes(value: VariableTracker) -> bool:

@@ -105,9 +105,9 @@ class DictVariable(ContainerVariable):
 
     def _missing(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         if self.default is not None and not (self.default.is_constant() and self.default.constant() is None):
-            made = tracer.call(self.default, [])
-            self.set_item(tracer, key, made)
-            return made
+            default = tracer.call(self.default, [])
+            self.set_item(tracer, key, default)
+            return default
         tracer.raise_exception(KeyError, key)
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
@@ -235,13 +235,13 @@ class DictVariable(ContainerVariable):
         return (StoreItems(self.recipe(reconstruction), tuple(pairs)),)
 
     def _build(self, reconstruction: Reconstruction) -> Recipe:
-        made = Build("dict", tuple(self.entry_recipes(reconstruction)))
+        recipe = Build("dict", tuple(self.entry_recipes(reconstruction)))
         if self.cls is dict:
-            return made
+            return recipe
         if self.cls is collections.defaultdict:
             default = reconstruction.recipe(self.default) if self.default is not None else Constant(None)
-            return Call(Constant(self.cls, "defaultdict"), (default, made))
-        return Call(Constant(self.cls, self.cls.__name__), (made,))
+            return Call(Constant(self.cls, "defaultdict"), (default, recipe))
+        return Call(Constant(self.cls, self.cls.__name__), (recipe,))
 
     def entry_recipes(self, reconstruction: Reconstruction) -> list[Recipe]:
         """Key, value, key, value..."""

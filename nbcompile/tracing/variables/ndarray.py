@@ -46,7 +46,7 @@ KEEP_RANK = frozenset(
 )
 """Functions whose result without dims is an array all the same; other ones give a scalar."""
 LISTS = frozenset(("split", "array_split", "hsplit", "vsplit", "dsplit"))
-"""Functions that give a list of arrays (their twins give a tuple)."""
+"""Functions that give a list of arrays (those of ``torch._numpy`` give a tuple)."""
 ASK_THE_ARGUMENT = frozenset(
     "mean sum prod max min amax amin std var argmax argmin argsort sort cumsum cumprod reshape squeeze transpose clip "
     "ravel swapaxes repeat take all any round around diagonal trace nonzero searchsorted ptp choose".split()
@@ -148,7 +148,7 @@ class NdarrayVariable(VariableTracker):
 
 
 class NumpyFunctionVariable(VariableTracker):
-    """A function of NumPy: a call is a node, if ``torch._numpy`` has its twin."""
+    """A function of NumPy: a call is a node, if ``torch._numpy`` has that function."""
 
     def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
         self.value = value
@@ -171,16 +171,16 @@ class NumpyFunctionVariable(VariableTracker):
         return tracer.constant_or_wrap(value)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        twin = arrays.twin(self.value)
+        traceable = arrays.twin(self.value)
         name = getattr(self.value, "__name__", str(self.value))
-        if twin is None:
+        if traceable is None:
             raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {self.value}", name=name)
-        known = twin.__name__
+        known = traceable.__name__
         if known in RANDOM:
-            return as_array(tracer.apply(ArrayFunction(twin, known), arguments, keywords), known)
+            return as_array(tracer.apply(ArrayFunction(traceable, known), arguments, keywords), known)
         if any(isinstance(realise(tracer, each), TensorVariable) for each in arguments):
-            return _of_tensors(tracer, self.value, twin, arguments, keywords)
-        target = ArrayFunction(twin, known)
+            return _of_tensors(tracer, self.value, traceable, arguments, keywords)
+        target = ArrayFunction(traceable, known)
         return apply(tracer, target, known, arguments, _renamed(known, keywords), self.value, keywords)
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
@@ -198,7 +198,7 @@ def apply(
         target: what the node calls.
         name: of the function.
         arguments: positional ones.
-        keywords: the others, as the twin names them.
+        keywords: the others, as ``torch._numpy`` names them.
         original: NumPy's own, which says what dtype and rank the result has.
         named_so: the keywords as the original names them.
     """
@@ -216,7 +216,7 @@ def apply(
 def _as_numpy_has_it(
     tracer: Tracer, result: NdarrayVariable, target: ArrayFunction, values: Arguments, named: Keywords, asked: Any
 ) -> VariableTracker:
-    """The same with NumPy's dtype; a break where the twin's result has another rank."""
+    """The same with NumPy's dtype; a break where the result of ``torch._numpy`` has another rank."""
     if asked is None or not hasattr(asked, "dtype"):
         return result
     if asked.ndim != result.tensor.example.dim():
@@ -245,8 +245,8 @@ def _ones_like(value: VariableTracker) -> object:
     match value:
         case NdarrayVariable():
             sizes = [int(size) if isinstance(size, int) else size.node.hint for size in value.tensor.example.shape]
-            made: Any = arrays.ones(sizes, value.dtype())
-            return made if value.kind == "array" else made[()]
+            array: Any = arrays.ones(sizes, value.dtype())
+            return array if value.kind == "array" else array[()]
         case ListVariable():
             return [_ones_like(each) for each in value.items]
         case TupleVariable():
@@ -259,22 +259,22 @@ def _ones_like(value: VariableTracker) -> object:
 
 
 def _of_tensors(
-    tracer: Tracer, function: object, twin: Callable[..., object], arguments: Arguments, keywords: Keywords
+    tracer: Tracer, function: object, traceable: Callable[..., object], arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
     """A function of NumPy on tensors: a ufunc gives a tensor, in eager mode, too."""
-    name = twin.__name__
+    name = traceable.__name__
     if name in ASK_THE_ARGUMENT:
         raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {function} of a tensor", name=name)
-    result = apply(tracer, ArrayFunction(twin, name), name, arguments, _renamed(name, keywords))
+    result = apply(tracer, ArrayFunction(traceable, name), name, arguments, _renamed(name, keywords))
     is_ufunc = isinstance(function, arrays.numpy().ufunc)  # type: ignore[union-attr]
     return result.tensor if is_ufunc and isinstance(result, NdarrayVariable) else result
 
 
 def make_scalar(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``np.float32(3)``."""
-    made = apply(tracer, ArrayFunction(arrays.scalar_twin(cls), cls.__name__), cls.__name__, arguments, keywords)
-    assert isinstance(made, NdarrayVariable)
-    return made
+    result = apply(tracer, ArrayFunction(arrays.scalar_twin(cls), cls.__name__), cls.__name__, arguments, keywords)
+    assert isinstance(result, NdarrayVariable)
+    return result
 
 
 def operate(tracer: Tracer, function: Callable[..., object], arguments: Arguments) -> VariableTracker:
@@ -339,8 +339,8 @@ def _to_numpy(
         detached = tensor.call_method(tracer, "detach", [], {})
         return as_array(detached.call_method(tracer, "cpu", [], {}), "array")
     if tensor.example.requires_grad:
-        told = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        tracer.raise_exception(RuntimeError, told)
+        message = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        tracer.raise_exception(RuntimeError, message)
     return as_array(tracer.apply_method("view_as", [tensor, tensor]), "array")
 
 

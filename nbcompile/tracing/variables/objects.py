@@ -153,9 +153,9 @@ class ObjectVariable(VariableTracker):
         """An attribute that is looked at when it is used: the same tracker each time."""
         if self.source is None:
             return tracer.wrap(value, None)
-        made = self.seen.setdefault(name, LazyVariable(value, self._own_source(self.source, name)))
-        tracer.output.left_unread.append(made)
-        return made
+        tracker = self.seen.setdefault(name, LazyVariable(value, self._own_source(self.source, name)))
+        tracer.output.left_unread.append(tracker)
+        return tracker
 
     def _own_source(self, source: Source, name: str) -> Source:
         past = self._has_getattribute() and not keeps_dict_elsewhere(self.cls)
@@ -399,8 +399,8 @@ class ObjectVariable(VariableTracker):
         """A special method: looked up on the class, never on the instance."""
         found = self.on_class(tracer, name)
         if found is MISSING or found is None:
-            told = REFUSALS.get(name, f"'{{}}' object does not support {name}")
-            tracer.raise_exception(TypeError, told.format(self.cls.__name__))
+            message = REFUSALS.get(name, f"'{{}}' object does not support {name}")
+            tracer.raise_exception(TypeError, message.format(self.cls.__name__))
         return self._class_value(tracer, name, found)
 
     def has_special(self, tracer: Tracer, name: str) -> bool:
@@ -494,11 +494,16 @@ class ObjectVariable(VariableTracker):
         return Call(Constant(base.__new__, "new"), (cls, *given))
 
 
-def made_by(cls: ClassVariable, made: VariableTracker) -> VariableTracker:
+def made_by(cls: ClassVariable, instance: VariableTracker) -> VariableTracker:
     """A new object, which remembers where its class came from."""
-    if isinstance(made, ObjectVariable) and made.is_new() and made.cls is cls.value and cls.source is not None:
-        made.class_source = cls.source
-    return made
+    if (
+        isinstance(instance, ObjectVariable)
+        and instance.is_new()
+        and instance.cls is cls.value
+        and cls.source is not None
+    ):
+        instance.class_source = cls.source
+    return instance
 
 
 # -- the methods of object ---------------------------------------------------------------------

@@ -97,9 +97,9 @@ class PartialVariable(VariableTracker):
         """One of the real one's own attributes."""
         if self.source is None:
             return tracer.wrap(value, None)
-        made = LazyVariable(value, AttrSource(self.source, name))
-        tracer.output.left_unread.append(made)
-        return made
+        tracker = LazyVariable(value, AttrSource(self.source, name))
+        tracer.output.left_unread.append(tracker)
+        return tracker
 
     def _documentation(self, tracer: Tracer) -> VariableTracker:
         """Of the class, where the object has none."""

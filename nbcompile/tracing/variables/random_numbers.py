@@ -204,6 +204,6 @@ def make_generator(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     seeds = (type(None), int, float, str, bytes)
     if keywords or len(given) > 1 or not all(each.is_constant() and type(each.constant()) in seeds for each in given):
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, "random.Random(...)", name="class Random")
-    made = RandomVariable(random.Random)
-    made.seed = tuple(each.constant() for each in given)
-    return made
+    generator = RandomVariable(random.Random)
+    generator.seed = tuple(each.constant() for each in given)
+    return generator

@@ -255,14 +255,14 @@ class TupleVariable(SequenceVariable):
         return reconstruction.shared(self, lambda: self._build(reconstruction))
 
     def _build(self, reconstruction: Reconstruction) -> Recipe:
-        made = Build("tuple", tuple(reconstruction.recipe(item) for item in self.items))
+        recipe = Build("tuple", tuple(reconstruction.recipe(item) for item in self.items))
         if self.cls is tuple:
-            return made
+            return recipe
         if "_make" in self.cls.__dict__:
-            return Call(Constant(self.cls, self.cls.__name__), made.items)
+            return Call(Constant(self.cls, self.cls.__name__), recipe.items)
         if hasattr(self.cls, "_fields"):  # a subclass, whose __new__ may ask for something else
-            return Call(Constant(tuple.__new__, "new"), (Constant(self.cls, self.cls.__name__), made))
-        return Call(Constant(self.cls, self.cls.__name__), (made,))
+            return Call(Constant(tuple.__new__, "new"), (Constant(self.cls, self.cls.__name__), recipe))
+        return Call(Constant(self.cls, self.cls.__name__), (recipe,))
 
 
 def sort_items(

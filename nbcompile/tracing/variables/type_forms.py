@@ -51,11 +51,11 @@ class TypeFormVariable(UnknownVariable):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if isinstance(self.value, typing.NewType):  # UserId(5) is 5
             return arguments[0]
-        made = realise(tracer, tracer.call(tracer.wrap(typing.get_origin(self.value), None), arguments, keywords))
-        if made.python_type().__dictoffset__ and made.is_made_here():
+        instance = realise(tracer, tracer.call(tracer.wrap(typing.get_origin(self.value), None), arguments, keywords))
+        if instance.python_type().__dictoffset__ and instance.is_made_here():
             with contextlib.suppress(ObservedException):  # as typing does: where it may be stored
-                made.set_attribute(tracer, "__orig_class__", self)
-        return made
+                instance.set_attribute(tracer, "__orig_class__", self)
+        return instance
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, "form")

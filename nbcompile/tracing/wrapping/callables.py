@@ -66,12 +66,12 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
             guard_function(tracer, value, source)
             owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
             return MethodVariable(tracer.wrap(below, None), owner, source)
-    told = known_annotations.annotated(value)
-    if told is not None:
+    annotation = known_annotations.annotated(value)
+    if annotation is not None:
         guard_function(tracer, value, source)
         tracer.depend_on_process(f"{getattr(value, '__qualname__', value)} is annotated")
-        told.source = source
-        return told
+        annotation.source = source
+        return annotation
     polyfill = registry.polyfill(value)
     if polyfill is not None:
         guard_function(tracer, value, source)
@@ -229,14 +229,14 @@ def wrap_partial(tracer: Tracer, value: functools.partial[object], source: Sourc
 def wrap_getter(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
     """An ``operator.itemgetter`` and its like from outside: made again from what it was made of."""
     state: Any = value.__reduce__()
-    made, given = state[:2]
-    if isinstance(made, functools.partial):  # a methodcaller with keywords
-        partial: Any = made
-        made, given, named = partial.func, (*partial.args, *given), partial.keywords
+    function, given = state[:2]
+    if isinstance(function, functools.partial):  # a methodcaller with keywords
+        partial: Any = function
+        function, given, named = partial.func, (*partial.args, *given), partial.keywords
     else:
         named = {}
     if source is not None:
         tracer.guard(source, GuardKind.ID_MATCH, value)
     arguments = [tracer.constant_or_wrap(each) for each in given]
     keywords = {name: tracer.constant_or_wrap(each) for name, each in named.items()}
-    return tracer.call(tracer.wrap(made, None), arguments, keywords)
+    return tracer.call(tracer.wrap(function, None), arguments, keywords)

@@ -103,7 +103,7 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> V
     if type(value) not in PLAIN and not is_traceable(type(value)):
         if source is not None:
             tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
-        return SkippedTensor(value, source)
+        return UnsupportedTensorVariable(value, source)
     if value.is_sparse or value.layout in rules.SPARSE_COMPRESSED:
         raise breaks.unsupported(breaks.SPARSE_INPUT, str(value.layout))
     if value.is_nested and value.layout is torch.strided:
@@ -123,15 +123,15 @@ def _wrapper(tracer: Tracer, value: Any, source: Source | None) -> VariableTrack
         source = tracer.keep(value, "tensor")
     node = tracer.output.inputs.tensor(value, source)
     tracer.guard(source, GuardKind.TENSOR_MATCH)
-    inside, beside = value.__tensor_flatten__()
-    tracer.guard(source, GuardKind.TENSOR_SUBCLASS_METADATA_MATCH, copy.deepcopy(beside))
-    made = tracer.side_effects.remember(value, WrapperVariable(node, source, type(value)))
+    inside, context = value.__tensor_flatten__()
+    tracer.guard(source, GuardKind.TENSOR_SUBCLASS_METADATA_MATCH, copy.deepcopy(context))
+    tracker = tracer.side_effects.remember(value, WrapperVariable(node, source, type(value)))
     for name in inside:
         tracer.wrap(getattr(value, name), AttrSource(source, name))
-    return made
+    return tracker
 
 
-class SkippedTensor(UnknownVariable):
+class UnsupportedTensorVariable(UnknownVariable):
     """A tensor subclass: it can be passed on, and breaks the graph when it is used."""
 
     def proxy(self) -> object:
@@ -161,8 +161,8 @@ def wrap_array(tracer: Tracer, value: object, source: Source | None) -> Variable
     node = tracer.output.inputs.tensor(tensor, below)
     tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     tracer.guard(below, GuardKind.TENSOR_MATCH)
-    made = NdarrayVariable(TensorVariable(node, below), "scalar" if arrays.is_scalar(value) else "array", source)
-    return tracer.side_effects.remember(value, made)
+    tracker = NdarrayVariable(TensorVariable(node, below), "scalar" if arrays.is_scalar(value) else "array", source)
+    return tracer.side_effects.remember(value, tracker)
 
 
 def wrap_numpy_function(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:

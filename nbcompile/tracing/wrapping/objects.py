@@ -84,9 +84,9 @@ def wrap_context(tracer: Tracer, value: object, source: Source | None) -> Variab
         for name in ("mode", "prev", "device", "fast_dtype", "_enabled", "_cache_enabled", "error_on_graph_break"):
             if name in getattr(value, "__dict__", {}):
                 tracer.wrap(getattr(value, name), AttrSource(source, name))
-    made = contexts.from_object(value, source)
-    assert made is not None
-    return tracer.side_effects.remember(value, made)
+    context = contexts.from_object(value, source)
+    assert context is not None
+    return tracer.side_effects.remember(value, context)
 
 
 def wrap_object(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:

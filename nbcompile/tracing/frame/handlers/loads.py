@@ -209,8 +209,8 @@ def _load_method(frame: Translator, instruction: Instruction) -> None:
 @handles("LOAD_SUPER_ATTR")
 def _load_super_attr(frame: Translator, instruction: Instruction) -> None:
     found, cls, owner = frame.pop_many(3)  # ``super`` may be a global of the user's: it is called as it was written
-    made = frame.interpreter.call(found, [cls, owner] if is_two_argument_super(instruction) else [])
-    value = realise(frame.interpreter, made).get_attribute(frame.interpreter, str(instruction.argval))
+    instance = frame.interpreter.call(found, [cls, owner] if is_two_argument_super(instruction) else [])
+    value = realise(frame.interpreter, instance).get_attribute(frame.interpreter, str(instruction.argval))
     _push_callable(frame, value, null=loads_method(instruction))
 
 

@@ -158,8 +158,8 @@ def _dict_update(frame: Translator, instruction: Instruction) -> None:
         expect_argument(frame, _called(frame, instruction), "**", other)
     for key, value in pairs_of(frame.interpreter, other):
         if merges and target.contains(frame.interpreter, key):
-            told = f"{function_text(frame, _called(frame, instruction))} got multiple values for keyword argument"
-            frame.interpreter.raise_exception(TypeError, f"{told} '{key.constant()}'")
+            message = f"{function_text(frame, _called(frame, instruction))} got multiple values for keyword argument"
+            frame.interpreter.raise_exception(TypeError, f"{message} '{key.constant()}'")
         target.set_item(frame.interpreter, key, value)
 
 
@@ -167,8 +167,8 @@ def expect_argument(frame: Translator, function: VariableTracker, stars: str, gi
     """Refuse ``f(*3)`` and ``f(**3)``."""
     wanted = "a mapping" if stars == "**" else "an iterable"
     if given.lacks("keys") if stars == "**" else given.cannot_be_iterated():
-        told = f"{function_text(frame, function)} argument after {stars} must be {wanted}, not {given.type_name()}"
-        frame.interpreter.raise_exception(TypeError, told)
+        message = f"{function_text(frame, function)} argument after {stars} must be {wanted}, not {given.type_name()}"
+        frame.interpreter.raise_exception(TypeError, message)
 
 
 def function_text(frame: Translator, function: VariableTracker) -> str:
