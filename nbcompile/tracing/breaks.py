@@ -1,4 +1,4 @@
-"""Why a graph must end: every kind of break, one row of data each.
+"""Graph breaks: the reasons why a graph must end, one row of data for each kind.
 
 A handler that meets something it cannot trace raises :class:`Unsupported` with
 one of these rows; the translator decides whether the frame can go on after it
@@ -615,9 +615,9 @@ class Unsupported(Exception):
     cause: Unsupported | None = None
     """The break that was met first, where this one only says why nothing can resume after it."""
     operands: tuple[Operand, ...] = ()
-    """What waits on the operand stack of the frame that ends."""
+    """Values on the operand stack of the frame in which the graph ends."""
     callee: str = ""
-    """What is called where it happened, as the user wrote it."""
+    """Name of the function that the broken line calls, as the user wrote it."""
     traced: tuple[str, ...] = ()
     """The last instructions, where the compiler's own view is wanted (config.verbose)."""
 

@@ -1,4 +1,4 @@
-"""What a variable tracker may ask of the interpreter that it lives in.
+"""Protocol between variable trackers and the interpreter: the methods that a tracker may call.
 
 Handlers know trackers, and trackers need the interpreter (a list's ``sort``
 may call a user's function): this small protocol stands between, so that
@@ -112,7 +112,9 @@ class Tracer(Protocol):
     def ask(
         self, function: object, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
     ) -> VariableTracker | None:
-        """What function modes, or the classes of the arguments, make of a function of torch; None: nobody is asked."""
+        """Result of a function of torch as function modes, or the classes of the arguments, override it; None if
+        nothing does.
+        """
 
     def tuple_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         """A new tuple."""
@@ -129,7 +131,7 @@ class Tracer(Protocol):
         """A node ``call_method`` of the graph and the tracker of its result."""
 
     def index_of(self, key: VariableTracker) -> object:
-        """What stands between the brackets of a sequence, as a number or slice."""
+        """Index of a sequence (the value between its brackets) as a number or slice."""
 
     def equal(self, left: VariableTracker, right: VariableTracker) -> bool:
         """``left == right`` where the answer is known while tracing."""
@@ -147,10 +149,10 @@ class Tracer(Protocol):
         """``locals()`` of the frame that runs."""
 
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
-        """What ``super()`` without arguments means in the frame that runs."""
+        """Class and object that ``super()`` without arguments uses in the frame that runs."""
 
     def bind(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
-        """What looking ``name`` up on the class gives, bound to the owner."""
+        """Attribute ``name`` of the class, bound to the owner."""
 
     def binary(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """``left symbol right``."""

@@ -1,4 +1,4 @@
-"""What is traced through, what becomes a node, what breaks the graph.
+"""Trace rules: which functions are inlined, which become nodes, which break the graph.
 
     torch.sin, F.relu, x.sum         a node
     user code, transformers, ...     traced through
@@ -107,13 +107,13 @@ SKIPPED_STDLIB = tuple(
     os.path.join(STDLIB, part)
     for part in ("abc.py", "importlib/", "linecache.py", "random.py", "re/", "re.py", "unittest/")
 )
-"""Of the standard library, what is not traced through, as in torch; all the rest is Python like any other."""
+"""Modules of the standard library that are not inlined, as in torch; all others are Python like any other."""
 SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
 @functools.lru_cache(maxsize=4096)
 def skip_reason(filename: str) -> str | None:
-    """Why code of a file is not traced through; None: it is."""
+    """Reason why the code of a file is not inlined; None if it is."""
     if filename.startswith(NBCOMPILE):
         return None if filename.startswith((POLYFILLS, ANNOTATIONS)) else "the compiler itself"
     if config.dont_skip_tracing and not filename.startswith(COMPILERS_OF_TORCH):
@@ -138,7 +138,7 @@ def _file(filename: str) -> str:
 
 
 def is_caught(code: types.CodeType) -> str | None:
-    """Why a frame is not compiled as a frame of its own; None: it is.
+    """Reason why a frame is not compiled as a frame of its own; None if it is.
 
     Code of libraries is traced through where user code calls it, but torch's and
     the standard library's functions are no entry points.
@@ -158,6 +158,6 @@ def is_caught(code: types.CodeType) -> str | None:
 
 
 def is_trusted_module(name: str) -> bool:
-    """Whether functions and classes of a module are taken as unchanging (they are not guarded)."""
+    """True if functions and classes of a module are taken as unchanging (they are not guarded)."""
     top = name.partition(".")[0]
     return top in ("torch", "builtins", "nbcompile") or (top in sys.stdlib_module_names and top != "__main__")

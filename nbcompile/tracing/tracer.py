@@ -64,31 +64,33 @@ MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class BreakPlan:
-    """Where an earlier attempt found that the graph must end."""
+    """Point, found by an earlier attempt, at which the graph must end."""
 
     path: tuple[int, ...]
-    """How many instructions each frame of the chain has begun then, outermost first; one frame, unless it is nested."""
+    """Number of instructions that each frame of the chain has begun then, outermost first; one frame, unless it is
+    nested.
+    """
     error: breaks.Unsupported
     resumes: bool
     """False: the rest of the frame runs uncompiled."""
     inlined: tuple[str, ...] = ()
-    """What the earlier attempt traced through on its way."""
+    """Functions that the earlier attempt inlined on its way."""
 
 
 @dataclass(slots=True)
 class FailedAttempt:
-    """What was traced by the attempt that came furthest, of those that ended without a result."""
+    """Trace of the attempt that came furthest, of those that ended without a result."""
 
     graph: torch.fx.Graph | None = None
     sources: dict[str, str] = field(default_factory=dict)
-    """Of the placeholders, by name: the expression that each is read from."""
+    """Expression that each placeholder is read from, by the placeholder's name."""
     modules: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
     failed: FailedNode | None = None
     """The operator that ended it, because it fails on its inputs."""
     steps: tuple[Step, ...] = ()
 
     def operators(self) -> int:
-        """How far it came."""
+        """Number of operators traced."""
         return -1 if self.graph is None else sum(node.op != "placeholder" for node in self.graph.nodes)
 
 
@@ -173,7 +175,7 @@ class _FrameTracer:
         return Translator(self.interpreter, code, self.frame.globals, inputs, cells)
 
     def trace(self, unfinished: FailedAttempt | None) -> Trace:
-        """What it finds out; an attempt that ends without that leaves nothing behind but what can be looked at."""
+        """Trace of the frame; an attempt that ends without one is kept only to be shown."""
         output = self.interpreter.output
         try:
             try:
@@ -187,7 +189,7 @@ class _FrameTracer:
             raise
 
     def _keep(self, unfinished: FailedAttempt, error: BaseException) -> None:
-        """What was traced, for who wants to see how far that came."""
+        """Keep the graph of an attempt that failed, to be shown."""
         output, met = self.interpreter.output, error.plan.error if isinstance(error, _RestartWithPlan) else error
         failed = output.failed
         if failed is not None and (met is failed.error or _is_at(failed.stack, getattr(met, "stack", ()))):
@@ -221,7 +223,7 @@ class _FrameTracer:
     # -- where the graph may end ---------------------------------------------------------
 
     def _in_comprehension(self) -> bool:
-        """Whether the next instruction is inside of an inlined comprehension."""
+        """True if the next instruction is inside of an inlined comprehension."""
         return self.comprehension is not None and (
             self.comprehension[1].start <= self.top.pc < self.comprehension[1].end
         )
@@ -251,7 +253,7 @@ class _FrameTracer:
         return BreakPlan((self.top.checkpoint,), obstacle, False, inlined)
 
     def _nested_path(self, error: breaks.Unsupported) -> tuple[tuple[int, ...], bool]:
-        """Where the frames stand that go on, down to the deepest that can end there; and whether that one resumes.
+        """Positions of the frames that resume, down to the deepest that can end there; and True if that one resumes.
 
         The frames above it go on with what their call returns. Of a deepest frame that cannot resume after the broken
         instruction, what came before the last place where it could stop is compiled, and Python runs the rest.
@@ -273,7 +275,7 @@ class _FrameTracer:
         return found
 
     def _can_end_at(self, frame: Translator, broken: Instruction, error: breaks.Unsupported) -> bool:
-        """Whether Python can make this one step of a frame, as far as the instruction goes."""
+        """True if Python can make this one step of a frame, as far as the instruction goes."""
         if error.kind is breaks.STEP_UNSUPPORTED or broken.opcode not in break_points.BREAKABLE:
             return False
         # Up to 3.12 the jump itself asks for the truth; torch leaves the jump to Python, but no __bool__ in there.
@@ -297,7 +299,7 @@ class _FrameTracer:
             error.callee = self.interpreter.callee()
 
     def _obstacle(self, error: breaks.Unsupported, frame: Translator, broken: Instruction) -> breaks.Unsupported | None:
-        """Why nothing can resume after an instruction of a frame."""
+        """Reason why nothing can resume after an instruction of a frame, or None."""
         entered = [each.manager for each in frame.contexts]
         generic = [each for each in self.interpreter.generic_contexts if each in entered]
         if generic:  # those of a callee are entered again when Python calls it
@@ -498,12 +500,12 @@ class _FrameTracer:
 
 
 def _is_at(inner: tuple[StackLine, ...], outer: tuple[StackLine, ...]) -> bool:
-    """Whether one place in the user's code lies in the calls that another one names."""
+    """True if one place in the user's code lies in the calls that another one names."""
     return bool(outer) and inner[: len(outer)] == outer
 
 
 def _is_in_try(frame: Translator, broken: Instruction) -> bool:
-    """Whether an instruction is protected by more than the ``with`` blocks that tracing is inside of."""
+    """True if an instruction is protected by more than the ``with`` blocks that tracing is inside of."""
     protection = broken.protection
     for context in reversed(frame.contexts):
         if protection is not None and protection.target != context.handler:
@@ -513,7 +515,7 @@ def _is_in_try(frame: Translator, broken: Instruction) -> bool:
 
 
 def _in_loop(frame: Translator) -> bool:
-    """Whether a later jump, before the next return, goes back to before the current instruction (torch's rule)."""
+    """True if a later jump, before the next return, goes back to before the current instruction (torch's rule)."""
     instructions, labels = frame.view.instructions, frame.view.labels
     here = instructions.index(frame.current)
     rest = itertools.takewhile(lambda instruction: instruction.opcode != "RETURN_VALUE", instructions[here + 1 :])
@@ -528,7 +530,7 @@ def _with_sizes(guard: Guard, facts: Mapping[Source, TensorFacts]) -> Guard:
 
 
 def break_report(error: breaks.Unsupported, opcode: str = "") -> Break:
-    """What the record keeps of a break; ids are given later."""
+    """Entry of the record for a break; ids are given later."""
     return Break(
         id="",
         kind=error.kind.id,

@@ -1,4 +1,4 @@
-"""What a program says about its functions, and what a call of each then means.
+"""Annotations of the program's functions (``disable``, ``allow_in_graph`` ...), and the meaning of a call of each.
 
     allow_in_graph(f)            a call is one node; f is not looked into
     @nonstrict_trace             the same, for any arguments and results
@@ -137,7 +137,7 @@ def _real(tracer: Tracer, argument: VariableTracker) -> object:
 
 
 def logging_handler(value: Callable[..., object]) -> Handler | None:
-    """What a call of a function means that only logs, as the settings have it; None for any other function."""
+    """Handler of a function that only logs, as the settings ask for; None for any other function."""
     if _is_among(value, config.ignore_logging_functions):
         return _ignored
     if _is_among(value, config.reorderable_logging_functions):

@@ -182,7 +182,7 @@ def _take_all(forward: TracedBody, backward: Body, saved: Sequence[torch.fx.Node
 def _marks(
     tracer: Tracer, context: VariableTracker, forward: TracedBody, saved: Sequence[torch.fx.Node]
 ) -> dict[str, object]:
-    """What ``forward`` told about its results, by position."""
+    """Marks that ``forward`` set on its results, by position."""
 
     def nodes(name: str) -> set[torch.fx.Node]:
         marked = context.get_attribute(tracer, name).unpack(tracer)

@@ -41,7 +41,7 @@ class TracedBody:
     body: Body
     result: VariableTracker
     outputs: tuple[VariableTracker, ...]
-    """What the body's graph returns, in order: tensors and symbolic numbers (or, flattened, constants too)."""
+    """Outputs of the body's graph, in order: tensors and symbolic numbers (or, flattened, constants too)."""
 
 
 def trace_body(
@@ -83,7 +83,7 @@ def trace_body(
 
 
 def _changed(tracer: Tracer, body: Body, before: int, known: Sequence[VariableTracker]) -> list[VariableTracker]:
-    """What the body stored in objects outside of it: it must come out of the graph, too."""
+    """Values that the body stored in objects outside of it: they must leave the graph, too."""
     found: list[VariableTracker] = []
     for change in tracer.side_effects.order[before:]:
         if isinstance(change, Change) and body.is_outside(change.tracker):
@@ -120,7 +120,7 @@ def call(
 
 
 def body_example(traced: TracedBody) -> object:
-    """What the body's graph returns, as fake values."""
+    """Outputs of the body's graph, as fake values."""
     (output,) = traced.body.graph.find_nodes(op="output")
     return torch.fx.map_arg(output.args[0], lambda node: node.meta[EXAMPLE])
 

@@ -127,7 +127,7 @@ def _assume_of_class(tracer: Tracer, subject: type, cls: type, address: Source |
 
 
 def answers_by_itself(cls: type) -> bool:
-    """Whether a class decides what is an instance or a subclass of it by more than the order of bases."""
+    """True if a class decides what is an instance or a subclass of it by more than the order of bases."""
     metaclass = type(cls)
     own = type.__instancecheck__, type.__subclasscheck__
     return (metaclass.__instancecheck__, metaclass.__subclasscheck__) != own
@@ -152,11 +152,12 @@ def _flat(classes: object) -> list[type]:
 
 
 MARKS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
-"""What ``isinstance`` asks of a tensor of another class: ``nn.Parameter(t)`` of a subclass marks t itself."""
+"""Attribute that ``isinstance`` reads of a tensor of another class: ``nn.Parameter(t)`` of a subclass marks t itself.
+"""
 
 
 def _is_marked(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
-    """Whether a tensor says by an attribute that it is a parameter or a buffer; guarded."""
+    """True if a tensor says by an attribute that it is a parameter or a buffer; guarded."""
     mark = MARKS.get(cls)
     if mark is None or issubclass(value.python_type(), cls):
         return False
@@ -382,7 +383,7 @@ def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments,
 
 
 def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-    """Of tensors with one element each: their maximum is one of them, in value."""
+    """Maximum or minimum of two tensors with one element each: the value of one of them."""
     for operand in (left, right):
         if isinstance(operand, TensorVariable) and operand.example.numel() != 1:
             operand.truth(tracer)

@@ -1,4 +1,4 @@
-"""What a tensor of the graph holds in this very call: the graph so far is run on copies of the inputs.
+"""Concrete value of a tensor of the graph in this very call: the graph so far is run on copies of the inputs.
 
     @torch.compiler.assume_constant_result
     def largest(x): ...

@@ -142,7 +142,7 @@ def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
 
 
 def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """As the metaclass says."""
+    """Instance of a user's class, made as its metaclass makes it."""
     cls = owner.value
     if type(cls).__call__ is not type.__call__ and isinstance(class_lookup(type(cls), "__call__"), types.FunctionType):
         source = None if owner.source is None else AttrSource(TypeSource(owner.source), "__call__")

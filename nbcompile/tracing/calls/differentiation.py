@@ -79,7 +79,7 @@ def _backward(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keyw
 
 
 _OF_GRAD = {"gradient": "grad_outputs"}
-"""What ``torch.autograd.grad`` calls a parameter of ``backward``."""
+"""Parameters of ``backward``, by their names in ``torch.autograd.grad``."""
 
 
 def _is_given(tracer: Tracer, value: VariableTracker | None) -> bool:
@@ -144,7 +144,7 @@ def _expect_plain_leaf(tracer: Tracer, leaf: TensorVariable, context: str) -> No
 def _check(
     tracer: Tracer, outputs: Sequence[TensorVariable], inputs: Sequence[TensorVariable], *, is_kept: bool
 ) -> None:
-    """Whether the derivative can be a node; what it frees is remembered."""
+    """Check that the derivative can be a node, and remember which buffers it frees."""
     output = tracer.output
     if output.body is not output.root:
         raise breaks.unsupported(breaks.BACKWARD_UNTRACED, "", problem="inside of a function given to an operator")

@@ -93,7 +93,7 @@ def _checkpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
 
 
 def _made_before(tracer: Tracer, tracker: VariableTracker) -> Any:
-    """What stands behind a tracker where nothing of it is made by the run itself."""
+    """Value behind a tracker, if nothing of it is computed by the run itself."""
     match realise(tracer, tracker):
         case PartialVariable() as partial:
             given = [_made_before(tracer, each) for each in partial.arguments.unpack(tracer)]
@@ -207,7 +207,7 @@ def _loop_body(tracer: Tracer, function: VariableTracker, arguments: Arguments) 
 
 
 def _sliced(tracer: Tracer, tensors: Arguments) -> list[VariableTracker]:
-    """What the functions are traced on: the first slice of each, and nothing of it stays in the graph."""
+    """First slice of each tensor, on which the functions are traced; no such slice stays in the graph."""
     with tracer.output.inside(tracer.output.new_body()):
         return [tracer.apply_method("select", [each, ConstantVariable(0), ConstantVariable(0)]) for each in tensors]
 

@@ -204,7 +204,9 @@ def _object_setattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
 
 @handles(inspect.signature)
 def _signature(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Of a function that exists outside: computed now. Others are looked at by the library's own code."""
+    """Signature of a function that exists outside, computed while tracing; others are inspected by the library's own
+    code.
+    """
     function = realise(tracer, arguments[0])
     bound = isinstance(function, MethodVariable)
     inner = realise(tracer, function.function) if isinstance(function, MethodVariable) else function

@@ -1,4 +1,4 @@
-"""Where an operator on numbers means the same in a graph as in Python.
+"""Operators on numbers that mean the same in a graph as in Python.
 
     a // k     k is promised not to be zero: a graph does not raise
     1 / k      ints are promised to be floats without rounding: Python rounds the quotient alone
@@ -30,7 +30,7 @@ BITS = 62
 def is_as_in_python(
     tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker
 ) -> bool:
-    """Whether an operator may go into the graph; what that takes is promised."""
+    """True if an operator may go into the graph; what that takes is promised."""
     expected = _EXPECTED.get(function)
     if not all(_has_room(each) for each in (left, right)):
         return False
@@ -38,7 +38,7 @@ def is_as_in_python(
 
 
 def _is_known(*operands: VariableTracker) -> bool:
-    """Whether tracing has an example of each: of what only the run knows nothing is promised."""
+    """True if tracing has an example of each: of what only the run knows nothing is promised."""
     return all(each.example.node.has_hint() for each in operands if isinstance(each, SymbolicVariable))
 
 

@@ -38,7 +38,7 @@ Build = Callable[[Any], object]
 
 @dataclass(slots=True)
 class _ResultLayout:
-    """How the result was taken apart when the node was made."""
+    """Layout of a result: how it is rebuilt from the trackers of its tensors; None until the function has run."""
 
     rebuild: Callable[[Tracer, list[VariableTracker]], VariableTracker] | None = None
 
@@ -166,7 +166,7 @@ Rebuild = Callable[[Tracer, list[VariableTracker]], VariableTracker]
 
 
 def _described(value: Any, leaves: list[Any]) -> Rebuild:
-    """How the tracker of a result is made of the trackers of its tensors; the tensors are added to ``leaves``."""
+    """Function that rebuilds the tracker of a result from those of its tensors, which are appended to ``leaves``."""
     if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
         leaves.append(value)
         index = len(leaves) - 1

@@ -96,7 +96,7 @@ WHOLE = (ConstantVariable, ObjectVariable, SequenceVariable, DictVariable, SetVa
 """Values whose operators are all known here: what none of them takes, Python refuses as well."""
 GRAPH_VALUES = (TensorVariable, SymbolicVariable, NdarrayVariable)
 WITH_METHODS = (ObjectVariable, TupleVariable)
-"""What may be of a class of the program, which says what its operators do."""
+"""Trackers whose value may be of a class of the program, which defines its operators."""
 
 
 def binary(
@@ -193,11 +193,11 @@ def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Varia
 
 _SEQUENCES = (str, bytes, tuple, list)
 _OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__iadd__", "__imul__")
-"""What sequences do where neither operand takes the other as a number: they are asked last."""
+"""Methods of sequences, asked last: where neither operand implements the operator for numbers."""
 
 
 def _takes(owner: VariableTracker, name: str, other: VariableTracker) -> bool:
-    """Whether an operator of a built-in class answers for the operand: then the operand's class is not asked."""
+    """True if an operator of a built-in class answers for the operand: then the operand's class is not asked."""
     kind, operand = _kind(owner), _kind(other)
     return kind is not object and _is_taken(kind, name, operand)
 
@@ -231,7 +231,7 @@ def _is_taken(kind: type, name: str, operand: type) -> bool:
 
 
 def _has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
-    """Whether the program says what an operator does: in a class of its own, named tuples included."""
+    """True if the program says what an operator does: in a class of its own, named tuples included."""
     if isinstance(owner, ObjectVariable):
         return owner.has_special(tracer, name) and not owner.is_built_in(name)
     return isinstance(owner, TupleVariable) and isinstance(getattr(owner.cls, name, None), types.FunctionType)
@@ -272,12 +272,12 @@ def _in_place(
 
 
 def _is_told_of_functions(tracer: Tracer, value: VariableTracker) -> bool:
-    """Whether its class has a ``__torch_function__``, which operators of tensors ask."""
+    """True if its class has a ``__torch_function__``, which operators of tensors ask."""
     return isinstance(value, ObjectVariable) and value.has_special(tracer, "__torch_function__")
 
 
 def built_in_part(value: VariableTracker) -> VariableTracker:
-    """Of an object of a subclass of list, dict...: the tracker of its items."""
+    """Tracker of the items of an object whose class derives from list, dict ..."""
     return value.base_items if isinstance(value, ObjectVariable) and value.base_items is not None else value
 
 
@@ -465,7 +465,7 @@ def _behind_proxy(value: VariableTracker) -> VariableTracker:
 
 
 def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether ``==`` is ``is`` for two values that nothing above compares."""
+    """True if ``==`` is ``is`` for two values that nothing above compares."""
     if any(each.is_constant() and each.constant() is None for each in (left, right)):
         return True
     if any(isinstance(each, UntracedMethodVariable) for each in (left, right)):

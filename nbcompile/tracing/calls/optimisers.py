@@ -46,7 +46,7 @@ def _traced_when_made(cls: type, function: types.FunctionType) -> None:
 
 
 def _is_as_before(tracer: Tracer, owner: VariableTracker, group: VariableTracker) -> bool:
-    """Whether nothing changed since the frame was called: the real optimiser stands where the traced one does."""
+    """True if nothing changed since the frame was called: the real optimiser stands where the traced one does."""
     return (
         isinstance(owner, ObjectVariable)
         and not owner.is_new()

@@ -42,7 +42,7 @@ SILENT = frozenset((getattr, torch._C._log_api_usage_once, torch._check, torch._
 
 
 def ask(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    """What a mode, or the classes of the arguments, make of a function; None: nobody is to be asked."""
+    """Result of a function as a mode, or the classes of the arguments, override it; None where nothing overrides it."""
     state = tracer.output.overrides
     owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.ask_classes else []
     if not owners and not state.in_mode():
@@ -120,7 +120,7 @@ def _dispatch(
 
 
 def _ask(tracer: Tracer, owner: VariableTracker, given: list[VariableTracker]) -> VariableTracker | None:
-    """What one of them answers; None: it is not for it to say."""
+    """Answer of one override; None if it returns NotImplemented."""
     method = owner.get_attribute(tracer, "__torch_function__")
     result = realise(tracer, tracer.call(method, given))
     return None if result.is_constant() and result.constant() is NotImplemented else result
@@ -169,7 +169,8 @@ class _TensorProbe(_Probe, torch.Tensor):
 
 @functools.cache
 def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[Any, bool]:
-    """What ``x - 1`` (position 0 of 2) or ``1 - x`` calls, and whether it gets the operands in turn, as ``x, 1``.
+    """Function that ``x - 1`` (position 0 of 2) or ``1 - x`` calls, and True if its operands are swapped, as ``x,
+    1``.
 
     ``tensors`` says which of the operands are tensors: ``y - x`` is asked of ``y`` first, ``1 - x`` is not, and a
     subclass of tensors comes before its base class.
@@ -196,7 +197,9 @@ def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[
 
 @handles(torch.overrides.handle_torch_function)
 def _handle(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """What a function of torch in Python says of itself: ask, before it does anything."""
+    """Call of a function of torch written in Python that handles overrides itself: they are asked before its body is
+    traced.
+    """
     function, relevant, *given = arguments
     owners = list(overriding(tracer, realise(tracer, relevant).unpack(tracer)))
     return _dispatch(tracer, function, owners, given, keywords)

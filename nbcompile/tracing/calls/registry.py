@@ -72,7 +72,7 @@ def polyfill(value: object) -> FunctionType | None:
 
 
 def disabled(value: FunctionType) -> breaks.Unsupported | None:
-    """Why a function that ``torch.compiler.disable`` (or nbcompile's) wraps breaks the graph."""
+    """Reason why a function that ``torch.compiler.disable`` (or nbcompile's) wraps breaks the graph."""
     if not getattr(value, "_torchdynamo_disable", False) and not getattr(value, "_nbcompile_disable", False):
         return None
     original = getattr(value, "_torchdynamo_orig_callable", getattr(value, "__wrapped__", value))
@@ -84,7 +84,7 @@ def disabled(value: FunctionType) -> breaks.Unsupported | None:
 
 
 def is_compiled_wrapper(value: object) -> bool:
-    """Whether it is what ``torch.compile`` or ``nbcompile.compile`` returned: tracing goes on into the original."""
+    """True if it is what ``torch.compile`` or ``nbcompile.compile`` returned: tracing goes on into the original."""
     members = getattr(value, "__dict__", {})
     return "_nbcompile_original" in members or (
         "_torchdynamo_orig_callable" in members and not members.get("_torchdynamo_disable")
@@ -92,13 +92,13 @@ def is_compiled_wrapper(value: object) -> bool:
 
 
 def is_compiled_module(value: object) -> bool:
-    """Whether it is what ``torch.compile`` returned for a module: the module that it stands for is traced."""
+    """True if it is what ``torch.compile`` returned for a module: the module that it stands for is traced."""
     kind = type(value)
     return (kind.__module__, kind.__qualname__) == ("torch._dynamo.eval_frame", "OptimizedModule")
 
 
 def wants_one_graph(value: object) -> bool:
-    """Whether a wrapper of ``nbcompile.compile`` was made with ``fullgraph=True``: a break in it is an error."""
+    """True if a wrapper of ``nbcompile.compile`` was made with ``fullgraph=True``: a break in it is an error."""
     return bool(getattr(getattr(value, "_nbcompile_options", None), "fullgraph", False))
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class HookHandleVariable(VariableTracker):
-    """What registering a hook returns; making it registers the hook."""
+    """Handle of a hook on a tensor; reconstructing it registers the hook."""
 
     def __init__(self, tensor: TensorVariable, name: str, hook: VariableTracker) -> None:
         self.tensor = tensor
@@ -67,7 +67,7 @@ class HookHandleVariable(VariableTracker):
 
 
 class BodyHandleVariable(VariableTracker):
-    """What registering a hook in the graph returns: there is no such object."""
+    """Handle of a hook that is registered inside the graph: no such object exists outside."""
 
     def python_type(self) -> type:
         return torch.utils.hooks.RemovableHandle

@@ -283,7 +283,7 @@ CHECKS: dict[Any, type[Exception]] = {
     torch._check_type: TypeError,
     torch._check_not_implemented: NotImplementedError,
 }
-"""What is raised where the condition does not hold."""
+"""Exception that each check raises if its condition does not hold."""
 
 
 def _check(raised: type[Exception], tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:

@@ -40,7 +40,7 @@ STATE: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
     (torch_internals.transform_state, torch_internals.restore_transforms),
     (config.current, config.restore),
 ]
-"""How each part is read, and put back."""
+"""Getter and setter of each part of the process's state."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""From trackers to recipes: what the residual program must make again.
+"""Reconstruction: from trackers to recipes, by which the residual program makes the values again.
 
 When the graph ends, the values that live on (the result; at a break the operand
 stack and the live locals) and the noted side effects are written down as
@@ -61,16 +61,16 @@ class Reconstruction:
         self._keys: dict[int, int] = {}
         self._filling: set[int] = set()
         self.at_last: list[Callable[[], Mutation]] = []
-        """What completes values when everything else is as the traced code left it."""
+        """Mutations that complete values, run when everything else is as the traced code left it."""
         self.visible: set[int] | None = None
         """At a break: ids of what the rest of the program can still get at. None: all of it."""
 
     def recipe(self, tracker: VariableTracker) -> Recipe:
-        """How to make one value."""
+        """Recipe of one value."""
         return tracker.recipe(self)
 
     def shows(self, tracker: VariableTracker) -> bool:
-        """Whether a container may be changed after the graph by somebody who has it."""
+        """True if a container may be changed after the graph by somebody who has it."""
         known_elsewhere = tracker.source is not None and not isinstance(tracker.source, LocalSource)
         return self.visible is None or id(tracker) in self.visible or known_elsewhere
 
@@ -132,7 +132,7 @@ class Reconstruction:
         return self.shared(whole, make, lambda: (*(fill() if fill is not None else ()), *fill_part()))
 
     def draws(self) -> tuple[Recipe, ...]:
-        """What generators of random numbers do before the graph is called."""
+        """Draws from generators of random numbers, replayed before the graph is called."""
         return tuple(each(self) for each in self.tracer.side_effects.draws)
 
     def attribute(self, base: Recipe, name: str) -> Recipe:
@@ -152,7 +152,9 @@ class Reconstruction:
         return Constant(scope, "globals")
 
     def attributes(self, tracker: VariableTracker) -> tuple[Mutation, ...]:
-        """What completes a new object: its items (of a subclass of list or dict), and the attributes stored on it."""
+        """Mutations that complete a new object: its items (of a subclass of list or dict), and the attributes stored
+        on it.
+        """
         stored = self.tracer.side_effects.stored_attributes(tracker)
         target = self.shared(tracker, lambda: Constant(None))
         completing: list[Mutation] = []
@@ -224,7 +226,7 @@ class Reconstruction:
         return changed
 
     def _was_there(self, tracker: VariableTracker, name: str) -> bool:
-        """Whether an attribute that is deleted in the end was there before, or only for a while: that is guarded."""
+        """True if an attribute that is deleted in the end was there before, or only for a while: that is guarded."""
         if _hides_a_member(tracker, name):
             assert tracker.source is not None
             was_there = name in instance_dict(tracker.value)
@@ -279,7 +281,7 @@ class Reconstruction:
 
 
 def _is_key(tracker: VariableTracker, key: object) -> bool:
-    """Whether a dict's key, as traced, is the one that was there before."""
+    """True if a dict's key, as traced, is the one that was there before."""
     if tracker.is_constant():
         known = tracker.constant()
         return known is key or (type(known) is type(key) and known == key)
@@ -289,7 +291,7 @@ def _is_key(tracker: VariableTracker, key: object) -> bool:
 
 
 def _hides_a_member(tracker: VariableTracker, name: str) -> TypeGuard[ObjectVariable]:
-    """Whether the class would answer, too, where the object itself has no attribute of that name."""
+    """True if the class would answer, too, where the object itself has no attribute of that name."""
     if not isinstance(tracker, ObjectVariable) or tracker.source is None or not hasattr(tracker.value, "__dict__"):
         return False
     found = class_lookup(tracker.cls, name)
@@ -317,7 +319,7 @@ def plain_class(cls: type, builtin: type) -> type | None:
 
 
 def _class_in_c(tracker: VariableTracker, method: str) -> type | None:
-    """Where changing an attribute runs user code, which was traced through already: the class in C that it ends in."""
+    """Class in C whose method replays the change, if the class's own is user code, which was traced already."""
     if isinstance(tracker, (FunctionVariable, CellVariable)):
         return None
     cls = tracker.python_type()

@@ -65,14 +65,14 @@ class SideEffects:
         self.noted = 0
         """Calls put off until after the graph (config.reorderable_logging_functions)."""
         self.draws: list[Callable[[Reconstruction], Recipe]] = []
-        """What generators of random numbers do, in order: done before the graph runs."""
+        """Draws from generators of random numbers, in order, replayed before the graph runs."""
 
     def any(self) -> bool:
-        """Whether there is anything to replay."""
+        """True if there is anything to replay."""
         return bool(self.order or self.deferred)
 
     def count(self) -> int:
-        """How often anything changed so far."""
+        """Number of changes so far."""
         return self.noted
 
     def draw(self, recipe: Callable[[Reconstruction], Recipe]) -> int:
@@ -113,7 +113,7 @@ class SideEffects:
     # -- attributes ----------------------------------------------------------------------
 
     def attribute(self, owner: VariableTracker, name: str) -> VariableTracker | None:
-        """What the traced code stored under a name, if anything."""
+        """Value that the traced code stored under a name, or None."""
         return self.attribute_of(owner.identity(), name)
 
     def attribute_of(self, real: object, name: str) -> VariableTracker | None:
@@ -132,7 +132,7 @@ class SideEffects:
         return None if change is None or not change.attributes else change.tracker
 
     def is_deleted(self, owner: VariableTracker, name: str) -> bool:
-        """Whether it deleted the attribute."""
+        """True if it deleted the attribute."""
         stored = self.stored_attributes(owner)
         return name in stored and stored[name] is None
 
@@ -172,7 +172,7 @@ class SideEffects:
         self.order.append(self.globals[key])
 
     def load_global(self, scope: dict[str, object], name: str) -> GlobalChange | None:
-        """What the traced code stored in a global."""
+        """Value that the traced code stored in a global, or None."""
         return self.globals.get((id(scope), name))
 
     def stored_globals(self, scope: dict[str, object]) -> dict[str, VariableTracker | None]:

@@ -59,11 +59,11 @@ class BrokenInstruction:
 
     instruction: Instruction
     slots: int
-    """How many values of the stack it consumes."""
+    """Number of stack values that the instruction consumes."""
     pushes: int
     action: Callable[[Reconstruction], Action]
     targets: tuple[tuple[int, bool], ...]
-    """Where to resume: index of the instruction; whether the tested value stays on the stack."""
+    """Targets to resume at: index of the instruction; True if the tested value stays on the stack."""
 
 
 def pending(frame: Translator, resumes: bool) -> BrokenInstruction:
@@ -77,7 +77,7 @@ def pending(frame: Translator, resumes: bool) -> BrokenInstruction:
 def describe(
     frame: Translator, broken: BrokenInstruction, callers: Sequence[Translator], reconstruction: Reconstruction
 ) -> tuple[Action, tuple[ResumePoint, ...], tuple[ResumePoint, ...]]:
-    """What Python does, and where and with what the frame goes on; then its callers, innermost first."""
+    """Action that Python performs, the resume points of the frame, and those of its callers, innermost first."""
     locations = [(frame, index) for index, _ in broken.targets] + [(each, each.pc) for each in callers]
     reconstruction.visible = reachable(reconstruction.tracer, locations)
     for tracker in frame.stack:  # what is on the stack comes out of the graph in its order

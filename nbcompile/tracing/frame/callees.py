@@ -1,4 +1,4 @@
-"""What an instruction calls, in the user's own words.
+"""Callees: the function that an instruction calls, in the user's own words.
 
     line 4    y = torch.save(x, buffer) or x
                   ~~~~~~~~~~~~~~~~~~~~~          CALL: "torch.save"
@@ -35,7 +35,7 @@ def callee(code: CodeType, instructions: Sequence[Instruction], current: Instruc
 
 
 def _is_exit(instructions: Sequence[Instruction], current: Instruction) -> bool:
-    """Whether it is the call of ``__exit__``, whose three arguments None are at the place of the call itself."""
+    """True if it is the call of ``__exit__``, whose three arguments None are at the place of the call itself."""
     before = instructions[: instructions.index(current)]
     last = next((each for each in reversed(before) if each.opcode not in _PART_OF_CALL), None)
     is_none = last is not None and last.opcode == "LOAD_CONST" and last.argval is None

@@ -1,4 +1,4 @@
-"""What the rest of the program can still get at, once a graph has run.
+"""Escape analysis: the values that the rest of the program can still reach after the graph has run.
 
     it = iter(xs)                        does it matter which list ``it`` goes over?
     graph_break()
@@ -53,7 +53,7 @@ def _in_frame(frame: Translator, index: int) -> Iterator[VariableTracker | None]
 
 
 def _changed_outside(tracer: Tracer) -> Iterator[VariableTracker | None]:
-    """What was stored where others can see it: in a global, in an object or a cell from outside."""
+    """Values stored in a global, or in an object or a cell from outside."""
     for change in tracer.side_effects.order:
         if not isinstance(change, Change):
             yield change.value

@@ -257,7 +257,7 @@ class GeneratorVariable(IteratorVariable):
         return ConstantVariable(None)
 
     def waits_in_try(self) -> bool:
-        """Whether it was left waiting where something is still to do: CPython does it when the generator dies."""
+        """True if it was left waiting where something is still to do: CPython does it when the generator dies."""
         protection = self.frame.current.protection
         if self.finished or not self.started or protection is None:
             return False

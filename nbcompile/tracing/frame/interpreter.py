@@ -65,7 +65,7 @@ from nbcompile.tracing.wrapping.table import wrap
 
 Keywords = Mapping[str, VariableTracker]
 LAST_STEPS = 20
-"""So many instructions before a break are told with ``config.verbose``."""
+"""Number of instructions before a break that ``config.verbose`` prints."""
 
 
 MOST_STEPS = 5000
@@ -113,7 +113,7 @@ class Interpreter:
         """Context managers of user classes that are active: nothing can resume under them."""
         self.generators: list[GeneratorVariable] = []
         self.end_at: tuple[int, ...] = ()
-        """Where the graph is planned to end: for each frame of the chain how many instructions it has run."""
+        """Planned end of the graph: the number of instructions that each frame of the chain has run by then."""
         self.broken: tuple[Translator, ...] = ()
         """The frames that ran when something could not be traced."""
         self.inlined: list[str] = []
@@ -155,12 +155,12 @@ class Interpreter:
         return top.callers if top.is_polyfill else (*top.callers, top.stack_line())
 
     def callee(self) -> str:
-        """What the user's line calls at which the innermost function is, as it is written; "" for no call."""
+        """Function that the user's line calls at which the innermost function is, as it is written; "" for no call."""
         frame = next((each for each in reversed(self.frames) if not each.is_polyfill), None)
         return callees.callee(frame.code, frame.view.instructions, frame.current) if frame is not None else ""
 
     def names(self) -> dict[torch.fx.Node, str]:
-        """What the user's functions call their tensors, the outermost function's name first."""
+        """Names of tensors in the user's functions, the outermost function's name first."""
         names: dict[torch.fx.Node, str] = {}
         for frame in self.frames:
             for name, value in frame.locals.items():
@@ -170,7 +170,7 @@ class Interpreter:
         return names
 
     def note_step(self, frame: Translator) -> None:
-        """For the record: one instruction is about to be traced."""
+        """Record that one instruction is about to be traced."""
         if self.steps is None or len(self.steps) >= MOST_STEPS:
             return
         self.note_effects()
@@ -193,7 +193,7 @@ class Interpreter:
         )
 
     def note_effects(self) -> None:
-        """For the record: what the step before added to the guards and to the graph."""
+        """Record the guards and the nodes that the step before added."""
         if not self.steps:
             return
         guards = [each for key, each in self.output.guards.items() if key not in self._told]
@@ -220,7 +220,7 @@ class Interpreter:
             self.inlined.append(f"{frame.code.co_qualname} ({frame.code.co_filename}:{frame.code.co_firstlineno})")
 
     def finished(self, value: VariableTracker, yielded: bool = False) -> Finished:
-        """What ends (or suspends) a frame."""
+        """Result that ends (or suspends) a frame."""
         return Finished(value, yielded)
 
     def active_context(self, manager: VariableTracker, depth: int, handler: Label | None) -> ActiveContext:
@@ -401,7 +401,7 @@ class Interpreter:
         return frame.snapshot
 
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
-        """What ``super()`` without arguments means in the frame that runs."""
+        """Class and object that ``super()`` without arguments uses in the frame that runs."""
         frame = self.frames[-1]
         cell = frame.cells.get("__class__")
         if cell is None or cell.content is None or not frame.code.co_varnames:
@@ -434,7 +434,7 @@ class Interpreter:
         return ModuleSource(module.__name__) if sys.modules.get(module.__name__) is module else None
 
     def is_module_scope(self, name: str, scope: dict[str, object]) -> bool:
-        """Whether a dict of globals is that of an imported module."""
+        """True if a dict of globals is that of an imported module."""
         module = sys.modules.get(name)
         return module is not None and module.__dict__ is scope
 
@@ -478,7 +478,7 @@ class Interpreter:
         return self.until_stop(iterator, lambda: iterator.call_method(self, "send", [value], {}))
 
     def returned_by(self, iterator: VariableTracker) -> VariableTracker:
-        """What an exhausted generator returned."""
+        """Value that an exhausted generator returned."""
         return ConstantVariable(None) if iterator.ending is None else realise(self, iterator.ending)
 
     # -- the graph -----------------------------------------------------------------------
@@ -658,7 +658,7 @@ ANSWERS = frozenset((getattr, operator.eq, operator.ne, torch.broadcast_shapes))
 def _words_of_division(
     target: Any, arguments: Sequence[VariableTracker], error: ZeroDivisionError
 ) -> tuple[object, ...]:
-    """What Python says of a division of such numbers by zero: symbols have words of their own."""
+    """Arguments of Python's ZeroDivisionError for such numbers: symbols have another text."""
     kinds = [each.python_type() for each in arguments]
     if len(kinds) == 2 and all(each in (bool, int, float) for each in kinds):
         try:
@@ -669,6 +669,6 @@ def _words_of_division(
 
 
 def _may_suppress(manager: VariableTracker) -> bool:
-    """Whether leaving a context may end an exception: torch's own end none, nor does most that a generator makes."""
+    """True if leaving a context may end an exception: torch's own end none, nor does most that a generator makes."""
     cls = manager.python_type()
     return cls is contextlib.suppress or cls.__module__.partition(".")[0] not in ("torch", "contextlib")

@@ -151,7 +151,7 @@ _SETTLED = frozenset(
         more_polyfills.permutations,
     )
 )
-"""What these yield was decided when they were made, from all items of what they were given."""
+"""Iterators whose values are fixed from the start, since they read all items of their inputs when they are made."""
 _ROWS: dict[CodeType, tuple[type, Callable[[GeneratorVariable], Parts | None]]] = {
     polyfills.zip_.__code__: (zip, _zip),
     polyfills.map_.__code__: (map, _map),

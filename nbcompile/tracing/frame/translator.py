@@ -76,7 +76,7 @@ class ActiveContext:
     depth: int
     """The position of its exit slot on the operand stack."""
     handler: Label | None
-    """Where its exception handler begins."""
+    """Start of the exception handler of the block."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class Translator:
     function: VariableTracker | None = None
     stack: list[VariableTracker] = field(default_factory=list)
     pushed_by: dict[int, Instruction] = field(default_factory=dict)
-    """For each height of the stack, the instruction that put there what stands there."""
+    """Instruction that pushed each stack slot."""
     pc: int = 0
     current: Instruction = field(default_factory=lambda: Instruction("NOP"))
     keyword_names: tuple[str, ...] = ()
@@ -101,17 +101,17 @@ class Translator:
     handled: list[VariableTracker] = field(default_factory=list)
     """Exceptions that an ``except`` block is handling right now."""
     snapshot: VariableTracker | None = None
-    """What ``locals()`` gave."""
+    """Result of ``locals()``."""
     callers: tuple[StackLine, ...] = ()
-    """Where the frames below this one are, while it runs."""
+    """Source lines of the frames below this one, while it runs."""
     steps: int = 0
-    """How many instructions it has run."""
+    """Number of instructions that it has run."""
     checkpoint: int | None = None
     """After how many instructions it could last be left to Python."""
     calling: VariableTracker | None = None
-    """What the call instruction that runs right now calls: the frame of just that function returns to it directly."""
+    """Callee of the call instruction that runs right now: the frame of just that function returns to it directly."""
     returns_to_call: bool = False
-    """Whether what it returns is what its caller's call instruction pushes, and nothing happens in between."""
+    """True if what it returns is what its caller's call instruction pushes, and nothing happens in between."""
     view: CodeView = field(init=False)
     is_polyfill: bool = field(init=False)
 
@@ -156,7 +156,7 @@ class Translator:
         return None
 
     def _annotated(self, error: breaks.Unsupported) -> breaks.Unsupported:
-        """Where in the user's code it happened, noted by the innermost frame."""
+        """Error with the line of the user's code in which it happened, noted by the innermost frame."""
         if not error.stack:
             error.stack = self.interpreter.stack()
             error.callee = self.interpreter.callee()
@@ -187,7 +187,7 @@ class Translator:
         return True
 
     def may_catch(self) -> bool:
-        """Whether an ``except`` clause protects the current instruction; the handler of a ``with`` is none."""
+        """True if an ``except`` clause protects the current instruction; the handler of a ``with`` is none."""
         labels, protection = self.view.labels, self.current.protection
         passed: set[Label] = set()
         while protection is not None and protection.target not in passed:
@@ -199,7 +199,7 @@ class Translator:
         return False
 
     def can_stop_here(self) -> bool:
-        """Whether the rest of the frame could run uncompiled from here on, and what came before is worth it."""
+        """True if the rest of the frame could run uncompiled from here on, and what came before is worth it."""
         if self.stack or self.contexts:
             return False
         following = self.view.instructions[self.pc]
@@ -299,7 +299,9 @@ class Translator:
     # -- for people ----------------------------------------------------------------------
 
     def stack_line(self) -> StackLine:
-        """Where this frame is in the user's source; clean-up code has no line: it is where what comes before it is."""
+        """Line of the user's source at which this frame is; clean-up code has no line, and gets that of the code
+        before it.
+        """
         current = self.current
         if current.line is None and current in self.view.instructions:
             before = self.view.instructions[: self.view.instructions.index(current)]
@@ -307,7 +309,7 @@ class Translator:
         return stack_line(self.code, current)
 
     def operands(self) -> tuple[Operand, ...]:
-        """What stands on the operand stack, and the source that put it there; once for each piece of source."""
+        """Values on the operand stack with the source that pushed them, once for each piece of source."""
         found: dict[StackLine, Operand] = {}
         for height, value in enumerate(self.stack, 1):
             made_by = self.pushed_by[height]
@@ -346,7 +348,7 @@ def stack_line(code: CodeType, instruction: Instruction) -> StackLine:
 
 
 def first_line(code: CodeType) -> StackLine:
-    """Where a function is defined."""
+    """Line at which a function is defined."""
     return _stack_line(code.co_filename, code.co_firstlineno, code.co_name, None, None, None, 0)
 
 

@@ -37,7 +37,7 @@ class Body:
         self.lifted: dict[torch.fx.Node, torch.fx.Node] = {}
         """Nodes of the graphs around it, and the inputs that stand for them here."""
         self.may_change = may_change
-        """Whether it may change what exists outside of it, as the frame itself may."""
+        """True if it may change what exists outside of it, as the frame itself may."""
         self.began = VariableTracker.births
         self._symbols = symbols
         self._versions: dict[torch.fx.Node, int] = {}
@@ -72,15 +72,15 @@ class Body:
         return node
 
     def is_outside(self, tracker: VariableTracker) -> bool:
-        """Whether a value exists outside of this body."""
+        """True if a value exists outside of this body."""
         return tracker.born < self.began or not tracker.is_made_here()
 
     def changes_inputs(self) -> bool:
-        """Whether an operator of the body writes to an input."""
+        """True if an operator of the body writes to an input."""
         return any(node.meta[EXAMPLE]._version != version for node, version in self._versions.items())
 
     def shares_memory(self) -> bool:
-        """Whether inputs and outputs, taken together, share memory."""
+        """True if inputs and outputs, taken together, share memory."""
         (output,) = self.graph.find_nodes(op="output")
         examples = [each.meta[EXAMPLE] for each in (*self._versions, *output.all_input_nodes)]
         storages = [each.untyped_storage()._cdata for each in examples if isinstance(each, torch.Tensor)]

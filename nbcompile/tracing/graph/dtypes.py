@@ -36,7 +36,7 @@ class DtypeTrial(TorchDispatchMode):
 
     supports_higher_order_operators = True
     refusals: ClassVar[dict[Hashable, str | None]] = {}
-    """What each operator said of each combination of dtypes; None where it ran."""
+    """Message with which each operator refused a combination of dtypes; None if it ran."""
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -67,7 +67,7 @@ def _is_worth_trying(function: torch._ops.OpOverload, tensors: Sequence[torch.Te
 
 
 def _kind(value: object) -> object:
-    """What decides, of an argument, whether its dtype is refused."""
+    """Part of an argument that decides if its dtype is refused."""
     match value:
         case torch.Tensor():
             return value.dtype, value.dim()

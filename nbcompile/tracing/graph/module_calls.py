@@ -1,4 +1,4 @@
-"""Which modules' ``forward`` is being traced, written into the nodes that are made meanwhile.
+"""Module stack of nodes: the modules whose ``forward`` is being traced, written into the nodes created meanwhile.
 
     x = self.layers[0](x)        node.meta["nn_module_stack"] = {"140...": ("L['self'].layers.0", Layer), ...}
                                  node.meta["source_fn_stack"] = [("linear", torch.nn.Linear)]

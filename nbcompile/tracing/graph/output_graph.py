@@ -69,7 +69,7 @@ class OutputGraph:
         symbols: dict[object, torch.fx.Node] = {}
         self.root = self.body = Body(None, symbols, may_change=True)
         self.has_bodies = False
-        """Whether there is, or was, another body: its values are not to be met outside of it."""
+        """True if there is, or was, another body: its values are not to be met outside of it."""
         self.modules: dict[str, torch.fx.GraphModule] = {}
         """The bodies that operators of the graph are given, by name."""
         self.inputs = GraphInputs(self.root.graph, symbols, options, dynamism)
@@ -80,7 +80,7 @@ class OutputGraph:
         self.module_calls = ModuleCalls()
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.looked_up: dict[type, tuple[Source, dict[str, str]]] = {}
-        """Of each class the names that were looked up on it, with what was found, and where it is."""
+        """Names that were looked up on each class, with what was found, and the source of the class."""
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
         self.names: Callable[[], Mapping[torch.fx.Node, str]] = dict
         self.failed: FailedNode | None = None
@@ -90,7 +90,7 @@ class OutputGraph:
         self.modes: list[object] = []
         """Inference modes that are entered right now."""
         self.refused: set[str] = set()
-        """What earlier attempts traced, and found out later that it cannot be."""
+        """Instructions that an earlier attempt traced, and that must break the graph."""
         self.freed_by_gradients: set[Any] = set()
         """Nodes of autograd's graph whose saved tensors a traced derivative frees."""
         self.new_leaves: list[torch.fx.Node] = []
@@ -105,7 +105,7 @@ class OutputGraph:
 
     @contextmanager
     def inside(self, body: Body) -> Iterator[Body]:
-        """What is traced from here on belongs to a body."""
+        """Trace into a body until the context ends."""
         around, self.body = self.body, body
         self.has_bodies = True
         try:
@@ -262,11 +262,11 @@ class OutputGraph:
         node.graph.erase_node(node)
 
     def has_operators(self) -> bool:
-        """Whether there is anything to compile."""
+        """True if there is anything to compile."""
         return any(node.op not in ("placeholder", "output") for node in self.graph.nodes)
 
     def operators(self) -> int:
-        """How many operators there are so far."""
+        """Number of operators so far."""
         return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
 
     # -- state of the process ------------------------------------------------------------
@@ -342,7 +342,7 @@ class OutputGraph:
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 
     def check_leaves(self, outputs: Sequence[torch.fx.Node]) -> None:
-        """What depends on a leaf that was made here must not leave with its gradient: functionalization loses it.
+        """Break if an output depends on a leaf created in the graph: functionalization would lose its gradient.
 
         Nor may what a traced derivative has made impossible to differentiate.
 

@@ -1,4 +1,4 @@
-"""Who is asked about a call of a function of torch at this point of the trace.
+"""Override state: which modes and subclasses a call of a function of torch asks at this point of the trace.
 
     with Logged(): ...                                     a mode: asked before all others
     with torch._C.DisableTorchFunctionSubclass(): ...      the classes of the arguments are not asked
@@ -27,7 +27,7 @@ class OverrideState:
     """The stack of function modes, and whether modes and classes are asked."""
 
     def __init__(self) -> None:
-        """As the process is right now."""
+        """State of the process right now."""
         self.ask_modes = not torch._C._is_torch_function_all_disabled()
         self.ask_classes = torch._C._is_torch_function_enabled()
         active = torch_internals.function_modes()
@@ -39,7 +39,7 @@ class OverrideState:
         """Those that are active now, the one that is asked first at the end."""
 
     def in_mode(self) -> bool:
-        """Whether a mode is asked."""
+        """True if a mode is asked."""
         return self.ask_modes and bool(self.modes)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Which sizes and numbers of the inputs become symbolic.
+"""Dynamic inputs: the sizes and numbers of the inputs that become symbolic.
 
     first call                          every size is a constant
     a size differed in a later call     that dim gets a symbol of its own
@@ -41,7 +41,7 @@ class Dynamism:
     floats: bool = True
     """False: the backend can do nothing with symbolic floats."""
     origins: dict[str, str] = field(default_factory=dict)
-    """Why a size or number is symbolic, by its expression; filled in while inputs are made."""
+    """Reason why a size or number is symbolic, by its expression; filled in while inputs are made."""
 
     def context(self, value: torch.Tensor, source: Source) -> Any:
         """The symbolic context of a tensor input; None: all its sizes are constants."""
@@ -99,7 +99,7 @@ class Dynamism:
         return SymbolicDim("duck" if self._from_the_start() else "static", stride_varies=varies)
 
     def is_symbolic_int(self, value: int, source: Source) -> bool:
-        """Whether an int input stays symbolic. One that is no argument, or a default, stays a constant."""
+        """True if an int input stays symbolic. One that is no argument, or a default, stays a constant."""
         if config.specialize_int or not isinstance(root(source), LocalSource) or _is_default(source):
             return False
         if abs(value) > LARGEST:
@@ -107,7 +107,7 @@ class Dynamism:
         return self._is_symbolic(value, expression(source))
 
     def is_symbolic_float(self, value: float, source: Source) -> bool:
-        """Whether a float input stays symbolic."""
+        """True if a float input stays symbolic."""
         return self.floats and not config.specialize_float and self._is_symbolic(value, expression(source))
 
     def _is_symbolic(self, value: float, name: str) -> bool:
@@ -134,7 +134,7 @@ def _listed(setting: str) -> list[str]:
 
 
 def _is_listed(setting: str, name: str, dim: int | None = None) -> bool:
-    """Whether a setting names an input: as it is, by a pattern, or with the dim behind a colon."""
+    """True if a setting names an input: as it is, by a pattern, or with the dim behind a colon."""
     for entry in _listed(setting):
         pattern, colon, only = entry.rpartition(":")
         if colon and only.isdecimal():
@@ -178,7 +178,7 @@ def _marks(value: torch.Tensor, name: str) -> set[object]:
 
 
 def is_module_state(source: Source) -> bool:
-    """Whether an address leads through the parameters, buffers or submodules of a module."""
+    """True if an address leads through the parameters, buffers or submodules of a module."""
     while isinstance(source, (AttrSource, ItemSource)):
         if isinstance(source, AttrSource) and source.attribute in ("_parameters", "_buffers", "_modules"):
             return True

@@ -49,7 +49,7 @@ class SizedInput:
     """The fake tensor, or the symbolic number."""
     real: torch.Tensor | None = None
     context: Any = None
-    """How its sizes became symbols; None: they are constants, or it is a number."""
+    """Symbolic context from which its sizes became symbols; None for constant sizes and for a number."""
     sizes: tuple[int | torch.SymInt, ...] = ()
     strides: tuple[int | torch.SymInt, ...] | None = ()
 
@@ -70,12 +70,12 @@ class GraphInputs:
         self.fake_mode = torch_internals.new_fake_mode(self.shape_env)
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
         self.refinements: list[Refinement] = []
-        """What was assumed about symbols so far."""
+        """Assumptions about symbols so far."""
         self.placeholders: list[tuple[torch.fx.Node, Source]] = []
         self.symbols = symbols
         self._sized: dict[Source, SizedInput] = {}
         self._read_from: dict[str, tuple[str, ...]] = {}
-        """Of each symbol a size that it is; ShapeEnv does not know it of those that are unbacked."""
+        """A size that each symbol is; ShapeEnv does not know it for unbacked symbols."""
         self._names: set[str] = set()
         self._last: torch.fx.Node | None = None
         self._numbers: dict[Source, torch.fx.Node] = {}
@@ -104,7 +104,7 @@ class GraphInputs:
         return node
 
     def _add_number(self, fake: torch.Tensor, value: torch.Tensor, source: Source) -> None:
-        """What ``item()`` of a number in a tensor gives: it is known already, so that code may branch on it."""
+        """Give ``item()`` of a number in a tensor its value, which is known already, so that code may branch on it."""
         number = torch_internals.number_in(self.shape_env, fake, value, expression(SizeSource(source, "item")))
         if number is not None:
             self._sized[SizeSource(source, "item")] = SizedInput(SizeSource(source, "item"), number)
@@ -132,7 +132,7 @@ class GraphInputs:
         return self._add(source, torch_internals.fake_scalar(self.fake_mode, kind))
 
     def has_draws(self) -> bool:
-        """Whether any input is drawn at random."""
+        """True if any input is drawn at random."""
         return any(isinstance(root(source), DrawSource) for _, source in self.placeholders)
 
     def _add_symbols(self, fake: torch.Tensor, source: Source) -> None:
@@ -183,7 +183,7 @@ class GraphInputs:
         }
 
     def shape_guards(self) -> ShapeGuards | None:
-        """What the symbols had to promise; None if nothing is symbolic.
+        """Guards on the symbols; None if nothing is symbolic.
 
         Raises:
             ConstraintViolationError: torch's; a dim that the user marked as dynamic became a constant.
@@ -258,7 +258,7 @@ class GraphInputs:
         return torch_internals.fake_from_tensor(self._fresh_mode, sized.real, expression(sized.source), sized.context)
 
     def is_symbolic(self) -> bool:
-        """Whether any size or number is a symbol that matters."""
+        """True if any size or number is a symbol that matters."""
         return bool(self.symbols or self._numbers or self.refinements)
 
     # -- the end -------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class GraphInputs:
         )
 
     def _is_number(self, source: Source) -> bool:
-        """Whether the graph takes a number as a tensor."""
+        """True if the graph takes a number as a tensor."""
         is_float = source in self._sized and isinstance(self._sized[source].value, torch.SymFloat)
         return is_float or isinstance(root(source), DrawSource)
 

@@ -1,4 +1,4 @@
-"""How large the ints of a graph may get: there they are int64, Python's have no limit.
+"""Bounds of the ints of a graph: they are int64 there, while Python's have no limit.
 
     n + 1      n is the size of a tensor: fits
     k + 1      k is an argument, promised to be smaller than 2**62: fits
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 LARGEST = 2**62 - 1
-"""What may come into a graph, and out of an operator on ints: with room for a sum."""
+"""Largest int that may enter a graph, or leave an operator on ints: with room for a sum."""
 ROOM = 2**63 - 1
 SIZE = 2**31
 """No tensor has a dim that is longer."""
@@ -45,7 +45,7 @@ _RULES: Mapping[str, _Rule] = {
     "Mod": lambda bounds: bounds[1],
     "PythonMod": lambda bounds: bounds[1],
 }
-"""How large the result of an operator is at most, given how large its operands are."""
+"""Largest result of each operator, given the largest value of its operands."""
 
 
 def bound(expression: Any, of_symbol: Callable[[Any], float]) -> float:

@@ -1,4 +1,4 @@
-"""What torch.autograd.Function means, in Python.
+"""Polyfills of torch.autograd.Function.
 
     MyFunction.apply(x)      context = Context(...)
                              forward(context, x), without gradients
@@ -34,7 +34,7 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was kept."""
+        """Tensors saved by ``save_for_backward``."""
         return self.to_save
 
     def mark_dirty(self, *tensors: Any) -> None:
@@ -46,7 +46,7 @@ class Context:
         self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether missing gradients come as zeros."""
+        """True if missing gradients come as zeros."""
         self.materialize_grads = value
 
 

@@ -139,7 +139,7 @@ def fspath(path: Any) -> str | bytes:
 
 
 def count_elements(counts: dict[Any, int], elements: Iterable[Any]) -> None:
-    """What ``collections.Counter`` counts with."""
+    """Polyfill of the function in C with which ``collections.Counter`` counts."""
     for element in elements:
         counts[element] = counts.get(element, 0) + 1
 

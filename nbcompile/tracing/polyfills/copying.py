@@ -1,4 +1,4 @@
-"""What ``copy.copy`` and ``copy.deepcopy`` ask of an object, said in Python.
+"""Polyfills of ``copy.copy`` and ``copy.deepcopy``.
 
     copy.deepcopy(config)      config.__reduce_ex__(4)  ->  (make a new one, of this class), its __dict__
 

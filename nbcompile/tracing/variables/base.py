@@ -1,4 +1,4 @@
-"""What stands for a value while its program is traced.
+"""Variable trackers: one for each value of the program while it is traced.
 
 Every value on the symbolic stack is a variable tracker. It knows what is known
 about the value (a constant, a node of the graph, a list of other trackers), how
@@ -40,7 +40,7 @@ REFUSALS = {
     "__next__": "'{}' object is not an iterator",
     "__enter__": "'{}' object does not support the context manager protocol",
 }
-"""What Python says where a class lacks a special method."""
+"""Python's message for a class that lacks a special method."""
 
 
 class VariableTracker:
@@ -48,7 +48,7 @@ class VariableTracker:
 
     source: Source | None = None
     births = 0
-    """How many trackers were made so far."""
+    """Number of trackers created so far."""
     born: int
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
@@ -62,13 +62,13 @@ class VariableTracker:
         raise NotImplementedError(type(self).__name__)
 
     def describe(self) -> str:
-        """For people: how the value is shown on the symbolic stack."""
+        """Text of the value on the symbolic stack, for people."""
         return f"{type(self).__name__}()"
 
     # -- constants and graph arguments ---------------------------------------------------
 
     def is_constant(self) -> bool:
-        """Whether :meth:`constant` answers."""
+        """True if :meth:`constant` answers."""
         return False
 
     def constant(self) -> object:
@@ -81,11 +81,11 @@ class VariableTracker:
         raise breaks.unsupported(breaks.NOT_A_GRAPH_VALUE, context, name=self.type_name())
 
     def fits_a_node(self) -> bool:
-        """Whether :meth:`proxy` may answer."""
+        """True if :meth:`proxy` may answer."""
         return type(self).proxy is not VariableTracker.proxy
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        """What finds the value in a dict or set: equal keys, equal values."""
+        """Key of the value in a dict or set: equal keys, equal values."""
         if self.is_unhashable():
             raise Unhashable(f"unhashable type: '{self.type_name()}'")
         if self.is_constant():
@@ -95,7 +95,7 @@ class VariableTracker:
         )
 
     def is_unhashable(self) -> bool:
-        """Whether the value's class says that it has no hash."""
+        """True if the value's class says that it has no hash."""
         try:
             return self.python_type().__hash__ is None
         except NotImplementedError:
@@ -150,7 +150,7 @@ class VariableTracker:
         self._refuse(tracer, "__delitem__")
 
     def cannot_be_iterated(self) -> bool:
-        """Whether the class says that it cannot."""
+        """True if the class says that it cannot."""
         return self.lacks("__iter__", "__getitem__")
 
     def refuse_iteration(self, tracer: Tracer) -> None:
@@ -173,7 +173,7 @@ class VariableTracker:
         raise breaks.unsupported(breaks.ITERATOR_INPUT, f"next({self.type_name()})", name=self.type_name())
 
     ending: VariableTracker | None = None
-    """What the StopIteration of an exhausted iterator carries, where it carries something."""
+    """Value of the StopIteration of an exhausted iterator, or None."""
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         """All items, in order."""
@@ -199,17 +199,17 @@ class VariableTracker:
         return True
 
     def is_made_here(self) -> bool:
-        """Whether the traced code made the value: nothing outside knows it."""
+        """True if the traced code made the value: nothing outside knows it."""
         return self.source is None and self.identity() is self
 
     def identity(self) -> object:
-        """What it is the same as: changes are noted under it. Several trackers may stand for one class."""
+        """Identity under which changes are noted. Several trackers may share that of one class."""
         return self
 
     # -- afterwards ----------------------------------------------------------------------
 
     def recipe(self, reconstruction: Reconstruction) -> Recipe:
-        """How the residual program makes the value again."""
+        """Recipe by which the residual program makes the value again."""
         if self.source is not None:
             return FromSource(self.source)
         raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
@@ -230,7 +230,7 @@ class VariableTracker:
         self.no_method(methods[0])
 
     def lacks(self, *methods: str) -> bool:
-        """Whether the value's class has none of the methods."""
+        """True if the value's class has none of the methods."""
         try:
             return not any(hasattr(self.python_type(), name) for name in methods)
         except NotImplementedError:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-"""What a built-in class means as an argument of an operator: ``torch.zeros(3, dtype=int)``."""
+"""Dtype of a built-in class as an argument of an operator: ``torch.zeros(3, dtype=int)``."""
 
 
 class ModuleVariable(VariableTracker):

@@ -38,7 +38,7 @@ TORCH_CONSTANTS = (
 
 
 def is_constant_value(value: object) -> bool:
-    """Whether a real value is of a kind that is kept whole."""
+    """True if a real value is of a kind that is kept whole."""
     if type(value) in SCALARS or isinstance(
         value, (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.nn.attention.SDPBackend)
     ):
@@ -98,7 +98,7 @@ class ConstantVariable(VariableTracker):
         return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
 
     def _of_member(self, tracer: Tracer, member: enum.Enum, name: str) -> VariableTracker | None:
-        """What the user's enum class adds to a member: methods are traced, stored attributes guarded."""
+        """Attribute that the user's enum class adds to a member: methods are traced, stored attributes guarded."""
         if name in member.__dict__ and not name.startswith("_") and self.source is not None:
             return tracer.wrap(member.__dict__[name], AttrSource(self.source, name))
         owner = next((base for base in type(member).__mro__ if name in base.__dict__), None)

@@ -1,4 +1,4 @@
-"""What lists, dicts, sets and ranges share: a method is found by its name.
+"""Base of lists, dicts, sets and ranges: a method is found by its name.
 
     xs.append(y)      the tracker's own ``method_append`` is called; nothing runs
     xs.__add__(ys)    as the operator
@@ -55,7 +55,7 @@ OPERATOR_METHODS: dict[str, Callable[..., object]] = {
 
 
 class ContainerVariable(VariableTracker):
-    """What lists, dicts and sets share: methods are found by name, ``method_append``."""
+    """Base of lists, dicts and sets: methods are found by name, ``method_append``."""
 
     cls: type
     mutable: ClassVar[bool] = True

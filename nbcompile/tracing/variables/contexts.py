@@ -76,7 +76,7 @@ class ContextVariable(VariableTracker):
         self.no_method("clone")
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """As a decorator: ``@torch.no_grad()`` on a function that the traced code defines."""
+        """Use as a decorator: ``@torch.no_grad()`` on a function that the traced code defines."""
         return DecoratedVariable(self, arguments[0])
 
 
@@ -335,7 +335,7 @@ def _set(changes: dict[str, object]) -> None:
 
 
 class ExitVariable(VariableTracker):
-    """What BEFORE_WITH leaves on the stack: called at the end of the ``with`` block."""
+    """Exit function that BEFORE_WITH leaves on the stack: called at the end of the ``with`` block."""
 
     def __init__(self, context: VariableTracker) -> None:
         self.context = context
@@ -430,7 +430,7 @@ def _set_grad_enabled(tracer: Tracer, arguments: tuple[object, ...], keywords: d
 
 
 def _refusal(setter: Callable[..., object], value: object) -> str:
-    """What a setter says of a value that it does not accept."""
+    """Message of a setter for a value that it does not accept."""
     try:
         setter(value)
     except TypeError as error:

@@ -54,7 +54,7 @@ class ExceptionVariable(ObjectVariable):
         self.context: VariableTracker | None = None
         self.suppresses_context = False
         self.traceback: VariableTracker | None = None
-        """From when it was raised."""
+        """Traceback from the time when it was raised."""
 
     def describe(self) -> str:
         return f"ExceptionVariable({self.cls})"
@@ -82,7 +82,7 @@ class ExceptionVariable(ObjectVariable):
         return super().generic_attribute(tracer, name)
 
     def _kept_in_c(self, tracer: Tracer, name: str) -> VariableTracker:
-        """What a built-in class makes of its arguments: ``errno``, ``name``, ``value``."""
+        """Attribute that a built-in class derives from its arguments: ``errno``, ``name``, ``value``."""
         stored = tracer.side_effects.attribute(self, name)
         if stored is not None:
             return stored

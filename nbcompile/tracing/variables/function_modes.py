@@ -37,7 +37,7 @@ class FunctionModeVariable(ObjectVariable, ContextVariable):
 
 
 def is_plain_mode(cls: type) -> bool:
-    """Whether entering and leaving a mode of a class is to push and pop it."""
+    """True if entering and leaving a mode of a class is to push and pop it."""
     return issubclass(cls, TorchFunctionMode) and all(
         inspect.getattr_static(cls, name) is inspect.getattr_static(TorchFunctionMode, name)
         for name in ("__enter__", "__exit__")

@@ -68,7 +68,7 @@ class CellVariable(VariableTracker):
         return f"CellVariable({self.name})"
 
     def address(self) -> Source | None:
-        """Where the cell itself is found: in the closure of a function from outside."""
+        """Source of the cell itself: in the closure of a function from outside."""
         content = self.content_source
         if self.cell is None or not isinstance(content, CellSource):
             return None
@@ -284,7 +284,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         tracer.raise_exception(AttributeError, f"'function' object has no attribute '{name}'")
 
     def _annotations(self, tracer: Tracer) -> VariableTracker:
-        """As a dict; MAKE_FUNCTION gets them as a tuple of names and values in turn."""
+        """Annotations as a dict; MAKE_FUNCTION gets them as a tuple of names and values in turn."""
         if isinstance(self.annotations, DictVariable):
             return self.annotations
         parts = self.annotations.items if isinstance(self.annotations, TupleVariable) else []
@@ -500,12 +500,12 @@ _UNSAID: dict[object, Callable[..., object]] = {
     functools.partial: lambda function, /, *arguments, **keywords: 0,
     functools.reduce: lambda function, iterable, initial=None, /: 0,
 }
-"""What Python does not say of its own functions: which arguments they take (an ``initial`` by name since 3.14)."""
+"""Signatures of built-in functions for which Python has none (``initial`` has a name since 3.14)."""
 
 
 @functools.cache
 def _signature(function: Callable[..., object]) -> inspect.Signature | None:
-    """Which arguments a function takes; None where nothing says so."""
+    """Signature of a function; None if it has none."""
     if function in _UNSAID:
         return inspect.signature(_UNSAID[function])
     if str(getattr(function, "__qualname__", "")).startswith("_VariableFunctionsClass."):
@@ -535,7 +535,7 @@ class PolyfillVariable(KnownCallable):
 
 
 def _fit_a_node(tracer: Tracer, values: Sequence[VariableTracker]) -> bool:
-    """Whether values can be arguments of a node; a module or another object of the user cannot."""
+    """True if values can be arguments of a node; a module or another object of the user cannot."""
     return all(realise(tracer, each).fits_a_node() for each in values)
 
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 Look = Callable[[Tracer, str, object], VariableTracker]
-"""Of a tracer, the name and the real value of an attribute: what stands for it."""
+"""Maker of the tracker of an attribute, from the tracer, the attribute's name and its real value."""
 IN_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
-"""What keeps an attribute elsewhere: the ``__name__`` of a function, a slot."""
+"""Descriptors that store an attribute outside of the dict: the ``__name__`` of a function, a slot."""
 
 
 class InstanceDictVariable(DictVariable):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class IteratorVariable(VariableTracker):
-    """What iterators share: they are their own iterator, and ``__next__`` is a method."""
+    """Base of iterators: they are their own iterator, and ``__next__`` is a method."""
 
     def python_type(self) -> type:
         return type(iter([]))
@@ -103,7 +103,7 @@ class SequenceIteratorVariable(IteratorVariable):
         return Call(self.remake(), (reconstruction.recipe(self.sequence),))
 
     def remake(self) -> Constant:
-        """What makes such an iterator of its list."""
+        """Function that makes such an iterator from its list."""
         return Constant(iter, "iter")
 
     def _advance(self, reconstruction: Reconstruction) -> Mutation:

@@ -24,7 +24,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 def is_unshaped(module: object) -> bool:
-    """Whether a module has parameters that wait for the first input."""
+    """True if a module has parameters that wait for the first input."""
     return isinstance(module, LazyModuleMixin) and bool(module.has_uninitialized_params())  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""Where Python finds an attribute: the steps of ``object.__getattribute__`` on real classes and objects.
+"""Attribute look-up: the steps of ``object.__getattribute__`` on real classes and objects.
 
     class_lookup(Savings, "rate")     what stands in the dict of the first class of the method order that has it
     is_data_descriptor(found)         a property, a slot: comes before the instance's own attributes
@@ -31,10 +31,11 @@ MISSING = object()
 WHILE_TRACED: dict[tuple[type, str], VariableTracker] = {
     (torch.distributions.Distribution, "_validate_args"): ConstantVariable(False),
 }
-"""What certain attributes of classes are while code is traced. To validate the parameters of a distribution is to
-branch on data; torch.compile switches it off, too, for the whole process."""
+"""Values of certain class attributes while code is traced. To validate the parameters of a distribution is to branch
+on data; torch.compile switches it off, too, for the whole process.
+"""
 BINDS = (types.FunctionType, functools._lru_cache_wrapper)
-"""What becomes a method when it is found on the class of an object."""
+"""Classes whose instances become methods when they are found on the class of an object."""
 PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__, types.SimpleNamespace.__setattr__))
 """Those in C that store into the object's dict, wherever it lies, and do nothing else."""
 HEAP_TYPE = 1 << 9
@@ -42,7 +43,7 @@ HEAP_TYPE = 1 << 9
 
 
 def class_lookup(cls: type, name: str) -> object:
-    """What a class and its bases hold under a name, unbound; MISSING if nothing."""
+    """Entry of a class or its bases under a name, unbound; MISSING if there is none."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -60,12 +61,12 @@ def address_of(cls: type) -> Source | None:
 
 
 def is_class_method_in_c(found: object) -> bool:
-    """Whether it is bound to the class it is found on, as a ``classmethod`` is; only one whose meaning we know."""
+    """True if it is bound to the class it is found on, as a ``classmethod`` is; only one whose meaning we know."""
     return isinstance(found, types.ClassMethodDescriptorType) and found is torch_internals.AUTOGRAD_APPLY
 
 
 def is_data_descriptor(found: object) -> bool:
-    """Whether it comes before the instance's own attributes."""
+    """True if it comes before the instance's own attributes."""
     return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
 
 
@@ -77,7 +78,7 @@ def accessor_in_c(cls: type, name: str) -> Callable[..., Any]:
 
 
 def keeps_dict_elsewhere(cls: type) -> bool:
-    """Whether attributes of its objects may lie where ``object`` does not look: threading.local has a dict a thread."""
+    """True if attributes of its objects may lie where ``object`` does not look: threading.local has a dict a thread."""
     return accessor_in_c(cls, "__getattribute__") is not object.__getattribute__
 
 
@@ -91,7 +92,7 @@ def instance_dict(value: object) -> dict[str, object]:
 
 
 def class_overlay(tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
-    """What the traced code stored on a class or one of its bases, or what counts while it is traced."""
+    """Value that the traced code stored on a class or one of its bases, or that counts while it is traced."""
     for base in cls.__mro__:
         stored = tracer.side_effects.attribute_of(base, name) or WHILE_TRACED.get((base, name))
         if stored is not None or name in base.__dict__:

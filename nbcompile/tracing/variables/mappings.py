@@ -430,7 +430,7 @@ class SetVariable(ContainerVariable):
         return ConstantVariable(self.members.keys() >= {item.hash_key(tracer) for item in other.unpack(tracer)})
 
     def method___reduce_ex__(self, tracer: Tracer, protocol: VariableTracker) -> VariableTracker:
-        """How ``copy.deepcopy`` makes it again."""
+        """Arguments by which ``copy.deepcopy`` makes it again."""
         return TupleVariable([tracer.wrap(self.cls, None), TupleVariable([tracer.list_of(self.unpack(tracer))])])
 
     def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def is_namespace(tracer: Tracer, value: dict[object, object]) -> bool:
-    """Whether functions may read a dict as their globals."""
+    """True if functions may read a dict as their globals."""
     name = value.get("__name__") if type(value) is dict else None
     if type(name) is not str:
         return False

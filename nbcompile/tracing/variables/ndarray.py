@@ -70,15 +70,15 @@ class NdarrayVariable(VariableTracker):
     def __init__(self, tensor: TensorVariable, kind: Kind = "array", source: Source | None = None) -> None:
         self.tensor = tensor
         self.kind: Kind = kind if tensor.example.dim() == 0 else "array"
-        """What NumPy makes of it: an array (also one without dims), a scalar (np.float64), a number of Python's."""
+        """NumPy's kind of value: an array (also one without dims), a scalar (np.float64), a number of Python's."""
         self.source = source
-        """Of the array itself; the tensor has the address below it."""
+        """Source of the array itself; that of the tensor is below it."""
 
     def python_type(self) -> type:
         return type(BACK[self.kind](torch.zeros((), dtype=self.dtype())))
 
     def dtype(self) -> torch.dtype:
-        """Of the tensor that it is in the graph."""
+        """Dtype of its tensor in the graph."""
         return self.tensor.example.dtype
 
     def describe(self) -> str:
@@ -292,7 +292,7 @@ def _has_dots(key: VariableTracker) -> bool:
 
 
 def as_array(result: VariableTracker, name: str) -> VariableTracker:
-    """What a node gave, with arrays for its tensors."""
+    """Result of a node, with arrays for its tensors."""
     match result:
         case TensorVariable():
             return NdarrayVariable(result, "number" if name == "item" else "array" if name in KEEP_RANK else "scalar")
@@ -304,7 +304,7 @@ def as_array(result: VariableTracker, name: str) -> VariableTracker:
 
 
 def has_array(values: Arguments) -> bool:
-    """Whether an array is among some values, or within one of them."""
+    """True if an array is among some values, or within one of them."""
     return any(
         isinstance(value, NdarrayVariable) or (isinstance(value, SequenceVariable) and has_array(value.items))
         for value in values

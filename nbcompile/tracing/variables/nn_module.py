@@ -26,12 +26,12 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 
 STORES = ("_parameters", "_buffers", "_modules")
-"""Where an nn.Module keeps what is no plain attribute."""
+"""Dicts in which an nn.Module keeps its parameters, buffers and submodules."""
 BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 GETTER = torch.nn.Module.__getattr__
 CALLS = {name: torch.nn.Module.__dict__[name] for name in ("__call__", "_wrapped_call_impl", "_call_impl")}
-"""What only leads to ``forward``, and to the hooks, as long as nobody puts another function in its place."""
+"""Functions that only lead to ``forward`` and to the hooks, as long as no other function replaces them."""
 GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
 
 
@@ -91,7 +91,7 @@ class NNModuleVariable(ObjectVariable):
             self.plain_set_attribute(tracer, name, value)
 
     def _is_member(self, tracer: Tracer, name: str, value: VariableTracker) -> bool:
-        """Whether storing the value is more than storing an attribute."""
+        """True if storing the value is more than storing an attribute."""
         if issubclass(value.python_type(), (torch.nn.Module, torch.nn.Parameter, torch.nn.Buffer)):
             return True
         stores = [self._changed_store(tracer, store) for store in STORES]
@@ -141,7 +141,7 @@ class NNModuleVariable(ObjectVariable):
                 tracer.guard(AttrSource(self.source, name), GuardKind.DICT_LENGTH, len(getattr(self.value, name)))
 
     def _hooks(self, tracer: Tracer, name: str) -> bool:
-        """Whether the module, or every module, has hooks of a kind."""
+        """True if the module, or every module, has hooks of a kind."""
         if getattr(torch.nn.modules.module, f"_global{name}"):
             return True
         changed = self._changed_store(tracer, name)
@@ -158,10 +158,10 @@ class NNModuleVariable(ObjectVariable):
 
 
 def has_hooks(module: torch.nn.Module) -> bool:
-    """Whether calling the module runs more than its ``forward``."""
+    """True if calling the module runs more than its ``forward``."""
     return any(getattr(module, name, None) for name in HOOKS) or has_global_hooks()
 
 
 def has_global_hooks() -> bool:
-    """Whether calling any module does."""
+    """True if calling any module does."""
     return any(getattr(torch.nn.modules.module, name) for name in GLOBAL_HOOKS)

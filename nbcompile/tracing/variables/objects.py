@@ -69,9 +69,9 @@ class ObjectVariable(VariableTracker):
         self.value = value
         self.source = source
         self.class_source = TypeSource(source) if source is not None else address_of(cls)
-        """Where the class is read; of a new object, where it came from."""
+        """Source of the class; for a new object, the source that it was called from."""
         self.base_items: VariableTracker | None = None
-        """For subclasses of list, dict, tuple...: the tracker of the built-in part."""
+        """Tracker of the built-in part of a subclass of list, dict, tuple ..."""
         self.seen: dict[str, VariableTracker] = {}
         """Attributes that were read, still unguarded where nothing looked at them."""
 
@@ -82,7 +82,7 @@ class ObjectVariable(VariableTracker):
         return f"UserDefinedObjectVariable({self.cls.__name__})"
 
     def is_new(self) -> bool:
-        """Whether the traced code made it."""
+        """True if the traced code made it."""
         return self.value is MISSING
 
     def is_made_here(self) -> bool:
@@ -102,7 +102,7 @@ class ObjectVariable(VariableTracker):
     # -- attributes ----------------------------------------------------------------------
 
     def on_class(self, tracer: Tracer, name: str) -> object:
-        """What the class holds under a name; that it is of this kind is guarded."""
+        """Entry of the class under a name; its kind is guarded."""
         tracer.note_member(self.class_source if self.source is None else self.source, self.cls, name)
         return class_lookup(self.cls, name)
 
@@ -404,12 +404,12 @@ class ObjectVariable(VariableTracker):
         return self._class_value(tracer, name, found)
 
     def has_special(self, tracer: Tracer, name: str) -> bool:
-        """Whether the class (beyond ``object``) defines a special method."""
+        """True if the class (beyond ``object``) defines a special method."""
         found = self.on_class(tracer, name)
         return found is not MISSING and found is not None and found is not getattr(object, name, MISSING)
 
     def is_built_in(self, name: str) -> bool:
-        """Whether a special method is that of the built-in part."""
+        """True if a special method is that of the built-in part."""
         found = class_lookup(self.cls, name)
         return self.base_items is not None and (found is MISSING or isinstance(found, METHODS_IN_C))
 

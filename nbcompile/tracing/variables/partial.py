@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 PARTS = ("func", "args", "keywords")
-"""What cannot be stored: where an attribute of the object itself would be, too."""
+"""Attributes that cannot be stored."""
 
 
 class PartialVariable(VariableTracker):
@@ -50,7 +50,7 @@ class PartialVariable(VariableTracker):
         self.value = value
         """The real one; None for one that the traced code made."""
         self.has_dict = False
-        """Whether somebody asked for its ``__dict__``, which it has from then on."""
+        """True if somebody asked for its ``__dict__``, which it has from then on."""
 
     def python_type(self) -> type:
         return functools.partial
@@ -85,7 +85,7 @@ class PartialVariable(VariableTracker):
         return {"func": self.function, "args": self.arguments, "keywords": self.keywords}[name]
 
     def may_be_merged(self) -> bool:
-        """Whether a partial of this one may have its parts: decided by Python, which knows whether it has a dict."""
+        """True if a partial of this one may have its parts: decided by Python, which knows whether it has a dict."""
         return self.value is not None and not self._members()
 
     def _members(self) -> dict[str, object]:
@@ -102,7 +102,7 @@ class PartialVariable(VariableTracker):
         return tracker
 
     def _documentation(self, tracer: Tracer) -> VariableTracker:
-        """Of the class, where the object has none."""
+        """Docstring of the class, if the object has none."""
         if self.source is not None:
             tracer.guard(AttrSource(self.source, "__doc__"), GuardKind.EQUALS_MATCH, functools.partial.__doc__)
         return ConstantVariable(functools.partial.__doc__)

@@ -25,7 +25,7 @@ _KINDS = (decimal.Decimal, dt.date, dt.timedelta, dt.timezone, *_TIMED)
 
 
 def is_plain_value(value: object) -> bool:
-    """Whether equal values answer alike, without running code of the program (a time zone may be a class of it)."""
+    """True if equal values answer alike, without running code of the program (a time zone may be a class of it)."""
     if type(value) not in _KINDS:
         return False
     if isinstance(value, decimal.Decimal):

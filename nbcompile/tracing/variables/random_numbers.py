@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 OF_MODULE: random.Random = random._inst
 """The generator whose methods the functions of the module are."""
 DRAWS = {"random": float, "uniform": float, "randint": int, "randrange": int}
-"""What is drawn as an input of the graph, and its type; other methods break it, as in torch."""
+"""Methods whose draw is an input of the graph, and its type; other methods break the graph, as in torch."""
 METHODS = {name: class_lookup(random.Random, name) for name in (*DRAWS, "seed", "getstate", "setstate")}
 WORDS = len(OF_MODULE.getstate()[1])
 
@@ -69,7 +69,7 @@ class DrawnVariable(SymbolicVariable):
 
 
 class StateVariable(VariableTracker):
-    """What ``getstate()`` returned, or its tuple of words: it can be passed on, set again, and looked into.
+    """Result of ``getstate()``, or its tuple of words: it can be passed on, set again, and looked into.
 
     (3, (2147483648, 1914837113, ...), None): a version, the words of the generator, and what gauss() has kept.
     """
@@ -105,7 +105,7 @@ class StateVariable(VariableTracker):
 
 
 class KeptDrawVariable(VariableTracker):
-    """What gauss() has kept for its next call, a float or None: it can be passed on."""
+    """Second draw of gauss(), kept for its next call, a float or None: it can be passed on."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

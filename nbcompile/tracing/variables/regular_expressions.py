@@ -26,7 +26,7 @@ RegularExpression = re.Pattern[str] | re.Pattern[bytes] | re.Match[str] | re.Mat
 FUNCTIONS = (
     re.compile, re.search, re.match, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.escape,
 )  # fmt: skip
-"""Of the module re, what is computed while tracing where its arguments are known."""
+"""Functions of re that are computed while tracing if their arguments are known."""
 
 
 class RegularExpressionVariable(VariableTracker):

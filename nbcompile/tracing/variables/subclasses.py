@@ -43,7 +43,7 @@ HARMLESS = frozenset(
 
 
 def is_traceable(cls: type) -> bool:
-    """Whether tensors of a class can stand in a graph: no dispatch of operators, no operators of its own."""
+    """True if tensors of a class can stand in a graph: no dispatch of operators, no operators of its own."""
     return all(not name.startswith("__") or name in HARMLESS for each in own_classes(cls) for name in vars(each))
 
 
@@ -53,12 +53,12 @@ def own_classes(cls: type) -> list[type]:
 
 
 def overrides(cls: type) -> bool:
-    """Whether functions of torch ask the class."""
+    """True if functions of torch ask the class."""
     return cls not in PLAIN and getattr(cls, "__torch_function__", DISABLED) is not DISABLED
 
 
 def has_own_override(cls: type) -> bool:
-    """Whether the answer is more than to make results of the class."""
+    """True if the answer is more than to make results of the class."""
     return overrides(cls) and cls.__torch_function__.__func__ is not DEFAULT.__func__  # type: ignore[attr-defined]
 
 
@@ -127,7 +127,7 @@ def _as_subclass(
 
 
 def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTracker:
-    """What ``torch.Tensor.__torch_function__`` makes of a result: tensors of the class."""
+    """Result converted as ``torch.Tensor.__torch_function__`` does: tensors become tensors of the class."""
     result = realise(tracer, result)
     if isinstance(result, TensorVariable):
         return result if issubclass(result.cls, cls) else SubclassVariable(result.node, cls)

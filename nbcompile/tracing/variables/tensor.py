@@ -57,21 +57,21 @@ SILENT = frozenset(("as_subclass", "__iter__"))
 
 
 def _has_new_sizes(nodes: Sequence[torch.fx.Node]) -> bool:
-    """Whether the graph changes the sizes of a tensor: to read it again would give another one."""
+    """True if the graph changes the sizes of a tensor: to read it again would give another one."""
     targets = (user.target for node in nodes for user in node.users)
     return any((each if isinstance(each, str) else getattr(each, "__name__", "")) in SIZE_CHANGES for each in targets)
 
 
 @functools.cache
 def getter(name: str) -> object:
-    """What reading an attribute calls, where it is one that asks: ``torch.Tensor.T.__get__``."""
+    """Getter of an attribute that overrides see: ``torch.Tensor.T.__get__``."""
     found: Any = getattr(torch.Tensor, name, None)
     asks = isinstance(found, types.GetSetDescriptorType) and not name.startswith("__")
     return found.__get__ if asks else None
 
 
 DATA: Any = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
-"""What ``x.data`` is called in torch's graphs."""
+"""Function that torch's graphs call for ``x.data``."""
 
 
 class TensorVariable(VariableTracker):
@@ -82,7 +82,7 @@ class TensorVariable(VariableTracker):
         self.source = source
         self.cls = cls
         self.path: Source | None = None
-        """Of an attribute of an input, as ``x.T``: where the program reads it again."""
+        """Source of an attribute of an input, as ``x.T``, by which the program reads it again."""
 
     def identity(self) -> object:
         """The fake tensor: ``y.add_(1)`` is another node, and the same tensor."""
@@ -142,7 +142,9 @@ class TensorVariable(VariableTracker):
     def _ask(
         self, tracer: Tracer, function: object, arguments: Arguments = (), keywords: Keywords | None = None
     ) -> VariableTracker | None:
-        """What a function mode or the tensor's class makes of one of its methods or attributes."""
+        """Result of a method or attribute as a function mode or the tensor's class overrides it; None if nothing
+        does.
+        """
         return None if function is None else tracer.ask(function, [self, *arguments], keywords or {})
 
     def _view(self, result: VariableTracker, name: str) -> VariableTracker:
@@ -206,7 +208,7 @@ class TensorVariable(VariableTracker):
         return tracer.apply_method(name, (self, *arguments), keywords)
 
     def _is_put_into_torchs_class(self, name: str) -> bool:
-        """Whether somebody put a new name into torch.Tensor or torch.nn.Parameter; not what a subclass defines."""
+        """True if somebody put a new name into torch.Tensor or torch.nn.Parameter; not what a subclass defines."""
         if not torch_internals.members.is_new_member(name):
             return False
         found = class_lookup(self.cls, name)
@@ -263,7 +265,7 @@ class TensorVariable(VariableTracker):
 
 
 def bound_member(tracer: Tracer, owner: TensorVariable, name: str, found: object) -> VariableTracker:
-    """What the class of a tensor holds, and torch did not put there, as an attribute of the tensor."""
+    """Attribute of a tensor from its class, put there by the program and not by torch."""
     cls = AttrSource(ModuleSource("torch"), "Tensor") if owner.source is None else TypeSource(owner.source)
     source = ClassMemberSource(cls, name)
     match found:
@@ -279,7 +281,7 @@ def bound_member(tracer: Tracer, owner: TensorVariable, name: str, found: object
 
 
 def _computed(node: torch.fx.Node) -> str:
-    """Where and how a value was computed, for people."""
+    """Description, for people, of how and where a value was computed."""
     stack = node.meta.get(STACK)
     where = f" in line {stack[-1].line}, `{stack[-1].code}`," if stack else ""
     target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", node.target)
@@ -331,7 +333,7 @@ class SymbolicVariable(VariableTracker):
         return self.specialise()
 
     def is_read_later(self) -> bool:
-        """Whether the number has no value while it is traced: it comes out of a tensor, or is drawn."""
+        """True if the number has no value while it is traced: it comes out of a tensor, or is drawn."""
         return not self.example.node.has_hint()
 
     def specialise(self) -> int | float | bool:

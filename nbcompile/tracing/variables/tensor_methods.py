@@ -151,7 +151,7 @@ def _requires_grad(
 
 _allow_leaves: Any = torch._C._functorch.set_inplace_requires_grad_allowed
 LEAF_STEPS: tuple[tuple[Any, bool], ...] = ((_allow_leaves, True), (None, True), (_allow_leaves, False))
-"""What ``y.requires_grad_()`` of an intermediate result is in the graph."""
+"""Nodes for ``y.requires_grad_()`` of an intermediate result."""
 
 
 class AddressVariable(VariableTracker):

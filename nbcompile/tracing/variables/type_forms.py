@@ -27,7 +27,7 @@ if typing.TYPE_CHECKING:
 
 
 def is_type_form(value: object) -> bool:
-    """Whether a real value is a form of a type that is no class."""
+    """True if a real value is a form of a type that is no class."""
     return isinstance(value, (types.GenericAlias, types.UnionType)) or (
         type(value).__module__ == "typing" and not isinstance(value, type)
     )

@@ -50,7 +50,7 @@ class WrapperVariable(TensorVariable):
         return self._custom_attribute(tracer, name) if found is MISSING else tracer.wrap(found, below)
 
     def _part(self, tracer: Tracer, name: str) -> VariableTracker:
-        """What the object itself holds: a tensor inside of it, or something beside."""
+        """Attribute of the wrapper itself: an inner tensor, or part of its context."""
         if self.source is not None:
             real = tracer.real_value(self.source)
             if name in instance_dict(real):

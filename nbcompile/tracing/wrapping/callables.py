@@ -47,7 +47,9 @@ from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.random_numbers import DRAWS, METHODS, OF_MODULE, RandomVariable, generator_of_module
 
 GENERATION_TAG = "install_generation_tagging_init.<locals>.patched_init"
-"""What a real torch.compile in the process makes of ``nn.Module.__init__``: the original, and a number for itself."""
+"""Function by which a real torch.compile in the process replaces ``nn.Module.__init__``: the original, and a number
+for itself.
+"""
 
 
 def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:
@@ -148,7 +150,7 @@ def _file_of(function: types.FunctionType) -> str:
 
 
 def is_trusted(tracer: Tracer, source: Source | None) -> bool:
-    """Whether it is a member of a module of torch or of the standard library."""
+    """True if it is a member of a module of torch or of the standard library."""
     if not isinstance(source, AttrSource):
         return False
     owner = tracer.real_value(source.base)
@@ -156,7 +158,7 @@ def is_trusted(tracer: Tracer, source: Source | None) -> bool:
 
 
 def keeps_its_identity(tracer: Tracer, source: Source, value: object) -> bool:
-    """Whether to look again gives the same object: some members are made at each look-up."""
+    """True if to look again gives the same object: some members are made at each look-up."""
     return tracer.real_value(source) is value
 
 

@@ -79,7 +79,7 @@ def _is_symbolic(tracer: Tracer, value: float, source: Source) -> bool:
 
 
 def _is_fixed(tracer: Tracer, source: Source) -> bool:
-    """Whether a number belongs to a module: those are taken for settings, which rarely change."""
+    """True if a number belongs to a module: those are taken for settings, which rarely change."""
     while not isinstance(source, ROOTS):
         source = source.base
         if isinstance(tracer.real_value(source), torch.nn.Module):
@@ -173,6 +173,6 @@ def wrap_numpy_function(tracer: Tracer, value: Callable[..., object], source: So
 
 
 def _is_module_function(tracer: Tracer, source: Source | None) -> bool:
-    """Whether it is a member of NumPy itself: np.random.rand is another object at each look-up."""
+    """True if it is a member of NumPy itself: np.random.rand is another object at each look-up."""
     owner = tracer.real_value(source.base) if isinstance(source, AttrSource) else None
     return isinstance(owner, types.ModuleType) and owner.__name__.partition(".")[0] == "numpy"

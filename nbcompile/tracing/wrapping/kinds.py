@@ -1,4 +1,4 @@
-"""Which kind of value something is: the questions that the table of wrapping asks.
+"""Kinds of values: the predicates of the table of wrapping.
 
 In torch: the comparisons of VariableBuilder._wrap (torch/_dynamo/variables/builder.py).
 Read next: nbcompile/tracing/wrapping/table.py

@@ -1,4 +1,4 @@
-"""What each instruction does to the symbolic frame, by family.
+"""Handlers: the effect of each instruction on the symbolic frame, by family.
 
 In torch: the methods of InstructionTranslatorBase, named after opcodes.
 """

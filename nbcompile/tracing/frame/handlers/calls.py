@@ -32,7 +32,7 @@ class PendingCall:
     arguments: list[VariableTracker]
     keywords: dict[str, VariableTracker]
     slots: int
-    """How many values of the stack it uses."""
+    """Number of stack values that the call uses."""
 
 
 def pending_call(frame: Translator, instruction: Instruction) -> PendingCall:

@@ -144,7 +144,7 @@ def _cleanup_throw(frame: Translator, instruction: Instruction) -> None:
 
 @handles("CALL_INTRINSIC_1", "CALL_INTRINSIC_2")
 def _intrinsic(frame: Translator, instruction: Instruction) -> Finished | None:
-    """What 3.11 has an opcode for has a handler under that name."""
+    """CALL_INTRINSIC_1 and _2: the handler of the opcode that 3.11 has for the same."""
     name = INTRINSICS[instruction.opcode][instruction.arg or 0]
     if name not in HANDLERS:
         raise breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, f"{instruction.opcode} {instruction.arg}", name=name)
@@ -153,7 +153,7 @@ def _intrinsic(frame: Translator, instruction: Instruction) -> Finished | None:
 
 @handles("STOPITERATION_ERROR")
 def _stop_iteration_error(frame: Translator, instruction: Instruction) -> None:
-    """From 3.12 on a generator's code turns its StopIteration into a RuntimeError; here its tracker does."""
+    """No effect: the tracker of a generator turns a StopIteration into a RuntimeError itself (an opcode since 3.12)."""
 
 
 # -- exceptions ------------------------------------------------------------------------------
@@ -240,13 +240,13 @@ def _before_with(frame: Translator, instruction: Instruction) -> None:
 
 
 def _is_python(manager: ObjectVariable) -> bool:
-    """Whether both of its methods are there, and are no C functions."""
+    """True if both of its methods are there, and are no C functions."""
     methods = [inspect.getattr_static(manager.cls, name, None) for name in ("__enter__", "__exit__")]
     return all(each is not None and not isinstance(each, C_METHODS) for each in methods)
 
 
 def _is_users(frame: Translator, manager: ContextVariable) -> bool:
-    """Whether the user's code outside holds it; the prologue of a resume function enters one that was made for it."""
+    """True if the user's code outside holds it; the prologue of a resume function enters one that was made for it."""
     before = frame.view.instructions[frame.pc - 2]  # the argument that was loaded is deleted: no user's name begins so
     return manager.source is not None and not str(before.argval).startswith("___stack")
 
