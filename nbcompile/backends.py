@@ -38,8 +38,8 @@ import torch.fx
 from nbcompile import errors, later, narrate, torch_internals
 from nbcompile.aot import checkpoints, input_aliasing, passes, runtime_wrapper, self_overlapping_writes, unused_rng
 from nbcompile.aot.attention import fuse_attention
-from nbcompile.aot.channels_last import choose_layouts
-from nbcompile.aot.compile import BoxedFunction, Compilers, RunsAsCaptured, compile_graph
+from nbcompile.aot.channels_last import mark_channels_last
+from nbcompile.aot.compile import BoxedFunction, Compilers, NeedsEagerFallback, compile_graph
 from nbcompile.aot.decompositions import default_table
 from nbcompile.aot.pure import requires_grad
 from nbcompile.codegen import cpp
@@ -125,7 +125,7 @@ def hidden(compiled: Callable[..., Any]) -> Callable[..., Any]:
     owner = getattr(compiled, "__self__", None)
     if isinstance(compiled, BuiltinFunctionType) or isinstance(owner, Wrapped):
         return compiled  # C, or Python that is hidden already
-    if getattr(compiled, "__code__", None) in runtime_wrapper.HIDDEN:
+    if getattr(compiled, "__code__", None) in runtime_wrapper.HIDDEN_FROM_HOOK:
         return compiled
 
     def call(*arguments: Any) -> Any:
@@ -214,7 +214,7 @@ def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
 @register
 def eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """The captured graph as it is: what is wrong here is wrong in capture."""
-    return checkpoints.runnable(graph_module).forward
+    return checkpoints.with_eager_checkpoints(graph_module).forward
 
 
 @register
@@ -250,15 +250,15 @@ def _through_aot(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, **more: Any
 ) -> Callable[..., Any]:
     """Through AOTAutograd and the compilers, or as captured, with a reason, where AOTAutograd has no way."""
-    if input_aliasing.share_parts(example_inputs):
+    if input_aliasing.has_aliased_wrapper(example_inputs):
         return as_captured(graph_module, input_aliasing.REASON)
-    if unused_rng.are_unread(graph_module):
+    if unused_rng.has_unused_rng(graph_module):
         return as_captured(graph_module, unused_rng.REASON)
-    if self_overlapping_writes.meet_themselves(graph_module):
+    if self_overlapping_writes.writes_to_self_overlapping_view(graph_module):
         return as_captured(graph_module, self_overlapping_writes.REASON)
     try:
         return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
-    except RunsAsCaptured as reason:
+    except NeedsEagerFallback as reason:
         return as_captured(graph_module, str(reason))
     except Exception as error:
         asked_by_torch = torch_internals.guards_context().TracingContext.try_get() is not None
@@ -275,7 +275,7 @@ def _through_aot(
 
 
 def _improve(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:
-    return (*fuse_attention(graph_module), *choose_layouts(graph_module))
+    return (*fuse_attention(graph_module), *mark_channels_last(graph_module))
 
 
 def is_one_autograd_function(backend: str | Backend) -> bool:
@@ -289,8 +289,8 @@ def is_one_autograd_function(backend: str | Backend) -> bool:
 def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
     """The captured graph operator by operator, in the place of what a backend would have made; the record says why."""
     note(f"{reason}: the graph runs as it was captured")
-    runnable = checkpoints.runnable(graph_module)
-    compiled_artifact.run_captured(runnable)
+    runnable = checkpoints.with_eager_checkpoints(graph_module)
+    compiled_artifact.fall_back_to_eager(runnable)
     return hidden(runnable.forward)
 
 
@@ -337,8 +337,8 @@ def _compilers(
         forward=compiler("forward"),
         backward=compiler("backward"),
         inference=compiler("inference"),
-        see_joint=lambda joint: _tell(joint, "joint", captured),
-        beside=toolchain.builds.doing,
+        on_joint_graph=lambda joint: _tell(joint, "joint", captured),
+        concurrently=toolchain.builds.doing,
     )
 
 
@@ -371,7 +371,7 @@ def _tell(graph_module: torch.fx.GraphModule, stage: str, captured: torch.fx.Gra
 
 def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequence[Any], stage: str) -> BoxedFunction:
     """The graph operator by operator: what it means, and what runs where no code can be generated."""
-    passes.spell_numbers(graph_module)
+    passes.make_complex_literals_exact(graph_module)
     forward = graph_module.forward
     learns = stage != "inference"  # an inference graph's inputs may learn, where nothing that it returns does
 

@@ -81,7 +81,7 @@ def suits(inputs: Sequence[object], symbolic: bool) -> bool:
 def later(name: str, compile_graph: Callable[[], Compiled], meanwhile: Compiled) -> Compiled:
     """A callable that is ``meanwhile`` until the worker has run ``compile_graph``, and then what that returned."""
     running, job, page = [meanwhile], Job(name), recorder.draft()
-    grad_mode, ready = torch.is_grad_enabled(), compiled_artifact.wait()
+    grad_mode, ready = torch.is_grad_enabled(), compiled_artifact.defer()
 
     def call(*arguments: Any) -> Any:
         return running[0](*arguments)

@@ -128,7 +128,7 @@ def _assembled(
     page: recorder.FrameDraft | None,
     trace: Trace,
     compiled_graph: Callable[..., object] | None,
-    made: compiled_artifact.Parts,
+    made: compiled_artifact.ArtifactBuilder,
 ) -> CompiledFrame:
     if isinstance(trace.exit, GraphBreak):
         _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)

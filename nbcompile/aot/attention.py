@@ -27,10 +27,10 @@ from nbcompile.capture.node_meta import ORIGIN, STACK
 from nbcompile.ir.attention import ATTENTION
 
 aten = torch.ops.aten
-NOTHING_LEFT = -1e9
+MAX_MASKED_SCORE = -1e9
 """A score that is replaced by this, or by less, has no weight beside any other."""
 
-_SAME_ELEMENTS = (
+_VIEWS_AND_COPIES = (
     aten.view.default, aten._unsafe_view.default, aten.clone.default, aten.expand.default, aten.alias.default,
 )  # fmt: skip
 
@@ -39,7 +39,7 @@ def fuse_attention(module: fx.GraphModule) -> tuple[str, ...]:
     """Rewrite every attention that is written out in a functional graph for the CPU; says what was rewritten."""
     notes = []
     for weights in module.graph.find_nodes(op="call_function", target=aten._softmax.default):
-        found = _found_around(weights, module)
+        found = _match_attention(weights, module)
         if found is not None:
             notes.append(f"attention written by hand ({weights.name}) became {ATTENTION}")
             _rewrite(module.graph, found)
@@ -56,7 +56,7 @@ class _Mask(NamedTuple):
     """Which scores are replaced, and by which number."""
 
     condition: fx.Node
-    hides: bool
+    masks_where_true: bool
     """Whether the condition says what is replaced, or what is kept."""
     filler: float
 
@@ -90,76 +90,76 @@ class _Attention:
     result: fx.Node
 
 
-def _found_around(weights: fx.Node, module: fx.GraphModule) -> _Attention | None:
-    source, dim, wider = weights.args
+def _match_attention(weights: fx.Node, module: fx.GraphModule) -> _Attention | None:
+    source, dim, widened = weights.args
     ndim = _value(weights).dim()
-    if dim not in (-1, ndim - 1) or wider or ndim not in (3, 4):
+    if dim not in (-1, ndim - 1) or widened or ndim not in (3, 4):
         return None
-    scores = _scores_behind(source, module, _Scores(), _value(weights).shape)
-    product = _product_after(weights)
-    if scores is None or scores.product is None or product is None or not _is_clear(scores):
+    scores = _match_scores(source, module, _Scores(), _value(weights).shape)
+    product = _match_product(weights)
+    if scores is None or scores.product is None or product is None or not _is_exact(scores):
         return None
-    result = _result_of(product, ndim)
-    query, keys = (_ungrouped(each, ndim) for each in scores.product.args)
-    values = _ungrouped(product.args[1], ndim)
+    result = _match_result(product, ndim)
+    query, keys = (_before_view(each, ndim) for each in scores.product.args)
+    values = _before_view(product.args[1], ndim)
     if result is None or query is None or keys is None or values is None:
         return None
-    found = _Attention(query, keys, values, scores, result)
+    attention = _Attention(query, keys, values, scores, result)
     grouped_alike = _value(weights).shape[:-2] == _value(query).shape[:-2]
-    return found if grouped_alike and _kernel_takes(found) else None
+    return attention if grouped_alike and _is_supported(attention) else None
 
 
-def _scores_behind(node: object, module: fx.GraphModule, so_far: _Scores, shape: torch.Size) -> _Scores | None:
+def _match_scores(node: object, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
     """Follow the scores back to the product that they are, if each step is one that the kernel knows."""
     if not isinstance(node, fx.Node) or len(node.users) != 1 or _value(node).shape[-2:] != shape[-2:]:
         return None
     if node.target is aten.bmm.default:
-        return replace(so_far, product=node)
+        return replace(matched, product=node)
     if node.target in (aten.view.default, aten._unsafe_view.default, aten.alias.default):
-        return _scores_behind(node.args[0], module, so_far, shape)
+        return _match_scores(node.args[0], module, matched, shape)
     if node.target in (aten.mul.Tensor, aten.div.Tensor) and _is_number(node.args[1]) and node.args[1] != 0:
-        return _scores_behind(node.args[0], module, _scaled(so_far, node), shape)
+        return _match_scores(node.args[0], module, _add_scale(matched, node), shape)
     if node.target is aten.masked_fill.Scalar:
         scores, condition, filler = node.args
-        return _behind_mask(scores, (condition, True, _constant(filler, module)), module, so_far, shape)
+        return _match_mask(scores, (condition, True, _constant(filler, module)), module, matched, shape)
     if node.target is aten.where.self:
-        return _behind_where(node, module, so_far, shape)
-    if node.target is aten.add.Tensor and not node.kwargs and so_far.scale == 1.0:
-        return _behind_bias(node, module, so_far, shape)
+        return _match_where(node, module, matched, shape)
+    if node.target is aten.add.Tensor and not node.kwargs and matched.scale == 1.0:
+        return _match_bias(node, module, matched, shape)
     return None
 
 
-def _scaled(scores: _Scores, node: fx.Node) -> _Scores:
+def _add_scale(scores: _Scores, node: fx.Node) -> _Scores:
     by: Any = node.args[1]
     return replace(scores, scale=scores.scale * by if node.target is aten.mul.Tensor else scores.scale / by)
 
 
-def _behind_where(node: fx.Node, module: fx.GraphModule, so_far: _Scores, shape: torch.Size) -> _Scores | None:
+def _match_where(node: fx.Node, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
     condition, *pair = node.args
-    for scores, other, masked in ((pair[1], pair[0], True), (pair[0], pair[1], False)):
+    for scores, other, masks_where_true in ((pair[1], pair[0], True), (pair[0], pair[1], False)):
         filler = _constant(other, module)
         if filler is not None:
-            return _behind_mask(scores, (condition, masked, filler), module, so_far, shape)
+            return _match_mask(scores, (condition, masks_where_true, filler), module, matched, shape)
     return None
 
 
-def _behind_mask(
-    scores: object, mask: tuple[Any, bool, float | None], module: fx.GraphModule, so_far: _Scores, shape: torch.Size
+def _match_mask(
+    scores: object, mask: tuple[Any, bool, float | None], module: fx.GraphModule, matched: _Scores, shape: torch.Size
 ) -> _Scores | None:
-    condition, masked, filler = mask
+    condition, masks_where_true, filler = mask
     if filler is None:
         return None
-    steps = (*so_far.steps, _Mask(condition, masked, filler))
-    return _scores_behind(scores, module, replace(so_far, steps=steps), shape)
+    steps = (*matched.steps, _Mask(condition, masks_where_true, filler))
+    return _match_scores(scores, module, replace(matched, steps=steps), shape)
 
 
-def _behind_bias(node: fx.Node, module: fx.GraphModule, so_far: _Scores, shape: torch.Size) -> _Scores | None:
+def _match_bias(node: fx.Node, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
     for scores, bias in (node.args, node.args[::-1]):
         if isinstance(bias, fx.Node) and isinstance(scores, fx.Node) and _value(scores).shape == _value(node).shape:
-            with_bias = replace(so_far, steps=(*so_far.steps, bias))
-            found = _scores_behind(scores, module, with_bias, shape)
-            if found is not None:
-                return found
+            with_bias = replace(matched, steps=(*matched.steps, bias))
+            match = _match_scores(scores, module, with_bias, shape)
+            if match is not None:
+                return match
     return None
 
 
@@ -169,13 +169,22 @@ def _constant(node: object, module: fx.GraphModule) -> float | None:
         return float(node)  # type: ignore[arg-type]
     if not isinstance(node, fx.Node):
         return None
-    if node.target in (*_SAME_ELEMENTS, aten.detach.default, aten.lift_fresh_copy.default, aten.scalar_tensor.default):
+    if node.target in (
+        *_VIEWS_AND_COPIES,
+        aten.detach.default,
+        aten.lift_fresh_copy.default,
+        aten.scalar_tensor.default,
+    ):
         return _constant(node.args[0], module)
     if node.target is aten.full.default and not node.args[0]:
         return _constant(node.args[1], module)
     if node.op == "get_attr":
-        held = getattr(module, str(node.target), None)
-        return held.item() if isinstance(held, torch.Tensor) and held.dim() == 0 and held.is_floating_point() else None
+        constant = getattr(module, str(node.target), None)
+        return (
+            constant.item()
+            if isinstance(constant, torch.Tensor) and constant.dim() == 0 and constant.is_floating_point()
+            else None
+        )
     return None
 
 
@@ -183,20 +192,20 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _product_after(weights: fx.Node) -> fx.Node | None:
+def _match_product(weights: fx.Node) -> fx.Node | None:
     """The ``bmm`` that the weights go into, and nothing else."""
     node = weights
     while len(node.users) == 1:
         (user,) = node.users
         if user.target is aten.bmm.default:
             return user if user.args[0] is node and user.args[1] is not node else None
-        if user.target not in _SAME_ELEMENTS or _value(user).shape[-2:] != _value(weights).shape[-2:]:
+        if user.target not in _VIEWS_AND_COPIES or _value(user).shape[-2:] != _value(weights).shape[-2:]:
             return None
         node = user
     return None
 
 
-def _result_of(product: fx.Node, ndim: int) -> fx.Node | None:
+def _match_result(product: fx.Node, ndim: int) -> fx.Node | None:
     """The product with as many dimensions as the scores have."""
     if ndim == 3:
         return product
@@ -204,44 +213,50 @@ def _result_of(product: fx.Node, ndim: int) -> fx.Node | None:
         return None
     (view,) = product.users
     regrouped = view.target in (aten.view.default, aten._unsafe_view.default)
-    return view if regrouped and _value(view).dim() == ndim and _keeps_matrices(view, product) else None
+    return view if regrouped and _value(view).dim() == ndim and _has_same_matrices(view, product) else None
 
 
-def _ungrouped(node: object, ndim: int) -> fx.Node | None:
+def _before_view(node: object, ndim: int) -> fx.Node | None:
     """An operand of ``bmm`` before batch and heads were made one dimension."""
     while isinstance(node, fx.Node) and _value(node).dim() != ndim:
-        before = node.args[0]
-        if node.target not in _SAME_ELEMENTS or not isinstance(before, fx.Node) or not _keeps_matrices(node, before):
+        source = node.args[0]
+        if (
+            node.target not in _VIEWS_AND_COPIES
+            or not isinstance(source, fx.Node)
+            or not _has_same_matrices(node, source)
+        ):
             return None
-        node = before
+        node = source
     return node if isinstance(node, fx.Node) else None
 
 
-def _keeps_matrices(one: fx.Node, other: fx.Node) -> bool:
+def _has_same_matrices(one: fx.Node, other: fx.Node) -> bool:
     return _value(one).shape[-2:] == _value(other).shape[-2:]
 
 
-def _is_clear(scores: _Scores) -> bool:
+def _is_exact(scores: _Scores) -> bool:
     """Whether masked scores have no weight, and a row without keys is either NaN or a mean."""
     fillers = [filler for *_, filler in scores.masks]
-    if not 0 < scores.scale < math.inf or any(not filler <= NOTHING_LEFT for filler in fillers):
+    if not 0 < scores.scale < math.inf or any(not filler <= MAX_MASKED_SCORE for filler in fillers):
         return False
     finite = [filler for filler in fillers if filler != -math.inf]
     return not finite or (len(fillers) == 1 and not scores.biases)
 
 
-def _kernel_takes(found: _Attention) -> bool:
-    query, keys, values, result = (_value(each) for each in (found.query, found.keys, found.values, found.result))
+def _is_supported(attention: _Attention) -> bool:
+    query, keys, values, result = (
+        _value(each) for each in (attention.query, attention.keys, attention.values, attention.result)
+    )
     *batch, length, width = query.shape
     expected = [(*batch, width, keys.shape[-1]), (*batch, keys.shape[-1], width), (*batch, length, width)]
     same = all(tuple(each.shape) == shape for each, shape in zip((keys, values, result), expected, strict=True))
-    tensors = (query, keys, values, result, *(_value(each) for each in found.scores.biases))
+    tensors = (query, keys, values, result, *(_value(each) for each in attention.scores.biases))
     return (
         same
         and query.device.type == "cpu"
         and query.is_floating_point()
         and all(each.dtype == query.dtype and each.device == query.device for each in tensors)
-        and all(_value(condition).dim() <= len(query.shape) for condition, *_ in found.scores.masks)
+        and all(_value(condition).dim() <= len(query.shape) for condition, *_ in attention.scores.masks)
         and all(isinstance(each, torch.SymInt) or each > 0 for each in (*query.shape, *keys.shape))
     )
 
@@ -249,93 +264,99 @@ def _kernel_takes(found: _Attention) -> bool:
 # -- the rewrite -----------------------------------------------------------------------------------
 
 
-def _rewrite(graph: fx.Graph, found: _Attention) -> None:
-    with graph.inserting_before(found.result):
-        write = _Writer(graph, found.result)
-        query, keys, values = (write.four(each) for each in (found.query, found.keys, found.values))
+def _rewrite(graph: fx.Graph, attention: _Attention) -> None:
+    with graph.inserting_before(attention.result):
+        write = _GraphWriter(graph, attention.result)
+        query, keys, values = (
+            write.with_four_dims(each) for each in (attention.query, attention.keys, attention.values)
+        )
         keys = write(aten.transpose.int, keys, -2, -1)
-        query, keys, values = (write.with_close_elements(each) for each in (query, keys, values))
-        bias, masked = _bias(write, found), _masked(write, found)
-        filler = max((filler for *_, filler in found.scores.masks), default=-math.inf)
-        out = write.first(ATTENTION, query, keys, values, bias, masked, filler, found.scores.scale)
-        if _value(found.result).dim() == 3:
+        query, keys, values = (write.with_contiguous_rows(each) for each in (query, keys, values))
+        bias, masked = _emit_bias(write, attention), _emit_mask(write, attention)
+        filler = max((filler for *_, filler in attention.scores.masks), default=-math.inf)
+        out = write.first_result(ATTENTION, query, keys, values, bias, masked, filler, attention.scores.scale)
+        if _value(attention.result).dim() == 3:
             out = write(aten.squeeze.dim, out, 1)
-    found.result.replace_all_uses_with(out)
-    _erase(graph, found.result)
+    attention.result.replace_all_uses_with(out)
+    _erase_unused(graph, attention.result)
 
 
-def _bias(write: _Writer, found: _Attention) -> fx.Node | None:
+def _emit_bias(write: _GraphWriter, attention: _Attention) -> fx.Node | None:
     """What is added to the scores, in the order of the steps: biases, and minus infinity where a score is masked."""
     bias: fx.Node | None = None
-    dtype = _value(found.query).dtype
-    for step in reversed(found.scores.steps):
+    dtype = _value(attention.query).dtype
+    for step in reversed(attention.scores.steps):
         if isinstance(step, fx.Node):
             bias = step if bias is None else write(aten.add.Tensor, bias, step)
         else:
-            nothing = write(aten.scalar_tensor.default, -math.inf, dtype=dtype)
-            rest = bias if bias is not None else write(aten.scalar_tensor.default, 0.0, dtype=dtype)
-            bias = write(aten.where.self, step.condition, *((nothing, rest) if step.hides else (rest, nothing)))
-    return None if bias is None else write.with_close_elements(write.as_scores(bias, found))
+            minus_infinity = write(aten.scalar_tensor.default, -math.inf, dtype=dtype)
+            unmasked = bias if bias is not None else write(aten.scalar_tensor.default, 0.0, dtype=dtype)
+            bias = write(
+                aten.where.self,
+                step.condition,
+                *((minus_infinity, unmasked) if step.masks_where_true else (unmasked, minus_infinity)),
+            )
+    return None if bias is None else write.with_contiguous_rows(write.as_scores(bias, attention))
 
 
-def _masked(write: _Writer, found: _Attention) -> fx.Node | None:
+def _emit_mask(write: _GraphWriter, attention: _Attention) -> fx.Node | None:
     """Where a score is replaced, by one of the masks."""
     masked: fx.Node | None = None
-    for mask in found.scores.masks:
-        hidden = mask.condition if mask.hides else write(aten.logical_not.default, mask.condition)
-        masked = hidden if masked is None else write(aten.logical_or.default, masked, hidden)
-    return None if masked is None else write.as_scores(masked, found)
+    for mask in attention.scores.masks:
+        condition = mask.condition if mask.masks_where_true else write(aten.logical_not.default, mask.condition)
+        masked = condition if masked is None else write(aten.logical_or.default, masked, condition)
+    return None if masked is None else write.as_scores(masked, attention)
 
 
-def _erase(graph: fx.Graph, node: fx.Node) -> None:
+def _erase_unused(graph: fx.Graph, node: fx.Node) -> None:
     """A node that nobody uses any more, and what it alone used."""
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
+    worklist = [node]
+    while worklist:
+        node = worklist.pop()
         if not node.users and node.op == "call_function":
-            before = node.all_input_nodes
+            inputs = node.all_input_nodes
             graph.erase_node(node)
-            waiting += before
+            worklist += inputs
 
 
-class _Writer:
+class _GraphWriter:
     """Writes nodes of ATen with what FakeTensor says of them, in the place of one that was there."""
 
-    def __init__(self, graph: fx.Graph, instead_of: fx.Node) -> None:
-        self.graph, self.instead_of = graph, instead_of
+    def __init__(self, graph: fx.Graph, replaced: fx.Node) -> None:
+        self.graph, self.replaced = graph, replaced
 
     def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         node = self.graph.call_function(target, args, kwargs)
-        given, named = fx.map_arg((args, kwargs), lambda argument: argument.meta["val"])
-        with _value(self.instead_of).fake_mode:  # type: ignore[attr-defined]
-            self.note(node, target(*given, **named))
+        fake_args, fake_kwargs = fx.map_arg((args, kwargs), lambda argument: argument.meta["val"])
+        with _value(self.replaced).fake_mode:  # type: ignore[attr-defined]
+            self.set_meta(node, target(*fake_args, **fake_kwargs))
         return node
 
-    def first(self, target: Any, *args: Any) -> fx.Node:
+    def first_result(self, target: Any, *args: Any) -> fx.Node:
         """The first of several results."""
-        both = self(target, *args)
-        first = self.graph.call_function(operator.getitem, (both, 0))
-        self.note(first, both.meta["val"][0])
-        return first
+        results = self(target, *args)
+        first_result = self.graph.call_function(operator.getitem, (results, 0))
+        self.set_meta(first_result, results.meta["val"][0])
+        return first_result
 
-    def note(self, node: fx.Node, value: Any) -> None:
+    def set_meta(self, node: fx.Node, value: Any) -> None:
         """What is known of a node, and whose work it is."""
         node.meta["val"] = value
         for key in (ORIGIN, STACK):
-            if key in self.instead_of.meta:
-                node.meta[key] = self.instead_of.meta[key]
+            if key in self.replaced.meta:
+                node.meta[key] = self.replaced.meta[key]
 
-    def four(self, node: fx.Node) -> fx.Node:
+    def with_four_dims(self, node: fx.Node) -> fx.Node:
         """With a dimension of heads."""
         return self(aten.unsqueeze.default, node, 1) if _value(node).dim() == 3 else node
 
-    def as_scores(self, node: fx.Node, found: _Attention) -> fx.Node:
+    def as_scores(self, node: fx.Node, attention: _Attention) -> fx.Node:
         """With as many dimensions as the scores have, and four."""
-        while _value(node).dim() < _value(found.result).dim():
+        while _value(node).dim() < _value(attention.result).dim():
             node = self(aten.unsqueeze.default, node, 0)
-        return self.four(node)
+        return self.with_four_dims(node)
 
-    def with_close_elements(self, node: fx.Node) -> fx.Node:
+    def with_contiguous_rows(self, node: fx.Node) -> fx.Node:
         """The kernel reads the elements of a row one beside the other."""
         value = _value(node)
         if value.stride(-1) == 1 or value.shape[-1] == 1:

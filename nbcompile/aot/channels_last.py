@@ -20,25 +20,25 @@ from torch import fx
 from nbcompile.capture.node_meta import CHANNELS_LAST
 
 _CONVOLUTION = torch.ops.aten.convolution.default
-_FEW_CHANNELS = 16
-_FEW_PIXELS = 512
+_MIN_CHANNELS = 16
+_MIN_PIXELS = 512
 """Of all images together: below it, the order of the weight is what counts."""
-_WORTH_IT = 64
+_MIN_MULTIPLICATIONS_PER_ELEMENT = 64
 """So many multiplications an element of the input pay for its change of place."""
 
 
-def choose_layouts(module: fx.GraphModule) -> tuple[str, ...]:
+def mark_channels_last(module: fx.GraphModule) -> tuple[str, ...]:
     """Mark the convolutions of a functional graph that gain from it; says how many."""
-    able = [node for node in module.graph.find_nodes(op="call_function", target=_CONVOLUTION) if _is_able(node)]
+    eligible = [node for node in module.graph.find_nodes(op="call_function", target=_CONVOLUTION) if _is_eligible(node)]
     # One by one pixel, both orders are about as fast: such convolutions follow the others.
-    if not any(_gains(node) for node in able):
+    if not any(_is_profitable(node) for node in eligible):
         return ()
-    for node in able:
+    for node in eligible:
         node.meta[CHANNELS_LAST] = True
-    return (f"channels last: {len(able)} convolution{'s' if len(able) > 1 else ''}",)
+    return (f"channels last: {len(eligible)} convolution{'s' if len(eligible) > 1 else ''}",)
 
 
-def _is_able(node: fx.Node) -> bool:
+def _is_eligible(node: fx.Node) -> bool:
     image, weight, _, _, _, _, transposed, *_ = node.args
     tensors = [each.meta["val"] for each in (image, weight, node) if isinstance(each, fx.Node)]
     return (
@@ -51,8 +51,8 @@ def _is_able(node: fx.Node) -> bool:
             and all(isinstance(extent, int) and extent > 0 for extent in tensor.shape)
             for tensor in tensors
         )
-        and all(each.shape[1] >= _FEW_CHANNELS for each in tensors[::2])
-        and _pixels(node) >= _FEW_PIXELS
+        and all(each.shape[1] >= _MIN_CHANNELS for each in tensors[::2])
+        and _pixels(node) >= _MIN_PIXELS
         # Who is given the result itself, or a view of it, is promised eager's strides.
         and not any(user.op == "output" or _is_view(user) for user in node.users)
     )
@@ -68,8 +68,8 @@ def _pixels(node: fx.Node) -> int:
     return int(batch * height * width)
 
 
-def _gains(node: fx.Node) -> bool:
+def _is_profitable(node: fx.Node) -> bool:
     image, weight = (each.meta["val"] for each in node.args[:2] if isinstance(each, fx.Node))
     window = math.prod(weight.shape[2:])
     work = node.meta["val"].numel() * weight.shape[1] * window
-    return bool(window > 1 and work >= _WORTH_IT * image.numel())
+    return bool(window > 1 and work >= _MIN_MULTIPLICATIONS_PER_ELEMENT * image.numel())

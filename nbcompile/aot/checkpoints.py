@@ -23,7 +23,7 @@ from nbcompile import torch_internals
 OPERATOR = torch.ops.higher_order.tag_activation_checkpoint
 
 
-def runnable(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+def with_eager_checkpoints(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The captured graph itself, or one in which checkpoints are those of eager."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     if not any(graph.find_nodes(op="call_function", target=OPERATOR, sort=False) for graph in graphs):
@@ -32,17 +32,17 @@ def runnable(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     graph.output(graph.graph_copy(module.graph, {}))
     copied = torch.fx.GraphModule(module, graph)
     for name, child in module.named_children():
-        setattr(copied, name, runnable(child) if isinstance(child, torch.fx.GraphModule) else child)
+        setattr(copied, name, with_eager_checkpoints(child) if isinstance(child, torch.fx.GraphModule) else child)
     for node in graph.find_nodes(op="call_function", target=OPERATOR):
-        node.target = _checkpointed
+        node.target = _eager_checkpoint
     copied.recompile()
     copied.meta.update(module.meta)
     return copied
 
 
-def _checkpointed(body: torch.fx.GraphModule, *arguments: Any, **settings: Any) -> Any:
-    def run(*given: Any) -> Any:
-        return body(*given)
+def _eager_checkpoint(body: torch.fx.GraphModule, *arguments: Any, **settings: Any) -> Any:
+    def run(*inputs: Any) -> Any:
+        return body(*inputs)
 
     torch_internals.hide_from_hook(run.__code__)
     contexts = body.meta.get("_checkpoint_context_fn")

@@ -47,7 +47,7 @@ def _ignore(_module: torch.fx.GraphModule) -> None:
 
 
 @contextlib.contextmanager
-def _afterwards(task: Callable[[], object]) -> Iterator[None]:
+def _run_afterwards(task: Callable[[], object]) -> Iterator[None]:
     yield
     task()
 
@@ -59,12 +59,12 @@ class Compilers:
     forward: GraphCompiler
     backward: GraphCompiler
     inference: GraphCompiler
-    see_joint: Callable[[torch.fx.GraphModule], None] = _ignore
-    beside: Callable[[Callable[[], object]], contextlib.AbstractContextManager[None]] = _afterwards
+    on_joint_graph: Callable[[torch.fx.GraphModule], None] = _ignore
+    concurrently: Callable[[Callable[[], object]], contextlib.AbstractContextManager[None]] = _run_afterwards
     """A block by whose end a task is done: while the block waits for something, if it does."""
 
 
-SIZES_CHANGE = "an input gets other sizes or strides in place (unsqueeze_, t_, ...)"
+SIZES_CHANGE_REASON = "an input gets other sizes or strides in place (unsqueeze_, t_, ...)"
 
 
 def compile_graph(
@@ -89,27 +89,27 @@ def compile_graph(
         mutate_in_graph: a mutated input is written by the graph itself (``aten.copy_`` at its end), which
             may then fuse; otherwise the new value is returned, and copied after the graph has run.
     """
-    _expect_tuple(module)
-    _expect_no_window(module.graph)
-    provenance.prepare(module.graph)
+    _check_returns_tuple(module)
+    _check_no_as_strided_write(module.graph)
+    provenance.mark_captured(module.graph)
     table = decompositions or {}
-    if _has_symbols_of_dynamo(module):
-        return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+    if _has_dynamo_symbols(module):
+        return _compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     if not config.reference:
-        compiled = _without_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+        compiled = _compile_without_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
         if compiled is not None:
             return compiled
     try:
-        return _through_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+        return _compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     except torch_internals.fake_tensor().DynamicOutputShapeException:
         if torch_internals.guards_context().TracingContext.try_get() is not None:
             raise  # it is the real torch.compile that asks; it has an answer of its own
     # The derivative of x[mask] = y has sizes that only the run knows: such symbols are allowed now.
     inputs = torch_internals.with_unknown_sizes(example_inputs)
-    return _through_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
+    return _compile_with_aot_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
 
 
-def _without_autograd(
+def _compile_without_aot_autograd(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     compilers: Compilers,
@@ -121,25 +121,25 @@ def _without_autograd(
     with interrupts.deferred():
         recorded = pure.trace(module, example_inputs, table, may_write=mutate_in_graph)
     if recorded is not None:
-        _expect_apart(recorded.written, example_inputs)
-        provenance.mark(recorded.module.graph, module.graph)
+        _check_no_aliases(recorded.written, example_inputs)
+        provenance.mark_origins(recorded.module.graph, module.graph)
         compiled = compilers.inference(recorded.module, example_inputs)
-        compiled_artifact.name("inference")
-        return _watched(_join_pure(compiled, recorded), module, recorded.written, example_inputs)
+        compiled_artifact.set_role("inference")
+        return _with_alias_check(_wrap_inference(compiled, recorded), module, recorded.written, example_inputs)
     with interrupts.deferred():
-        learns = joint.trace(module, example_inputs, table)
-    return None if learns is None else _cut_and_compile(learns, module, example_inputs, compilers, recompute)
+        joint_graph = joint.trace(module, example_inputs, table)
+    return None if joint_graph is None else _partition_and_compile(joint_graph, module, example_inputs, compilers, recompute)
 
 
-def _has_symbols_of_dynamo(module: torch.fx.GraphModule) -> bool:
+def _has_dynamo_symbols(module: torch.fx.GraphModule) -> bool:
     """Whether the real torch.compile asks, for sizes that are symbols.
 
     It hands over the tensors of this call, and keeps beside them which sizes vary: AOTAutograd itself looks there.
     """
     if torch_internals.guards_context().TracingContext.try_get() is None:
         return False
-    kept = (node.meta.get("example_value") for node in module.graph.find_nodes(op="placeholder"))
-    return any(map(_is_symbolic, kept))
+    values = (node.meta.get("example_value") for node in module.graph.find_nodes(op="placeholder"))
+    return any(map(_is_symbolic, values))
 
 
 def _is_symbolic(value: object) -> bool:
@@ -149,37 +149,41 @@ def _is_symbolic(value: object) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def _join_pure(compiled: BoxedFunction, recorded: pure.Recorded) -> CompiledFunction:
+def _wrap_inference(compiled: BoxedFunction, recorded: pure.Recorded) -> CompiledFunction:
     outputs: Any = recorded.module.graph.output_node().args[0]
     dynamic = runtime_wrapper.dynamic_dims(node.meta["val"] for node in outputs)
     if not recorded.written and not any(dynamic):
-        compiled_artifact.join("direct")
-        return runtime_wrapper.positional(compiled)
-    facts: runtime_wrapper.Facts = {"dynamic": dynamic, "versions": recorded.written, "aliases": []}
-    compiled_artifact.join("inference", **facts)
+        compiled_artifact.set_wrapper("direct")
+        return runtime_wrapper.unboxed(compiled)
+    runtime_metadata: runtime_wrapper.RuntimeMetadata = {
+        "dynamic": dynamic,
+        "versions": recorded.written,
+        "aliases": [],
+    }
+    compiled_artifact.set_wrapper("inference", **runtime_metadata)
     if recorded.written:
-        return runtime_wrapper.inference(compiled, facts)
-    return runtime_wrapper.marking(runtime_wrapper.positional(compiled), dynamic)
+        return runtime_wrapper.wrap_inference(compiled, runtime_metadata)
+    return runtime_wrapper.mark_dynamic_outputs(runtime_wrapper.unboxed(compiled), dynamic)
 
 
-def _expect_apart(written: Sequence[int], example_inputs: Sequence[Any]) -> None:
+def _check_no_aliases(mutated: Sequence[int], example_inputs: Sequence[Any]) -> None:
     """No other input looks into the memory of one that is written."""
-    if written and input_aliasing.overlap(written, example_inputs):
-        raise RunsAsCaptured(input_aliasing.REASON)
+    if mutated and input_aliasing.share_storage(mutated, example_inputs):
+        raise NeedsEagerFallback(input_aliasing.REASON)
 
 
-def _watched(
-    compiled: CompiledFunction, module: torch.fx.GraphModule, written: Sequence[int], example_inputs: Sequence[Any]
+def _with_alias_check(
+    compiled: CompiledFunction, module: torch.fx.GraphModule, mutated: Sequence[int], example_inputs: Sequence[Any]
 ) -> CompiledFunction:
     """The compiled graph, where inputs might overlap in some calls: it runs as captured in these."""
-    if not input_aliasing.may_overlap(written, example_inputs):
+    if not input_aliasing.may_overlap(mutated, example_inputs):
         return compiled
-    inputs = input_aliasing.watch(written, example_inputs)
-    compiled_artifact.watch(module, inputs)
-    return input_aliasing.watched(compiled, module.forward, inputs)
+    inputs = input_aliasing.alias_check(mutated, example_inputs)
+    compiled_artifact.set_alias_check(module, inputs)
+    return input_aliasing.with_alias_check(compiled, module.forward, inputs)
 
 
-def _cut_and_compile(
+def _partition_and_compile(
     traced: joint.Joint,
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -187,19 +191,19 @@ def _cut_and_compile(
     recompute: bool,
 ) -> CompiledFunction | None:
     """Two programs of a joint graph; None if it has to be cut by AOTAutograd."""
-    _expect_function(traced.graph)
-    provenance.mark(traced.graph.graph, module.graph)
-    compilers.see_joint(traced.graph)
-    lasting: frozenset[int] | None = None
+    _check_grad_mode_ops(traced.graph)
+    provenance.mark_origins(traced.graph.graph, module.graph)
+    compilers.on_joint_graph(traced.graph)
+    static_inputs: frozenset[int] | None = None
     if recompute:
-        passes.drop_detach(traced.graph)
-        passes.spell_numbers(traced.graph)
-        passes.share_equal(traced.graph)
-        lasting = frozenset(at for at, each in enumerate(example_inputs) if isinstance(each, torch.nn.Parameter))
-    halves = partition.cut(traced.graph.graph, len(traced.outputs), lasting)
-    if halves is None:
+        passes.remove_detach(traced.graph)
+        passes.make_complex_literals_exact(traced.graph)
+        passes.eliminate_common_subexpressions(traced.graph)
+        static_inputs = frozenset(at for at, each in enumerate(example_inputs) if isinstance(each, torch.nn.Parameter))
+    partitioned = partition.partition_joint_graph(traced.graph.graph, len(traced.outputs), static_inputs)
+    if partitioned is None:
         return None
-    forward, backward, kept, numbers = halves
+    forward, backward, saved, numbers = partitioned
     programs: dict[str, BoxedFunction] = {}
 
     def compile_half(role: str, graph: torch.fx.Graph, compile_one: GraphCompiler) -> None:
@@ -208,33 +212,33 @@ def _cut_and_compile(
         programs[role] = compile_one(half, examples)
 
     # The backward graph's code is generated, and built, while the C++ compiler works on the forward one's.
-    with compilers.beside(lambda: compile_half("backward", backward, compilers.backward)):
+    with compilers.concurrently(lambda: compile_half("backward", backward, compilers.backward)):
         compile_half("forward", forward, compilers.forward)
     for role in ("forward", "backward"):
-        compiled_artifact.name(role)
-    facts = traced.facts(kept, numbers, example_inputs)
-    compiled_artifact.join("training", **facts)
-    return runtime_wrapper.training(programs["forward"], programs["backward"], facts)
+        compiled_artifact.set_role(role)
+    runtime_metadata = traced.facts(saved, numbers, example_inputs)
+    compiled_artifact.set_wrapper("training", **runtime_metadata)
+    return runtime_wrapper.wrap_training(programs["forward"], programs["backward"], runtime_metadata)
 
 
-class RunsAsCaptured(Exception):
+class NeedsEagerFallback(Exception):
     """AOTAutograd would make something else of a graph; the text says why."""
 
 
-LOOKS_AT_THE_GRAD_MODE = frozenset({torch.ops.aten.mkldnn_rnn_layer.default})
+GRAD_MODE_DEPENDENT_OPS = frozenset({torch.ops.aten.mkldnn_rnn_layer.default})
 """Operators that prepare for backward only where gradients are enabled: they are not in the midst of a Function."""
 
 
-def _expect_function(joint: torch.fx.GraphModule) -> None:
+def _check_grad_mode_ops(joint: torch.fx.GraphModule) -> None:
     for node in joint.graph.nodes:
-        if node.target in LOOKS_AT_THE_GRAD_MODE:
-            raise RunsAsCaptured(f"{node.target} prepares for backward only where gradients are enabled")
+        if node.target in GRAD_MODE_DEPENDENT_OPS:
+            raise NeedsEagerFallback(f"{node.target} prepares for backward only where gradients are enabled")
 
 
-WRITES_THROUGH_A_WINDOW = "something is written where as_strided gives windows on memory"
+AS_STRIDED_WRITE_REASON = "something is written where as_strided gives windows on memory"
 
 
-def _expect_no_window(graph: torch.fx.Graph) -> None:
+def _check_no_as_strided_write(graph: torch.fx.Graph) -> None:
     """AOTAutograd makes of as_strided a view of the tensor it is called on; what lies beyond that is not written."""
     names = {pure.name_of_target(node).partition(".")[0] for node in graph.nodes if node.op.startswith("call_")}
     if names & {"as_strided", "as_strided_"} and any(
@@ -242,16 +246,16 @@ def _expect_no_window(graph: torch.fx.Graph) -> None:
         for node in graph.nodes
         if node.op.startswith("call_") and pure.name_of_target(node) != "as_strided_"
     ):
-        raise RunsAsCaptured(WRITES_THROUGH_A_WINDOW)
+        raise NeedsEagerFallback(AS_STRIDED_WRITE_REASON)
 
 
-def _expect_tuple(module: torch.fx.GraphModule) -> None:
+def _check_returns_tuple(module: torch.fx.GraphModule) -> None:
     (output,) = module.graph.find_nodes(op="output")
     if not isinstance(output.args[0], (tuple, list)):
         raise TypeError(f"a captured graph returns a tuple, not {output.args[0]!r}")
 
 
-def _through_autograd(
+def _compile_with_aot_autograd(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     compilers: Compilers,
@@ -260,25 +264,25 @@ def _through_autograd(
     mutate_in_graph: bool,
 ) -> CompiledFunction:
     internals = torch_internals.guards_context()
-    inner: list[BoxedFunction] = []
+    inference_programs: list[BoxedFunction] = []
     halves: dict[str, BoxedFunction] = {}
-    without_gradient: list[int] = []
+    inputs_without_gradient: list[int] = []
     count = len(example_inputs)  # the compilers do not hold the inputs: torch 2.11 leaves them in a circle
 
     def compiler(role: str, compile_one: GraphCompiler) -> GraphCompiler:
         def compile_and_name(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
             with interrupts.allowed():
                 compiled = compile_one(graph, examples)
-            compiled_artifact.name(role)
+            compiled_artifact.set_role(role)
             return compiled
 
         return compile_and_name
 
     def inference(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
-        provenance.mark(graph.graph, module.graph)
+        provenance.mark_origins(graph.graph, module.graph)
         compiled = compilers.inference(graph, examples)
         if len(examples) == count:
-            inner.append(compiled)
+            inference_programs.append(compiled)
         return compiled
 
     def half(role: str, compile_one: GraphCompiler) -> GraphCompiler:
@@ -288,22 +292,22 @@ def _through_autograd(
 
         return compiler(role, compile_and_keep)
 
-    def partition(whole: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
-        _expect_function(whole)
-        provenance.mark(whole.graph, module.graph)
-        compilers.see_joint(whole)
+    def partition_and_mark(whole: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
+        _check_grad_mode_ops(whole)
+        provenance.mark_origins(whole.graph, module.graph)
+        compilers.on_joint_graph(whole)
         partitioners = torch_internals.partitioners()
         if recompute:
-            passes.drop_detach(whole)
+            passes.remove_detach(whole)
             whole.graph.eliminate_dead_code()
-            passes.spell_numbers(whole)
-            passes.share_equal(whole)
+            passes.make_complex_literals_exact(whole)
+            passes.eliminate_common_subexpressions(whole)
             forward, backward = partitioners.min_cut_rematerialization_partition(whole, *arguments, **keywords)
         else:
             forward, backward = partitioners.default_partition(whole, *arguments, **keywords)
-        provenance.hand_on(whole.graph, backward.graph)
+        provenance.copy_origins_to_backward(whole.graph, backward.graph)
         (output,) = backward.graph.find_nodes(op="output")
-        without_gradient.extend(at for at, each in enumerate(output.args[0]) if each is None)
+        inputs_without_gradient.extend(at for at, each in enumerate(output.args[0]) if each is None)
         return forward, backward
 
     with contextlib.ExitStack() as stack:
@@ -321,7 +325,7 @@ def _through_autograd(
             fw_compiler=half("forward", compilers.forward),
             bw_compiler=half("backward", compilers.backward),
             inference_compiler=compiler("inference", inference),
-            partition_fn=partition,
+            partition_fn=partition_and_mark,
             decompositions=dict(table),
             keep_inference_input_mutations=mutate_in_graph,
         )
@@ -332,36 +336,50 @@ def _through_autograd(
     if metadata is not None and any(each.mutates_metadata for each in metadata.input_info):
         # AOTAutograd gives the input the strides of the graph's result, and our graphs choose strides, and return
         # the input itself where a result has its layout: x.unsqueeze_(0); return x[0] had a dimension too many.
-        raise RunsAsCaptured(SIZES_CHANGE)
-    written = [at for at, each in enumerate(metadata.input_info) if each.mutates_data] if metadata else []
-    if written:
+        raise NeedsEagerFallback(SIZES_CHANGE_REASON)
+    mutated = [at for at, each in enumerate(metadata.input_info) if each.mutates_data] if metadata else []
+    if mutated:
         if len(metadata.input_info) != count:
-            raise RunsAsCaptured(input_aliasing.REASON)
-        _expect_apart(written, example_inputs)
-    if inner and _needs_no_wrapper(metadata, module, example_inputs):
-        compiled_artifact.join("direct")
-        return _watched(runtime_wrapper.positional(inner[0]), module, written, example_inputs)
-    taken_apart = metadata is None or any(is_subclass(each) for each in (*example_inputs, *_results(module)))
-    compiled = wrapped if taken_apart else _joined(metadata, inner, halves, without_gradient, count)
-    if taken_apart:
+            raise NeedsEagerFallback(input_aliasing.REASON)
+        _check_no_aliases(mutated, example_inputs)
+    if inference_programs and _needs_no_wrapper(metadata, module, example_inputs):
+        compiled_artifact.set_wrapper("direct")
+        return _with_alias_check(runtime_wrapper.unboxed(inference_programs[0]), module, mutated, example_inputs)
+    has_subclass = metadata is None or any(is_subclass(each) for each in (*example_inputs, *_results(module)))
+    compiled = (
+        wrapped
+        if has_subclass
+        else _wrap_programs(metadata, inference_programs, halves, inputs_without_gradient, count)
+    )
+    if has_subclass:
         compiled_artifact.refuse("tensors of a user's class are taken apart, and made again")
-    return _watched(compiled or wrapped, module, written, example_inputs)
+    return _with_alias_check(compiled or wrapped, module, mutated, example_inputs)
 
 
-def _joined(
-    metadata: Any, inner: list[BoxedFunction], halves: dict[str, BoxedFunction], without_gradient: list[int], count: int
+def _wrap_programs(
+    metadata: Any,
+    inference_programs: list[BoxedFunction],
+    halves: dict[str, BoxedFunction],
+    inputs_without_gradient: list[int],
+    count: int,
 ) -> CompiledFunction | None:
     """The programs, joined by us; None where it takes AOTAutograd's wrapper."""
-    facts = runtime_wrapper.facts_of(metadata, None if inner else without_gradient, count)
-    if isinstance(facts, str):
-        compiled_artifact.refuse(facts)
+    runtime_metadata = runtime_wrapper.runtime_metadata_of(
+        metadata, None if inference_programs else inputs_without_gradient, count
+    )
+    if isinstance(runtime_metadata, str):
+        compiled_artifact.refuse(runtime_metadata)
         return None
-    compiled_artifact.join("inference" if inner else "training", **facts)
-    if facts["aliases"]:
+    compiled_artifact.set_wrapper("inference" if inference_programs else "training", **runtime_metadata)
+    if runtime_metadata["aliases"]:
         return None  # AOTAutograd knows how they were made of the input; a later process, where they lie in it
-    if inner:
-        return runtime_wrapper.inference(inner[0], facts)
-    return runtime_wrapper.training(halves["forward"], halves["backward"], facts) if len(halves) == 2 else None
+    if inference_programs:
+        return runtime_wrapper.wrap_inference(inference_programs[0], runtime_metadata)
+    return (
+        runtime_wrapper.wrap_training(halves["forward"], halves["backward"], runtime_metadata)
+        if len(halves) == 2
+        else None
+    )
 
 
 def _needs_no_wrapper(metadata: Any, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:

@@ -92,7 +92,7 @@ def default_table() -> Table:
     table: Table = torch_internals.decompositions().get_decompositions(operators)
     real_only = {getattr(torch.ops.aten, name) for name in REAL_ONLY}
     chosen = {
-        operator: _of_reals(definition) if operator.overloadpacket in real_only else definition
+        operator: _for_real_numbers(definition) if operator.overloadpacket in real_only else definition
         for operator, definition in table.items()
     }
     return chosen | {torch.ops.aten.roll.default: _roll}
@@ -104,23 +104,23 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> o
         return x.clone() if dims else x.new_empty(x.shape)
     if not dims or torch._prims_common.suggest_memory_format(x) is torch.contiguous_format:
         return NotImplemented
-    if any(_is_whole_turn(shift, x.shape[dim]) for shift, dim in zip(shifts, dims, strict=True)):
+    if any(_is_full_rotation(shift, x.shape[dim]) for shift, dim in zip(shifts, dims, strict=True)):
         return NotImplemented  # eager mode joins the tensor and an empty part of it, which is contiguous
     order = (0, *range(2, x.ndim), 1)
     rolled = torch.roll(x.permute(order), shifts, [order.index(dim % x.ndim) for dim in dims])
     return rolled.permute(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
-def _is_whole_turn(shift: int, size: int) -> bool:
+def _is_full_rotation(shift: int, size: int) -> bool:
     """Whether nothing moves. A size that is a symbol gets no guard for it: strides may differ there, values do not."""
     if isinstance(shift, int) and isinstance(size, int):
         return shift % size == 0
     return isinstance(shift, int) and shift == 0
 
 
-def _of_reals(definition: Callable[..., object]) -> Callable[..., object]:
+def _for_real_numbers(definition: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(definition)
-    def defined(x: torch.Tensor, *arguments: object, **keywords: object) -> object:
+    def decompose(x: torch.Tensor, *arguments: object, **keywords: object) -> object:
         return NotImplemented if x.is_complex() else definition(x, *arguments, **keywords)
 
-    return defined
+    return decompose

@@ -29,17 +29,17 @@ from nbcompile import torch_internals
 REASON = "an input is inside of another one, or shares memory with one that is written; AOTAutograd cannot see that"
 
 
-def share_parts(inputs: Sequence[Any]) -> bool:
+def has_aliased_wrapper(inputs: Sequence[Any]) -> bool:
     """Whether two inputs have memory in common, one of them being a wrapper around tensors."""
     tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
     wrappers = [each for each in tensors if torch_internals.is_wrapper(each)]
     return any(
-        one is not other and not _memory(one).isdisjoint(_memory(other)) for one in wrappers for other in tensors
+        one is not other and not _storages(one).isdisjoint(_storages(other)) for one in wrappers for other in tensors
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class AliasCheck:
     """Which inputs of a graph are looked at."""
 
     written: tuple[tuple[int, int | None], ...]
@@ -47,21 +47,23 @@ class Watch:
     read: tuple[tuple[int, int | None], ...]
 
 
-def watch(written: Sequence[int], examples: Sequence[Any]) -> Watch:
+def alias_check(written: Sequence[int], examples: Sequence[Any]) -> AliasCheck:
     """What has to be watched of a graph.
 
     Args:
         written: positions of the inputs that it writes to.
         examples: one of each input: tensors, numbers.
     """
-    extents = {at: _extent(each) for at, each in enumerate(examples) if _has_address(each)}
-    return Watch(
-        tuple((at, extents[at]) for at in written if at in extents),
-        tuple((at, extent) for at, extent in extents.items() if at not in written),
+    extents = {position: _extent(each) for position, each in enumerate(examples) if _has_address(each)}
+    return AliasCheck(
+        tuple((position, extents[position]) for position in written if position in extents),
+        tuple((position, extent) for position, extent in extents.items() if position not in written),
     )
 
 
-def watched(compiled: Callable[..., Any], captured: Callable[..., Any], inputs: Watch) -> Callable[..., Any]:
+def with_alias_check(
+    compiled: Callable[..., Any], captured: Callable[..., Any], check: AliasCheck
+) -> Callable[..., Any]:
     """``compiled``, but ``captured`` for calls in which an input that is written overlaps with another input.
 
     Args:
@@ -69,17 +71,17 @@ def watched(compiled: Callable[..., Any], captured: Callable[..., Any], inputs: 
         captured: takes and gives the same.
         inputs: those that are looked at.
     """
-    written, read = inputs.written, inputs.read
+    written, read = check.written, check.read
 
     def call(*arguments: Any) -> Any:
-        ranges = [_range(arguments[at], extent) for at, extent in written]
+        ranges = [_address_range(arguments[position], extent) for position, extent in written]
         end_of_earlier = 0
         for start, end in sorted(ranges):
             if start < end_of_earlier:
                 return captured(*arguments)
             end_of_earlier = max(end_of_earlier, end)
-        for at, extent in read:
-            first, last = _range(arguments[at], extent)
+        for position, extent in read:
+            first, last = _address_range(arguments[position], extent)
             for start, end in ranges:
                 if first < end and start < last:
                     return captured(*arguments)
@@ -92,7 +94,7 @@ def watched(compiled: Callable[..., Any], captured: Callable[..., Any], inputs: 
 def may_overlap(written: Sequence[int], examples: Sequence[Any]) -> bool:
     """Whether there is something that could overlap: a written tensor and another one of the same device."""
     devices = [each.device if _has_address(each) else None for each in examples]
-    return any(devices[at] is not None and devices.count(devices[at]) > 1 for at in written)
+    return any(devices[position] is not None and devices.count(devices[position]) > 1 for position in written)
 
 
 def _has_address(value: object) -> bool:
@@ -101,11 +103,16 @@ def _has_address(value: object) -> bool:
     return value.layout is torch.strided and not value.is_meta
 
 
-def overlap(written: Sequence[int], inputs: Sequence[Any]) -> bool:
+def share_storage(written: Sequence[int], inputs: Sequence[Any]) -> bool:
     """Whether an input that is written shares its storage with another one."""
-    memory = {at: _memory(each) for at, each in enumerate(inputs) if _has_address(each)}
-    written = [at for at in written if at in memory]
-    return any(not memory[at].isdisjoint(memory[other]) for at in written for other in memory if other != at)
+    storages = {position: _storages(each) for position, each in enumerate(inputs) if _has_address(each)}
+    written = [position for position in written if position in storages]
+    return any(
+        not storages[position].isdisjoint(storages[other])
+        for position in written
+        for other in storages
+        if other != position
+    )
 
 
 def _extent(example: torch.Tensor) -> int | None:
@@ -115,7 +122,7 @@ def _extent(example: torch.Tensor) -> int | None:
     return (steps + 1) * example.element_size() if example.numel() else 0
 
 
-def _range(tensor: torch.Tensor, extent: int | None) -> tuple[int, int]:
+def _address_range(tensor: torch.Tensor, extent: int | None) -> tuple[int, int]:
     first = tensor.data_ptr()
     if extent is None:
         extent = _extent(tensor)
@@ -123,14 +130,14 @@ def _range(tensor: torch.Tensor, extent: int | None) -> tuple[int, int]:
     return first, first + extent
 
 
-def _memory(tensor: torch.Tensor) -> set[int]:
-    return {each.untyped_storage()._cdata for each in _leaves(tensor)}
+def _storages(tensor: torch.Tensor) -> set[int]:
+    return {each.untyped_storage()._cdata for each in _inner_tensors(tensor)}
 
 
-def _leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+def _inner_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     if not torch_internals.is_wrapper(tensor):
         yield tensor
         return
     names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
     for name in names:
-        yield from _leaves(getattr(tensor, name))
+        yield from _inner_tensors(getattr(tensor, name))

@@ -24,7 +24,7 @@ from nbcompile import torch_internals
 from nbcompile.aot import pure
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.pure import Impure, Recording, Replay
-from nbcompile.aot.runtime_wrapper import Facts, dynamic_dims
+from nbcompile.aot.runtime_wrapper import RuntimeMetadata, dynamic_dims
 from nbcompile.capture.node_meta import ORIGIN
 
 
@@ -39,7 +39,7 @@ class Joint:
     with_gradient: Sequence[int]
     """Which inputs have one."""
 
-    def facts(self, kept: int, numbers: int, example_inputs: Sequence[Any]) -> Facts:
+    def facts(self, kept: int, numbers: int, example_inputs: Sequence[Any]) -> RuntimeMetadata:
         """The facts that ``joined.training`` asks for, if the forward graph keeps so many values, and sizes."""
         count = len(self.outputs)
         end = count + kept

@@ -38,7 +38,7 @@ else:
 aten = torch.ops.aten
 
 # Beside pointwise operators and views. A reduction is computed again only if it reads little (SMALLER).
-CHEAP = frozenset(
+RECOMPUTABLE_OPS = frozenset(
     {
         aten.sum, aten.mean, aten.amax, aten.amin, aten.var, aten.var_mean, aten.std, aten.any, aten.argmax,
         aten.clone, aten._to_copy, aten.lift_fresh_copy, aten.copy, aten.triu, aten.tril, aten.index, aten.gather,
@@ -47,20 +47,22 @@ CHEAP = frozenset(
         aten.constant_pad_nd, aten.flip, aten.repeat,
     }
 )  # fmt: skip
-JOINS = frozenset({aten.cat, aten.stack})
+CONCATENATIONS = frozenset({aten.cat, aten.stack})
 """What is read where it is made, although the operator itself is not computed again."""
-SMALLER = 4
+REDUCTION_RATIO = 4
 """A result that is this many times smaller than what it was made of is kept."""
-NEARER = 1.1
+DISTANCE_FACTOR = 1.1
 """Of values of one size the one nearer to the derivative is kept: a step further away costs this factor more."""
-FAR = 100
+MAX_RECOMPUTED_CHAIN = 100
 """Operators. No chain that is computed again is longer."""
 
-Split = tuple[torch.fx.Graph, torch.fx.Graph, int, int]
+Partition = tuple[torch.fx.Graph, torch.fx.Graph, int, int]
 """Forward graph, backward graph, and how many results of the first are for the second: tensors, and sizes."""
 
 
-def cut(joint: torch.fx.Graph, outputs: int, lasting: Collection[int] | None) -> Split | None:
+def partition_joint_graph(
+    joint: torch.fx.Graph, outputs: int, static_inputs: Collection[int] | None
+) -> Partition | None:
     """The forward and the backward graph.
 
     Args:
@@ -75,24 +77,28 @@ def cut(joint: torch.fx.Graph, outputs: int, lasting: Collection[int] | None) ->
         sizes are the symbols among the primals; None if a value that the derivative needs can neither be kept nor
         computed again.
     """
-    sides = Sides(joint, outputs)
-    kept = sides.crossing() if lasting is None else _cheapest(sides, {sides.inputs[at] for at in lasting})
-    if kept is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in kept):
+    graph = JointGraph(joint, outputs)
+    saved = (
+        graph.saved_without_recompute()
+        if static_inputs is None
+        else _min_cut(graph, {graph.inputs[at] for at in static_inputs})
+    )
+    if saved is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in saved):
         return None
-    sizes = [node for node in sides.inputs if is_number(node)]
-    forward = _extract(sides.inputs, [*sides.results, *kept, *sizes], sides.nodes)
-    derived = [node for node in sides.nodes if node in sides.backward]
-    backward = _extract([*sizes, *kept, *sides.tangents], sides.gradients, derived)
-    return forward, backward, len(kept), len(sizes)
+    sizes = [node for node in graph.inputs if is_size(node)]
+    forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes)
+    derived = [node for node in graph.nodes if node in graph.backward]
+    backward = _extract([*sizes, *saved, *graph.tangents], graph.gradients, derived)
+    return forward, backward, len(saved), len(sizes)
 
 
-def is_number(node: torch.fx.Node) -> bool:
+def is_size(node: torch.fx.Node) -> bool:
     """Whether it is a size: those are computed wherever they are needed, from the symbols."""
     return isinstance(node.meta.get("val"), torch.SymInt)
 
 
 @dataclass(frozen=True)
-class Sides:
+class JointGraph:
     """Which nodes of a joint graph are forward, and which can only be computed once the tangents are there."""
 
     joint: torch.fx.Graph
@@ -121,12 +127,12 @@ class Sides:
     @cached_property
     def tensors(self) -> Sequence[torch.fx.Node]:
         """Without the sizes."""
-        return [node for node in self.nodes if not is_number(node)]
+        return [node for node in self.nodes if not is_size(node)]
 
     @cached_property
-    def order(self) -> dict[torch.fx.Node, int]:
+    def positions(self) -> dict[torch.fx.Node, int]:
         """The position of each."""
-        return {node: at for at, node in enumerate(self.nodes)}
+        return {node: position for position, node in enumerate(self.nodes)}
 
     @cached_property
     def inputs(self) -> Sequence[torch.fx.Node]:
@@ -158,7 +164,7 @@ class Sides:
         return frozenset(found)
 
     @cached_property
-    def wanted(self) -> frozenset[torch.fx.Node]:
+    def gradients_without_tangent(self) -> frozenset[torch.fx.Node]:
         """What the gradients are, or are computed from, without a tangent: as it is, on the way to the derivative."""
         return frozenset(node for node in self.gradients if node is not None and node not in self.backward)
 
@@ -168,37 +174,37 @@ class Sides:
         steps: dict[torch.fx.Node, int] = {}
         for node in reversed(self.nodes):
             after = (steps[user] + 1 for user in node.users if user in steps)
-            steps[node] = 0 if node not in self.forward else min(after, default=FAR)
+            steps[node] = 0 if node not in self.forward else min(after, default=MAX_RECOMPUTED_CHAIN)
         return steps
 
-    def crossing(self) -> list[torch.fx.Node]:
+    def saved_without_recompute(self) -> list[torch.fx.Node]:
         """What is read after the forward pass, if nothing of it is computed again."""
         return [
             node
             for node in self.nodes
-            if node in self.forward and not is_number(node)
-            if node in self.wanted or any(user not in self.forward for user in _users(node))
+            if node in self.forward and not is_size(node)
+            if node in self.gradients_without_tangent or any(user not in self.forward for user in _users(node))
         ]
 
 
-def _cheapest(sides: Sides, free: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
+def _min_cut(graph: JointGraph, static_nodes: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
-    for node in sides.tensors:
-        if node in sides.backward:
+    for node in graph.tensors:
+        if node in graph.backward:
             network.add_edge((node, "in"), "sink", capacity=math.inf)
             continue
-        network.add_edge((node, "in"), (node, "out"), capacity=0 if node in free else _cost(node, sides))
+        network.add_edge((node, "in"), (node, "out"), capacity=0 if node in static_nodes else _cost(node, graph))
         network.add_edges_from((((node, "out"), (user, "in")) for user in _users(node)), capacity=math.inf)
-        if node in sides.wanted:
+        if node in graph.gradients_without_tangent:
             network.add_edge((node, "out"), "sink", capacity=math.inf)
-    for node in _never_again(sides):
+    for node in _find_banned(graph):
         network.add_edge("source", (node, "in"), capacity=math.inf)
     try:
-        _, (before, _) = nx.minimum_cut(network, "source", "sink")
+        _, (source_side, _) = nx.minimum_cut(network, "source", "sink")
     except nx.NetworkXUnbounded:
         return None
-    return [node for node in sides.tensors if (node, "in") in before and (node, "out") not in before]
+    return [node for node in graph.tensors if (node, "in") in source_side and (node, "out") not in source_side]
 
 
 def _users(node: torch.fx.Node) -> Iterable[torch.fx.Node]:
@@ -208,13 +214,13 @@ def _users(node: torch.fx.Node) -> Iterable[torch.fx.Node]:
 # --- what it costs to keep a value ------------------------------------------------------------------------------------
 
 
-def _cost(node: torch.fx.Node, sides: Sides) -> float:
+def _cost(node: torch.fx.Node, graph: JointGraph) -> float:
     """Bytes, of which those are dearer that are further from the derivative, or not in memory anyway."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return math.inf
-    size = _bytes(value) * NEARER ** max(1, min(sides.distance[node], FAR))
-    in_memory = node.op == "placeholder" or not all(_fuses(node, user) for user in node.users)
+    size = _bytes(value) * DISTANCE_FACTOR ** max(1, min(graph.distance[node], MAX_RECOMPUTED_CHAIN))
+    in_memory = node.op == "placeholder" or not all(_can_fuse(node, user) for user in node.users)
     return size if in_memory else 2 * size
 
 
@@ -227,31 +233,35 @@ def _bytes(value: object) -> int:
 # --- what is never computed again -------------------------------------------------------------------------------------
 
 
-def _never_again(sides: Sides) -> set[torch.fx.Node]:
-    dear = {
+def _find_banned(graph: JointGraph) -> set[torch.fx.Node]:
+    banned = {
         node
-        for node in sides.tensors
+        for node in graph.tensors
         if node.op == "placeholder"
-        or (node in sides.forward and not _is_view(node) and (_is_dear(node) or _is_read_whole(node, sides)))
+        or (
+            node in graph.forward
+            and not _is_view(node)
+            and (_is_expensive(node) or _is_materialised_in_backward(node, graph))
+        )
     }
-    dear -= set(sides.tangents)
-    return dear | _reach_over(sides, dear) | _long_chains(sides, dear)
+    banned -= set(graph.tangents)
+    return banned | _banned_residuals(graph, banned) | _banned_chain_ends(graph, banned)
 
 
-def _is_dear(node: torch.fx.Node) -> bool:
+def _is_expensive(node: torch.fx.Node) -> bool:
     if node.target is operator.getitem:
         return False
-    read = sum(_bytes(each.meta.get("val")) for each in node.all_input_nodes)
-    return not _is_cheap(node) or SMALLER * _bytes(node.meta.get("val")) < read
+    bytes_read = sum(_bytes(each.meta.get("val")) for each in node.all_input_nodes)
+    return not _is_recomputable(node) or REDUCTION_RATIO * _bytes(node.meta.get("val")) < bytes_read
 
 
-def _is_cheap(node: torch.fx.Node) -> bool:
+def _is_recomputable(node: torch.fx.Node) -> bool:
     if node.target is operator.getitem or _is_view(node):
         return True
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
         return False
-    return torch.Tag.pointwise in target.tags or target.overloadpacket in CHEAP
+    return torch.Tag.pointwise in target.tags or target.overloadpacket in RECOMPUTABLE_OPS
 
 
 def _is_view(node: torch.fx.Node) -> bool:
@@ -261,105 +271,106 @@ def _is_view(node: torch.fx.Node) -> bool:
     return target.is_view or target.overloadpacket is aten._unsafe_view
 
 
-def _fuses(producer: torch.fx.Node, user: torch.fx.Node) -> bool:
+def _can_fuse(producer: torch.fx.Node, user: torch.fx.Node) -> bool:
     """Whether the user reads the value where it is made, and not from memory."""
     if user.op == "output":
         return False
-    joins = isinstance(user.target, torch._ops.OpOverload) and user.target.overloadpacket in JOINS
-    return joins or (_may_fuse(producer) and _may_fuse(user))
+    joins = isinstance(user.target, torch._ops.OpOverload) and user.target.overloadpacket in CONCATENATIONS
+    return joins or (_is_fusible(producer) and _is_fusible(user))
 
 
-def _may_fuse(node: torch.fx.Node) -> bool:
-    drawn = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
-    return node.op == "call_function" and (drawn or _is_cheap(node))
+def _is_fusible(node: torch.fx.Node) -> bool:
+    is_random = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return node.op == "call_function" and (is_random or _is_recomputable(node))
 
 
-def _is_read_whole(node: torch.fx.Node, sides: Sides) -> bool:
+def _is_materialised_in_backward(node: torch.fx.Node, graph: JointGraph) -> bool:
     """Whether the derivative reads it from memory, perhaps through views: then it is cheaper to have it there."""
-    todo = [node]
-    while todo:
-        value = todo.pop()
+    worklist = [node]
+    while worklist:
+        value = worklist.pop()
         for user in _users(value):
-            if user not in sides.forward and not _fuses(value, user):
+            if user not in graph.forward and not _can_fuse(value, user):
                 return True
             if _is_view(user):
-                todo.append(user)
+                worklist.append(user)
     return False
 
 
-def _reach_over(sides: Sides, dear: set[torch.fx.Node]) -> set[torch.fx.Node]:
+def _banned_residuals(graph: JointGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
     """What joins an early value with a late one: ``x + f(x)``, with a product in ``f``.
 
     Computed again, it would drag on the early value, and so on back to the first of a row of such sums.
     """
-    first_whole: dict[torch.fx.Node, float] = {}
+    first_materialised: dict[torch.fx.Node, float] = {}
     """Where the first operator is that reads a value from memory, or what was made of it on the way."""
-    for node in reversed(sides.nodes):
-        later = [user for user in _users(node) if user in sides.forward]
-        first_whole[node] = min(
-            (first_whole[user] if _fuses(node, user) else sides.order[user] for user in later), default=math.inf
+    for node in reversed(graph.nodes):
+        later_users = [user for user in _users(node) if user in graph.forward]
+        first_materialised[node] = min(
+            (first_materialised[user] if _can_fuse(node, user) else graph.positions[user] for user in later_users),
+            default=math.inf,
         )
     return {
         user
-        for node in sides.nodes
-        if node in sides.forward
+        for node in graph.nodes
+        if node in graph.forward
         for user in _users(node)
-        if user in sides.forward and user not in dear and not _is_view(user)
-        if _fuses(node, user) and sides.order[user] > first_whole[node]
+        if user in graph.forward and user not in banned and not _is_view(user)
+        if _can_fuse(node, user) and graph.positions[user] > first_materialised[node]
     }
 
 
-def _long_chains(sides: Sides, dear: set[torch.fx.Node]) -> set[torch.fx.Node]:
+def _banned_chain_ends(graph: JointGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
     """Every so often, a value of a chain of cheap operators."""
     length: dict[torch.fx.Node, int] = {}
-    ends = set()
-    for node in sides.nodes:
-        before = (length[each] + 1 for each in node.all_input_nodes if each not in dear and _fuses(each, node))
-        length[node] = max(before, default=0)
-        if length[node] > FAR and node in sides.forward and not _is_view(node):
-            ends.add(node)
+    banned_ends = set()
+    for node in graph.nodes:
+        lengths = (length[each] + 1 for each in node.all_input_nodes if each not in banned and _can_fuse(each, node))
+        length[node] = max(lengths, default=0)
+        if length[node] > MAX_RECOMPUTED_CHAIN and node in graph.forward and not _is_view(node):
+            banned_ends.add(node)
             length[node] = 0
-    return ends
+    return banned_ends
 
 
 # --- the two graphs ---------------------------------------------------------------------------------------------------
 
 
 def _extract(
-    inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None], ordered: Sequence[torch.fx.Node]
+    inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None], order: Sequence[torch.fx.Node]
 ) -> torch.fx.Graph:
     """A graph from some values to others: the ``ordered`` in this order, others just before they are read."""
-    graph = torch.fx.Graph()
+    extracted = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in inputs:
-        copies[node] = graph.placeholder(node.name)
+        copies[node] = extracted.placeholder(node.name)
         copies[node].meta = dict(node.meta)
     results = [node for node in outputs if node is not None]
-    needed = _sources(results, copies.keys())
-    for node in (*(each for each in ordered if each in needed), *results):
-        _copy(node, graph, copies)
-    graph.output(tuple(node and copies[node] for node in outputs))
-    return graph
+    needed = _ancestors(results, copies.keys())
+    for node in (*(each for each in order if each in needed), *results):
+        _copy(node, extracted, copies)
+    extracted.output(tuple(node and copies[node] for node in outputs))
+    return extracted
 
 
-def _sources(results: Iterable[torch.fx.Node], inputs: Collection[torch.fx.Node]) -> set[torch.fx.Node]:
-    found: set[torch.fx.Node] = set()
-    todo = list(results)
-    while todo:
-        node = todo.pop()
-        if node not in found and node not in inputs:
-            found.add(node)
-            todo.extend(node.all_input_nodes)
-    return found
+def _ancestors(results: Iterable[torch.fx.Node], inputs: Collection[torch.fx.Node]) -> set[torch.fx.Node]:
+    ancestors: set[torch.fx.Node] = set()
+    worklist = list(results)
+    while worklist:
+        node = worklist.pop()
+        if node not in ancestors and node not in inputs:
+            ancestors.add(node)
+            worklist.extend(node.all_input_nodes)
+    return ancestors
 
 
-def _copy(wanted: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
-    todo = [wanted]
-    while todo:
-        node = todo[-1]
+def _copy(root: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
+    worklist = [root]
+    while worklist:
+        node = worklist[-1]
         missing = [each for each in node.all_input_nodes if each not in copies]
-        todo.extend(missing)
+        worklist.extend(missing)
         if not missing:
-            todo.pop()
+            worklist.pop()
             if node not in copies:
                 copies[node] = graph.node_copy(node, copies.__getitem__)

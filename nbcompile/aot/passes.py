@@ -22,13 +22,13 @@ import torch.utils._pytree as pytree
 from nbcompile import scalars, torch_internals
 from nbcompile.capture.complex_literals import exact
 
-NOT_TWICE_THE_SAME = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
+UNDEFINED_CONTENTS = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
 """Operators whose results are not told by their arguments, although they draw no random numbers."""
-OF_NUMBERS = frozenset(getattr(operator, name) for name in operator.__all__ if not name.startswith("i"))
+NUMBER_OPERATORS = frozenset(getattr(operator, name) for name in operator.__all__ if not name.startswith("i"))
 """Python's own operators, on sizes and on tuples of results."""
 
 
-def drop_detach(joint: torch.fx.GraphModule) -> None:
+def remove_detach(joint: torch.fx.GraphModule) -> None:
     """Saved tensors are detached for autograd's sake, and autograd is not involved inside a compiled graph.
 
     What is returned to the user stays, as the user may hold it beside the original.
@@ -42,51 +42,51 @@ def drop_detach(joint: torch.fx.GraphModule) -> None:
     joint.recompile()
 
 
-def spell_numbers(joint: torch.fx.GraphModule) -> None:
+def make_complex_literals_exact(joint: torch.fx.GraphModule) -> None:
     """Complex numbers whose Python text means another number, or a name, are written as calls: a graph is text."""
-    found = [
+    inexact = [
         node
         for node in joint.graph.nodes
         if any(type(value) is complex for value in pytree.tree_leaves((node.args, node.kwargs)))
     ]
-    for node in found:
+    for node in inexact:
         node.args = torch.fx.node.map_aggregate(node.args, cast(Any, exact))
         node.kwargs = torch.fx.node.map_aggregate(node.kwargs, cast(Any, exact))
-    if found:
+    if inexact:
         joint.recompile()
 
 
-def share_equal(joint: torch.fx.GraphModule) -> None:
+def eliminate_common_subexpressions(joint: torch.fx.GraphModule) -> None:
     """What is computed twice from the same arguments is computed once: derivatives repeat parts of the forward pass.
 
     Results of the graph stay apart, as the user may write to one of them.
     """
     returned = {storage for node in joint.graph.output_node().all_input_nodes if (storage := _storage(node))}
-    first: dict[Hashable, torch.fx.Node] = {}
+    first_with_key: dict[Hashable, torch.fx.Node] = {}
     writes = 0
     for node in joint.graph.nodes:
-        if not _depends_on_arguments_alone(node):
-            writes += _writes(node)
+        if not _is_pure(node):
+            writes += _is_mutation(node)
         elif _storage(node) not in returned and (key := _key(node, writes)) is not None:
-            same = first.setdefault(key, node)
-            if same is not node:
-                node.replace_all_uses_with(same)
+            earlier = first_with_key.setdefault(key, node)
+            if earlier is not node:
+                node.replace_all_uses_with(earlier)
                 joint.graph.erase_node(node)
     joint.recompile()
 
 
-def _depends_on_arguments_alone(node: torch.fx.Node) -> bool:
+def _is_pure(node: torch.fx.Node) -> bool:
     target = node.target
     if node.op != "call_function":
         return False
     if not isinstance(target, torch._ops.OpOverload):
-        return target in OF_NUMBERS
-    drawn = torch.Tag.nondeterministic_seeded in target.tags or target.overloadpacket in NOT_TWICE_THE_SAME
+        return target in NUMBER_OPERATORS
+    is_random = torch.Tag.nondeterministic_seeded in target.tags or target.overloadpacket in UNDEFINED_CONTENTS
     unbacked = bool(node.meta.get("unbacked_bindings"))
-    return not (drawn or unbacked or target._schema.is_mutable or torch_internals.has_effect(target))
+    return not (is_random or unbacked or target._schema.is_mutable or torch_internals.has_effect(target))
 
 
-def _writes(node: torch.fx.Node) -> bool:
+def _is_mutation(node: torch.fx.Node) -> bool:
     """Whether what is read after it may differ from what was read before."""
     return not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable
 
@@ -103,7 +103,7 @@ def _storage(node: torch.fx.Node) -> int:
 
 def _key(node: torch.fx.Node, writes: int) -> Hashable | None:
     """Equal for nodes that compute the same; None where an argument cannot be compared."""
-    key = (node.target, writes, _frozen(node.args), _frozen(node.kwargs))
+    key = (node.target, writes, _hashable(node.args), _hashable(node.kwargs))
     try:
         hash(key)
     except TypeError:
@@ -111,12 +111,12 @@ def _key(node: torch.fx.Node, writes: int) -> Hashable | None:
     return key
 
 
-def _frozen(argument: Any) -> Hashable:
+def _hashable(argument: Any) -> Hashable:
     """An argument that can be a key; equal for the same numbers alone (scalars.py)."""
     if isinstance(argument, (tuple, list)):
-        return "sequence", tuple(map(_frozen, argument))
+        return "sequence", tuple(map(_hashable, argument))
     if isinstance(argument, dict):
-        return "dict", tuple((name, _frozen(value)) for name, value in sorted(argument.items()))
+        return "dict", tuple((name, _hashable(value)) for name, value in sorted(argument.items()))
     if isinstance(argument, slice):
-        return "slice", tuple(map(_frozen, (argument.start, argument.stop, argument.step)))
+        return "slice", tuple(map(_hashable, (argument.start, argument.stop, argument.step)))
     return scalars.key(argument)

@@ -19,28 +19,28 @@ import torch.fx
 from nbcompile.capture.node_meta import ORIGIN, STACK
 
 
-def prepare(captured: torch.fx.Graph) -> None:
+def mark_captured(captured: torch.fx.Graph) -> None:
     """Give every captured node an entry in its meta data: ``from_node`` is kept only for nodes that have one."""
     for node in captured.nodes:
         node.meta.setdefault(ORIGIN, (node.name,))
 
 
-def hand_on(joint: torch.fx.Graph, part: torch.fx.Graph) -> None:
+def copy_origins_to_backward(joint: torch.fx.Graph, backward: torch.fx.Graph) -> None:
     """Values that were saved for the backward graph are inputs there, under the names they have in the joint graph."""
-    marked = {node.name: node.meta for node in joint.nodes if ORIGIN in node.meta}
-    for node in part.find_nodes(op="placeholder"):
+    with_origin = {node.name: node.meta for node in joint.nodes if ORIGIN in node.meta}
+    for node in backward.find_nodes(op="placeholder"):
         for key in (ORIGIN, STACK):
-            if key in marked.get(node.name, ()):
-                node.meta.setdefault(key, marked[node.name][key])
+            if key in with_origin.get(node.name, ()):
+                node.meta.setdefault(key, with_origin[node.name][key])
 
 
-def mark(graph: torch.fx.Graph, captured: torch.fx.Graph) -> None:
+def mark_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> None:
     """Write on every node of ``graph`` which captured nodes it was made from, and the user's stack."""
     names = {node.name: node for node in captured.nodes}
     inputs = _input_origins(graph, captured)
     by_sequence: dict[int, str] = {}
     for node in graph.nodes:
-        origin = inputs.get(node.name) or _known_origin(node, names) or _forward_origin(node, names)
+        origin = inputs.get(node.name) or _recorded_origin(node, names) or _forward_origin(node, names)
         if origin is None:
             origin = by_sequence.get(node.meta.get("seq_nr", -1))
         elif "seq_nr" in node.meta:
@@ -64,7 +64,7 @@ def _input_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> dict[str,
     return origins
 
 
-def _known_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> str | None:
+def _recorded_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> str | None:
     """What was written on it when it was made."""
     known = node.meta.get(ORIGIN, ())
     return known[0] if len(known) == 1 and known[0] in names else None

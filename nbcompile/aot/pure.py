@@ -32,7 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
 from nbcompile.aot.decompositions import Table
-from nbcompile.aot.sizes import NotOfTheInputs, Sizes
+from nbcompile.aot.sizes import SizeNodes, UnknownSize
 from nbcompile.capture.node_meta import ORIGIN, STACK
 from nbcompile.ir.index import index, indices
 
@@ -116,7 +116,7 @@ class Recording(TorchDispatchMode):
         self.inputs = inputs
         self.may_write = may_write
         self.graph = torch.fx.Graph()
-        self.sizes = Sizes(self.graph)
+        self.sizes = SizeNodes(self.graph)
         self.captured_node: torch.fx.Node | None = None
         """The node of the captured graph that runs right now."""
         self.nodes: dict[int, torch.fx.Node] = {}
@@ -258,7 +258,7 @@ class Recording(TorchDispatchMode):
         """The node that computes a symbolic size."""
         try:
             return self.sizes.node_of(value, self._tell_origin)
-        except NotOfTheInputs as unknown:
+        except UnknownSize as unknown:
             raise Impure from unknown
 
     def _as_nodes(self, arguments: Any) -> Any:

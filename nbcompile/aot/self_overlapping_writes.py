@@ -25,13 +25,18 @@ from nbcompile.aot.pure import works_in_place
 REASON = "a tensor is written that has one place in memory more than once; AOTAutograd would add up what it got"
 
 
-def meet_themselves(module: torch.fx.GraphModule) -> bool:
+def writes_to_self_overlapping_view(module: torch.fx.GraphModule) -> bool:
     """Whether a captured graph writes through a view two elements of which may be one number."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
-    return any(_is_view_of_overlap(target) for graph in graphs for node in graph.nodes if (target := written(node)))
+    return any(
+        _has_self_overlapping_base(target)
+        for graph in graphs
+        for node in graph.nodes
+        if (target := mutated_argument(node))
+    )
 
 
-def written(node: torch.fx.Node) -> torch.fx.Node | None:
+def mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
     """What a node writes into."""
     if isinstance(out := node.kwargs.get("out"), torch.fx.Node):
         return out
@@ -39,27 +44,27 @@ def written(node: torch.fx.Node) -> torch.fx.Node | None:
     return base if isinstance(base, torch.fx.Node) else None
 
 
-def memory(node: torch.fx.Node | None) -> Iterator[int]:
+def storages(node: torch.fx.Node | None) -> Iterator[int]:
     """The memory of a node's value: a view has that of its base."""
     for value in _tensors(node):
         with suppress(NotImplementedError):  # a sparse tensor, or one under a transform of torch.func
             yield value.untyped_storage()._cdata
 
 
-def _is_view_of_overlap(target: torch.fx.Node) -> bool:
-    storages, waiting, seen = set(memory(target)), [target], set()
-    while waiting:
-        node = waiting.pop()
-        if node in seen or storages.isdisjoint(memory(node)):
+def _has_self_overlapping_base(target: torch.fx.Node) -> bool:
+    target_storages, worklist, seen = set(storages(target)), [target], set()
+    while worklist:
+        node = worklist.pop()
+        if node in seen or target_storages.isdisjoint(storages(node)):
             continue
-        if any(map(_may_overlap_itself, _tensors(node))):
+        if any(map(_may_self_overlap, _tensors(node))):
             return True
         seen.add(node)
-        waiting += node.all_input_nodes
+        worklist += node.all_input_nodes
     return False
 
 
-def _may_overlap_itself(tensor: torch.Tensor) -> bool:
+def _may_self_overlap(tensor: torch.Tensor) -> bool:
     """Whether two elements may have one address: no order of its dimensions keeps them apart."""
     if tensor.layout is not torch.strided or torch_internals.is_wrapper(tensor) or 0 in tensor.shape:
         return False

@@ -37,11 +37,11 @@ CALLS: dict[str, Callable[..., Any]] = {
 """How Python computes a formula, by the name of its class. All give ints."""
 
 
-class NotOfTheInputs(Exception):
+class UnknownSize(Exception):
     """A number that cannot be computed from the symbols among the inputs by ``CALLS``."""
 
 
-class Sizes:
+class SizeNodes:
     """The nodes of numbers; makes what is missing at the end of the graph.
 
     Args:
@@ -57,7 +57,7 @@ class Sizes:
         node.meta["val"] = value
         self.nodes.setdefault(value.node.expr, node)
 
-    def node_of(self, value: torch.SymInt, written: Callable[[torch.fx.Node], None]) -> torch.fx.Node | int:
+    def node_of(self, value: torch.SymInt, on_new_node: Callable[[torch.fx.Node], None]) -> torch.fx.Node | int:
         """The node that computes a number, or the number, where it is known by now.
 
         Args:
@@ -67,25 +67,30 @@ class Sizes:
         Raises:
             NotOfTheInputs: nothing in the graph says what it is.
         """
-        return self._of(value.node.expr, value.node.shape_env, written)
+        return self._node_of_expression(value.node.expr, value.node.shape_env, on_new_node)
 
-    def _of(self, expression: sympy.Expr, shape_env: Any, written: Callable[[torch.fx.Node], None]) -> Any:
+    def _node_of_expression(
+        self, expression: sympy.Expr, shape_env: Any, on_new_node: Callable[[torch.fx.Node], None]
+    ) -> Any:
         if expression.is_Integer:
             return int(expression)
         if expression not in self.nodes:
-            call, first, last = _taken_apart(expression)
-            arguments = (self._of(first, shape_env, written), self._of(last, shape_env, written))
+            call, first, last = _split_last_operation(expression)
+            arguments = (
+                self._node_of_expression(first, shape_env, on_new_node),
+                self._node_of_expression(last, shape_env, on_new_node),
+            )
             node = self.graph.call_function(call, arguments)
             node.meta["val"] = shape_env.create_symintnode(expression, hint=None)
-            written(node)
+            on_new_node(node)
             self.nodes[expression] = node
         return self.nodes[expression]
 
 
-def _taken_apart(expression: sympy.Expr) -> tuple[Callable[..., Any], sympy.Expr, sympy.Expr]:
+def _split_last_operation(expression: sympy.Expr) -> tuple[Callable[..., Any], sympy.Expr, sympy.Expr]:
     """The last operation of a formula, and what it is done to."""
     call = CALLS.get(type(expression).__name__)
     if call is None or (call is operator.pow and not expression.args[1].is_nonnegative):
-        raise NotOfTheInputs(expression)
+        raise UnknownSize(expression)
     *others, last = expression.args
     return call, others[0] if len(others) == 1 else expression.func(*others), last

@@ -20,54 +20,58 @@ import torch.fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
-from nbcompile.aot.self_overlapping_writes import memory, written
+from nbcompile.aot.self_overlapping_writes import mutated_argument, storages
 
 REASON = "random numbers are drawn that nothing reads; AOTAutograd would not draw them"
 
 
-def are_unread(module: torch.fx.GraphModule) -> bool:
+def has_unused_rng(module: torch.fx.GraphModule) -> bool:
     """Whether a captured graph draws random numbers that neither its results nor its inputs depend on."""
-    needed = _needed(module.graph)
-    return any(_draws(node) for node in module.graph.nodes if node not in needed and node.op.startswith("call_"))
+    live = _live_nodes(module.graph)
+    return any(_is_random(node) for node in module.graph.nodes if node not in live and node.op.startswith("call_"))
 
 
-def _needed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+def _live_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """The nodes whose values a result needs, or that are written into something that is seen outside."""
-    needed: set[torch.fx.Node] = set()
-    waiting = [node for node in graph.nodes if node.op in ("output", "placeholder", "get_attr")]
-    writes = [node for node in graph.nodes if written(node) is not None]
-    while waiting:
-        while waiting:
-            node = waiting.pop()
-            if node not in needed:
-                needed.add(node)
-                waiting += node.all_input_nodes
-        seen = {each for node in needed for each in memory(node)}
-        waiting = [each for each in writes if each not in needed and not seen.isdisjoint(memory(written(each)))]
-    return needed
+    live: set[torch.fx.Node] = set()
+    worklist = [node for node in graph.nodes if node.op in ("output", "placeholder", "get_attr")]
+    writes = [node for node in graph.nodes if mutated_argument(node) is not None]
+    while worklist:
+        while worklist:
+            node = worklist.pop()
+            if node not in live:
+                live.add(node)
+                worklist += node.all_input_nodes
+        live_storages = {each for node in live for each in storages(node)}
+        worklist = [
+            each
+            for each in writes
+            if each not in live and not live_storages.isdisjoint(storages(mutated_argument(each)))
+        ]
+    return live
 
 
-def _draws(node: torch.fx.Node) -> bool:
+def _is_random(node: torch.fx.Node) -> bool:
     """Whether a node draws, found out by running it once more on tensors without data."""
     values = torch.fx.map_arg((node.args, node.kwargs), lambda argument: argument.meta.get("example_value"))
     fake_mode = torch_internals.guards_context().detect_fake_mode([node.meta.get("example_value"), values])
     if fake_mode is None or node.op == "call_module":
         return False
     positional, keywords = values
-    watch = _Watch()
+    detector = _RandomOpDetector()
     # It ran when it was captured; what cannot run apart from the graph stays as it is.
-    with suppress(Exception), fake_mode, watch:
+    with suppress(Exception), fake_mode, detector:
         if node.op == "call_method":
             getattr(positional[0], node.target)(*positional[1:], **keywords)  # type: ignore[arg-type]
         else:
             node.target(*positional, **keywords)  # type: ignore[operator]
-    return watch.drawn
+    return detector.found_random
 
 
-class _Watch(TorchDispatchMode):
+class _RandomOpDetector(TorchDispatchMode):
     """Sees whether an operator draws random numbers."""
 
-    drawn = False
+    found_random = False
 
     def __torch_dispatch__(
         self,
@@ -77,5 +81,5 @@ class _Watch(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Run it."""
-        self.drawn |= torch.Tag.nondeterministic_seeded in func.tags
+        self.found_random |= torch.Tag.nondeterministic_seeded in func.tags
         return func(*args, **(kwargs or {}))

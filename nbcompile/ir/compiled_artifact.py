@@ -43,7 +43,7 @@ class Runnable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CapturedConstants:
     """What a program's text refers to, and cannot spell."""
 
     attribute: Callable[[str], Any] | None
@@ -53,11 +53,11 @@ class Held:
 
 
 @dataclass(slots=True)
-class Parts:
+class ArtifactBuilder:
     """The parts of one callable."""
 
     programs: list[Runnable] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
+    constants_of_programs: list[CapturedConstants] = field(default_factory=list)
     """Of each program what its text has no word for."""
     roles: list[str] = field(default_factory=list)
     """What each is for: ``inference``, ``forward``, ``backward``."""
@@ -67,84 +67,84 @@ class Parts:
     """What putting them together needs to know."""
     captured: Any = None
     """The graph as it was captured (an ``fx.GraphModule``), where some call, or every call, runs that."""
-    watch: Any = None
+    alias_check: Any = None
     """Which inputs are looked at for that (an ``overlaps.Watch``)."""
     obstacle: str = ""
     ready: list[Callable[[], None]] | None = None
     """Of a callable that is still being made: what to do when it is there."""
 
 
-_parts: contextvars.ContextVar[Parts | None] = contextvars.ContextVar("nbcompile_parts", default=None)
+_builder: contextvars.ContextVar[ArtifactBuilder | None] = contextvars.ContextVar("nbcompile_parts", default=None)
 
 
 @contextmanager
-def collecting() -> Iterator[Parts]:
+def collecting() -> Iterator[ArtifactBuilder]:
     """Collect what is loaded inside the block."""
-    made = Parts()
-    token = _parts.set(made)
+    builder = ArtifactBuilder()
+    token = _builder.set(builder)
     try:
-        yield made
+        yield builder
     finally:
-        _parts.reset(token)
+        _builder.reset(token)
 
 
-def add(
+def add_program(
     program: Runnable, attribute: Callable[[str], Any] | None = None, constants: Mapping[int, object] | None = None
 ) -> None:
     """A program was loaded."""
-    made = _parts.get()
-    if made is not None:
-        made.programs.append(program)
-        made.held.append(Held(attribute, constants or {}))
+    builder = _builder.get()
+    if builder is not None:
+        builder.programs.append(program)
+        builder.constants_of_programs.append(CapturedConstants(attribute, constants or {}))
 
 
-def name(role: str) -> None:
+def set_role(role: str) -> None:
     """What the program is for that was loaded last."""
-    made = _parts.get()
-    if made is not None:
-        made.roles.append(role)
+    builder = _builder.get()
+    if builder is not None:
+        builder.roles.append(role)
 
 
-def collected() -> bool:
+def is_collecting() -> bool:
     """Whether anybody wants to know."""
-    return _parts.get() is not None
+    return _builder.get() is not None
 
 
-def join(how: str, **facts: Any) -> None:
+def set_wrapper(how: str, **facts: Any) -> None:
     """The programs were put together."""
-    made = _parts.get()
-    if made is not None:
-        made.joined, made.facts = how, facts
+    builder = _builder.get()
+    if builder is not None:
+        builder.joined, builder.facts = how, facts
 
 
-def watch(captured: Any, inputs: Any) -> None:
+def set_alias_check(captured: Any, check: Any) -> None:
     """What was joined is called where the inputs do not overlap; elsewhere the graph as captured."""
-    made = _parts.get()
-    if made is not None:
-        made.captured, made.watch = captured, inputs
+    builder = _builder.get()
+    if builder is not None:
+        builder.captured, builder.alias_check = captured, check
 
 
-def run_captured(captured: Any) -> None:
+def fall_back_to_eager(captured: Any) -> None:
     """The graph runs as captured: whatever was made of it before that was found is no part."""
-    made = _parts.get()
-    if made is not None:
-        made.programs.clear()
-        made.held.clear()
-        made.roles.clear()
-        made.joined, made.facts, made.captured, made.watch = "captured", {}, captured, None
+    builder = _builder.get()
+    if builder is not None:
+        builder.programs.clear()
+        builder.constants_of_programs.clear()
+        builder.roles.clear()
+        builder.joined, builder.facts, builder.captured, builder.alias_check = "captured", {}, captured, None
 
 
-def wait() -> list[Callable[[], None]]:
+def defer() -> list[Callable[[], None]]:
     """The parts come later, in another thread: whoever wants them leaves a message in the list."""
-    made = _parts.get()
-    messages: list[Callable[[], None]] = []
-    if made is not None:
-        made.ready = messages
-    return messages
+    builder = _builder.get()
+    callbacks: list[Callable[[], None]] = []
+    if builder is not None:
+        builder.ready = callbacks
+    return callbacks
 
 
 def refuse(reason: str) -> None:
     """Something is part of it that only this process has."""
-    made = _parts.get()
-    if made is not None:
-        made.obstacle = made.obstacle or reason
+    builder = _builder.get()
+    if builder is not None:
+        builder.obstacle = builder.obstacle or reason

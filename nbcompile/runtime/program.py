@@ -73,7 +73,7 @@ def load(
     Raises:
         toolchain.BuildError: the compiler refused what we generated.
     """
-    compiled_artifact.add(emitted, attribute, constants)
+    compiled_artifact.add_program(emitted, attribute, constants)
     library = cpp.load(emitted.source, compiler) if emitted.source else None
     entries = {}
     for kernel in emitted.kernels:

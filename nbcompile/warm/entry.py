@@ -28,7 +28,7 @@ from nbcompile.dispatch import cache
 from nbcompile.guarding import check as guarding
 from nbcompile.guarding.accessors import Known
 from nbcompile.guarding.check import GuardsDoNotHold
-from nbcompile.ir.compiled_artifact import Parts
+from nbcompile.ir.compiled_artifact import ArtifactBuilder
 from nbcompile.options import Options
 from nbcompile.record.recorder import FrameDraft
 from nbcompile.rewriting.residual import Residual
@@ -60,7 +60,7 @@ def keep(
     guards: tuple[Guard, ...],
     residual: Residual,
     graph: Callable[..., object] | None,
-    made: Parts,
+    made: ArtifactBuilder,
     page: FrameDraft | None,
 ) -> None:
     """Have written down what was compiled; the record says where that cannot be done, and why.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from nbcompile.aot import input_aliasing, runtime_wrapper
-from nbcompile.ir.compiled_artifact import Held, Parts, Runnable
+from nbcompile.ir.compiled_artifact import ArtifactBuilder, CapturedConstants, Runnable
 from nbcompile.ir.emitted import (
     Adopted,
     AtSlot,
@@ -74,7 +74,7 @@ class Called:
     target: Any
 
 
-def write(made: Parts) -> dict[str, Any]:
+def write(made: ArtifactBuilder) -> dict[str, Any]:
     """A callable's parts as JSON.
 
     Raises:
@@ -89,13 +89,15 @@ def write(made: Parts) -> dict[str, Any]:
     return {
         "joined": made.joined,
         "facts": facts,
-        "programs": [_write(each, held) for each, held in zip(made.programs, made.held, strict=True)],
+        "programs": [_write(each, held) for each, held in zip(made.programs, made.constants_of_programs, strict=True)],
         "captured": None if made.captured is None else captured.write(made.captured),
-        "watch": None if made.watch is None else [encode(made.watch.written), encode(made.watch.read)],
+        "watch": None
+        if made.alias_check is None
+        else [encode(made.alias_check.written), encode(made.alias_check.read)],
     }
 
 
-def _expect_views(made: Parts) -> None:
+def _expect_views(made: ArtifactBuilder) -> None:
     """Outputs that are views of inputs are looks at the memory of these, which a later process repeats."""
     for at, base, is_input, _ in made.facts.get("aliases", ()):
         plan = made.programs[0].plan
@@ -110,11 +112,11 @@ def _expect_views(made: Parts) -> None:
             raise NotStorable("an output is a view of an input in another way than by sizes and strides")
 
 
-def _write(emitted: Runnable, held: Held) -> dict[str, Any]:
+def _write(emitted: Runnable, constants: CapturedConstants) -> dict[str, Any]:
     paths = sorted(set(_HELD.findall(emitted.wrapper)))
     return {
-        "held": [[path, tensors.encode(held.attribute(path) if held.attribute else None)] for path in paths],
-        "constants": [[number, findable(value)] for number, value in held.constants.items()],
+        "held": [[path, tensors.encode(constants.attribute(path) if constants.attribute else None)] for path in paths],
+        "constants": [[number, findable(value)] for number, value in constants.constants.items()],
         "source": emitted.source,
         "wrapper": emitted.wrapper,
         "kernels": [_kernel(each) for each in emitted.kernels],
@@ -189,7 +191,7 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
     if data["joined"] == "captured":
         return as_captured
     written, seen = map(decode, data["watch"])
-    return input_aliasing.watched(_joined(data), as_captured, input_aliasing.Watch(written, seen))
+    return input_aliasing.with_alias_check(_joined(data), as_captured, input_aliasing.AliasCheck(written, seen))
 
 
 def _joined(data: dict[str, Any]) -> Callable[..., Any]:
@@ -205,9 +207,9 @@ def _joined(data: dict[str, Any]) -> Callable[..., Any]:
         case "direct":
             return loaded[0].positional
         case "inference":
-            return runtime_wrapper.inference(loaded[0], facts)
+            return runtime_wrapper.wrap_inference(loaded[0], facts)
         case _:
-            return runtime_wrapper.training(loaded[0], loaded[1], facts)
+            return runtime_wrapper.wrap_training(loaded[0], loaded[1], facts)
 
 
 def _read(data: dict[str, Any]) -> StoredProgram:

@@ -72,7 +72,7 @@ def test_a_graph_that_runs_as_captured():
     graphs = []
 
     def backend(graph, inputs):
-        graphs.append(checkpoints.runnable(graph))
+        graphs.append(checkpoints.with_eager_checkpoints(graph))
         return backends.inductor(graph, inputs)
 
     def program(compiled):
@@ -88,7 +88,7 @@ def test_a_graph_without_checkpoints_is_itself():
     """Nothing is copied."""
     seen = []
     nbcompile.compile(torch.sin, backend=lambda graph, _: seen.append(graph) or graph.forward)(torch.ones(2))
-    assert checkpoints.runnable(seen[0]) is seen[0]
+    assert checkpoints.with_eager_checkpoints(seen[0]) is seen[0]
 
 
 @pytest.mark.filterwarnings("error::nbcompile.errors.GeneratedCodeWarning")

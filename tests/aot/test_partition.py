@@ -32,10 +32,10 @@ def halves(function, *inputs, recompute=True):
     found, captured = traced(function, *inputs)
     lasting = None
     if recompute:
-        passes.drop_detach(found.graph)
-        passes.share_equal(found.graph)
+        passes.remove_detach(found.graph)
+        passes.eliminate_common_subexpressions(found.graph)
         lasting = {at for at, each in enumerate(captured.inputs) if isinstance(each, nn.Parameter)}
-    forward, backward, kept, _ = partition.cut(found.graph.graph, len(found.outputs), lasting)
+    forward, backward, kept, _ = partition.partition_joint_graph(found.graph.graph, len(found.outputs), lasting)
     return forward, backward, [node.name for node in forward.output_node().args[0][len(found.outputs) :]][:kept]
 
 

@@ -58,7 +58,7 @@ def test_equal_nodes_are_one(build, left):
     x = torch.randn(3, 4)
     module = graph_of(build, x)
     expected = module(x)
-    passes.share_equal(module)
+    passes.eliminate_common_subexpressions(module)
     assert len(calls(module)) == left
     torch.testing.assert_close(module(x), expected, rtol=0, atol=0)
 
@@ -98,7 +98,7 @@ def test_what_only_looks_equal_stays(build):
     """Types and signs of numbers, random numbers, empty memory, results that a user may write to, writes between."""
     module = graph_of(build, torch.randn(3))
     before = calls(module)
-    passes.share_equal(module)
+    passes.eliminate_common_subexpressions(module)
     assert calls(module) == before
 
 

@@ -86,7 +86,7 @@ def test_what_has_each_number_once_is_compiled(function, meets_itself):
     answers = []
 
     def backend(graph, _inputs):
-        answers.append(self_overlapping_writes.meet_themselves(graph))
+        answers.append(self_overlapping_writes.writes_to_self_overlapping_view(graph))
         return graph.forward
 
     nbcompile.compile(function, backend=backend, fullgraph=True)(torch.arange(3.0))

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import nbcompile
 from nbcompile import torch_internals
-from nbcompile.aot.sizes import NotOfTheInputs, Sizes
+from nbcompile.aot.sizes import SizeNodes, UnknownSize
 
 
 def symbols(*values):
@@ -24,7 +24,7 @@ def symbols(*values):
 
 def graph_with(numbers):
     graph = torch.fx.Graph()
-    sizes = Sizes(graph)
+    sizes = SizeNodes(graph)
     for at, number in enumerate(numbers):
         sizes.define(number, graph.placeholder(f"s{at}"))
     return graph, sizes
@@ -60,7 +60,7 @@ def test_a_formula_computes_what_its_symbols_compute(steps, values):
         plain.append(operation(plain[left % len(plain)], plain[right % len(plain)]))
     try:
         results = [sizes.node_of(each, lambda node: None) if isinstance(each, torch.SymInt) else each for each in made]
-    except NotOfTheInputs:
+    except UnknownSize:
         return  # it says so, and AOTAutograd traces such a graph
     graph.output(tuple(results))
     assert torch.fx.GraphModule({}, graph)(*values) == tuple(plain)
@@ -80,7 +80,7 @@ def test_an_unknown_symbol_is_refused():
     """A symbol that is no input cannot be computed."""
     first, second = symbols(7, 11)
     _, sizes = graph_with([first])
-    with pytest.raises(NotOfTheInputs):
+    with pytest.raises(UnknownSize):
         sizes.node_of(first + second, lambda node: None)
 
 

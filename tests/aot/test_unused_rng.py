@@ -97,7 +97,7 @@ def test_only_graphs_with_unread_draws_run_as_captured(function):
     seen = []
 
     def look(module, examples):
-        seen.append(unused_rng.are_unread(module))
+        seen.append(unused_rng.has_unused_rng(module))
         return backends.lookup("inductor")(module, examples)
 
     nbcompile.compile(function, backend=look)(*arguments(function))
