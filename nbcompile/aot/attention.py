@@ -1,14 +1,14 @@
-"""Attention that is written out becomes the one operator for which ATen has a fused kernel.
+"""Fusion of attention: the pattern ``softmax(q @ k) @ v`` is replaced by the operator that has a fused ATen kernel.
 
     scores  = bmm(q, k transposed) / 8.0
     scores  = masked_fill(scores, mask, -inf)           bias = where(mask, -inf, 0.0)
     weights = softmax(scores, -1)                ->     out  = attention(q, k, v, bias, mask, -inf, 0.125)
     out     = bmm(weights, v)
 
-The fused kernel never writes the scores to memory. It is taken where the graph is exactly attention: scores used once,
-scaled by numbers, masked with minus infinity (or with a number so low that nothing is left of a masked score), biased
-by tensors that broadcast. Where the kernel and the steps differ (rows without any key, infinities and NaNs in queries
-and keys), the operator does the steps: nbcompile/ir/attention.py.
+The fused kernel never writes the scores to memory. The pattern matches exact attention only: scores with a single use,
+scaled by numbers, masked with minus infinity (or with a number so low that a masked score has weight zero), with biases
+that broadcast. Where the kernel and the separate steps differ (rows without any key, infinities and NaNs in queries
+and keys), the operator runs the steps: nbcompile/ir/attention.py.
 
 In torch: torch/_inductor/fx_passes/fuse_attention.py. Read next: nbcompile/ir/attention.py
 """
@@ -28,7 +28,7 @@ from nbcompile.ir.attention import ATTENTION
 
 aten = torch.ops.aten
 MAX_MASKED_SCORE = -1e9
-"""A score that is replaced by this, or by less, has no weight beside any other."""
+"""A score of this value or less has weight zero after the softmax."""
 
 _VIEWS_AND_COPIES = (
     aten.view.default, aten._unsafe_view.default, aten.clone.default, aten.expand.default, aten.alias.default,
@@ -36,12 +36,12 @@ _VIEWS_AND_COPIES = (
 
 
 def fuse_attention(module: fx.GraphModule) -> tuple[str, ...]:
-    """Rewrite every attention that is written out in a functional graph for the CPU; says what was rewritten."""
+    """Replace every attention pattern of a functional graph for the CPU; return notes for the record."""
     notes = []
     for weights in module.graph.find_nodes(op="call_function", target=aten._softmax.default):
         found = _match_attention(weights, module)
         if found is not None:
-            notes.append(f"attention written by hand ({weights.name}) became {ATTENTION}")
+            notes.append(f"the attention pattern around {weights.name} was replaced by {ATTENTION}")
             _rewrite(module.graph, found)
     if notes:
         module.graph.lint()
@@ -49,21 +49,21 @@ def fuse_attention(module: fx.GraphModule) -> tuple[str, ...]:
     return tuple(notes)
 
 
-# -- what is attention -----------------------------------------------------------------------------
+# -- the pattern -----------------------------------------------------------------------------------
 
 
 class _Mask(NamedTuple):
-    """Which scores are replaced, and by which number."""
+    """A mask: the scores that are replaced, and by which number."""
 
     condition: fx.Node
     masks_where_true: bool
-    """Whether the condition says what is replaced, or what is kept."""
+    """Whether scores are replaced where the condition is true, or where it is false."""
     filler: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """What was done to ``q @ k`` before the softmax, told from the last step to the first."""
+    """Steps between ``q @ k`` and the softmax, from the last to the first."""
 
     scale: float = 1.0
     steps: tuple[_Mask | fx.Node, ...] = ()
@@ -110,7 +110,7 @@ def _match_attention(weights: fx.Node, module: fx.GraphModule) -> _Attention | N
 
 
 def _match_scores(node: object, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
-    """Follow the scores back to the product that they are, if each step is one that the kernel knows."""
+    """Follow the scores back to their matrix product, if the kernel can do every step between."""
     if not isinstance(node, fx.Node) or len(node.users) != 1 or _value(node).shape[-2:] != shape[-2:]:
         return None
     if node.target is aten.bmm.default:
@@ -164,7 +164,7 @@ def _match_bias(node: fx.Node, module: fx.GraphModule, matched: _Scores, shape: 
 
 
 def _constant(node: object, module: fx.GraphModule) -> float | None:
-    """The number that a node without dimensions is."""
+    """The value of a constant scalar node; None if it is not constant."""
     if _is_number(node):
         return float(node)  # type: ignore[arg-type]
     if not isinstance(node, fx.Node):
@@ -193,7 +193,7 @@ def _is_number(value: object) -> bool:
 
 
 def _match_product(weights: fx.Node) -> fx.Node | None:
-    """The ``bmm`` that the weights go into, and nothing else."""
+    """The ``bmm`` that is the single use of the weights."""
     node = weights
     while len(node.users) == 1:
         (user,) = node.users
@@ -217,7 +217,7 @@ def _match_result(product: fx.Node, ndim: int) -> fx.Node | None:
 
 
 def _before_view(node: object, ndim: int) -> fx.Node | None:
-    """An operand of ``bmm`` before batch and heads were made one dimension."""
+    """An operand of ``bmm`` before batch and heads were flattened into one dimension."""
     while isinstance(node, fx.Node) and _value(node).dim() != ndim:
         source = node.args[0]
         if (
@@ -235,7 +235,7 @@ def _has_same_matrices(one: fx.Node, other: fx.Node) -> bool:
 
 
 def _is_exact(scores: _Scores) -> bool:
-    """Whether masked scores have no weight, and a row without keys is either NaN or a mean."""
+    """Return whether masked scores have weight zero, and a row without keys is NaN or a mean, as the kernel does it."""
     fillers = [filler for *_, filler in scores.masks]
     if not 0 < scores.scale < math.inf or any(not filler <= MAX_MASKED_SCORE for filler in fillers):
         return False
@@ -245,7 +245,7 @@ def _is_exact(scores: _Scores) -> bool:
 
 def _is_supported(attention: _Attention) -> bool:
     query, keys, values, result = (
-        _value(each) for each in (attention.query, attention.keys, attention.values, attention.result)
+        _value(node) for node in (attention.query, attention.keys, attention.values, attention.result)
     )
     *batch, length, width = query.shape
     expected = [(*batch, width, keys.shape[-1]), (*batch, keys.shape[-1], width), (*batch, length, width)]
@@ -268,7 +268,7 @@ def _rewrite(graph: fx.Graph, attention: _Attention) -> None:
     with graph.inserting_before(attention.result):
         write = _GraphWriter(graph, attention.result)
         query, keys, values = (
-            write.with_four_dims(each) for each in (attention.query, attention.keys, attention.values)
+            write.with_four_dims(node) for node in (attention.query, attention.keys, attention.values)
         )
         keys = write(aten.transpose.int, keys, -2, -1)
         query, keys, values = (write.with_contiguous_rows(each) for each in (query, keys, values))
@@ -282,7 +282,7 @@ def _rewrite(graph: fx.Graph, attention: _Attention) -> None:
 
 
 def _emit_bias(write: _GraphWriter, attention: _Attention) -> fx.Node | None:
-    """What is added to the scores, in the order of the steps: biases, and minus infinity where a score is masked."""
+    """Emit the tensor that is added to the scores: biases, and minus infinity where a score is masked, in order."""
     bias: fx.Node | None = None
     dtype = _value(attention.query).dtype
     for step in reversed(attention.scores.steps):
@@ -300,7 +300,7 @@ def _emit_bias(write: _GraphWriter, attention: _Attention) -> fx.Node | None:
 
 
 def _emit_mask(write: _GraphWriter, attention: _Attention) -> fx.Node | None:
-    """Where a score is replaced, by one of the masks."""
+    """Emit the tensor that is true where any mask replaces a score."""
     masked: fx.Node | None = None
     for mask in attention.scores.masks:
         condition = mask.condition if mask.masks_where_true else write(aten.logical_not.default, mask.condition)
@@ -309,7 +309,7 @@ def _emit_mask(write: _GraphWriter, attention: _Attention) -> fx.Node | None:
 
 
 def _erase_unused(graph: fx.Graph, node: fx.Node) -> None:
-    """A node that nobody uses any more, and what it alone used."""
+    """Erase a node without users, and the operands that have no other user."""
     worklist = [node]
     while worklist:
         node = worklist.pop()
@@ -320,7 +320,7 @@ def _erase_unused(graph: fx.Graph, node: fx.Node) -> None:
 
 
 class _GraphWriter:
-    """Writes nodes of ATen with what FakeTensor says of them, in the place of one that was there."""
+    """Writer of ATen nodes, with fake tensors as meta data, before the node that they replace."""
 
     def __init__(self, graph: fx.Graph, replaced: fx.Node) -> None:
         self.graph, self.replaced = graph, replaced
@@ -333,31 +333,31 @@ class _GraphWriter:
         return node
 
     def first_result(self, target: Any, *args: Any) -> fx.Node:
-        """The first of several results."""
+        """Emit an operator with several results, and return the first."""
         results = self(target, *args)
         first_result = self.graph.call_function(operator.getitem, (results, 0))
         self.set_meta(first_result, results.meta["val"][0])
         return first_result
 
     def set_meta(self, node: fx.Node, value: Any) -> None:
-        """What is known of a node, and whose work it is."""
+        """Set a node's value, and the origin of the node that it replaces."""
         node.meta["val"] = value
         for key in (ORIGIN, STACK):
             if key in self.replaced.meta:
                 node.meta[key] = self.replaced.meta[key]
 
     def with_four_dims(self, node: fx.Node) -> fx.Node:
-        """With a dimension of heads."""
+        """Insert a dimension of heads if there is none."""
         return self(aten.unsqueeze.default, node, 1) if _value(node).dim() == 3 else node
 
     def as_scores(self, node: fx.Node, attention: _Attention) -> fx.Node:
-        """With as many dimensions as the scores have, and four."""
+        """Insert dimensions until the tensor broadcasts with the scores, in four dimensions."""
         while _value(node).dim() < _value(attention.result).dim():
             node = self(aten.unsqueeze.default, node, 0)
         return self.with_four_dims(node)
 
     def with_contiguous_rows(self, node: fx.Node) -> fx.Node:
-        """The kernel reads the elements of a row one beside the other."""
+        """Clone a tensor whose last dimension is not contiguous, which the kernel requires."""
         value = _value(node)
         if value.stride(-1) == 1 or value.shape[-1] == 1:
             return node

@@ -1,11 +1,11 @@
-"""Convolutions of an inference graph are done with the channels of a pixel beside each other.
+"""Layout optimisation: convolutions of an inference graph run in the channels-last memory format.
 
-    convolution(x[n, c, h, w])      ->      the same node; meta["channels_last"] tells its lowering to hand over
-                                            x and to take the result in the order n, h, w, c
+    convolution(x[n, c, h, w])      ->      the same node with meta["channels_last"]; its lowering passes x, and
+                                            takes the result, with strides in the order n, h, w, c
 
-The library's convolutions are a tenth to a third faster in that order where there are many channels. What stands
-between two convolutions follows: loops are written for the places that they read and write. So elements change places
-only at both ends of a chain of convolutions, and there while something else is computed.
+The library's convolutions are 10 % to 30 % faster in that format where there are many channels. The loops between two
+convolutions follow their strides, so elements are transposed only at both ends of a chain of convolutions, fused with
+other work.
 
 In torch: decide_layout_opt in torch/_inductor/graph.py. Read next: nbcompile/lowering/convolution.py
 """
@@ -22,15 +22,15 @@ from nbcompile.capture.node_meta import CHANNELS_LAST
 _CONVOLUTION = torch.ops.aten.convolution.default
 _MIN_CHANNELS = 16
 _MIN_PIXELS = 512
-"""Of all images together: below it, the order of the weight is what counts."""
+"""Of all images together: below it, the layout of the weight decides the speed."""
 _MIN_MULTIPLICATIONS_PER_ELEMENT = 64
-"""So many multiplications an element of the input pay for its change of place."""
+"""Multiplications per input element that pay for transposing it."""
 
 
 def mark_channels_last(module: fx.GraphModule) -> tuple[str, ...]:
-    """Mark the convolutions of a functional graph that gain from it; says how many."""
+    """Mark the convolutions of a functional graph that gain from channels-last; return a note for the record."""
     eligible = [node for node in module.graph.find_nodes(op="call_function", target=_CONVOLUTION) if _is_eligible(node)]
-    # One by one pixel, both orders are about as fast: such convolutions follow the others.
+    # With a window of one pixel both formats are about as fast: such convolutions follow the others.
     if not any(_is_profitable(node) for node in eligible):
         return ()
     for node in eligible:
@@ -53,7 +53,7 @@ def _is_eligible(node: fx.Node) -> bool:
         )
         and all(each.shape[1] >= _MIN_CHANNELS for each in tensors[::2])
         and _pixels(node) >= _MIN_PIXELS
-        # Who is given the result itself, or a view of it, is promised eager's strides.
+        # An output of the graph, or a view of one, must have eager's strides.
         and not any(user.op == "output" or _is_view(user) for user in node.users)
     )
 

@@ -1,10 +1,10 @@
-"""A checkpoint in a graph that runs as it was captured: what is computed again draws what was drawn before.
+"""Activation checkpoints in a graph that falls back to eager: recomputation draws the same random numbers.
 
     captured   tag_activation_checkpoint(wrap_body_0, x)     for AOTAutograd, which traces it and draws once
-    runnable   torch.utils.checkpoint.checkpoint(body, x)    the user's call, around the graph of the body
+    eager      torch.utils.checkpoint.checkpoint(body, x)    the user's call, around the graph of the body
 
-Called by eager, torch's operator computes the body once more in backward with new random numbers: the gradient of
-another dropout than the loss's.
+Called in eager mode, torch's operator recomputes the body in backward with new random numbers: the gradient would be
+that of another dropout than the loss's.
 
 In torch: torch/_higher_order_ops/wrap.py (TagActivationCheckpoint; ``backend="eager"`` draws anew). Read next:
 nbcompile/backends.py
@@ -24,7 +24,7 @@ OPERATOR = torch.ops.higher_order.tag_activation_checkpoint
 
 
 def with_eager_checkpoints(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The captured graph itself, or one in which checkpoints are those of eager."""
+    """The captured graph itself, or a copy in which each checkpoint is a call of ``torch.utils.checkpoint``."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     if not any(graph.find_nodes(op="call_function", target=OPERATOR, sort=False) for graph in graphs):
         return module

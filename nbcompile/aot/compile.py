@@ -1,4 +1,4 @@
-"""A captured graph to a callable over real inputs, forward and backward.
+"""AOTAutograd's stage: from a captured graph to a callable over real inputs, forward and backward.
 
     captured   relu(x @ w).sum()                     calls of torch, as the user wrote them
     joint      mm, relu, sum | expand, le, where, mm, mm   functional ATen, with the derivative
@@ -6,12 +6,11 @@
     backward   expand, le, where, mm    -> compiled by ``compilers.backward``
     callable   an autograd.Function over the two; ``loss.backward()`` works outside
 
-Where a graph mutates or aliases, AOTAutograd does the work: it makes in-place operators functional, finds which
-inputs are mutated and which outputs alias, derives and cuts the graph. A graph
-that needs none of it is recorded once instead of traced twice (pure.py, for
-training joint.py and cut.py). What AOTAutograd wraps around the compiled graph at
-run time costs 2.9 us a call, 8 us with gradients; most graphs are called directly
-(0.3 us), or through what they need of it (joined.py).
+Where a graph mutates or aliases, AOTAutograd does the work: it functionalises in-place operators, finds which
+inputs are mutated and which outputs alias, differentiates and partitions the graph. A graph
+that needs none of it is traced once instead of twice (pure.py, for training joint.py and
+partition.py). AOTAutograd's runtime wrapper costs 2.9 us per call, 8 us with gradients; most
+graphs are called directly (0.3 us), or through the part of it that they need (runtime_wrapper.py).
 
 In torch: torch/_functorch/aot_autograd.py. Read next: nbcompile/aot/pure.py
 """
@@ -33,17 +32,17 @@ from nbcompile.ir import compiled_artifact
 from nbcompile.torch_internals import interrupts
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
-"""Takes its arguments in a list, which it empties, so that they die as early as possible."""
+"""A function that takes its arguments in a list and empties it, so that they are freed as early as possible."""
 GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]
 CompiledFunction = Callable[..., Sequence[Any]]
 
 # Compile the backward graph now, not in the first backward(): errors and pictures come with the forward's.
-# What is computed twice is found by our own pass: torch's imports Inductor.
+# Common subexpressions are eliminated by our own pass: torch's imports Inductor.
 AUTOGRAD_SETTINGS = {"force_non_lazy_backward_lowering": True, "cse": False}
 
 
 def _ignore(_module: torch.fx.GraphModule) -> None:
-    """Nobody wants to see the joint graph."""
+    """Default observer of the joint graph."""
 
 
 @contextlib.contextmanager
@@ -54,17 +53,17 @@ def _run_afterwards(task: Callable[[], object]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Compilers:
-    """Who makes callables of the ATen graphs, and who sees the joint one."""
+    """Compilers of the ATen graphs, and the observer of the joint graph."""
 
     forward: GraphCompiler
     backward: GraphCompiler
     inference: GraphCompiler
     on_joint_graph: Callable[[torch.fx.GraphModule], None] = _ignore
     concurrently: Callable[[Callable[[], object]], contextlib.AbstractContextManager[None]] = _run_afterwards
-    """A block by whose end a task is done: while the block waits for something, if it does."""
+    """Context manager that runs a task by the end of its block, while the block waits for a C++ compiler if it does."""
 
 
-SIZES_CHANGE_REASON = "an input gets other sizes or strides in place (unsqueeze_, t_, ...)"
+SIZES_CHANGE_REASON = "an in-place operator changes the sizes or strides of an input (unsqueeze_, t_, ...)"
 
 
 def compile_graph(
@@ -84,8 +83,8 @@ def compile_graph(
             are *before* the graph runs (a fake tensor that tracing mutated would mislead).
         compilers: get functional graphs of ATen operators.
         decompositions: operators to be written in terms of simpler ones.
-        recompute: cut the joint graph so that cheap values are recomputed in the backward
-            instead of saved (min-cut); otherwise save what eager saves.
+        recompute: partition the joint graph by a minimum cut, so that the backward recomputes cheap values
+            instead of saving them; otherwise save what eager saves.
         mutate_in_graph: a mutated input is written by the graph itself (``aten.copy_`` at its end), which
             may then fuse; otherwise the new value is returned, and copied after the graph has run.
     """
@@ -103,8 +102,8 @@ def compile_graph(
         return _compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     except torch_internals.fake_tensor().DynamicOutputShapeException:
         if torch_internals.guards_context().TracingContext.try_get() is not None:
-            raise  # it is the real torch.compile that asks; it has an answer of its own
-    # The derivative of x[mask] = y has sizes that only the run knows: such symbols are allowed now.
+            raise  # called by the real torch.compile, which handles it
+    # The derivative of x[mask] = y has data-dependent sizes: allow unbacked symbols now.
     inputs = torch_internals.with_unknown_sizes(example_inputs)
     return _compile_with_aot_autograd(module, inputs, compilers, table, recompute, mutate_in_graph)
 
@@ -128,13 +127,15 @@ def _compile_without_aot_autograd(
         return _with_alias_check(_wrap_inference(compiled, recorded), module, recorded.written, example_inputs)
     with interrupts.deferred():
         joint_graph = joint.trace(module, example_inputs, table)
-    return None if joint_graph is None else _partition_and_compile(joint_graph, module, example_inputs, compilers, recompute)
+    if joint_graph is None:
+        return None
+    return _partition_and_compile(joint_graph, module, example_inputs, compilers, recompute)
 
 
 def _has_dynamo_symbols(module: torch.fx.GraphModule) -> bool:
-    """Whether the real torch.compile asks, for sizes that are symbols.
+    """Return whether the caller is the real torch.compile with dynamic sizes.
 
-    It hands over the tensors of this call, and keeps beside them which sizes vary: AOTAutograd itself looks there.
+    It passes the tensors of this call; AOTAutograd finds the fake tensors with symbolic sizes in the context.
     """
     if torch_internals.guards_context().TracingContext.try_get() is None:
         return False
@@ -167,7 +168,7 @@ def _wrap_inference(compiled: BoxedFunction, recorded: pure.Recorded) -> Compile
 
 
 def _check_no_aliases(mutated: Sequence[int], example_inputs: Sequence[Any]) -> None:
-    """No other input looks into the memory of one that is written."""
+    """Check that no other input shares memory with one that is mutated."""
     if mutated and input_aliasing.share_storage(mutated, example_inputs):
         raise NeedsEagerFallback(input_aliasing.REASON)
 
@@ -175,7 +176,7 @@ def _check_no_aliases(mutated: Sequence[int], example_inputs: Sequence[Any]) -> 
 def _with_alias_check(
     compiled: CompiledFunction, module: torch.fx.GraphModule, mutated: Sequence[int], example_inputs: Sequence[Any]
 ) -> CompiledFunction:
-    """The compiled graph, where inputs might overlap in some calls: it runs as captured in these."""
+    """Wrap the compiled graph so that calls whose inputs overlap fall back to eager, if inputs can overlap."""
     if not input_aliasing.may_overlap(mutated, example_inputs):
         return compiled
     inputs = input_aliasing.alias_check(mutated, example_inputs)
@@ -190,7 +191,7 @@ def _partition_and_compile(
     compilers: Compilers,
     recompute: bool,
 ) -> CompiledFunction | None:
-    """Two programs of a joint graph; None if it has to be cut by AOTAutograd."""
+    """Partition a joint graph and compile both parts; None if AOTAutograd has to partition it."""
     _check_grad_mode_ops(traced.graph)
     provenance.mark_origins(traced.graph.graph, module.graph)
     compilers.on_joint_graph(traced.graph)
@@ -211,7 +212,7 @@ def _partition_and_compile(
         examples = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
         programs[role] = compile_one(half, examples)
 
-    # The backward graph's code is generated, and built, while the C++ compiler works on the forward one's.
+    # Generate the backward's code while the C++ compiler builds the forward's.
     with compilers.concurrently(lambda: compile_half("backward", backward, compilers.backward)):
         compile_half("forward", forward, compilers.forward)
     for role in ("forward", "backward"):
@@ -222,24 +223,24 @@ def _partition_and_compile(
 
 
 class NeedsEagerFallback(Exception):
-    """AOTAutograd would make something else of a graph; the text says why."""
+    """AOTAutograd would compute something else than eager; the text says why."""
 
 
 GRAD_MODE_DEPENDENT_OPS = frozenset({torch.ops.aten.mkldnn_rnn_layer.default})
-"""Operators that prepare for backward only where gradients are enabled: they are not in the midst of a Function."""
+"""Operators that save values for backward only in grad mode, which is off inside an autograd.Function."""
 
 
 def _check_grad_mode_ops(joint: torch.fx.GraphModule) -> None:
     for node in joint.graph.nodes:
         if node.target in GRAD_MODE_DEPENDENT_OPS:
-            raise NeedsEagerFallback(f"{node.target} prepares for backward only where gradients are enabled")
+            raise NeedsEagerFallback(f"{node.target} saves values for backward only in grad mode")
 
 
-AS_STRIDED_WRITE_REASON = "something is written where as_strided gives windows on memory"
+AS_STRIDED_WRITE_REASON = "the graph mutates a tensor, and as_strided makes views of any memory"
 
 
 def _check_no_as_strided_write(graph: torch.fx.Graph) -> None:
-    """AOTAutograd makes of as_strided a view of the tensor it is called on; what lies beyond that is not written."""
+    """Check that nothing is mutated next to as_strided: functionalisation ignores memory outside of its base tensor."""
     names = {pure.name_of_target(node).partition(".")[0] for node in graph.nodes if node.op.startswith("call_")}
     if names & {"as_strided", "as_strided_"} and any(
         pure.works_in_place(node) or "out" in node.kwargs
@@ -267,7 +268,7 @@ def _compile_with_aot_autograd(
     inference_programs: list[BoxedFunction] = []
     halves: dict[str, BoxedFunction] = {}
     inputs_without_gradient: list[int] = []
-    count = len(example_inputs)  # the compilers do not hold the inputs: torch 2.11 leaves them in a circle
+    count = len(example_inputs)  # the closures below do not refer to the inputs: torch 2.11 leaves them in a cycle
 
     def compiler(role: str, compile_one: GraphCompiler) -> GraphCompiler:
         def compile_and_name(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
@@ -331,11 +332,11 @@ def _compile_with_aot_autograd(
         )
         metadata = internals.TracingContext.get().fw_metadata
     if metadata is not None and metadata.bw_donated_idxs:
-        # Our backward graphs do not use saved tensors as scratch memory, so backward(retain_graph=True) is fine.
+        # Our backward graphs do not use donated buffers as scratch memory, so backward(retain_graph=True) is fine.
         metadata.bw_donated_idxs.clear()
     if metadata is not None and any(each.mutates_metadata for each in metadata.input_info):
-        # AOTAutograd gives the input the strides of the graph's result, and our graphs choose strides, and return
-        # the input itself where a result has its layout: x.unsqueeze_(0); return x[0] had a dimension too many.
+        # AOTAutograd sets the input to the strides of the graph's result, but our graphs choose strides, and return
+        # the input itself where a result has its layout: x.unsqueeze_(0); return x[0] had one dimension too many.
         raise NeedsEagerFallback(SIZES_CHANGE_REASON)
     mutated = [at for at, each in enumerate(metadata.input_info) if each.mutates_data] if metadata else []
     if mutated:
@@ -352,7 +353,7 @@ def _compile_with_aot_autograd(
         else _wrap_programs(metadata, inference_programs, halves, inputs_without_gradient, count)
     )
     if has_subclass:
-        compiled_artifact.refuse("tensors of a user's class are taken apart, and made again")
+        compiled_artifact.refuse("AOTAutograd flattens tensor subclasses, and builds them again")
     return _with_alias_check(compiled or wrapped, module, mutated, example_inputs)
 
 
@@ -363,7 +364,7 @@ def _wrap_programs(
     inputs_without_gradient: list[int],
     count: int,
 ) -> CompiledFunction | None:
-    """The programs, joined by us; None where it takes AOTAutograd's wrapper."""
+    """Wrap the programs by our own runtime wrapper; None where AOTAutograd's is needed."""
     runtime_metadata = runtime_wrapper.runtime_metadata_of(
         metadata, None if inference_programs else inputs_without_gradient, count
     )
@@ -372,7 +373,7 @@ def _wrap_programs(
         return None
     compiled_artifact.set_wrapper("inference" if inference_programs else "training", **runtime_metadata)
     if runtime_metadata["aliases"]:
-        return None  # AOTAutograd knows how they were made of the input; a later process, where they lie in it
+        return None  # AOTAutograd replays the view; a later process makes it by sizes, strides and offset
     if inference_programs:
         return runtime_wrapper.wrap_inference(inference_programs[0], runtime_metadata)
     return (
@@ -383,7 +384,7 @@ def _wrap_programs(
 
 
 def _needs_no_wrapper(metadata: Any, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
-    """Whether AOTAutograd's run-time wrapper would only pass arguments and results on."""
+    """Return whether AOTAutograd's runtime wrapper would only forward arguments and results."""
     return (
         metadata is not None
         and metadata.num_mutated_inp_runtime_indices == 0
@@ -400,11 +401,11 @@ def _needs_no_wrapper(metadata: Any, module: torch.fx.GraphModule, example_input
 
 
 def _results(module: torch.fx.GraphModule) -> Iterator[object]:
-    """What the captured graph gives back, as far as its nodes know."""
+    """Example values of the captured graph's results, where its nodes have any."""
     for node in module.graph.output_node().all_input_nodes:
         yield node.meta.get("example_value", node.meta.get("val"))
 
 
 def is_subclass(value: object) -> bool:
-    """A tensor that AOTAutograd would take apart into plain ones."""
+    """Return whether a value is a tensor subclass that AOTAutograd would flatten into plain tensors."""
     return isinstance(value, torch.Tensor) and not torch_internals.is_plain(value)

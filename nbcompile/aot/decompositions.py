@@ -1,4 +1,4 @@
-"""Which operators are written in terms of simpler ones before lowering, and why.
+"""Decompositions: the operators that are written in terms of simpler ones before lowering, and why.
 
     aten.logit(x)   ->   aten.log(x / (1 - x))          pointwise operators, which fuse
 
@@ -62,7 +62,7 @@ REDUCTIONS = ("norm", "nansum", "count_nonzero", "dist", "aminmax", "_safe_softm
 # Tensors that are constants of their shape.
 CREATIONS = ("logspace", "tril_indices", "triu_indices")
 
-# Images read at places between their elements, and what pads or unfolds them: an index, and a formula around it.
+# Images sampled between their elements, padded, or unfolded: an index expression, and a formula around it.
 IMAGES = (
     "upsample_bicubic2d", "grid_sampler_2d",
     "affine_grid_generator", "im2col", "col2im", "reflection_pad2d_backward", "max_pool2d_with_indices_backward",
@@ -81,13 +81,13 @@ NAMES = (
 )  # fmt: skip
 
 
-# Their definitions refuse complex numbers; the kernels, which run then, do not.
+# Their definitions refuse complex numbers; ATen's kernels, which run instead, do not.
 REAL_ONLY = ("nan_to_num",)
 
 
 @functools.cache
 def default_table() -> Table:
-    """The decompositions for our own code generator, by operator."""
+    """Decompositions for nbcompile's own code generator, by operator."""
     operators = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
     table: Table = torch_internals.decompositions().get_decompositions(operators)
     real_only = {getattr(torch.ops.aten, name) for name in REAL_ONLY}
@@ -99,7 +99,7 @@ def default_table() -> Table:
 
 
 def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> object:
-    """A roll of a channels-last tensor, which stays one, as in eager mode: torch's fake tensors make it contiguous."""
+    """Decompose a roll so that a channels-last tensor stays one, as in eager; torch's makes it contiguous."""
     if isinstance(x.numel(), int) and x.numel() == 0:
         return x.clone() if dims else x.new_empty(x.shape)
     if not dims or torch._prims_common.suggest_memory_format(x) is torch.contiguous_format:
@@ -112,7 +112,7 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> o
 
 
 def _is_full_rotation(shift: int, size: int) -> bool:
-    """Whether nothing moves. A size that is a symbol gets no guard for it: strides may differ there, values do not."""
+    """Return whether the roll moves nothing. A symbolic size gets no guard for it: only strides may differ then."""
     if isinstance(shift, int) and isinstance(size, int):
         return shift % size == 0
     return isinstance(shift, int) and shift == 0

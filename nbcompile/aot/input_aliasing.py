@@ -1,18 +1,23 @@
-"""Inputs that share memory, one of which is written: then a functional graph reads what was there before.
+"""Input aliasing: inputs that share memory, one of which the graph mutates.
 
-    def f(x, y):          # y = zeros(4), x = y[:3]: after the write x has another value, too
+    def f(x, y):          # y = zeros(4), x = y[:3]: the write to y changes x, too
         y.add_(1)
         return x * 2
 
-    def g(x):             # x = TwoTensor(a, b): the graph gets x.a and x
+    def g(x):             # x = TwoTensor(a, b), a wrapper subclass: the graph has the inputs x.a and x
         x.a.add_(1)
         return x * 2
 
-AOTAutograd makes graphs functional for the inputs that it is shown. Whether others overlap is asked at each call of a
-graph that writes to an input (a comparison of addresses); if they do, it runs operator by operator, as it was
-captured. A tensor inside of a wrapper is never compiled together with the wrapper.
+A functional graph reads the old value of the other input. So a graph that mutates an input compares addresses at each
+call (an alias check), and falls back to eager where the mutated input overlaps another one. A wrapper subclass is
+never compiled together with a tensor that it wraps.
 
-In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py (merge_view_inputs). Read next:
+                  first          last
+    y  (mutated)  |--------------|
+    x                  |------|             overlaps: start < end of the other, both ways
+
+In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py (merge_view_inputs compiles a graph over the common base;
+guards on overlaps are ``StorageOverlap``). Read next:
 nbcompile/aot/compile.py
 """
 
@@ -26,11 +31,11 @@ import torch
 
 from nbcompile import torch_internals
 
-REASON = "an input is inside of another one, or shares memory with one that is written; AOTAutograd cannot see that"
+REASON = "an input aliases another input that the graph mutates, or that wraps it; AOTAutograd cannot see that"
 
 
 def has_aliased_wrapper(inputs: Sequence[Any]) -> bool:
-    """Whether two inputs have memory in common, one of them being a wrapper around tensors."""
+    """Return whether a wrapper subclass among the inputs shares a storage with another input."""
     tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
     wrappers = [each for each in tensors if torch_internals.is_wrapper(each)]
     return any(
@@ -40,19 +45,20 @@ def has_aliased_wrapper(inputs: Sequence[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AliasCheck:
-    """Which inputs of a graph are looked at."""
+    """Inputs of a graph whose addresses are compared at each call."""
 
     written: tuple[tuple[int, int | None], ...]
-    """Positions, with how many bytes lie between a first element and the end of the last; None: a symbol decides."""
+    """Positions of mutated inputs, each with its extent in bytes; None: the extent depends on a symbolic size."""
     read: tuple[tuple[int, int | None], ...]
+    """Positions of all other inputs that have an address, with their extents."""
 
 
 def alias_check(written: Sequence[int], examples: Sequence[Any]) -> AliasCheck:
-    """What has to be watched of a graph.
+    """Plan the alias check of a graph.
 
     Args:
-        written: positions of the inputs that it writes to.
-        examples: one of each input: tensors, numbers.
+        written: positions of the inputs that it mutates.
+        examples: an example of each input: tensors, numbers.
     """
     extents = {position: _extent(each) for position, each in enumerate(examples) if _has_address(each)}
     return AliasCheck(
@@ -64,22 +70,24 @@ def alias_check(written: Sequence[int], examples: Sequence[Any]) -> AliasCheck:
 def with_alias_check(
     compiled: Callable[..., Any], captured: Callable[..., Any], check: AliasCheck
 ) -> Callable[..., Any]:
-    """``compiled``, but ``captured`` for calls in which an input that is written overlaps with another input.
+    """Call ``compiled``, or ``captured`` where a mutated input overlaps another input.
 
     Args:
-        compiled: takes the graph's inputs; was compiled for such as do not overlap.
-        captured: takes and gives the same.
-        inputs: those that are looked at.
+        compiled: the compiled graph, correct for inputs that do not overlap.
+        captured: the captured graph, with the same inputs and outputs.
+        check: the inputs to compare.
     """
     written, read = check.written, check.read
 
     def call(*arguments: Any) -> Any:
+        # Mutated inputs against each other: sorted by address, an overlap starts before the largest end so far.
         ranges = [_address_range(arguments[position], extent) for position, extent in written]
         end_of_earlier = 0
         for start, end in sorted(ranges):
             if start < end_of_earlier:
                 return captured(*arguments)
             end_of_earlier = max(end_of_earlier, end)
+        # Mutated inputs against all others. There are few: two nested loops are faster than a merge.
         for position, extent in read:
             first, last = _address_range(arguments[position], extent)
             for start, end in ranges:
@@ -92,7 +100,7 @@ def with_alias_check(
 
 
 def may_overlap(written: Sequence[int], examples: Sequence[Any]) -> bool:
-    """Whether there is something that could overlap: a written tensor and another one of the same device."""
+    """Return whether an overlap is possible: a mutated tensor and another one on the same device."""
     devices = [each.device if _has_address(each) else None for each in examples]
     return any(devices[position] is not None and devices.count(devices[position]) > 1 for position in written)
 
@@ -104,7 +112,7 @@ def _has_address(value: object) -> bool:
 
 
 def share_storage(written: Sequence[int], inputs: Sequence[Any]) -> bool:
-    """Whether an input that is written shares its storage with another one."""
+    """Return whether a mutated input shares its storage with another one."""
     storages = {position: _storages(each) for position, each in enumerate(inputs) if _has_address(each)}
     written = [position for position in written if position in storages]
     return any(

@@ -1,16 +1,21 @@
-"""Cut a joint graph in two: what the forward graph keeps, and what the backward graph computes again.
+"""Min-cut partition of a joint graph: which values the forward saves, and which the backward recomputes.
 
-    joint      relu = relu(x @ w), sum | gt = relu > 0, where, mm        | is where the derivative begins
-    keep gt    a byte per element is written, and read again
-    keep relu  it is written anyway, because a product reads it: the backward graph computes ``gt`` again
+    joint       relu = relu(x @ w), sum | gt = relu > 0, where, mm        the backward begins at |
+    save gt     one byte per element is written, and read again
+    save relu   it is written in any case, because a matrix product reads it: the backward recomputes ``gt``
 
-What is cheap may be computed again, from what is kept. Which values are kept is a minimum cut between the inputs and
-the derivative: each value costs the bytes that it takes to write and read it, and the cheapest set that the derivative
-can be computed from is the answer. ``networkx`` finds it.
+Cheap values may be recomputed from saved ones. The saved values are a minimum cut between the inputs and the backward
+graph: each value is an edge whose capacity is the bytes that saving it writes and reads. ``networkx`` finds the cut.
 
-    source -> inputs, products, random numbers     (never computed again)
-    value.in -> value.out                          (costs its bytes)
-    values of the derivative -> sink
+                  capacity: bytes            infinite
+    source --> x.in ------------> x.out --> relu.in ------------> relu.out --> where (backward) --> sink
+      |                                       ^
+      +---------------------------------------+      infinite: banned from recomputation (a placeholder, a product ...)
+
+An edge ``value.in -> value.out`` that the cut crosses is a saved value. Whatever is on the sink's side of the cut is
+recomputed. A value is banned from recomputation if that would be expensive (``_is_expensive``), if the backward reads
+it from memory anyway (``_is_materialised_in_backward``), if it would keep early values alive (``_banned_residuals``),
+or if the chain before it is too long (``_banned_chain_ends``).
 
 In torch: torch/_functorch/partitioners.py (whose import brings in Inductor and torch's tracer, 1.5 s).
 Read next: nbcompile/aot/joint.py
@@ -37,7 +42,7 @@ else:
 
 aten = torch.ops.aten
 
-# Beside pointwise operators and views. A reduction is computed again only if it reads little (SMALLER).
+# In addition to pointwise operators and views. A reduction is recomputed only if it reads little (REDUCTION_RATIO).
 RECOMPUTABLE_OPS = frozenset(
     {
         aten.sum, aten.mean, aten.amax, aten.amin, aten.var, aten.var_mean, aten.std, aten.any, aten.argmax,
@@ -48,34 +53,34 @@ RECOMPUTABLE_OPS = frozenset(
     }
 )  # fmt: skip
 CONCATENATIONS = frozenset({aten.cat, aten.stack})
-"""What is read where it is made, although the operator itself is not computed again."""
+"""Operators that fuse with the producers of their inputs, although they are not recomputed themselves."""
 REDUCTION_RATIO = 4
-"""A result that is this many times smaller than what it was made of is kept."""
+"""A result that has this many times fewer bytes than its operands is saved."""
 DISTANCE_FACTOR = 1.1
-"""Of values of one size the one nearer to the derivative is kept: a step further away costs this factor more."""
+"""Cost factor per operator of distance to the backward: of values of equal size the one nearest to it is saved."""
 MAX_RECOMPUTED_CHAIN = 100
-"""Operators. No chain that is computed again is longer."""
+"""Operators. No chain of recomputed values is longer."""
 
 Partition = tuple[torch.fx.Graph, torch.fx.Graph, int, int]
-"""Forward graph, backward graph, and how many results of the first are for the second: tensors, and sizes."""
+"""Forward graph, backward graph, number of saved tensors and of saved sizes."""
 
 
 def partition_joint_graph(
     joint: torch.fx.Graph, outputs: int, static_inputs: Collection[int] | None
 ) -> Partition | None:
-    """The forward and the backward graph.
+    """Partition a joint graph into a forward and a backward graph.
 
     Args:
         joint: its inputs are named ``primals_...`` and ``tangents_...``; its output lists the results of the forward
             pass, then the gradients (None where there is none).
         outputs: how many results the forward pass has.
-        lasting: the inputs that their owner keeps, so that keeping them costs nothing. None: do not choose by a
-            minimum cut; what the results do not need is left to the derivative, as in eager.
+        static_inputs: positions of the inputs that live on in any case (parameters), so that saving them is free.
+            None: recompute nothing, and save what eager saves.
 
     Returns:
-        ``forward(primals) -> (results, kept, sizes)`` and ``backward(sizes, kept, tangents) -> gradients``, where the
-        sizes are the symbols among the primals; None if a value that the derivative needs can neither be kept nor
-        computed again.
+        ``forward(primals) -> (results, saved, sizes)`` and ``backward(sizes, saved, tangents) -> gradients``, where
+        the sizes are the symbols among the primals; None if a value that the backward needs can neither be saved nor
+        recomputed.
     """
     graph = JointGraph(joint, outputs)
     saved = (
@@ -93,13 +98,13 @@ def partition_joint_graph(
 
 
 def is_size(node: torch.fx.Node) -> bool:
-    """Whether it is a size: those are computed wherever they are needed, from the symbols."""
+    """Return whether a node is a symbolic size. Sizes are recomputed from the symbols wherever they are needed."""
     return isinstance(node.meta.get("val"), torch.SymInt)
 
 
 @dataclass(frozen=True)
 class JointGraph:
-    """Which nodes of a joint graph are forward, and which can only be computed once the tangents are there."""
+    """A joint graph with its nodes sorted into forward and backward ones."""
 
     joint: torch.fx.Graph
     outputs: int
@@ -111,27 +116,27 @@ class JointGraph:
 
     @property
     def results(self) -> Sequence[torch.fx.Node]:
-        """Of the forward pass."""
+        """Results of the forward pass."""
         return self._returned[: self.outputs]  # type: ignore[return-value]
 
     @property
     def gradients(self) -> Sequence[torch.fx.Node | None]:
-        """One per primal; None where there is none."""
+        """Gradients, one per primal; None where there is none."""
         return self._returned[self.outputs :]
 
     @cached_property
     def nodes(self) -> Sequence[torch.fx.Node]:
-        """All but the output, in order."""
+        """All nodes but the output, in topological order."""
         return [node for node in self.joint.nodes if node.op != "output"]
 
     @cached_property
     def tensors(self) -> Sequence[torch.fx.Node]:
-        """Without the sizes."""
+        """All nodes without the sizes."""
         return [node for node in self.nodes if not is_size(node)]
 
     @cached_property
     def positions(self) -> dict[torch.fx.Node, int]:
-        """The position of each."""
+        """Position of each node in the graph."""
         return {node: position for position, node in enumerate(self.nodes)}
 
     @cached_property
@@ -141,12 +146,12 @@ class JointGraph:
 
     @cached_property
     def tangents(self) -> Sequence[torch.fx.Node]:
-        """What comes from the derivative of whatever follows."""
+        """Placeholders for the gradients of the results."""
         return [node for node in self.nodes if node.op == "placeholder" and node.name.startswith("tangents_")]
 
     @cached_property
     def backward(self) -> frozenset[torch.fx.Node]:
-        """What is computed from a tangent."""
+        """Nodes that depend on a tangent."""
         found = set(self.tangents)
         for node in self.nodes:
             if not found.isdisjoint(node.all_input_nodes):
@@ -155,7 +160,7 @@ class JointGraph:
 
     @cached_property
     def forward(self) -> frozenset[torch.fx.Node]:
-        """The inputs, what the results are computed from, and whatever else is made by the way."""
+        """Inputs, nodes that the results depend on, and the further results of operators among them."""
         found = {*self.results, *self.inputs}
         for node in reversed(self.nodes):
             if node in found:
@@ -165,12 +170,12 @@ class JointGraph:
 
     @cached_property
     def gradients_without_tangent(self) -> frozenset[torch.fx.Node]:
-        """What the gradients are, or are computed from, without a tangent: as it is, on the way to the derivative."""
+        """Gradients that depend on no tangent: the forward can compute them, and the backward returns them."""
         return frozenset(node for node in self.gradients if node is not None and node not in self.backward)
 
     @cached_property
     def distance(self) -> dict[torch.fx.Node, int]:
-        """How many operators lie between each and the derivative."""
+        """Number of operators between each node and the backward, along the shortest path."""
         steps: dict[torch.fx.Node, int] = {}
         for node in reversed(self.nodes):
             after = (steps[user] + 1 for user in node.users if user in steps)
@@ -178,7 +183,7 @@ class JointGraph:
         return steps
 
     def saved_without_recompute(self) -> list[torch.fx.Node]:
-        """What is read after the forward pass, if nothing of it is computed again."""
+        """Values that the backward reads if it recomputes nothing."""
         return [
             node
             for node in self.nodes
@@ -188,22 +193,26 @@ class JointGraph:
 
 
 def _min_cut(graph: JointGraph, static_nodes: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
+    """Return the values to save: the edges ``(node, "in") -> (node, "out")`` that a minimum cut crosses."""
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
     for node in graph.tensors:
         if node in graph.backward:
+            # The backward computes it: what it reads has to be on the sink's side, or be saved.
             network.add_edge((node, "in"), "sink", capacity=math.inf)
             continue
         network.add_edge((node, "in"), (node, "out"), capacity=0 if node in static_nodes else _cost(node, graph))
+        # An infinite edge cannot be cut: a value that is used after the cut is saved itself, not its uses.
         network.add_edges_from((((node, "out"), (user, "in")) for user in _users(node)), capacity=math.inf)
         if node in graph.gradients_without_tangent:
             network.add_edge((node, "out"), "sink", capacity=math.inf)
+    # A banned node is on the source's side: it is computed in the forward, and saved if the backward needs it.
     for node in _find_banned(graph):
         network.add_edge("source", (node, "in"), capacity=math.inf)
     try:
         _, (source_side, _) = nx.minimum_cut(network, "source", "sink")
     except nx.NetworkXUnbounded:
-        return None
+        return None  # a path of infinite edges: the backward needs a banned value that cannot be saved (no tensor)
     return [node for node in graph.tensors if (node, "in") in source_side and (node, "out") not in source_side]
 
 
@@ -211,11 +220,11 @@ def _users(node: torch.fx.Node) -> Iterable[torch.fx.Node]:
     return (user for user in node.users if user.op != "output")
 
 
-# --- what it costs to keep a value ------------------------------------------------------------------------------------
+# --- cost of saving a value -------------------------------------------------------------------------------------------
 
 
 def _cost(node: torch.fx.Node, graph: JointGraph) -> float:
-    """Bytes, of which those are dearer that are further from the derivative, or not in memory anyway."""
+    """Bytes moved to save a node: read once, and written too unless the forward writes it anyway; more if far away."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return math.inf
@@ -230,7 +239,7 @@ def _bytes(value: object) -> int:
     return torch_internals.example_of(value.numel()) * value.element_size()
 
 
-# --- what is never computed again -------------------------------------------------------------------------------------
+# --- nodes that are banned from recomputation -------------------------------------------------------------------------
 
 
 def _find_banned(graph: JointGraph) -> set[torch.fx.Node]:
@@ -272,7 +281,7 @@ def _is_view(node: torch.fx.Node) -> bool:
 
 
 def _can_fuse(producer: torch.fx.Node, user: torch.fx.Node) -> bool:
-    """Whether the user reads the value where it is made, and not from memory."""
+    """Return whether both can be in one kernel, so that the user does not read the value from memory."""
     if user.op == "output":
         return False
     joins = isinstance(user.target, torch._ops.OpOverload) and user.target.overloadpacket in CONCATENATIONS
@@ -285,7 +294,10 @@ def _is_fusible(node: torch.fx.Node) -> bool:
 
 
 def _is_materialised_in_backward(node: torch.fx.Node, graph: JointGraph) -> bool:
-    """Whether the derivative reads it from memory, perhaps through views: then it is cheaper to have it there."""
+    """Return whether a kernel of the backward reads the node, perhaps through views, from memory.
+
+    Recomputing it would store it in the backward: saving it costs one store, too, and no computation.
+    """
     worklist = [node]
     while worklist:
         value = worklist.pop()
@@ -298,12 +310,15 @@ def _is_materialised_in_backward(node: torch.fx.Node, graph: JointGraph) -> bool
 
 
 def _banned_residuals(graph: JointGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
-    """What joins an early value with a late one: ``x + f(x)``, with a product in ``f``.
+    """Residual additions: nodes that join an early value with a later one, as ``x + f(x)`` with a product in ``f``.
 
-    Computed again, it would drag on the early value, and so on back to the first of a row of such sums.
+        x1 = x0 + f(x0)      x2 = x1 + f(x1)      x3 = x2 + f(x2)
+
+    Recomputing x3 would keep x2 and f(x2) alive, and recomputing x2 in turn x1 and f(x1): the whole residual stream.
+    An edge is a residual edge where its user comes later than the first operator that materialises the value.
     """
     first_materialised: dict[torch.fx.Node, float] = {}
-    """Where the first operator is that reads a value from memory, or what was made of it on the way."""
+    """Position of the first operator that reads a value, or what is fused from it, from memory."""
     for node in reversed(graph.nodes):
         later_users = [user for user in _users(node) if user in graph.forward]
         first_materialised[node] = min(
@@ -321,7 +336,7 @@ def _banned_residuals(graph: JointGraph, banned: set[torch.fx.Node]) -> set[torc
 
 
 def _banned_chain_ends(graph: JointGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
-    """Every so often, a value of a chain of cheap operators."""
+    """Every ``MAX_RECOMPUTED_CHAIN``-th value of a recomputable chain, so that the backward stays short."""
     length: dict[torch.fx.Node, int] = {}
     banned_ends = set()
     for node in graph.nodes:
@@ -339,7 +354,7 @@ def _banned_chain_ends(graph: JointGraph, banned: set[torch.fx.Node]) -> set[tor
 def _extract(
     inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None], order: Sequence[torch.fx.Node]
 ) -> torch.fx.Graph:
-    """A graph from some values to others: the ``ordered`` in this order, others just before they are read."""
+    """Extract the graph from some values to others: ``order`` in this order, other nodes before their first use."""
     extracted = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in inputs:

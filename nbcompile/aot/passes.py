@@ -1,4 +1,4 @@
-"""Small rewrites of the joint graph, before it is cut into forward and backward.
+"""Passes over the joint graph, before it is partitioned into forward and backward.
 
     relu = aten.relu(x);  saved = aten.detach(relu)     ->     relu = aten.relu(x)
     backward reads  aten.detach(saved)                         backward reads  relu
@@ -23,15 +23,15 @@ from nbcompile import scalars, torch_internals
 from nbcompile.capture.complex_literals import exact
 
 UNDEFINED_CONTENTS = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
-"""Operators whose results are not told by their arguments, although they draw no random numbers."""
+"""Operators that leave memory uninitialised: two calls with equal arguments may differ."""
 NUMBER_OPERATORS = frozenset(getattr(operator, name) for name in operator.__all__ if not name.startswith("i"))
 """Python's own operators, on sizes and on tuples of results."""
 
 
 def remove_detach(joint: torch.fx.GraphModule) -> None:
-    """Saved tensors are detached for autograd's sake, and autograd is not involved inside a compiled graph.
+    """Remove ``detach``: it marks saved tensors for autograd, which does not run inside a compiled graph.
 
-    What is returned to the user stays, as the user may hold it beside the original.
+    A detached output stays, as the user may have the original, too.
     """
     for node in joint.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
         if any(user.op == "output" for user in node.users):
@@ -43,7 +43,7 @@ def remove_detach(joint: torch.fx.GraphModule) -> None:
 
 
 def make_complex_literals_exact(joint: torch.fx.GraphModule) -> None:
-    """Complex numbers whose Python text means another number, or a name, are written as calls: a graph is text."""
+    """Write complex numbers whose ``repr`` means another number, or a name, as calls: a graph is generated text."""
     inexact = [
         node
         for node in joint.graph.nodes
@@ -57,9 +57,9 @@ def make_complex_literals_exact(joint: torch.fx.GraphModule) -> None:
 
 
 def eliminate_common_subexpressions(joint: torch.fx.GraphModule) -> None:
-    """What is computed twice from the same arguments is computed once: derivatives repeat parts of the forward pass.
+    """Common subexpression elimination: derivatives repeat parts of the forward pass.
 
-    Results of the graph stay apart, as the user may write to one of them.
+    Outputs of the graph keep storages of their own, as the user may write to one of them.
     """
     returned = {storage for node in joint.graph.output_node().all_input_nodes if (storage := _storage(node))}
     first_with_key: dict[Hashable, torch.fx.Node] = {}
@@ -87,7 +87,7 @@ def _is_pure(node: torch.fx.Node) -> bool:
 
 
 def _is_mutation(node: torch.fx.Node) -> bool:
-    """Whether what is read after it may differ from what was read before."""
+    """Return whether the node may write to memory that other nodes read."""
     return not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable
 
 
@@ -102,7 +102,10 @@ def _storage(node: torch.fx.Node) -> int:
 
 
 def _key(node: torch.fx.Node, writes: int) -> Hashable | None:
-    """Equal for nodes that compute the same; None where an argument cannot be compared."""
+    """A key that is equal for nodes that compute the same value; None where an argument is not hashable.
+
+    ``writes`` counts the mutations before the node: two reads with a write between them are different.
+    """
     key = (node.target, writes, _hashable(node.args), _hashable(node.kwargs))
     try:
         hash(key)
@@ -112,7 +115,7 @@ def _key(node: torch.fx.Node, writes: int) -> Hashable | None:
 
 
 def _hashable(argument: Any) -> Hashable:
-    """An argument that can be a key; equal for the same numbers alone (scalars.py)."""
+    """A hashable form of an argument, equal only for identical numbers (scalars.py): 1, 1.0 and True differ."""
     if isinstance(argument, (tuple, list)):
         return "sequence", tuple(map(_hashable, argument))
     if isinstance(argument, dict):

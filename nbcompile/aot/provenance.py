@@ -1,10 +1,10 @@
-"""Which captured node each ATen node was made from.
+"""Provenance of ATen nodes: the captured node that each one comes from.
 
-AOTAutograd keeps two threads through its tracing: ``from_node`` in the meta
-data of forward nodes, and for backward nodes the sequence number of the
-autograd node, which the forward operator carries too. Both are followed here
-once, and the answer is written on the node itself, where it survives the
-partition into forward and backward.
+AOTAutograd tracks it in two ways: ``from_node`` in the meta data of forward
+nodes, and for backward nodes the sequence number of the autograd node, which
+the forward operator has, too. Both are resolved here once, and the origin is
+written to the node's meta data, where it survives the partition into forward
+and backward.
 
     captured  linear      ->  joint  t, addmm  and, backward,  t_2, mm, mm_1, sum_1
                                                                nbc_from = ("linear",)
@@ -20,13 +20,13 @@ from nbcompile.capture.node_meta import ORIGIN, STACK
 
 
 def mark_captured(captured: torch.fx.Graph) -> None:
-    """Give every captured node an entry in its meta data: ``from_node`` is kept only for nodes that have one."""
+    """Give every captured node an origin, itself: tracing copies ``from_node`` only for nodes with meta data."""
     for node in captured.nodes:
         node.meta.setdefault(ORIGIN, (node.name,))
 
 
 def copy_origins_to_backward(joint: torch.fx.Graph, backward: torch.fx.Graph) -> None:
-    """Values that were saved for the backward graph are inputs there, under the names they have in the joint graph."""
+    """Copy origins to the backward's placeholders: saved values keep the names that they have in the joint graph."""
     with_origin = {node.name: node.meta for node in joint.nodes if ORIGIN in node.meta}
     for node in backward.find_nodes(op="placeholder"):
         for key in (ORIGIN, STACK):
@@ -35,7 +35,7 @@ def copy_origins_to_backward(joint: torch.fx.Graph, backward: torch.fx.Graph) ->
 
 
 def mark_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> None:
-    """Write on every node of ``graph`` which captured nodes it was made from, and the user's stack."""
+    """Write the origin and the user's stack to the meta data of every node of ``graph``."""
     names = {node.name: node for node in captured.nodes}
     inputs = _input_origins(graph, captured)
     by_sequence: dict[int, str] = {}
@@ -52,7 +52,7 @@ def mark_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> None:
 
 
 def _input_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> dict[str, str]:
-    """The captured placeholder behind each placeholder: by AOTAutograd's description, else by position."""
+    """Captured placeholder of each placeholder: by AOTAutograd's description, else by position."""
     names = dict(enumerate(node.name for node in captured.find_nodes(op="placeholder")))
     placeholders = graph.find_nodes(op="placeholder")
     origins = {}
@@ -65,7 +65,7 @@ def _input_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> dict[str,
 
 
 def _recorded_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> str | None:
-    """What was written on it when it was made."""
+    """The origin that the tracer wrote to the node."""
     known = node.meta.get(ORIGIN, ())
     return known[0] if len(known) == 1 and known[0] in names else None
 

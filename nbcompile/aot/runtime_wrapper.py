@@ -1,12 +1,12 @@
-"""How compiled programs become the callable of a graph: inputs in, outputs out, gradients on the way back.
+"""Runtime wrappers: from compiled programs to the callable of a graph.
 
-    inference(program, facts)               versions of mutated inputs go up, dynamic outputs are marked,
-                                            outputs that are inputs, or views of them, are these
-    training(forward, backward, facts)      an autograd.Function over the two
+    wrap_inference(program, metadata)               bumps the versions of mutated inputs, marks dynamic outputs, and
+                                                    returns outputs that alias an input as views of that input
+    wrap_training(forward, backward, metadata)      an autograd.Function over two programs
 
-AOTAutograd wraps programs at run time as its metadata says. For the common case (no subclass, no results that are views
-of one another and learn, nothing is mutated outside of the graph) what it does fits on this page, and the facts that it
-needs are plain data: so a later process can join programs without importing AOTAutograd.
+AOTAutograd wraps programs as its ``ViewAndMutationMeta`` says. For the common case (no tensor subclass, no
+differentiable outputs that are views of one another, no mutation outside of the graph) its work fits on this page, and
+the runtime metadata is plain data: a later process wraps programs without importing AOTAutograd.
 
 In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompile/warm/graphs.py
 """
@@ -26,21 +26,21 @@ from nbcompile.torch_internals import is_trained
 RuntimeMetadata = dict[str, Any]
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 HIDDEN_FROM_HOOK: set[CodeType] = set()
-"""The code of the callables that are made here: the frame hook passes it by."""
+"""Code of the wrappers, which the frame hook skips."""
 NON_ALIAS_OUTPUTS = ("non_alias", "unsafe_view_alias")
-"""Kinds of outputs that have memory of their own; the second is the one view of it that anybody sees."""
+"""Output types with a storage of their own; in the second case the base of the view is not visible outside."""
 INPUT_ALIASES = ("alias_of_input", "is_input")
 
 
 def runtime_metadata_of(
     aot_metadata: Any, without_gradient: Sequence[int] | None, inputs: int
 ) -> RuntimeMetadata | str:
-    """What joining needs to know of AOTAutograd's metadata; or why it cannot be done here.
+    """Runtime metadata, from AOTAutograd's; or the reason why these wrappers do not suffice.
 
     Args:
-        metadata: of the graph (a ``ViewAndMutationMeta``).
-        without_gradient: for training, the inputs for which the backward graph returns nothing; else None.
-        inputs: how many the graph has.
+        aot_metadata: AOTAutograd's metadata of the graph (a ``ViewAndMutationMeta``).
+        without_gradient: for training, the inputs for which the backward graph returns None; for inference, None.
+        inputs: number of inputs of the graph.
     """
     trains = without_gradient is not None
     unsupported = _unsupported_reason(aot_metadata, inputs, trains)
@@ -82,20 +82,20 @@ def runtime_metadata_of(
 
 def _unsupported_reason(aot_metadata: Any, inputs: int, trains: bool) -> str:
     if torch._C._is_any_autocast_enabled():
-        return "it is compiled under autocast"
+        return "the graph is compiled under autocast"
     if len(aot_metadata.input_info) != inputs:
-        return "some inputs are one tensor, or views of one"
+        return "some inputs are the same tensor, or views of one tensor"
     if any(each.output_type.name not in (*NON_ALIAS_OUTPUTS, *INPUT_ALIASES) for each in aot_metadata.output_info):
         return "outputs are views of one another"
     if aot_metadata.num_mutated_inp_runtime_indices or aot_metadata.num_intermediate_bases:
-        return "an input is changed after the graph has run"
+        return "an input is mutated after the graph has run"
     unusual = (
         aot_metadata.tokens, aot_metadata.num_backward_tokens, aot_metadata.is_rng_op_functionalized,
         aot_metadata.num_graphsafe_rng_states, getattr(aot_metadata, "num_opaque_objects_saved_for_bw", 0),
         getattr(aot_metadata, "act_input_indices", ()), aot_metadata.grad_enabled_mutation is not None,
         trains and aot_metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw,
     )  # fmt: skip
-    return "it needs AOTAutograd at run time" if any(unusual) else ""
+    return "the graph needs AOTAutograd's runtime wrappers" if any(unusual) else ""
 
 
 def _slice_bounds(section: slice) -> list[int | None]:
@@ -107,7 +107,7 @@ def _layout(tangent: Any) -> tuple[Any, ...]:
 
 
 def dynamic_dims(outputs: Iterable[object]) -> list[list[int] | None]:
-    """Per output, the dims whose sizes are symbols; None where it has none."""
+    """Dims with symbolic sizes, per output; None where there are none."""
     return [
         [dim for dim, size in enumerate(output.shape) if not torch_internals.symbolic_shapes().is_concrete_int(size)]
         or None
@@ -120,7 +120,7 @@ def dynamic_dims(outputs: Iterable[object]) -> list[list[int] | None]:
 def mark_dynamic_outputs(
     compiled: Callable[..., Sequence[Any]], dynamic: Sequence[Sequence[int] | None]
 ) -> Callable[..., Sequence[Any]]:
-    """A callable whose outputs say which of their sizes vary, and that is otherwise called as it is."""
+    """Wrap a callable so that its outputs have their dynamic dims marked (``_dynamo_propagated_dynamic_indices``)."""
 
     def call(*arguments: Any) -> Sequence[Any]:
         return _mark_dynamic(compiled(*arguments), dynamic)
@@ -129,7 +129,7 @@ def mark_dynamic_outputs(
 
 
 def wrap_inference(program: BoxedFunction, metadata: RuntimeMetadata) -> Callable[..., Sequence[Any]]:
-    """A callable without gradients."""
+    """Wrap the program of a graph without gradients."""
     aliases = metadata["aliases"]
 
     def call(*arguments: Any) -> Sequence[Any]:
@@ -146,7 +146,10 @@ def wrap_inference(program: BoxedFunction, metadata: RuntimeMetadata) -> Callabl
 def wrap_training(
     forward: BoxedFunction, backward: BoxedFunction, metadata: RuntimeMetadata
 ) -> Callable[..., Sequence[Any]]:
-    """A callable with gradients: what no call needs is left out of it here, as most graphs need next to nothing."""
+    """Wrap a forward and a backward program in an autograd.Function.
+
+    Steps that no call of this graph needs are left out now: most graphs need none, and each costs time per call.
+    """
     apply = _autograd_function(unboxed(forward), backward, metadata)
     detached, dynamic = metadata["detached"], metadata["dynamic"]
     mutated, aliases = metadata["versions"], metadata["aliases"]
@@ -174,7 +177,7 @@ def _autograd_function(
     has_more = unchecked.start != unchecked.stop or numbers.start != numbers.stop
 
     class CompiledFunction(torch.autograd.Function):
-        """The forward graph, and the backward graph for what it saved."""
+        """The forward program, and the backward program for the values it saves."""
 
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:
@@ -215,10 +218,10 @@ def _autograd_function(
 
 
 def unboxed(program: BoxedFunction) -> Callable[..., Sequence[Any]]:
-    """A program that takes its arguments without a list."""
+    """A program that takes its arguments one by one instead of in a list."""
     known: Callable[..., Sequence[Any]] | None = getattr(program, "positional", None)
     if known is not None:
-        return known  # generated code does by itself
+        return known  # generated code has such an entry point
 
     def call(*arguments: Any) -> Sequence[Any]:
         return program(list(arguments))
@@ -228,7 +231,7 @@ def unboxed(program: BoxedFunction) -> Callable[..., Sequence[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _OpaqueOutput:
-    """A tensor that is no output of an autograd.Function, though it is returned through it."""
+    """A tensor that an autograd.Function returns without making it an output of its own node."""
 
     tensor: Any
 
@@ -236,7 +239,10 @@ class _OpaqueOutput:
 def _regenerate_aliases(
     results: Sequence[Any], arguments: Sequence[Any], aliases: Sequence[Sequence[Any]]
 ) -> Sequence[Any]:
-    """Outputs that share memory with an input: as autograd knows it, they are views of that very input."""
+    """Replace outputs that alias an input by that input, or a view of it, as autograd has to see them.
+
+    A kernel returns a tensor over the same storage. Autograd's view and version tracking need the user's own base.
+    """
     if not aliases:
         return results
     outputs = list(results)
@@ -255,14 +261,14 @@ def _alias_of_base(base: torch.Tensor, output: torch.Tensor, requires_grad: bool
 
 
 def _hide_from_hook(call: Any) -> Any:
-    """The frame hook has no business in what surrounds a program."""
+    """Hide a wrapper from the frame hook."""
     HIDDEN_FROM_HOOK.add(call.__code__)
     torch_internals.hide_from_hook(call.__code__)
     return call
 
 
 class _NoDoubleBackward(torch.autograd.Function):
-    """A backward graph that is run where its own derivative may be asked for: there is none."""
+    """A backward program under ``create_graph=True``: it has no derivative, and says so if it is asked for one."""
 
     @staticmethod
     def forward(_ctx: Any, backward: BoxedFunction, count: int, *given: Any) -> Any:
@@ -280,12 +286,12 @@ def _differentiable_input(backward_inputs: Sequence[Any]) -> tuple[torch.Tensor,
 
 
 def detach_view(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor to be saved: a view would keep its base."""
+    """Detach a tensor to be saved, if it is a view: the view would keep its base alive."""
     return tensor.detach() if tensor._is_view() else tensor
 
 
 def _with_layout(gradient: Any, layout: tuple[Any, ...]) -> Any:
-    """A gradient with the strides that the backward graph was compiled for."""
+    """Copy a gradient to the strides that the backward program was compiled for, if it has others."""
     size, stride, memory_format = layout
     if not isinstance(gradient, torch.Tensor):
         return gradient
@@ -308,7 +314,7 @@ def _check_backward_call(metadata: RuntimeMetadata) -> None:
 
 
 def _mark_dynamic(results: Sequence[Any], dynamic: Sequence[Sequence[int] | None]) -> Sequence[Any]:
-    """Outputs whose sizes vary say so: a graph that they are given to need not learn it anew."""
+    """Mark the dynamic dims of the outputs, so that a graph that takes them is dynamic without a recompile."""
     for result, dims in zip(results, dynamic, strict=False):
         if dims:
             known: set[int] = getattr(result, "_dynamo_propagated_dynamic_indices", set())

@@ -1,13 +1,13 @@
-"""What a captured call writes into, and whether that lies in the same memory more than once.
+"""Writes to self-overlapping views: tensors two elements of which are one number in memory.
 
     column = torch.zeros(1)
-    row = column.expand(3)        # three elements, one number
-    row.fill_(1)                  # eager: column is 1.  Made functional: 3 - 2 * 0, the sum of what each element got
+    row = column.expand(3)        # strides (0,): three elements, one address
+    row.fill_(1)                  # eager: column is 1.  Functionalised: 3, the sum over the elements of the view
 
-AOTAutograd replaces a write to a view by a new value of the base, made from the view's. It does not expect a view to
-have an element twice: such a graph runs operator by operator, as it was captured.
+Functionalisation replaces a write to a view by a new value of its base, computed by the view's inverse. For a view
+that overlaps itself the inverse adds up what was written to each element: such a graph falls back to eager.
 
-In torch: nothing; torch.compile adds up what the elements got, or raises an error. Read next: nbcompile/aot/compile.py
+In torch: nothing; torch.compile adds up the elements, or raises an error. Read next: nbcompile/aot/compile.py
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from torch.utils import _pytree as pytree
 from nbcompile import torch_internals
 from nbcompile.aot.pure import works_in_place
 
-REASON = "a tensor is written that has one place in memory more than once; AOTAutograd would add up what it got"
+REASON = "the graph writes to a tensor that overlaps itself in memory; AOTAutograd would add up the writes"
 
 
 def writes_to_self_overlapping_view(module: torch.fx.GraphModule) -> bool:
-    """Whether a captured graph writes through a view two elements of which may be one number."""
+    """Return whether a captured graph may write to a view that overlaps itself (such as one of ``expand``)."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     return any(
         _has_self_overlapping_base(target)
@@ -37,7 +37,7 @@ def writes_to_self_overlapping_view(module: torch.fx.GraphModule) -> bool:
 
 
 def mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
-    """What a node writes into."""
+    """The argument that a node writes to: ``out=``, or the first one of an in-place operator."""
     if isinstance(out := node.kwargs.get("out"), torch.fx.Node):
         return out
     base = node.args[0] if node.args and works_in_place(node) else None
@@ -45,7 +45,7 @@ def mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
 
 
 def storages(node: torch.fx.Node | None) -> Iterator[int]:
-    """The memory of a node's value: a view has that of its base."""
+    """Storages of a node's value, by address: a view has its base's."""
     for value in _tensors(node):
         with suppress(NotImplementedError):  # a sparse tensor, or one under a transform of torch.func
             yield value.untyped_storage()._cdata
@@ -65,7 +65,14 @@ def _has_self_overlapping_base(target: torch.fx.Node) -> bool:
 
 
 def _may_self_overlap(tensor: torch.Tensor) -> bool:
-    """Whether two elements may have one address: no order of its dimensions keeps them apart."""
+    """Return whether two elements may have one address.
+
+    Sorted by stride, the dimensions of a tensor without self-overlap are nested: each stride is larger than the
+    distance between the first and the last element of all dimensions before it.
+
+        sizes (2, 3), strides (3, 1)    1 > 0, end 2;  3 > 2, end 5         no overlap
+        sizes (4, 3), strides (1, 1)    1 > 0, end 2;  1 <= 2               an overlap
+    """
     if tensor.layout is not torch.strided or torch_internals.is_wrapper(tensor) or 0 in tensor.shape:
         return False
     example = torch_internals.example_of

@@ -1,10 +1,10 @@
-"""Which node of a recorded graph holds a symbolic size.
+"""Nodes of symbolic sizes in a traced graph.
 
-    aten.view(x, [s77 * s27])      the operator was given a number that is no tensor's
+    aten.view(x, [s77 * s27])      an operator has a symbolic size as its argument
     mul = operator.mul(s77, s27)   the graph computes it from its inputs, once
 
-A tracer with proxies follows every operation on a number. Here nobody does: a symbolic number knows its formula
-(``SymInt.node.expr``), and the nodes that compute it are made from that when an operator is given one.
+A tracer with proxies follows every operation on a number. This one does not: a symbolic number has its formula
+(``SymInt.node.expr``), from which the nodes that compute it are made when it is an operator's argument.
 
 In torch: torch/fx/experimental/proxy_tensor.py (``_build_proxy_for_sym_expr``), torch/utils/_sympy/interp.py.
 Read next: nbcompile/aot/pure.py
@@ -34,18 +34,18 @@ CALLS: dict[str, Callable[..., Any]] = {
     FloorDiv.__name__: operator.floordiv,
     Mod.__name__: operator.mod,
 }
-"""How Python computes a formula, by the name of its class. All give ints."""
+"""Python function for each kind of formula, by the name of its SymPy class. All return ints."""
 
 
 class UnknownSize(Exception):
-    """A number that cannot be computed from the symbols among the inputs by ``CALLS``."""
+    """A size that cannot be computed from the symbols among the inputs by ``CALLS``."""
 
 
 class SizeNodes:
-    """The nodes of numbers; makes what is missing at the end of the graph.
+    """Map from a size's formula to its node; missing nodes are appended to the graph.
 
     Args:
-        graph: that is being recorded.
+        graph: the graph that is being traced.
     """
 
     def __init__(self, graph: torch.fx.Graph) -> None:
@@ -53,19 +53,19 @@ class SizeNodes:
         self.nodes: dict[sympy.Expr, torch.fx.Node] = {}
 
     def define(self, value: torch.SymInt, node: torch.fx.Node) -> None:
-        """This node is where a symbol comes into the graph."""
+        """Define the node that brings a symbol into the graph: a placeholder, or a size of one."""
         node.meta["val"] = value
         self.nodes.setdefault(value.node.expr, node)
 
     def node_of(self, value: torch.SymInt, on_new_node: Callable[[torch.fx.Node], None]) -> torch.fx.Node | int:
-        """The node that computes a number, or the number, where it is known by now.
+        """Return the node that computes a size, or the number if it is static by now.
 
         Args:
             value: a symbolic int.
-            written: is told every node that had to be made.
+            on_new_node: called with every node that is added to the graph.
 
         Raises:
-            NotOfTheInputs: nothing in the graph says what it is.
+            UnknownSize: it cannot be computed from the graph's inputs.
         """
         return self._node_of_expression(value.node.expr, value.node.shape_env, on_new_node)
 
@@ -88,7 +88,7 @@ class SizeNodes:
 
 
 def _split_last_operation(expression: sympy.Expr) -> tuple[Callable[..., Any], sympy.Expr, sympy.Expr]:
-    """The last operation of a formula, and what it is done to."""
+    """Split a formula into its last operation and two operands."""
     call = CALLS.get(type(expression).__name__)
     if call is None or (call is operator.pow and not expression.args[1].is_nonnegative):
         raise UnknownSize(expression)

@@ -1,13 +1,13 @@
-"""Random numbers that nothing reads: eager draws them all the same, and what is drawn next depends on it.
+"""Unused random numbers: eager mode draws them all the same, and so advances the generator.
 
     def f(x):
         noise = torch.rand_like(x)        # a node that no result needs
         return x + 1, noise.shape
 
-AOTAutograd leaves out what no result needs, and the generator would stay behind eager's. Such a graph runs operator
-by operator, as it was captured.
+AOTAutograd eliminates them as dead code, and the next random numbers would differ from eager's. Such a graph falls
+back to eager.
 
-In torch: nothing; torch.compile leaves such draws out. Read next: nbcompile/aot/compile.py
+In torch: nothing; torch.compile eliminates unused RNG operators. Read next: nbcompile/aot/compile.py
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nbcompile import torch_internals
 from nbcompile.aot.self_overlapping_writes import mutated_argument, storages
 
-REASON = "random numbers are drawn that nothing reads; AOTAutograd would not draw them"
+REASON = "the graph draws random numbers that are never used; AOTAutograd would eliminate the operator as dead code"
 
 
 def has_unused_rng(module: torch.fx.GraphModule) -> bool:
-    """Whether a captured graph draws random numbers that neither its results nor its inputs depend on."""
+    """Return whether a captured graph draws random numbers on which neither a result nor a mutated input depends."""
     live = _live_nodes(module.graph)
     return any(_is_random(node) for node in module.graph.nodes if node not in live and node.op.startswith("call_"))
 
 
 def _live_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """The nodes whose values a result needs, or that are written into something that is seen outside."""
+    """Nodes that a result depends on, or that write to memory which is visible after the call.
+
+    A fixed point: a write is live if it goes to the storage of a live node, and then its operands are live, too.
+    """
     live: set[torch.fx.Node] = set()
     worklist = [node for node in graph.nodes if node.op in ("output", "placeholder", "get_attr")]
     writes = [node for node in graph.nodes if mutated_argument(node) is not None]
@@ -44,22 +47,22 @@ def _live_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
                 worklist += node.all_input_nodes
         live_storages = {each for node in live for each in storages(node)}
         worklist = [
-            each
-            for each in writes
-            if each not in live and not live_storages.isdisjoint(storages(mutated_argument(each)))
+            write
+            for write in writes
+            if write not in live and not live_storages.isdisjoint(storages(mutated_argument(write)))
         ]
     return live
 
 
 def _is_random(node: torch.fx.Node) -> bool:
-    """Whether a node draws, found out by running it once more on tensors without data."""
+    """Return whether a node draws random numbers, by running it once more on fake tensors."""
     values = torch.fx.map_arg((node.args, node.kwargs), lambda argument: argument.meta.get("example_value"))
     fake_mode = torch_internals.guards_context().detect_fake_mode([node.meta.get("example_value"), values])
     if fake_mode is None or node.op == "call_module":
         return False
     positional, keywords = values
     detector = _RandomOpDetector()
-    # It ran when it was captured; what cannot run apart from the graph stays as it is.
+    # It ran when it was captured. A node that cannot run by itself counts as not random.
     with suppress(Exception), fake_mode, detector:
         if node.op == "call_method":
             getattr(positional[0], node.target)(*positional[1:], **keywords)  # type: ignore[arg-type]
@@ -69,7 +72,7 @@ def _is_random(node: torch.fx.Node) -> bool:
 
 
 class _RandomOpDetector(TorchDispatchMode):
-    """Sees whether an operator draws random numbers."""
+    """Dispatch mode that detects operators which draw random numbers."""
 
     found_random = False
 
@@ -80,6 +83,6 @@ class _RandomOpDetector(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Run it."""
+        """Run the operator, and look at its tags."""
         self.found_random |= torch.Tag.nondeterministic_seeded in func.tags
         return func(*args, **(kwargs or {}))

@@ -1,13 +1,13 @@
-"""What a graph's callable is made of, noted while it is made, so that a later process can make it again.
+"""Compiled artifact of a graph: the data from which a later process makes the same callable, collected while compiling.
 
-    with collecting() as made:
+    with collecting() as builder:
         compiled = backend(graph, inputs)
-    made.programs      the text, kernels and plan of each program that was loaded
-    made.joined        "direct": the one program is the callable; "training": a forward and a backward one
-    made.captured      the graph itself, where it may have to run as it was captured
+    builder.programs      the text, kernels and launch plan of each program that was loaded
+    builder.joined        "direct": the one program is the callable; "training": a forward and a backward program
+    builder.captured      the captured graph, where some call falls back to it
 
-Stages write here and never read. Where nobody collects, or something cannot be made from data (``made.obstacle``
-says what), nothing is lost but a warm start.
+Stages write here and never read. Outside of ``collecting()``, and for a callable that cannot be made from data
+(``builder.obstacle`` says why), only the disk cache is lost.
 
 In torch: torch/_functorch/_aot_autograd/autograd_cache.py. Read next: nbcompile/warm/graphs.py
 """
@@ -24,7 +24,7 @@ from nbcompile.ir.emitted import EmittedKernel, Plan
 
 
 class Runnable(Protocol):
-    """An emitted program, as far as running it needs it."""
+    """Protocol of an emitted program: what running it needs."""
 
     @property
     def source(self) -> str: ...
@@ -34,7 +34,7 @@ class Runnable(Protocol):
     def kernels(self) -> tuple[EmittedKernel, ...]: ...
     @property
     def externs(self) -> tuple[Any, ...]:
-        """Each with its ``name`` in the wrapper and its ``target``."""
+        """Extern calls, each with its ``name`` in the wrapper and its ``target``."""
 
     @property
     def plan(self) -> Plan | None: ...
@@ -44,34 +44,35 @@ class Runnable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CapturedConstants:
-    """What a program's text refers to, and cannot spell."""
+    """Constants that a program's text refers to, and that have no literal."""
 
     attribute: Callable[[str], Any] | None
-    """Fetches a constant of the graph, by path."""
+    """Getter for a tensor constant of the graph, by path."""
     constants: Mapping[int, object]
     """Arguments of operators, by number."""
 
 
 @dataclass(slots=True)
 class ArtifactBuilder:
-    """The parts of one callable."""
+    """Builder of the compiled artifact of one graph."""
 
     programs: list[Runnable] = field(default_factory=list)
     constants_of_programs: list[CapturedConstants] = field(default_factory=list)
-    """Of each program what its text has no word for."""
+    """Constants of each program."""
     roles: list[str] = field(default_factory=list)
-    """What each is for: ``inference``, ``forward``, ``backward``."""
+    """Role of each program: ``inference``, ``forward``, ``backward``."""
     joined: str = ""
-    """How they are put together; "" if that was not told."""
+    """Kind of the runtime wrapper around them; "" while it is not known."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What putting them together needs to know."""
+    """Runtime metadata: the wrapper's arguments (``aot/runtime_wrapper.py``)."""
     captured: Any = None
-    """The graph as it was captured (an ``fx.GraphModule``), where some call, or every call, runs that."""
+    """The captured graph (an ``fx.GraphModule``), where some call, or every call, falls back to it."""
     alias_check: Any = None
-    """Which inputs are looked at for that (an ``overlaps.Watch``)."""
+    """Inputs to compare before each call (an ``input_aliasing.AliasCheck``)."""
     obstacle: str = ""
+    """The reason why the callable cannot be made from data."""
     ready: list[Callable[[], None]] | None = None
-    """Of a callable that is still being made: what to do when it is there."""
+    """Callbacks for a callable that a background thread is still compiling."""
 
 
 _builder: contextvars.ContextVar[ArtifactBuilder | None] = contextvars.ContextVar("nbcompile_parts", default=None)
@@ -79,7 +80,7 @@ _builder: contextvars.ContextVar[ArtifactBuilder | None] = contextvars.ContextVa
 
 @contextmanager
 def collecting() -> Iterator[ArtifactBuilder]:
-    """Collect what is loaded inside the block."""
+    """Collect the programs that are loaded inside the block."""
     builder = ArtifactBuilder()
     token = _builder.set(builder)
     try:
@@ -91,7 +92,7 @@ def collecting() -> Iterator[ArtifactBuilder]:
 def add_program(
     program: Runnable, attribute: Callable[[str], Any] | None = None, constants: Mapping[int, object] | None = None
 ) -> None:
-    """A program was loaded."""
+    """Add a program that was loaded."""
     builder = _builder.get()
     if builder is not None:
         builder.programs.append(program)
@@ -99,33 +100,33 @@ def add_program(
 
 
 def set_role(role: str) -> None:
-    """What the program is for that was loaded last."""
+    """Set the role of the program that was loaded last."""
     builder = _builder.get()
     if builder is not None:
         builder.roles.append(role)
 
 
 def is_collecting() -> bool:
-    """Whether anybody wants to know."""
+    """Return whether an artifact is being collected."""
     return _builder.get() is not None
 
 
 def set_wrapper(how: str, **facts: Any) -> None:
-    """The programs were put together."""
+    """Set the kind of the runtime wrapper, and its metadata."""
     builder = _builder.get()
     if builder is not None:
         builder.joined, builder.facts = how, facts
 
 
 def set_alias_check(captured: Any, check: Any) -> None:
-    """What was joined is called where the inputs do not overlap; elsewhere the graph as captured."""
+    """Set the alias check: calls whose inputs overlap fall back to the captured graph."""
     builder = _builder.get()
     if builder is not None:
         builder.captured, builder.alias_check = captured, check
 
 
 def fall_back_to_eager(captured: Any) -> None:
-    """The graph runs as captured: whatever was made of it before that was found is no part."""
+    """Make the captured graph the artifact, and discard the programs compiled before the fallback."""
     builder = _builder.get()
     if builder is not None:
         builder.programs.clear()
@@ -135,7 +136,7 @@ def fall_back_to_eager(captured: Any) -> None:
 
 
 def defer() -> list[Callable[[], None]]:
-    """The parts come later, in another thread: whoever wants them leaves a message in the list."""
+    """Return the list of callbacks to call when a background thread has finished the artifact."""
     builder = _builder.get()
     callbacks: list[Callable[[], None]] = []
     if builder is not None:
@@ -144,7 +145,7 @@ def defer() -> list[Callable[[], None]]:
 
 
 def refuse(reason: str) -> None:
-    """Something is part of it that only this process has."""
+    """Mark the artifact as not storable; the first reason is kept."""
     builder = _builder.get()
     if builder is not None:
         builder.obstacle = builder.obstacle or reason
