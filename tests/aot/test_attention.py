@@ -99,7 +99,7 @@ def test_each_spelling_is_fused_and_gives_what_eager_gives(function, size):
     result, fused, notes = compiled(function, q, k, v)
     torch.testing.assert_close(result, function(q, k, v), equal_nan=True)
     assert len(fused) == 1
-    assert any("written by hand" in note for note in notes)
+    assert any("attention pattern" in note for note in notes)
 
 
 def mask_then_bias(q, k, v):
