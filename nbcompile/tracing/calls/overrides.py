@@ -169,8 +169,7 @@ class _TensorProbe(_Probe, torch.Tensor):
 
 @functools.cache
 def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[Any, bool]:
-    """Function that ``x - 1`` (position 0 of 2) or ``1 - x`` calls, and True if its operands are swapped, as ``x,
-    1``.
+    """Function that ``x - 1`` (position 0 of 2) or ``1 - x`` calls, and True if its operands are swapped.
 
     ``tensors`` says which of the operands are tensors: ``y - x`` is asked of ``y`` first, ``1 - x`` is not, and a
     subclass of tensors comes before its base class.

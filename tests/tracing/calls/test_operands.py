@@ -4,7 +4,7 @@
     2.5 + I(1)      so does a float
     x @ I(1)        a tensor takes no number: I.__rmatmul__ is asked
 
-In torch: test/dynamo/test_functions.py. Read next: tests/tracing/test_numbers.py
+In torch: test/dynamo/test_functions.py. Read next: tests/tracing/calls/test_numbers.py
 """
 
 from __future__ import annotations
