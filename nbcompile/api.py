@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, calls, config, errors, later, logs, shortcuts, stances, tracebacks
+from nbcompile import annotations as marks, calls, config, errors, later, logs, observe, shortcuts, stances, tracebacks
 from nbcompile.dispatch import hook, skipping
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import recorder
@@ -209,6 +209,8 @@ def compile_module_(module: torch.nn.Module, **arguments: Any) -> None:
         raise TypeError(f"An nn.Module is expected, but {type(module)} is provided.")
     module._compiled_call_impl = compile(module._call_impl, **arguments)
 
+
+recorder.subscribers.extend(observe.SUBSCRIBERS)
 
 _default_backend: list[str | Callable[..., Any]] = ["inductor"]
 

@@ -184,7 +184,7 @@ def _trace_and_compile(
     unfinished = None if page is None else tracer.FailedAttempt()
     with recorder.stage("tracing"), collector_paused():
         try:
-            trace = tracer.trace(frame, options, dynamism, page is not None and config.record_steps, unfinished)
+            trace = tracer.trace(frame, options, dynamism, page is not None and _records_steps(), unfinished)
         except BaseException:
             if page is not None and unfinished is not None:
                 with torch._C.DisableTorchFunction():
@@ -207,6 +207,10 @@ def _trace_and_compile(
         return _trace_and_compile(frame, options, replace(dynamism, floats=False), page)
     finally:
         names.clear()
+
+
+def _records_steps() -> bool:
+    return config.record_steps or recorder.wants_steps()
 
 
 def _dynamism(frame: Frame, options: Options) -> Dynamism:

@@ -15,6 +15,7 @@ torch/_logging/. Read next: nbcompile/driver.py
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import traceback
@@ -26,8 +27,8 @@ from nbcompile import config, torch_internals
 from nbcompile.errors import GraphBreakWarning, report_text, stack_lines
 from nbcompile.record.model import Break, FailedGuard, Mutation, StackLine
 
-GRAPH_BREAKS, RECOMPILES, SIDE_EFFECTS = map(
-    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "side_effects")
+GRAPH_BREAKS, RECOMPILES, RECOMPILES_VERBOSE, SIDE_EFFECTS = map(
+    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "recompiles_verbose", "side_effects")
 )
 HERE = str(Path(__file__).parent)
 SECOND = "\n\n*** While handling this graph break, another graph break occurred: ***\n\n"
@@ -56,6 +57,18 @@ def warn_once(report: Break) -> None:
     lines = [f"Graph break: {report.explanation}", *report.hints, "from user code:", *stack_lines(report.stack)]
     file, line = (report.stack[-1].file, report.stack[-1].line) if report.stack else ("", 0)
     warnings.warn_explicit("\n".join(lines), GraphBreakWarning, file, line)
+
+
+def lists_every_failure() -> bool:
+    """Whether all failing guards of an entry are wanted, not only the first."""
+    return config.recompiles_verbose or RECOMPILES_VERBOSE.isEnabledFor(logging.DEBUG)
+
+
+def warn_of_output(text: str) -> None:
+    """One line about logs and traces themselves, once for each text."""
+    if text not in _warned:
+        _warned.add(text)
+        logging.getLogger("nbcompile").warning("%s", text)
 
 
 def graph_break(reports: Sequence[Break], compile_id: str) -> None:

@@ -23,7 +23,7 @@ from weakref import ReferenceType, ref
 
 import torch
 
-from nbcompile import config
+from nbcompile import config, logs
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
@@ -180,7 +180,7 @@ def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: 
             f" Cached backend: {_name_of(made_with)}. New backend: {_name_of(key)}."
         )
         return FailedGuard(holder.compile_id, reason)
-    if failed is not None and config.recompiles_verbose:
+    if failed is not None and logs.lists_every_failure():
         every = compiled.check.failures(scope, holder.compile_id)
         return replace(failed, others=tuple(each.reason for each in every if each.guard != failed.guard))
     return failed

@@ -24,7 +24,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.display import display
 
-from nbcompile import api, config
+from nbcompile import api, config, torch_internals
 from nbcompile.record.model import Record
 from nbcompile.tools import explain, settings
 from nbcompile.tracing import breaks
@@ -54,16 +54,20 @@ class SessionMagics(Magics):
         """Show or change a setting of the compiler: ``%compile_config recompile_limit=16``.
 
         Without a name, the settings that differ from their defaults; ``%compile_config --all`` shows all.
+        ``%compile_config log=graph_code,guards`` switches logs on, by the names of TORCH_LOGS; ``log=``: all off.
         """
         name, assigns, text = (each.strip() for each in line.partition("="))
         if not name or name == "--all":
             return _settings(every=bool(name))
         try:
+            if name == "log" and assigns:
+                torch_internals.choose_logs(text.strip("'\""))
+                return None
             if assigns:
                 setattr(config, name, _value(text))
                 return None
             return getattr(config, name)
-        except AttributeError as error:
+        except (AttributeError, ValueError) as error:
             raise UsageError(str(error)) from None
 
     @line_magic

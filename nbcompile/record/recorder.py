@@ -15,9 +15,10 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from typing import Protocol
 
 from nbcompile.record import model
 
@@ -74,6 +75,23 @@ class Recorder:
             self.calls[-1] = dataclasses.replace(last, times=last.times + 1)
         else:
             self.calls.append(call)
+
+
+class Subscriber(Protocol):
+    """Receives each finished frame of the process, whatever recorder is active: logs and traces."""
+
+    def wants_frames(self) -> bool:
+        """Whether frames are wanted now; asked once for each compile."""
+
+    def wants_steps(self) -> bool:
+        """Whether each instruction of the trace is wanted, too."""
+
+    def receive(self, frame: model.CompiledFrame, timings: Sequence[model.Timing]) -> None:
+        """Take a finished frame."""
+
+
+subscribers: list[Subscriber] = []
+"""All that there are; nbcompile/observe/ adds them."""
 
 
 watching: list[None] = []
@@ -157,7 +175,12 @@ class FrameDraft:
 
 def listening() -> bool:
     """Whether anyone wants to know."""
-    return bool(_recorders.get())
+    return bool(_recorders.get()) or any(subscriber.wants_frames() for subscriber in subscribers)
+
+
+def wants_steps() -> bool:
+    """Whether a log prints each instruction that is traced."""
+    return any(subscriber.wants_steps() for subscriber in subscribers)
 
 
 def tells_breaks() -> bool:
@@ -180,7 +203,8 @@ def draft() -> FrameDraft | None:
 def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     """Record one frame: whatever was written is kept, also when it fails."""
     recorders = _recorders.get()
-    if not recorders:
+    interested = [subscriber for subscriber in subscribers if subscriber.wants_frames()]
+    if not recorders and not interested:
         yield None
         return
     page = FrameDraft(compile_id, function)
@@ -198,6 +222,8 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
         for recorder in recorders:
             recorder.active = None
             page.hand_in(recorder)
+        for subscriber in interested:
+            subscriber.receive(page.frame(), tuple(page.timings))
 
 
 @contextmanager

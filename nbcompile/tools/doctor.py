@@ -12,6 +12,7 @@ In torch: torch/utils/collect_env.py. Read next: nbcompile/runtime/toolchain.py
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import sys
 from dataclasses import dataclass
@@ -22,6 +23,15 @@ from nbcompile import supported
 from nbcompile.runtime import store, toolchain
 from nbcompile.views import dot
 from nbcompile.warm import shelf, writer
+
+VARIABLES = (
+    "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG_DIR", "TORCH_COMPILE_DISABLE", "TORCH_COMPILE_DYNAMIC_SOURCES",
+    "TORCH_COMPILE_DYNAMIC_VALUES", "TORCH_COMPILE_JOB_ID", "TORCH_COMPILE_UNBACKED_SOURCES",
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS",
+    "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS", "TORCHDYNAMO_DISABLE", "TORCHDYNAMO_SUPPRESS_ERRORS", "TORCHDYNAMO_VERBOSE",
+)  # fmt: skip
+"""The variables of torch.compile that nbcompile reads."""
+OF_TORCH_COMPILE = ("TORCH_COMPILE_", "TORCH_DYNAMO_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "AOT_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,16 @@ class Finding:
 
 def examine() -> tuple[Finding, ...]:
     """Look for everything."""
-    return (_python(), _torch(), _compiler(), _layout(), _triton(), _gpu(), _kernel_store(), _function_store())
+    stores = (_kernel_store(), _function_store())
+    return (_python(), _torch(), _compiler(), _layout(), _triton(), _gpu(), *stores, _environment())
+
+
+def _environment() -> Finding:
+    unread = [name for name in sorted(os.environ) if name.startswith(OF_TORCH_COMPILE) and name not in VARIABLES]
+    words = (
+        f"set, and not read by nbcompile: {', '.join(unread)}" if unread else "every variable of torch.compile is read"
+    )
+    return Finding("environment", not unread, words)
 
 
 def _python() -> Finding:

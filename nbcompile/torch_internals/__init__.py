@@ -70,7 +70,10 @@ from nbcompile.torch_internals.leaves import (
 )
 from nbcompile.torch_internals.logs import (
     artifact_logger,
+    artifacts_asked_for,
+    choose_logs,
     compiling,
+    is_component_verbose,
     set_logs,
 )
 from nbcompile.torch_internals.modules import (
@@ -128,9 +131,11 @@ __all__ = [
     "allow_scalar_outputs",
     "aot_autograd",
     "artifact_logger",
+    "artifacts_asked_for",
     "attention_backends",
     "cache_entries",
     "call_leaf",
+    "choose_logs",
     "compiling",
     "decompositions",
     "device_constructors",
@@ -159,6 +164,7 @@ __all__ = [
     "hide_from_hook",
     "in_transform",
     "insert_runtime_asserts",
+    "is_component_verbose",
     "is_constraint_violation",
     "is_data_dependent_guard",
     "is_limit_of_tracing",

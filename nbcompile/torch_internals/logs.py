@@ -34,9 +34,33 @@ def artifact_logger(artifact: str) -> logging.Logger:
     return logs.getArtifactLogger("nbcompile", artifact)
 
 
+def give_up_trace() -> None:
+    """Write no structured trace from here on: its folder refuses."""
+    trace = logging.getLogger("torch.__trace")
+    for handler in list(trace.handlers):
+        trace.removeHandler(handler)
+
+
 def set_logs(**logs: Any) -> None:
     """``torch._logging.set_logs``."""
     torch._logging._internal.set_logs(**logs)
+
+
+def choose_logs(text: str) -> None:
+    """Logs in the language of TORCH_LOGS: ``graph_code,+dynamo,-aot``; "" switches all off.
+
+    Raises:
+        ValueError: a name that torch does not know, or lets only TORCH_LOGS switch on.
+    """
+    levels = {"+": logging.DEBUG, "-": logging.ERROR}
+    known, chosen = torch._logging._internal.log_registry, {}
+    for word in filter(None, map(str.strip, text.split(","))):
+        name = word.lstrip("+-")
+        chosen[name] = True if known.is_artifact(name) else levels.get(word[0], logging.INFO)
+    try:
+        set_logs(**chosen)
+    except TypeError as error:
+        raise ValueError(f"{text}: {error}") from None
 
 
 @contextmanager
@@ -46,3 +70,15 @@ def compiling(compile_id: str) -> Iterator[None]:
     context = torch._guards.CompileContext(torch._guards.CompileId(frame_id=int(frame), frame_compile_id=int(entry)))
     with torch._guards.compile_context(context):
         yield
+
+
+def artifacts_asked_for() -> tuple[str, ...]:
+    """The artifacts that TORCH_LOGS or ``set_logs`` switched on, by torch's names."""
+    return tuple(sorted(torch._logging._internal.log_state.artifact_names))
+
+
+def is_component_verbose(component: str) -> bool:
+    """Whether a part of torch.compile logs everything: ``TORCH_LOGS=+dynamo``."""
+    state = torch._logging._internal.log_state
+    names: Any = torch._logging._internal.log_registry.log_alias_to_log_qnames.get(component, ())
+    return bool(names) and state.log_qname_to_level.get(names[0]) in (logging.DEBUG, "DEBUG")

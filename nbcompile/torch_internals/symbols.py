@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import logging
 import re
 import traceback
 import weakref
@@ -23,6 +24,7 @@ import torch._logging._internal
 import torch.fx
 
 # The frame hook (PEP 523) and the guard tree live in torch's C extension.
+from nbcompile.torch_internals.logs import give_up_trace
 from nbcompile.torch_internals.modules import fake_tensor, symbolic_shapes
 
 
@@ -68,7 +70,16 @@ def _begin_structured_trace() -> None:
     # The first record finds out that nobody asked for a trace (TORCH_TRACE), and no later one is made, until somebody
     # sets torch's logs. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
     # be imported; or with a fake tensor of a subclass, which cannot be printed.
-    torch._logging._internal.trace_structured("artifact", lambda: {"name": "nbcompile"}, suppress_context=True)
+    try:
+        torch._logging._internal.trace_structured(
+            "artifact",
+            lambda: {"name": "nbcompile", "encoding": "string"},
+            payload_fn=lambda: "compiled by nbcompile",
+            suppress_context=True,
+        )
+    except OSError as error:  # the handler opens its file when the first record comes
+        give_up_trace()
+        logging.getLogger("nbcompile").warning("TORCH_TRACE: nothing is written: %s", error)
 
 
 class NamedSource(torch._guards.Source):

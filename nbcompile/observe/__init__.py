@@ -1,0 +1,11 @@
+"""What users of torch.compile look at: logs, debug folders and traces, out of the records of finished frames.
+
+    recorder.subscribers.extend(SUBSCRIBERS)      api.py does this; as long as nothing is asked for, nothing is recorded
+
+In torch: torch/_logging/. Read next: nbcompile/observe/artifact_logs.py
+"""
+
+from nbcompile.observe.artifact_logs import ArtifactLogs
+from nbcompile.observe.debug_folder import DebugFolder
+
+SUBSCRIBERS = (ArtifactLogs(), DebugFolder())

@@ -1,0 +1,329 @@
+"""The artifacts of ``TORCH_LOGS``, as text, out of the record of one frame.
+
+    list(ARTIFACTS["graph_code"](frame))      a list of messages: "TRACED GRAPH", " ===== __compiled_fn_0_0 ====="
+
+The names are torch's; a message begins as torch's does, because tools search for these first lines. ``NOT_HERE`` lists
+the names of torch for which nbcompile has nothing to print, each with the reason.
+
+In torch: torch/_logging/_registrations.py. Read next: nbcompile/observe/artifact_logs.py
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+
+from nbcompile.record.model import CompiledFrame, Graph, Guard, Instruction, Node, Step
+
+Messages = Callable[[CompiledFrame], Iterable[str]]
+
+STEPS_WANTED = frozenset(("trace_source", "trace_bytecode", "trace_call"))
+"""Artifacts that need each instruction of the trace recorded."""
+
+
+def fn_name(frame: CompiledFrame) -> str:
+    """The name of a frame's graph in headlines."""
+    return f"__compiled_fn_{frame.id.replace('/', '_')}"
+
+
+def _headline(title: str, name: str, body: str) -> str:
+    return f"{title}\n ===== {name} =====\n {body.rstrip()}\n"
+
+
+# --- the captured graph ----------------------------------------------------------------------------------------------
+
+
+def _graph_code(frame: CompiledFrame) -> Iterator[str]:
+    for graph in filter(None, (frame.graph, frame.unfinished)):
+        yield _headline("TRACED GRAPH", fn_name(frame), graph.code)
+
+
+def _graph(frame: CompiledFrame) -> Iterator[str]:
+    for graph in filter(None, (frame.graph, frame.unfinished)):
+        yield _headline("TRACED GRAPH", fn_name(frame), tabulate(graph))
+
+
+def tabulate(graph: Graph) -> str:
+    """A graph as a table: opcode, name, target, arguments."""
+    rows = [("opcode", "name", "target", "args"), *((n.op, n.name, n.target, n.arguments) for n in graph.nodes)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    rows.insert(1, ("-" * widths[0], "-" * widths[1], "-" * widths[2], "-" * widths[3]))
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _graph_sizes(frame: CompiledFrame) -> Iterator[str]:
+    if frame.graph is not None:
+        sizes = "\n".join(f"{node.name}: {_size(node)}" for node in frame.graph.nodes if node.shape is not None)
+        yield f"TRACED GRAPH TENSOR SIZES\n===== {fn_name(frame)} =====\n{sizes}\n"
+
+
+def _size(node: Node) -> str:
+    shape = node.shape or ()
+    return f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
+
+
+# --- tracing ---------------------------------------------------------------------------------------------------------
+
+
+def _bytecode(frame: CompiledFrame) -> Iterator[str]:
+    place = f"{frame.function} {frame.file} line {frame.first_line}"
+    if frame.instructions:
+        yield f"ORIGINAL BYTECODE {place} \n{disassembly(frame.instructions)}\n"
+    if frame.residual_instructions:
+        yield f"MODIFIED BYTECODE {place} \n{disassembly(frame.residual_instructions)}\n"
+
+
+def disassembly(instructions: Iterable[Instruction]) -> str:
+    """Instructions in the form of the module ``dis``."""
+    lines, line = [], 0
+    for instruction in instructions:
+        shown = str(instruction.line) if instruction.line not in (0, line) else ""
+        line = instruction.line or line
+        lines.append(f"{shown:>4} {instruction.offset:>11} {instruction.opcode:<24} {instruction.argument}".rstrip())
+    return "\n".join(lines)
+
+
+def _trace_source(frame: CompiledFrame) -> Iterator[str]:
+    for (function, line), steps in itertools.groupby(frame.steps, key=lambda step: (step.function, step.line)):
+        if line:
+            depth = f" (inline depth: {first.depth})" if (first := next(steps)).depth else ""
+            yield f"TRACE starts_line {frame.file}:{line} in {function} ({frame.function}){depth}\n    {first.text}"
+
+
+def _trace_bytecode(frame: CompiledFrame) -> Iterator[str]:
+    for step in frame.steps:
+        yield f"TRACE {step.opcode} {step.argument} [{', '.join(step.stack)}]"
+
+
+def _trace_call(frame: CompiledFrame) -> Iterator[str]:
+    for step in frame.steps:
+        yield from (_call(frame, step, node) for node in step.nodes if " = " in node)  # else it is an input
+
+
+def _call(frame: CompiledFrame, step: Step, node: str) -> str:
+    name = node.partition(" = ")[0]
+    stack = next((each.stack for each in (frame.graph.nodes if frame.graph else ()) if each.name == name), ())
+    text = f"TRACE FX call {name} from {frame.file}:{step.line} in {step.function} ({frame.function})\n    {step.text}"
+    if stack and stack[-1].line == step.line and stack[-1].column >= 0:
+        column, end = stack[-1].column, stack[-1].end_column
+        text += f"\n    {' ' * column}{'^' * max(end - column, 1)}"
+    return text
+
+
+# --- guards ----------------------------------------------------------------------------------------------------------
+
+
+def _guards(frame: CompiledFrame) -> Iterator[str]:
+    if frame.guards:
+        yield guard_tree(frame.guards)
+
+
+def guard_tree(guards: Iterable[Guard]) -> str:
+    """All guards below the values that they check, in torch's form of the guard manager."""
+    lines = ["GUARDS:", "", "TREE_GUARD_MANAGER:", "+- RootGuardManager"]
+    by_source: dict[str, list[Guard]] = {}
+    for guard in guards:
+        by_source.setdefault(guard.source, []).append(guard)
+    for source, own in by_source.items():
+        indent = "| " if source else ""
+        if source:
+            lines.append(f"| +- GuardManager: source={source}")
+        for guard in own:
+            where = f"  # {guard.stack[-1].code}  # {_place(guard)}" if guard.stack else ""
+            lines.append(f"{indent}| +- {guard.kind}: {guard.condition}{where}")
+    return "\n".join(lines)
+
+
+def _place(guard: Guard) -> str:
+    last = guard.stack[-1]
+    return f"{last.file}:{last.line} in {last.function}"
+
+
+def _verbose_guards(frame: CompiledFrame) -> Iterator[str]:
+    for guard in frame.guards:
+        yield f"GUARD: {guard.condition}\n    {guard.words}"
+
+
+def _recompiles_verbose(frame: CompiledFrame) -> Iterator[str]:
+    if not frame.failed_guards:
+        return
+    lines = [
+        f"Recompiling function {frame.function} in {frame.file}:{frame.first_line}",
+        "    triggered by the following guard failure(s):",
+    ]
+    for number, failed in enumerate(frame.failed_guards):
+        lines.append(f"    guard {number} failures:")
+        lines += [f"    - {failed.compile_id}: {reason}" for reason in (failed.reason, *failed.others)]
+    yield "\n".join(lines)
+
+
+# --- the backend -----------------------------------------------------------------------------------------------------
+
+
+def graphs_of(frame: CompiledFrame, *stages: str) -> Iterator[Graph]:
+    """The ATen graphs of a frame at the given stages."""
+    made = frame.compiled_graph
+    return (graph for graph in (made.graphs if made else ()) if graph.stage in stages)
+
+
+def _aot_graphs(frame: CompiledFrame) -> Iterator[str]:
+    titles = {"forward": "Forward graph", "backward": "Backward graph", "inference": "Forward graph"}
+    for graph in graphs_of(frame, *titles):
+        yield _headline("TRACED GRAPH", f"{titles[graph.stage]} {frame.id}", graph.code)
+
+
+def _aot_joint_graph(frame: CompiledFrame) -> Iterator[str]:
+    for graph in graphs_of(frame, "joint"):
+        yield _headline("TRACED GRAPH", f"Joint graph {frame.id}", graph.code)
+
+
+def _pre_grad_graphs(frame: CompiledFrame) -> Iterator[str]:
+    if frame.graph is not None and frame.compiled_graph is not None:
+        yield _headline("TRACED GRAPH", "BEFORE PRE GRAD", frame.graph.code)
+
+
+def _post_grad_graphs(frame: CompiledFrame) -> Iterator[str]:
+    for graph in graphs_of(frame, "forward", "backward", "inference"):
+        yield _headline("TRACED GRAPH", f"AFTER POST GRAD {graph.stage}", graph.code)
+
+
+def _ir_pre_fusion(frame: CompiledFrame) -> Iterator[str]:
+    made = frame.compiled_graph
+    if made is not None and made.buffers:
+        yield "BEFORE FUSION\n" + "\n".join(
+            f"{each.name}: {each.kind} {each.dtype}[{', '.join(each.shape)}] = {each.body}" for each in made.buffers
+        )
+
+
+def _ir_post_fusion(frame: CompiledFrame) -> Iterator[str]:
+    made = frame.compiled_graph
+    if made is None or not made.kernels:
+        return
+    bodies = {each.id: each for each in made.buffers}
+    lines = ["AFTER FUSION"]
+    for kernel in made.kernels:
+        lines.append(f"{kernel.name}: {kernel.language}")
+        lines += [f"    {bodies[name].name} = {bodies[name].body}" for name in kernel.buffers if name in bodies]
+    yield "\n".join(lines)
+
+
+def _fusion(frame: CompiledFrame) -> Iterator[str]:
+    made = frame.compiled_graph
+    if made is None or not made.fusions:
+        return
+    yield f"===== attempting fusion: {len(made.buffers)} nodes ====="
+    for decision in made.fusions:
+        verb = "fusing {} with {}" if decision.fused else "cannot fuse {} with {}"
+        yield f"{verb.format(decision.first, decision.second)}: {decision.reason}"
+
+
+def _schedule(frame: CompiledFrame) -> Iterator[str]:
+    made = frame.compiled_graph
+    if made is not None and made.kernels:
+        names = [f"  {number}: {kernel.name} ({kernel.language})" for number, kernel in enumerate(made.kernels, 1)]
+        lives = [f"  {each.buffer}: launches {each.first} to {each.last or 'the end'}" for each in made.lifetimes]
+        yield "\n".join(["Schedule:", *names, "Live ranges:", *lives])
+
+
+def _output_code(frame: CompiledFrame) -> Iterator[str]:
+    if output_code(frame):
+        yield f"Output code: \n{output_code(frame)}"
+
+
+def output_code(frame: CompiledFrame) -> str:
+    """The kernels and the program that launches them, as one text; "" where no code was generated."""
+    made = frame.compiled_graph
+    if made is None or not made.wrapper:
+        return ""
+    texts = [f"{kernel.name} = '''\n{kernel.source.rstrip()}\n'''" for kernel in made.kernels if kernel.source]
+    return "\n\n\n".join([*texts, made.wrapper.rstrip()]) + "\n"
+
+
+def _kernel_code(frame: CompiledFrame) -> Iterator[str]:
+    made = frame.compiled_graph
+    for kernel in made.kernels if made else ():
+        if kernel.source:
+            yield f"Kernel {kernel.name} ({kernel.language}):\n{kernel.source}"
+
+
+def _perf_hints(frame: CompiledFrame) -> Iterator[str]:
+    made = frame.compiled_graph
+    yield from made.notes if made else ()
+    for kernel in made.kernels if made else ():
+        if kernel.language == "aten" and kernel.reason:
+            yield f"{kernel.name} runs through ATen: {kernel.reason}"
+
+
+def _caching(frame: CompiledFrame) -> Iterator[str]:
+    if frame.store or frame.cause.startswith("loaded"):
+        yield f"{frame.function}: {frame.cause}; {frame.store}".rstrip("; ")
+
+
+def _cudagraphs(frame: CompiledFrame) -> Iterator[str]:
+    if frame.compiled_graph is not None:
+        yield "skipping cudagraphs: nbcompile records no CUDA graphs"
+
+
+ARTIFACTS: dict[str, Messages] = {
+    "aot_graphs": _aot_graphs,
+    "aot_joint_graph": _aot_joint_graph,
+    "bytecode": _bytecode,
+    "caching": _caching,
+    "cudagraphs": _cudagraphs,
+    "fusion": _fusion,
+    "graph": _graph,
+    "graph_code": _graph_code,
+    "graph_sizes": _graph_sizes,
+    "guards": _guards,
+    "ir_post_fusion": _ir_post_fusion,
+    "ir_pre_fusion": _ir_pre_fusion,
+    "kernel_code": _kernel_code,
+    "output_code": _output_code,
+    "perf_hints": _perf_hints,
+    "post_grad_graphs": _post_grad_graphs,
+    "pre_grad_graphs": _pre_grad_graphs,
+    "recompiles_verbose": _recompiles_verbose,
+    "schedule": _schedule,
+    "trace_bytecode": _trace_bytecode,
+    "trace_call": _trace_call,
+    "trace_source": _trace_source,
+    "verbose_guards": _verbose_guards,
+}
+"""What prints an artifact of a finished frame. Those of ``LIVE`` are printed while they happen."""
+
+LIVE = frozenset(("graph_breaks", "recompiles", "side_effects"))
+"""Printed by nbcompile/logs.py."""
+
+BY_TORCH = frozenset(("annotation", "not_implemented", "onnx_diagnostics", "sym_node", "trace_shape_events"))
+"""Printed by parts of torch that nbcompile calls (ShapeEnv, dispatch), as under torch.compile."""
+
+NOT_HERE = {
+    "aot_graphs_effects": "effect tokens are no nodes of its graphs; see aot_graphs",
+    "auto_chunker": "it has no auto chunker",
+    "autotuning": "it does not time alternatives of a kernel",
+    "benchmarking": "it does not time kernels while it compiles",
+    "compiled_autograd": "it has no compiled autograd",
+    "compiled_autograd_verbose": "it has no compiled autograd",
+    "compute_dependencies": "see ir_pre_fusion and fusion",
+    "cudagraph_static_inputs": "it records no CUDA graphs",
+    "custom_format_test_artifact": "it is for torch's own tests",
+    "ddp_graphs": "it does not split graphs for DDP",
+    "graph_code_verbose": "see graph_code and aot_graphs",
+    "graph_region_expansion": "it does not look for repeated regions while it traces",
+    "hierarchical_compile": "it compiles no region on its own",
+    "incremental": "it does not time alternatives of a kernel",
+    "inductor_metrics": "see fusion, which says the bytes of each decision",
+    "loop_ordering": "see ir_post_fusion",
+    "loop_tiling": "see kernel_code",
+    "node_runtime_estimation": "it does not estimate the time of nodes",
+    "overlap": "it does not reorder collectives",
+    "overlap_scheduling": "it does not reorder collectives",
+}
+"""Names of torch 2.13 that mean nothing here, and why."""
+
+COMPONENTS = {
+    "dynamo": ("bytecode", "graph_code", "guards", "trace_source", "trace_bytecode", "trace_call"),
+    "aot": ("aot_joint_graph", "aot_graphs"),
+    "inductor": ("post_grad_graphs", "ir_pre_fusion", "fusion", "ir_post_fusion", "schedule", "output_code"),
+}
+"""What ``TORCH_LOGS=+dynamo`` and the like print: the artifacts of that part of the compiler."""

@@ -1,0 +1,202 @@
+"""Artifacts of TORCH_LOGS: what is on is printed, in torch's form; what means nothing here is reported once."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import logs
+from nbcompile.observe import artifacts
+from nbcompile.record import recorder
+
+FIRST_LINES = {
+    "aot_graphs": r"TRACED GRAPH\n ===== Forward graph \d+/0 =====",
+    "aot_joint_graph": r"TRACED GRAPH\n ===== Joint graph \d+/0 =====",
+    "bytecode": r"ORIGINAL BYTECODE f .*test_artifact_logs.py line \d+ \n",
+    "caching": r"f: ",
+    "cudagraphs": r"skipping cudagraphs",
+    "fusion": r"===== attempting fusion: \d+ nodes =====",
+    "graph": r"TRACED GRAPH\n ===== __compiled_fn_\d+_0 =====\n opcode +name +target +args",
+    "graph_code": r"TRACED GRAPH\n ===== __compiled_fn_\d+_0 =====\n class GraphModule",
+    "graph_sizes": r"TRACED GRAPH TENSOR SIZES\n===== __compiled_fn_\d+_0 =====\nl_x_: \(4, 8\)",
+    "guards": r"GUARDS:\n\nTREE_GUARD_MANAGER:\n\+- RootGuardManager",
+    "ir_post_fusion": r"AFTER FUSION\n",
+    "ir_pre_fusion": r"BEFORE FUSION\n",
+    "kernel_code": r"Kernel forward.kernel0 \(cpp\):",
+    "output_code": r"Output code: \n",
+    "perf_hints": r"forward.extern0|aten.mm.default runs through ATen",
+    "post_grad_graphs": r"TRACED GRAPH\n ===== AFTER POST GRAD forward =====",
+    "pre_grad_graphs": r"TRACED GRAPH\n ===== BEFORE PRE GRAD =====",
+    "schedule": r"Schedule:\n",
+    "trace_bytecode": r"TRACE RESUME 0 \[\]",
+    "trace_call": r"TRACE FX call matmul from .*test_artifact_logs.py:\d+ in f \(f\)\n    y = ",
+    "trace_source": r"TRACE starts_line .*test_artifact_logs.py:\d+ in f \(f\)\n    ",
+    "verbose_guards": r"GUARD: ",
+}  # fmt: skip
+
+
+def f(x, w):
+    y = torch.relu(x @ w)
+    return (y * 2).softmax(-1)
+
+
+ARGUMENTS = (torch.ones(4, 8), torch.ones(8, 4, requires_grad=True))
+
+
+@contextlib.contextmanager
+def listening(**chosen):
+    """Name and text of each message inside."""
+    said: list[tuple[str, str]] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append((record.name.rpartition("__")[2], record.getMessage()))
+    ours = logging.getLogger("nbcompile")
+    torch._logging.set_logs(**chosen)
+    ours.handlers, prior = [handler], ours.handlers
+    try:
+        yield said
+    finally:
+        ours.handlers = prior
+        torch._logging.set_logs()
+
+
+def run(function=f, *arguments, **options):
+    nbcompile.reset()
+    return nbcompile.compile(function, **options)(*(arguments or ARGUMENTS))
+
+
+@pytest.mark.compiles
+def test_each_artifact_is_printed_in_torchs_form():
+    """With all logs on, each has a message, and its first line is the one that tools look for."""
+    not_by_set_logs = ("recompiles_verbose", "verbose_guards", "caching")
+    chosen = {name: True for name in FIRST_LINES if name not in not_by_set_logs}
+    assert {*chosen, *not_by_set_logs} == set(artifacts.ARTIFACTS)
+    with listening(**chosen) as said:
+        run()
+    by_name: dict[str, str] = {}
+    for name, text in said:
+        by_name.setdefault(name, text)
+    assert sorted(by_name) == sorted(chosen)
+    wrong = {name: by_name[name][:200] for name in chosen if not re.match(FIRST_LINES[name], by_name[name])}
+    assert wrong == {}
+
+
+def test_every_name_of_torch_is_decided():
+    """Each artifact that torch registers is printed here, by torch itself, or has a reason why it is not."""
+    decided = {*artifacts.ARTIFACTS, *artifacts.LIVE, *artifacts.BY_TORCH, *artifacts.NOT_HERE}
+    assert set(torch._logging._internal.log_registry.artifact_names) - decided == set()
+    assert not {*artifacts.ARTIFACTS, *artifacts.LIVE, *artifacts.BY_TORCH} & set(artifacts.NOT_HERE)
+
+
+@pytest.mark.compiles
+def test_a_name_without_a_meaning_is_reported_once():
+    """In one line, at the first compile."""
+    logs._warned.clear()
+    with listening(compiled_autograd_verbose=True) as said:
+        run()
+        run()
+    assert [text for _, text in said] == [
+        "TORCH_LOGS=compiled_autograd_verbose prints nothing of nbcompile: it has no compiled autograd"
+    ]
+
+
+@pytest.mark.compiles
+def test_a_whole_component():
+    """+dynamo prints the front end's artifacts, and none of the backend's."""
+    with listening(dynamo=logging.DEBUG) as said:
+        run()
+    names = {name for name, _ in said}
+    assert {"bytecode", "graph_code", "guards", "trace_source"} <= names
+    assert "output_code" not in names
+
+
+def test_every_failing_guard_of_a_recompilation():
+    """recompiles_verbose lists the guards that fail, entry by entry."""
+    with listening(recompiles_verbose=True) as said:
+        nbcompile.reset()
+        compiled = nbcompile.compile(lambda x, y: x + y, backend="eager", dynamic=False)
+        compiled(torch.ones(2), torch.ones(2))
+        compiled(torch.ones(3), torch.ones(3))
+    ((name, text),) = said
+    assert name == "recompiles_verbose"
+    assert "guard 0 failures:" in text
+    failures = re.findall(r"^    - \d+/0: (.*)$", text, re.MULTILINE)
+    assert [name in failure for name, failure in zip("xy", failures, strict=True)] == [True, True]
+
+
+@pytest.mark.compiles
+def test_a_frame_that_breaks_and_one_that_is_refused():
+    """Both are printed, under their compile ids; nothing of a log can end a compile."""
+
+    def broken(x):
+        x = x + 1
+        print(end="")
+        return x * 2
+
+    with listening(graph_code=True, guards=True, output_code=True) as said:
+        run(broken, torch.ones(2))
+    assert [name for name, _ in said].count("graph_code") == 2
+    with listening(graph_code=True) as said, warnings.catch_warnings(action="ignore"):
+        nbcompile.reset()
+        compiled = nbcompile.compile(lambda x: x + 1, backend="eager", dynamic=False, recompile_limit=1)
+        compiled(torch.ones(2))
+        compiled(torch.ones(3))
+    assert [name for name, _ in said] == ["graph_code"]
+
+
+def test_nothing_is_recorded_while_no_log_is_on(monkeypatch):
+    """Without a recorder and a log, no page is begun."""
+    begun = []
+    monkeypatch.setattr(recorder, "FrameDraft", lambda *names: begun.append(names))
+    run(f, backend="eager")
+    assert begun == []
+
+
+def command(text: str, tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "program.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, check=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
+    )  # fmt: skip
+
+
+PROGRAM = "import torch, nbcompile\n@nbcompile.compile\ndef f(x): return x.sin() + 1\nf(torch.ones(4))\n"
+
+
+def test_the_variables_from_outside(tmp_path):
+    """TORCH_LOGS prints with compile id and name in each line; TORCH_COMPILE_DEBUG writes a folder, and says where."""
+    told = command(PROGRAM, tmp_path, TORCH_LOGS="output_code,graph_sizes", TORCH_COMPILE_DEBUG="1").stderr
+    lines = told.splitlines()
+    assert any(re.search(r"\] \[0/0\] \[__output_code\] Output code:", line) for line in lines)
+    assert any(re.search(r"\] \[0/0\] \[__graph_sizes\] sin: \(4,\)", line) for line in lines)
+    (folder,) = (tmp_path / "torch_compile_debug").glob("run_*/nbcompile/f_0_0")
+    assert str(folder.parent) in told
+    written = {path.name for path in folder.iterdir()}
+    assert {"fx_graph_readable.py", "output_code.py", "ir_pre_fusion.txt", "guards.txt", "record.json"} <= written
+    assert "sin" in (folder / "fx_graph_readable.py").read_text()
+
+
+def test_a_disk_that_refuses(tmp_path):
+    """A debug folder that cannot be made is one line, and the program goes on."""
+    (tmp_path / "taken").write_text("")
+    told = command(PROGRAM, tmp_path, TORCH_COMPILE_DEBUG="1", TORCH_COMPILE_DEBUG_DIR=str(tmp_path / "taken")).stderr
+    assert told.count("TORCH_COMPILE_DEBUG: nothing is written") == 1
+
+
+def test_a_users_mistake_prints_no_log_of_torchs(tmp_path):
+    """A product of sizes that do not fit: our error alone."""
+    text = PROGRAM.replace("x.sin() + 1", "x.view(2, 2) @ torch.ones(3, 3)").replace(
+        "f(torch.ones(4))", "try: f(torch.ones(4))\nexcept Exception as e: print(type(e).__name__)"
+    )
+    done = command(text, tmp_path)
+    assert done.stdout == "TorchRuntimeError\n"
+    assert done.stderr == ""

@@ -1,0 +1,34 @@
+"""The doctor's look at the environment."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbcompile
+from nbcompile.tools import doctor
+
+PACKAGE = Path(nbcompile.__file__).parent
+
+
+def environment() -> doctor.Finding:
+    return next(finding for finding in doctor.examine() if finding.what == "environment")
+
+
+def test_a_variable_without_a_meaning_is_named(monkeypatch):
+    """A variable of torch.compile that nothing here reads; those that are read are fine."""
+    for name in list(doctor.os.environ):
+        if name.startswith(doctor.OF_TORCH_COMPILE):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TORCHDYNAMO_VERBOSE", "1")
+    assert environment().there
+    monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
+    assert not environment().there
+    assert "TORCHINDUCTOR_MAX_AUTOTUNE" in environment().words
+    assert not environment().needed
+
+
+def test_the_list_of_variables_is_that_of_the_source():
+    """Each variable of the list is read by some module, by this name."""
+    source = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "doctor.py")
+    assert [name for name in doctor.VARIABLES if not re.search(rf'"{name}"', source)] == []
