@@ -6,8 +6,8 @@
     wrapping/    from a real value of the program to its variable tracker
     calls/       known functions and operators: from callable to handler
     effects/     mutations and state of the process, and how a value is made again after the graph
-    graph/       the FX graph that is being built
     variables/   one class for each kind of Python value
+    graph/       the FX graph that is being built; it knows nodes, not values of Python
     inputs/      placeholders of the graph, dynamic sizes
 
 In torch: torch/_dynamo/symbolic_convert.py, variables/, output_graph.py, side_effects.py, codegen.py.

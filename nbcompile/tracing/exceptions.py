@@ -9,19 +9,6 @@ nbcompile/tracing/frame/translator.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.variables.base import VariableTracker
-
-
-class ObservedException(Exception):
-    """Carries the tracker of the traced program's exception object."""
-
-    def __init__(self, value: VariableTracker) -> None:
-        super().__init__(value.describe())
-        self.value = value
-
 
 class MustBreakEarlier(Exception):
     """An instruction that was traced cannot have been: the trace starts over, and breaks there."""

@@ -10,27 +10,151 @@ nbcompile/tracing/variables/base.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.record.model import StackLine
 
 if TYPE_CHECKING:
     import torch.fx
 
-    from nbcompile.tracing.effects.side_effects import SideEffects
     from nbcompile.tracing.graph.output_graph import OutputGraph
+    from nbcompile.tracing.graph.override_state import OverrideState
     from nbcompile.tracing.variables.base import VariableTracker
+
+Fill = Callable[[], tuple[Mutation, ...]]
+"""Mutations that complete a value that was made empty, as it may contain itself."""
+
+
+@dataclass(slots=True)
+class Change:
+    """One object that changed, with the user's code that changed it first."""
+
+    tracker: VariableTracker
+    stack: tuple[StackLine, ...]
+    attributes: dict[str, VariableTracker | None] = field(default_factory=dict)
+    """Stored attributes; None: deleted."""
+    items: bool = False
+    """The items (of a list, dict or set) or the content (of a cell) changed."""
+
+
+@dataclass(slots=True)
+class GlobalChange:
+    """A global that was stored (None: deleted)."""
+
+    scope: dict[str, object]
+    name: str
+    value: VariableTracker | None
+    stack: tuple[StackLine, ...]
+
+
+class Effects(Protocol):
+    """The changes that the traced code makes to objects, seen from a tracker (effects/side_effects.py)."""
+
+    order: list[Change | GlobalChange]
+    deferred: list[VariableTracker]
+    draws: list[Callable[[Reconstructor], Recipe]]
+
+    def any(self) -> bool:
+        """True if there is anything to replay."""
+
+    def known(self, value: object) -> VariableTracker | None:
+        """The tracker of a real object that has one."""
+
+    def remember(self, value: object, tracker: VariableTracker) -> VariableTracker:
+        """Make a tracker that of a real object."""
+
+    def forget(self, value: object) -> None:
+        """Take the tracker of a real object away."""
+
+    def draw(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
+        """Note a draw from a generator of random numbers; its position among the draws."""
+
+    def attribute(self, owner: VariableTracker, name: str) -> VariableTracker | None:
+        """Value that the traced code stored under a name, or None."""
+
+    def attribute_of(self, real: object, name: str) -> VariableTracker | None:
+        """The same, of a real class, function or module."""
+
+    def stored_attributes(self, owner: VariableTracker) -> dict[str, VariableTracker | None]:
+        """All attributes that it stored on an object; None: deleted."""
+
+    def load_global(self, scope: dict[str, object], name: str) -> GlobalChange | None:
+        """Value that it stored in a global, or None."""
+
+    def stored_globals(self, scope: dict[str, object]) -> dict[str, VariableTracker | None]:
+        """All globals of a module that it stored; None: deleted."""
+
+    def changed(self, owner: VariableTracker) -> VariableTracker | None:
+        """The tracker on which attributes of the same object were stored, or None."""
+
+    def is_deleted(self, owner: VariableTracker, name: str) -> bool:
+        """True if it deleted the attribute."""
+
+    def store_attribute(self, tracer: Tracer, owner: VariableTracker, name: str, value: VariableTracker) -> None:
+        """``owner.name = value``."""
+
+    def delete_attribute(self, tracer: Tracer, owner: VariableTracker, name: str) -> None:
+        """``del owner.name``."""
+
+    def changes(self, tracer: Tracer, owner: VariableTracker) -> None:
+        """The items of a container, or the content of a cell, are about to change."""
+
+    def store_global(self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None) -> None:
+        """``global name; name = value``."""
+
+
+class Reconstructor(Protocol):
+    """Where a tracker gets the recipes of its parts (effects/reconstruction.py)."""
+
+    tracer: Tracer
+    at_last: list[Callable[[], Mutation]]
+
+    def recipe(self, tracker: VariableTracker) -> Recipe:
+        """Recipe of one value."""
+
+    def shared(
+        self, tracker: VariableTracker, make: Callable[[], Recipe], fill: Fill | None = None,
+        empty: tuple[Callable[[], Recipe], Fill] | None = None,
+    ) -> Recipe:  # fmt: skip
+        """Recipe of a value that is made once, however often it is used."""
+
+    def shows(self, tracker: VariableTracker) -> bool:
+        """True if a container may be changed after the graph by somebody who has it."""
+
+    def graph_output(self, node: torch.fx.Node) -> Recipe:
+        """The result of a node, which becomes an output of the graph."""
+
+    def attribute(self, base: Recipe, name: str) -> Recipe:
+        """``base.name``."""
+
+    def attributes(self, tracker: VariableTracker) -> tuple[Mutation, ...]:
+        """Mutations that complete a new object: its items, and the attributes stored on it."""
+
+    def iterator(self, items: Iterable[VariableTracker]) -> Recipe:
+        """An iterator over known items."""
+
+    def bound_method(self, function: VariableTracker, owner: VariableTracker) -> Recipe:
+        """A function bound to its first argument."""
+
+    def globals_of(self, scope: dict[str, object]) -> Recipe:
+        """The dict of globals of a module."""
 
 
 class Tracer(Protocol):
     """The interpreter, seen from a tracker."""
 
     output: OutputGraph
-    side_effects: SideEffects
+    overrides: OverrideState[VariableTracker]
+
+    @property
+    def side_effects(self) -> Effects:
+        """The changes that the traced code made so far."""
 
     def wrap(self, value: object, source: Source | None) -> VariableTracker:
         """A real value as a tracker; installs the guards that its kind needs."""

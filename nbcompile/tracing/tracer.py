@@ -30,7 +30,7 @@ from nbcompile.bytecode.flow import outer_protection
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
-from nbcompile.capture.source import ArraySource, AttrSource, LocalSource, Source, expression
+from nbcompile.capture.source import ArraySource, AttrSource, FunctionModeSource, LocalSource, Source, expression
 from nbcompile.capture.trace import Assumed, Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
@@ -38,8 +38,7 @@ from nbcompile.record.model import Break, StackLine, Step
 from nbcompile.tracing import breaks
 from nbcompile.tracing.effects import process_state
 from nbcompile.tracing.effects.reconstruction import Reconstruction
-from nbcompile.tracing.effects.side_effects import Change
-from nbcompile.tracing.exceptions import MustBreakEarlier, ObservedException
+from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.frame import break_points
 from nbcompile.tracing.frame.interpreter import Interpreter, PlannedBreakReached
 from nbcompile.tracing.frame.translator import Finished, Translator
@@ -47,9 +46,11 @@ from nbcompile.tracing.graph.output_graph import FailedNode
 from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism, is_module_state
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
+from nbcompile.tracing.protocol import Change
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.contexts import ContextVariable
-from nbcompile.tracing.variables.functions import CellVariable
+from nbcompile.tracing.variables.functions import CellVariable, cell_tracker
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 graph_numbers = itertools.count(1)
@@ -121,7 +122,8 @@ def trace(
     refused: set[str] = set()
     assumed = Assumed()  # by any attempt: what an earlier one saw decided where this one ends
     while True:
-        overrides = OverrideState()
+        modes = enumerate(torch_internals.function_modes())
+        overrides = OverrideState[VariableTracker](LazyVariable(mode, FunctionModeSource(at)) for at, mode in modes)
         try:
             # The compiler's own looks at a tensor are not for its class or for a mode.
             with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
@@ -144,7 +146,7 @@ class _FrameTracer:
         options: Options,
         dynamism: Dynamism,
         assumed: Assumed,
-        overrides: OverrideState,
+        overrides: OverrideState[VariableTracker],
         recording: bool,
         plan: BreakPlan | None,
         refused: set[str],
@@ -169,7 +171,7 @@ class _FrameTracer:
             if name not in free
         }
         cells = {
-            name: self.interpreter.side_effects.cell(cell, name, LocalSource(name), frame_name=name)
+            name: cell_tracker(self.interpreter, cell, name, LocalSource(name), frame_name=name)
             for name, cell in self.frame.cells.items()
         }
         return Translator(self.interpreter, code, self.frame.globals, inputs, cells)

@@ -17,23 +17,20 @@ import logging
 import sys
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcompile import annotations as marks, config, errors
 from nbcompile.capture import recipe as recipes
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.concrete_eval import real_value
 from nbcompile.tracing.calls.opaque import opaque_call, taken_apart
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
 from nbcompile.tracing.variables.functions import BuiltinVariable, Handler, OperatorVariable, SkippedVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def annotated(value: Callable[..., object]) -> VariableTracker | None:
@@ -159,7 +156,7 @@ class DeferredCall(VariableTracker):
         self.arguments = arguments
         self.keywords = keywords
 
-    def recipe(self, reconstruction: Reconstruction) -> recipes.Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> recipes.Recipe:
         return recipes.Call(
             recipes.Constant(self.function, getattr(self.function, "__name__", "function")),
             tuple(map(reconstruction.recipe, self.arguments)),

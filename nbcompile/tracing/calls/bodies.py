@@ -20,9 +20,8 @@ from typing import Any
 import torch.fx
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.effects.side_effects import Change
 from nbcompile.tracing.graph.body import EXAMPLE, Body
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, CellVariable

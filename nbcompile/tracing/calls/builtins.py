@@ -22,7 +22,6 @@ from nbcompile.capture.source import AttrSource, MethodFunctionSource, Source
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import operations
 from nbcompile.tracing.calls.registry import handles
-from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.polyfills import builtins as polyfills
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
@@ -51,6 +50,7 @@ from nbcompile.tracing.variables.iterators import ReversedIteratorVariable, Sequ
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable, sort_items
 from nbcompile.tracing.variables.slices import slice_of
 from nbcompile.tracing.variables.strings import TextVariable

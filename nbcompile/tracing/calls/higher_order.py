@@ -33,12 +33,12 @@ from nbcompile.tracing.calls.bodies import (
     trace_body,
 )
 from nbcompile.tracing.calls.registry import handles
-from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.graph.body import EXAMPLE, Body
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, Handler, KnownCallable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable

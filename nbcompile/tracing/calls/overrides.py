@@ -43,7 +43,7 @@ SILENT = frozenset((getattr, torch._C._log_api_usage_once, torch._check, torch._
 
 def ask(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     """Result of a function as a mode, or the classes of the arguments, override it; None where nothing overrides it."""
-    state = tracer.output.overrides
+    state = tracer.overrides
     owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.ask_classes else []
     if not owners and not state.in_mode():
         return None
@@ -54,7 +54,7 @@ def ask_about_node(
     tracer: Tracer, op: str, target: Any, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     """The same of what would become a node."""
-    state = tracer.output.overrides
+    state = tracer.overrides
     owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.ask_classes else []
     if not owners and not state.in_mode():
         return None
@@ -105,7 +105,7 @@ def _dispatch(
     given: list[VariableTracker] = [function, TupleVariable(classes), TupleVariable(list(arguments))]
     if keywords:
         given.append(DictVariable(tracer, [(ConstantVariable(name), value) for name, value in keywords.items()]))
-    state = tracer.output.overrides
+    state = tracer.overrides
     if state.in_mode():
         with state.below_mode() as mode:
             answered = _ask(tracer, realise(tracer, mode), given)
@@ -140,7 +140,7 @@ def _default(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
             return ConstantVariable(NotImplemented)
     given = rest[0].unpack(tracer) if rest else []
     named = _keywords(tracer, rest[1]) if len(rest) > 1 else {}
-    with tracer.output.overrides.without_classes():
+    with tracer.overrides.without_classes():
         result = tracer.call(function, given, named)
     return converted(tracer, result, cls.value)
 
@@ -206,13 +206,13 @@ def _handle(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
 
 @handles(torch._C._is_torch_function_enabled)
 def _is_enabled(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    state = tracer.output.overrides
+    state = tracer.overrides
     return ConstantVariable(state.ask_classes and state.ask_modes)
 
 
 @handles(torch._C._is_torch_function_mode_enabled)
 def _is_mode_enabled(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return ConstantVariable(tracer.output.overrides.in_mode())
+    return ConstantVariable(tracer.overrides.in_mode())
 
 
 @handles(torch.overrides.has_torch_function)
@@ -222,7 +222,7 @@ def _has_in(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
 
 @handles(torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
 def _has(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    state = tracer.output.overrides
+    state = tracer.overrides
     return ConstantVariable(state.in_mode() or (state.ask_classes and any(overriding(tracer, arguments))))
 
 
@@ -242,14 +242,14 @@ def _pop(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 
 @handles(torch._C._len_torch_function_stack)
 def _depth(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return ConstantVariable(len(tracer.output.overrides.modes))
+    return ConstantVariable(len(tracer.overrides.modes))
 
 
 @handles(torch._C._get_function_stack_at)
 def _mode_at(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     position = realise(tracer, arguments[0]).constant()
     assert isinstance(position, int)
-    return tracer.output.overrides.modes[position]
+    return tracer.overrides.modes[position]
 
 
 @handles_named(DeviceContext.__module__, "DeviceContext.__torch_function__")

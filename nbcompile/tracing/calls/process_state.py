@@ -40,7 +40,7 @@ def _use_deterministic(tracer: Tracer, arguments: Arguments, keywords: Keywords)
 @handles(torch.set_default_device)
 def _set_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     given = [realise(tracer, each) for each in (*arguments, *keywords.values())]
-    modes = tracer.output.overrides.modes
+    modes = tracer.overrides.modes
     if modes and issubclass(modes[0].python_type(), DeviceContext):
         modes.pop(0)
     device: Any = given[0].constant()
@@ -53,7 +53,7 @@ def _set_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords
 
 @handles(torch.get_default_device)
 def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    modes = (realise(tracer, each) for each in tracer.output.overrides.modes)
+    modes = (realise(tracer, each) for each in tracer.overrides.modes)
     of_device = next((each for each in modes if issubclass(each.python_type(), DeviceContext)), None)
     if of_device is None:
         return ConstantVariable(torch.get_default_device())

@@ -16,8 +16,6 @@ Read next: nbcompile/tracing/effects/side_effects.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch.utils.hooks
 
 from nbcompile import torch_internals
@@ -25,14 +23,11 @@ from nbcompile.capture.recipe import Attribute, Call, Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.bodies import inputs, trace_body
 from nbcompile.tracing.exceptions import MustBreakEarlier
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.tensor import Special, TensorVariable, method
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class HookHandleVariable(VariableTracker):
@@ -59,7 +54,7 @@ class HookHandleVariable(VariableTracker):
         pending.remove(self)
         return ConstantVariable(None)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         def make() -> Recipe:
             return Call(Attribute(reconstruction.recipe(self.tensor), self.name), (reconstruction.recipe(self.hook),))
 
@@ -78,7 +73,7 @@ class BodyHandleVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         raise MustBreakEarlier("register_hook")
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         raise MustBreakEarlier("register_hook")
 
 

@@ -26,8 +26,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, Shared
 from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource, ValueSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.effects.side_effects import Change, GlobalChange
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Change, Fill, GlobalChange, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable
@@ -37,8 +36,6 @@ from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
-
-Fill = Callable[[], tuple[Mutation, ...]]
 
 
 class _SelfReference(breaks.Unsupported):

@@ -13,42 +13,11 @@ nbcompile/tracing/effects/reconstruction.py
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Recipe
-from nbcompile.capture.source import ConstantSource, Source
-from nbcompile.record.model import StackLine
-from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
-from nbcompile.tracing.variables.functions import CellVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
-
-
-@dataclass(slots=True)
-class Change:
-    """One object that changed, with the user's code that changed it first."""
-
-    tracker: VariableTracker
-    stack: tuple[StackLine, ...]
-    attributes: dict[str, VariableTracker | None] = field(default_factory=dict)
-    """Stored attributes; None: deleted."""
-    items: bool = False
-    """The items (of a list, dict or set) or the content (of a cell) changed."""
-
-
-@dataclass(slots=True)
-class GlobalChange:
-    """A global that was stored (None: deleted)."""
-
-    scope: dict[str, object]
-    name: str
-    value: VariableTracker | None
-    stack: tuple[StackLine, ...]
+from nbcompile.tracing.protocol import Change, GlobalChange, Reconstructor, Tracer
+from nbcompile.tracing.variables.base import VariableTracker
 
 
 class SideEffects:
@@ -64,7 +33,7 @@ class SideEffects:
         self.deferred: list[VariableTracker] = []
         self.noted = 0
         """Calls put off until after the graph (config.reorderable_logging_functions)."""
-        self.draws: list[Callable[[Reconstruction], Recipe]] = []
+        self.draws: list[Callable[[Reconstructor], Recipe]] = []
         """Draws from generators of random numbers, in order, replayed before the graph runs."""
 
     def any(self) -> bool:
@@ -75,7 +44,7 @@ class SideEffects:
         """Number of changes so far."""
         return self.noted
 
-    def draw(self, recipe: Callable[[Reconstruction], Recipe]) -> int:
+    def draw(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
         """A generator of random numbers is asked for something: its place among the draws."""
         self.noted += 1
         self.draws.append(recipe)
@@ -93,22 +62,9 @@ class SideEffects:
         self.alive.append(value)
         return tracker
 
-    def cell(
-        self, cell: types.CellType, name: str, source: Source | None, frame_name: str | None = None
-    ) -> CellVariable:
-        """The tracker of a real cell."""
-        found = self.known(cell)
-        if isinstance(found, CellVariable):
-            return found
-        try:
-            value = cell.cell_contents
-        except ValueError:
-            content: VariableTracker | None = None
-        else:
-            content = LazyVariable(value, source if source is not None else _kept(name, value))
-        tracker = CellVariable(content, name, cell, source, frame_name)
-        self.remember(cell, tracker)
-        return tracker
+    def forget(self, value: object) -> None:
+        """Take the tracker of a real object away."""
+        self.trackers.pop(id(value), None)
 
     # -- attributes ----------------------------------------------------------------------
 
@@ -178,7 +134,3 @@ class SideEffects:
     def stored_globals(self, scope: dict[str, object]) -> dict[str, VariableTracker | None]:
         """Everything that it stored in the globals of a module."""
         return {change.name: change.value for change in self.globals.values() if change.scope is scope}
-
-
-def _kept(name: str, value: object) -> Source:
-    return ConstantSource(name, value)

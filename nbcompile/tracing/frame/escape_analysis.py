@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from nbcompile.bytecode.flow import live_locals
-from nbcompile.tracing.effects.side_effects import Change
 from nbcompile.tracing.frame.translator import Translator, code_view
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.functions import CellVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable

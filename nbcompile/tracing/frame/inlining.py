@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.recipe import Recipe
 from nbcompile.tracing import breaks, rules
-from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.frame.handlers.control import end_yield_from
 from nbcompile.tracing.frame.reconstruct_iterators import remade
 from nbcompile.tracing.frame.translator import Translator, first_line
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -33,10 +32,10 @@ from nbcompile.tracing.variables.functions import BaseFunctionVariable
 from nbcompile.tracing.variables.iterators import IteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
     from nbcompile.tracing.frame.interpreter import Interpreter
 
 RESUMED_IN_YIELD_FROM = 2
@@ -187,7 +186,7 @@ class GeneratorVariable(IteratorVariable):
     def describe(self) -> str:
         return f"LocalGeneratorObjectVariable({self.frame.code.co_name})"
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         def make() -> Recipe:
             # What is still to come is not asked for ahead: it may depend on what happens until then.
             recipe = remade(self, reconstruction)

@@ -36,7 +36,6 @@ from nbcompile.record.model import StackLine, Step
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import construction, operations, overrides, text
 from nbcompile.tracing.effects.side_effects import SideEffects
-from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.frame import callees
 from nbcompile.tracing.frame.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
 from nbcompile.tracing.frame.inlining import GeneratorVariable, inline
@@ -56,6 +55,7 @@ from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
@@ -100,11 +100,12 @@ class Interpreter:
         options: Options,
         dynamism: Dynamism,
         assumed: Assumed,
-        overrides: OverrideState,
+        overrides: OverrideState[VariableTracker],
         recording: bool = False,
     ) -> None:
         self.assumed = assumed
-        self.output = OutputGraph(frame, options, dynamism, overrides)
+        self.output = OutputGraph(frame, options, dynamism)
+        self.overrides = overrides
         self.output.stack = self.output.inputs.stack = self.stack
         self.output.names = self.names
         self.side_effects = SideEffects()

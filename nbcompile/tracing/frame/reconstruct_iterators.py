@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing.polyfills import builtins as polyfills, itertools as more_polyfills
+from nbcompile.tracing.protocol import Reconstructor
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable
@@ -29,14 +30,13 @@ from nbcompile.tracing.variables.mappings import DictVariable
 if TYPE_CHECKING:
     from types import CodeType
 
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
     from nbcompile.tracing.frame.inlining import GeneratorVariable
 
 Parts = tuple[list[VariableTracker], dict[str, VariableTracker]]
 """Arguments, by position and by name."""
 
 
-def remade(generator: GeneratorVariable, reconstruction: Reconstruction) -> Recipe | None:
+def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe | None:
     """The call that makes it again; None: there is none."""
     code = generator.frame.code
     if generator.finished and code not in _SETTLED and code not in _ROWS:
@@ -54,7 +54,7 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstruction) -> Reci
 
 
 def _call(
-    reconstruction: Reconstruction, function: Recipe, arguments: list[VariableTracker],
+    reconstruction: Reconstructor, function: Recipe, arguments: list[VariableTracker],
     keywords: dict[str, VariableTracker],
 ) -> Recipe:  # fmt: skip
     return Call(
@@ -64,7 +64,7 @@ def _call(
     )
 
 
-def _called(generator: GeneratorVariable, reconstruction: Reconstruction) -> Recipe | None:
+def _called(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe | None:
     """The call of the function whose generator it is, with what its parameters are bound to."""
     frame = generator.frame
     if frame.function is None or frame.is_polyfill:

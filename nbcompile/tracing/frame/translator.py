@@ -29,12 +29,13 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, ModuleSource, Source
 from nbcompile.record.model import Operand, StackLine
 from nbcompile.tracing import breaks, rules
-from nbcompile.tracing.exceptions import ObservedException, Unhashable
+from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.frame.handlers import table
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable, TracebackVariable
 from nbcompile.tracing.variables.functions import CellVariable
+from nbcompile.tracing.variables.observed import ObservedException
 
 if TYPE_CHECKING:
     from nbcompile.tracing.frame.interpreter import Interpreter

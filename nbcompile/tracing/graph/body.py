@@ -16,16 +16,31 @@ nbcompile/tracing/calls/higher_order.py
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from typing import Protocol
 
 import torch
 import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.tracing import breaks
-from nbcompile.tracing.variables.base import VariableTracker
 
 EXAMPLE = "example_value"
+births = itertools.count()
+"""Numbers in the order in which trackers and bodies are created."""
+
+
+class Value(Protocol):
+    """A value of the traced program, as far as a graph asks about it: a variable tracker."""
+
+    born: int
+
+    def is_made_here(self) -> bool:
+        """True if the traced code made the value: nothing outside knows it."""
+
+    def describe(self) -> str:
+        """Text of the value on the symbolic stack, for people."""
 
 
 class Body:
@@ -38,7 +53,7 @@ class Body:
         """Nodes of the graphs around it, and the inputs that stand for them here."""
         self.may_change = may_change
         """True if it may change what exists outside of it, as the frame itself may."""
-        self.began = VariableTracker.births
+        self.began = next(births)
         self._symbols = symbols
         self._versions: dict[torch.fx.Node, int] = {}
         self._last: torch.fx.Node | None = None
@@ -71,7 +86,7 @@ class Body:
             self._versions[node] = example._version
         return node
 
-    def is_outside(self, tracker: VariableTracker) -> bool:
+    def is_outside(self, tracker: Value) -> bool:
         """True if a value exists outside of this body."""
         return tracker.born < self.began or not tracker.is_made_here()
 

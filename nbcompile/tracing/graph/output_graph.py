@@ -35,12 +35,10 @@ from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.graph import autograd_graph, dtypes
-from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.graph.body import EXAMPLE, Body, Value
 from nbcompile.tracing.graph.module_calls import ModuleCalls
-from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.inputs.graph_inputs import GraphInputs
-from nbcompile.tracing.variables.base import VariableTracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class FailedNode:
 class OutputGraph:
     """Nodes, inputs and guards of one frame."""
 
-    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism, overrides: OverrideState) -> None:
+    def __init__(self, frame: Frame, options: Options, dynamism: Dynamism) -> None:
         self.left_unread: list[Any] = []
         """Attributes of inputs that were read: what nobody looks at must still be there, for it may go out."""
         self.frame = frame
@@ -86,7 +84,6 @@ class OutputGraph:
         self.failed: FailedNode | None = None
         """The last operator that failed."""
         self.began_with_grad = torch.is_grad_enabled()
-        self.overrides = overrides
         self.modes: list[object] = []
         """Inference modes that are entered right now."""
         self.refused: set[str] = set()
@@ -117,7 +114,7 @@ class OutputGraph:
         """The body of a function that an operator is given."""
         return Body(parent or self.body, self.inputs.symbols, may_change=may_change)
 
-    def may_change(self, owner: VariableTracker | None) -> None:
+    def may_change(self, owner: Value | None) -> None:
         """Break if the body that is being traced changes what exists outside of it (None: a global)."""
         body: Body | None = self.body
         while body is not None and (owner is None or body.is_outside(owner)):

@@ -13,29 +13,29 @@ Read next: nbcompile/tracing/calls/overrides.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 import torch
 
-from nbcompile import torch_internals
-from nbcompile.capture.source import FunctionModeSource
-from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
+Mode = TypeVar("Mode")
 
 
-class OverrideState:
+class OverrideState(Generic[Mode]):
     """The stack of function modes, and whether modes and classes are asked."""
 
-    def __init__(self) -> None:
-        """State of the process right now."""
+    def __init__(self, active: Iterable[Mode]) -> None:
+        """State of the process right now.
+
+        Args:
+            active: the function modes of the process, the one that is asked first at the end.
+        """
         self.ask_modes = not torch._C._is_torch_function_all_disabled()
         self.ask_classes = torch._C._is_torch_function_enabled()
-        active = torch_internals.function_modes()
-        self.around: tuple[VariableTracker, ...] = tuple(
-            LazyVariable(mode, FunctionModeSource(index)) for index, mode in enumerate(active)
-        )
+        self.around = tuple(active)
         """The modes that were active when the frame was called."""
-        self.modes: list[VariableTracker] = list(self.around)
+        self.modes = list(self.around)
         """Those that are active now, the one that is asked first at the end."""
 
     def in_mode(self) -> bool:
@@ -43,7 +43,7 @@ class OverrideState:
         return self.ask_modes and bool(self.modes)
 
     @contextmanager
-    def below_mode(self) -> Iterator[VariableTracker]:
+    def below_mode(self) -> Iterator[Mode]:
         """The mode that is asked; while it answers, it is not active itself."""
         mode = self.modes.pop()
         try:

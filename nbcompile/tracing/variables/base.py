@@ -15,16 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from types import BuiltinMethodType, MethodDescriptorType, WrapperDescriptorType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import NoReturn, Self
 
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import Unhashable
-from nbcompile.tracing.protocol import Tracer
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
+from nbcompile.tracing.graph.body import births
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 
 Arguments = Sequence["VariableTracker"]
 Keywords = Mapping[str, "VariableTracker"]
@@ -47,14 +45,11 @@ class VariableTracker:
     """Stands for one value; the base class answers "this is not traced" to everything."""
 
     source: Source | None = None
-    births = 0
-    """Number of trackers created so far."""
     born: int
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
         tracker = super().__new__(cls)
-        tracker.born = VariableTracker.births
-        VariableTracker.births += 1
+        tracker.born = next(births)
         return tracker
 
     def python_type(self) -> type:
@@ -208,7 +203,7 @@ class VariableTracker:
 
     # -- afterwards ----------------------------------------------------------------------
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         """Recipe by which the residual program makes the value again."""
         if self.source is not None:
             return FromSource(self.source)
@@ -264,7 +259,7 @@ class UntracedMethodVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         self.owner.no_method(self.name)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.attribute(reconstruction.recipe(self.owner), self.name)
 
 
@@ -297,7 +292,7 @@ class LazyVariable(VariableTracker):
     def hash_key(self, tracer: Tracer) -> Hashable:
         return self.realise(tracer).hash_key(tracer)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return self.realised.recipe(reconstruction) if self.realised else super().recipe(reconstruction)
 
 

@@ -13,23 +13,18 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.capture.source import MethodFunctionSource, Source, TypeSource
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup, class_overlay
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.type_forms import subscripted
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
-
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 """Dtype of a built-in class as an argument of an operator: ``torch.zeros(3, dtype=int)``."""
@@ -62,7 +57,7 @@ class ModuleVariable(VariableTracker):
     def identity(self) -> object:
         return self.value
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)
 
 
@@ -161,5 +156,5 @@ class ClassVariable(VariableTracker):
         found = self.of_metaclass(tracer, "__bool__")
         return True if found is None else found.truth(tracer)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)

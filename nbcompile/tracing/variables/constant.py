@@ -11,7 +11,6 @@ import enum
 import math
 import types
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.attention
@@ -19,11 +18,8 @@ import torch.nn.attention
 from nbcompile.capture.complex_literals import exact
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import AttrSource, Source
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 TORCH_CONSTANTS = (
@@ -136,7 +132,7 @@ class ConstantVariable(VariableTracker):
     def truth(self, tracer: Tracer) -> bool:
         return bool(self.value)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, type(self.value).__name__)
 
 
@@ -176,5 +172,5 @@ class ConstantMethodVariable(VariableTracker):
             return tracer.format_string(self.owner.value, values, named)
         self.owner.no_method(self.name)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.method, self.name)

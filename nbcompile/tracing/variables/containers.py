@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nbcompile.capture.recipe import Recipe
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class BuiltinMethodVariable(VariableTracker):
@@ -39,7 +36,7 @@ class BuiltinMethodVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return self.owner.call_method(tracer, self.name, arguments, keywords)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         from_owner = reconstruction.recipe(self.owner)
         return reconstruction.attribute(from_owner, self.name)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -24,13 +24,10 @@ from nbcompile import annotations as marks, config
 from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class ContextVariable(VariableTracker):
@@ -97,7 +94,7 @@ class DecoratedVariable(VariableTracker):
         finally:
             self.context.exit(tracer)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Call(reconstruction.recipe(self.context), (reconstruction.recipe(self.function),))
 
 
@@ -143,7 +140,7 @@ class StateVariable(ContextVariable):
     def _apply(self, tracer: Tracer, value: object) -> None:
         tracer.output.state_call(self.set, (value,))
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(self.cls, self.cls.__name__), tuple(Constant(each) for each in self.arguments))
@@ -179,7 +176,7 @@ class AutocastVariable(ContextVariable):
     def exit(self, tracer: Tracer) -> None:
         tracer.output.exit_autocast(*self.entered.pop())
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         return Call(
@@ -212,7 +209,7 @@ class InferenceModeVariable(ContextVariable):
     def exit(self, tracer: Tracer) -> None:
         tracer.output.exit_inference_mode(*self.entered.pop())
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(self.cls, "inference_mode"), (Constant(self.mode),))
@@ -237,7 +234,7 @@ class NullContextVariable(ContextVariable):
     def exit(self, tracer: Tracer) -> None:
         return
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(self.cls, "nullcontext"), (reconstruction.recipe(self.result),))
@@ -282,17 +279,17 @@ class WithoutOverridesVariable(ContextVariable):
         return "TorchFunctionDisableVariable()"
 
     def enter(self, tracer: Tracer) -> VariableTracker:
-        state = tracer.output.overrides
+        state = tracer.overrides
         self.before.append((state.ask_classes, state.ask_modes))
         state.ask_classes = False
         state.ask_modes &= self.cls is WITHOUT_CLASSES
         return ConstantVariable(None)
 
     def exit(self, tracer: Tracer) -> None:
-        state = tracer.output.overrides
+        state = tracer.overrides
         state.ask_classes, state.ask_modes = self.before.pop()
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(self.cls, self.cls.__name__))
@@ -324,7 +321,7 @@ class SettingVariable(ContextVariable):
         tracer.output.errors_on_break, changed = self.prior.pop()
         _set(changed)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         value = super().recipe(reconstruction) if self.source is not None else Constant(self.value, self.cls.__name__)
         return Call(Constant(Settings, "Settings"), (value,)) if hasattr(self.value, "changes") else value
 
@@ -455,7 +452,7 @@ class EagerGradModeVariable(StateVariable):
     def renewed(self) -> ContextVariable:
         return EagerGradModeVariable(bool(self.mode), self.before)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(_remade_grad_mode, "set_grad_enabled"), (Constant(self.mode), Constant(self.before)))

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class DequeVariable(ListVariable):
@@ -77,6 +74,6 @@ class DequeVariable(ListVariable):
         self.changes(tracer)
         self.items[:] = turned
 
-    def _build(self, reconstruction: Reconstruction) -> Recipe:
+    def _build(self, reconstruction: Reconstructor) -> Recipe:
         limit = () if self.maxlen is None else (Constant(self.maxlen),)
         return Call(Constant(self.cls, self.cls.__name__), (super()._build(reconstruction), *limit))

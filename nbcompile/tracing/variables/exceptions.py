@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcompile.capture.recipe import Call, Constant, Mutation, Recipe, SetAttribute
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import HEAP_TYPE, class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 IN_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
@@ -147,18 +144,18 @@ class ExceptionVariable(ObjectVariable):
 
     # -- afterwards ----------------------------------------------------------------------
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.shared(
             self, lambda: self._make(reconstruction), fill=lambda: self._completed(reconstruction)
         )
 
-    def _make(self, reconstruction: Reconstruction) -> Recipe:
+    def _make(self, reconstruction: Reconstructor) -> Recipe:
         cls, arguments = Constant(self.cls, self.cls.__name__), tuple(map(reconstruction.recipe, self.arguments))
         if not self.cls.__flags__ & HEAP_TYPE:
             return Call(cls, arguments)
         return Call(Constant(BaseException.__new__, "new"), (cls, *arguments))  # its __init__ was traced through
 
-    def _completed(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+    def _completed(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
         target = self.recipe(reconstruction)
         links = {"__cause__": self.cause, "__context__": self.context}
         known = {name: value for name, value in links.items() if value is not None}

@@ -46,13 +46,13 @@ def is_plain_mode(cls: type) -> bool:
 
 def push(tracer: Tracer, mode: VariableTracker) -> None:
     """It is asked from now on, before the others."""
-    tracer.output.overrides.modes.append(mode)
+    tracer.overrides.modes.append(mode)
 
 
 def pop(tracer: Tracer) -> VariableTracker:
     """The mode that was pushed last is not asked any more."""
-    modes = tracer.output.overrides.modes
-    if not modes or modes[-1] in tracer.output.overrides.around:
+    modes = tracer.overrides.modes
+    if not modes or modes[-1] in tracer.overrides.around:
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CONTEXT, "a torch function mode from outside is left", name="a torch function mode"
         )

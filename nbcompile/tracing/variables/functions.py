@@ -15,15 +15,15 @@ import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import BuiltinMethodType, CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Cell, CellOf, Constant, FromSource, Function, Mutation, Recipe, SetCell
-from nbcompile.capture.source import AttrSource, CellSource, ItemSource, Source
+from nbcompile.capture.source import AttrSource, CellSource, ConstantSource, ItemSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
@@ -36,9 +36,6 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class CellVariable(VariableTracker):
@@ -84,7 +81,7 @@ class CellVariable(VariableTracker):
             return self.content
         return super().get_attribute(tracer, name)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.frame_name is not None:
             return CellOf(self.frame_name)
         if self.cell is not None:
@@ -98,9 +95,27 @@ class CellVariable(VariableTracker):
             empty=(lambda: Cell(None), lambda: self._filled(reconstruction)),  # a function that refers to itself
         )
 
-    def _filled(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+    def _filled(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
         assert self.content is not None
         return (SetCell(self.recipe(reconstruction), reconstruction.recipe(self.content), self.name),)
+
+
+def cell_tracker(
+    tracer: Tracer, cell: types.CellType, name: str, source: Source | None, frame_name: str | None = None
+) -> CellVariable:
+    """The tracker of a real cell."""
+    known = tracer.side_effects.known(cell)
+    if isinstance(known, CellVariable):
+        return known
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        content: VariableTracker | None = None
+    else:
+        content = LazyVariable(value, source if source is not None else ConstantSource(name, value))
+    tracker = CellVariable(content, name, cell, source, frame_name)
+    tracer.side_effects.remember(cell, tracker)
+    return tracker
 
 
 class BaseFunctionVariable(VariableTracker):
@@ -173,7 +188,7 @@ class FunctionVariable(BaseFunctionVariable):
 
     def _cell(self, tracer: Tracer, name: str, index: int, cell: types.CellType) -> CellVariable:
         content = None if self.source is None else CellSource(self.source, name, index)
-        found = tracer.side_effects.cell(cell, name, content)
+        found = cell_tracker(tracer, cell, name, content)
         met = found.address()
         if content is not None and met is not None and found.content_source != content:  # two functions share it
             tracer.guard(ItemSource(AttrSource(content.base, "__closure__"), index), GuardKind.OBJECT_ALIASING, met)
@@ -205,7 +220,7 @@ class FunctionVariable(BaseFunctionVariable):
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         tracer.side_effects.store_attribute(tracer, self, name, value)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.function, self.name)
 
 
@@ -294,12 +309,12 @@ class NestedFunctionVariable(BaseFunctionVariable):
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         tracer.side_effects.store_attribute(tracer, self, name, value)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.shared(
             self, lambda: self._make(reconstruction), fill=lambda: reconstruction.attributes(self)
         )
 
-    def _make(self, reconstruction: Reconstruction) -> Recipe:
+    def _make(self, reconstruction: Reconstructor) -> Recipe:
         return Function(
             self.code,
             self.name,
@@ -344,7 +359,7 @@ class MethodVariable(VariableTracker):
         tracer.hand_over(self, self.function)
         return tracer.call(self.function, [self.owner, *arguments], keywords)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         if self.owner.is_made_here():  # as in torch, whatever could be done
@@ -389,7 +404,7 @@ class CachedFunctionVariable(VariableTracker):
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="a cached function with side effects")
         return result
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, "cached")
 
 
@@ -445,7 +460,7 @@ class BuiltinVariable(KnownCallable):
                 return answer
         return self.handler(tracer, *in_order(tracer, self.value, arguments, keywords))
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "function"))
 
 
@@ -530,7 +545,7 @@ class PolyfillVariable(KnownCallable):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self.polyfill, *in_order(tracer, self.value, arguments, keywords))
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "function"))
 
 
@@ -566,7 +581,7 @@ class UnboundMethodVariable(KnownCallable):
             )
         return values[0].builtin_method(tracer, cls, self.value.__name__, values[1:], named)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, self.value.__name__)
 
 
@@ -606,7 +621,7 @@ class OperatorVariable(KnownCallable):
         if leaf is not None and realise(tracer, leaf).truth(tracer):
             raise breaks.unsupported(breaks.CREATED_LEAF, f"fn={function}")
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "operator"))
 
 
@@ -620,7 +635,7 @@ class DescriptorVariable(KnownCallable):
     def describe(self) -> str:
         return f"GetSetDescriptorVariable({self.value.__name__})"
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)
 
 
@@ -642,7 +657,7 @@ class AccessorVariable(KnownCallable):
         owner.set_attribute(tracer, name, *given)
         return ConstantVariable(None)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, self.value.__name__)
 
 
@@ -661,7 +676,7 @@ class SkippedVariable(KnownCallable):
         types_given = [realise(tracer, each).type_name() for each in (*arguments, *keywords.values())]
         raise replace(self.reason, details={**self.reason.details, "types": types_given})
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return (
             FromSource(self.source)
             if self.source is not None

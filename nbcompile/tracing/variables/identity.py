@@ -11,14 +11,10 @@ nbcompile/tracing/polyfills/copying.py
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class IdVariable(VariableTracker):
@@ -37,5 +33,5 @@ class IdVariable(VariableTracker):
         # A constant may have several trackers.
         return ("id", id(self.value.constant() if self.value.is_constant() else self.value))
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Call(Constant(id, "id"), (reconstruction.recipe(self.value),))

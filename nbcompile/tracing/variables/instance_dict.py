@@ -14,20 +14,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Hashable, Iterator, MutableMapping
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Recipe
 from nbcompile.capture.source import AttrSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 Look = Callable[[Tracer, str, object], VariableTracker]
 """Maker of the tracker of an attribute, from the tracer, the attribute's name and its real value."""
@@ -64,7 +60,7 @@ class InstanceDictVariable(DictVariable):
     def changes(self, tracer: Tracer) -> None:
         """The change is noted under the object, attribute by attribute."""
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.attribute(reconstruction.recipe(self.owner), "__dict__")
 
 

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 from nbcompile.capture.recipe import Call, Constant, Evaluate, Mutation, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
     from nbcompile.tracing.variables.sequences import SequenceVariable
 
 
@@ -50,7 +49,7 @@ class IteratorVariable(VariableTracker):
             return item
         return super().call_method(tracer, name, arguments, keywords)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         return reconstruction.shared(self, lambda: reconstruction.iterator(self.rest(reconstruction.tracer)))
@@ -90,14 +89,14 @@ class SequenceIteratorVariable(IteratorVariable):
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
         return [] if self.is_exhausted else self.sequence.items[self.index :]
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         follows = self.sequence.cls is list and reconstruction.shows(self.sequence)
         if self.source is not None or not follows or self.is_exhausted:
             return super().recipe(reconstruction)
         # Whoever changes the list afterwards changes what is still to come.
         return reconstruction.shared(self, lambda: self._at_the_start(reconstruction))
 
-    def _at_the_start(self, reconstruction: Reconstruction) -> Recipe:
+    def _at_the_start(self, reconstruction: Reconstructor) -> Recipe:
         # It can only be moved as far as the list reaches: when the list is as the traced code left it.
         reconstruction.at_last.append(lambda: self._advance(reconstruction))
         return Call(self.remake(), (reconstruction.recipe(self.sequence),))
@@ -106,7 +105,7 @@ class SequenceIteratorVariable(IteratorVariable):
         """Function that makes such an iterator from its list."""
         return Constant(iter, "iter")
 
-    def _advance(self, reconstruction: Reconstruction) -> Mutation:
+    def _advance(self, reconstruction: Reconstructor) -> Mutation:
         move = reconstruction.attribute(reconstruction.recipe(self), "__setstate__")
         return Evaluate(Call(move, (Constant(self.index, "index"),)))
 
@@ -149,6 +148,6 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
             tracer.raise_exception(RuntimeError, self.message)
         return super().next_item(tracer)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         # One over the items as they are now would not see what changes until it goes on.
         raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())

@@ -9,17 +9,13 @@ nbcompile/tracing/variables/instance_dict.py
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.mappings import DictVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 READS = ("get", "keys", "values", "items", "copy")
 
@@ -57,7 +53,7 @@ class MappingProxyVariable(VariableTracker):
     def truth(self, tracer: Tracer) -> bool:
         return self.mapping.truth(tracer)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         return Call(Constant(types.MappingProxyType, "MappingProxyType"), (reconstruction.recipe(self.mapping),))

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, StoreItems
 from nbcompile.capture.source import Source
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
 from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.sequences import TupleVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 Entry = tuple[VariableTracker, VariableTracker]
 
@@ -223,18 +219,18 @@ class DictVariable(ContainerVariable):
         else:
             self.entries = {key.hash_key(tracer): entry, **self.entries}
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         empty = (lambda: Build("dict", ()), lambda: self._entries_filled(reconstruction)) if self.cls is dict else None
         fill = (lambda: reconstruction.attributes(self)) if self.cls is collections.OrderedDict else None
         return reconstruction.shared(self, lambda: self._build(reconstruction), fill, empty)
 
-    def _entries_filled(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+    def _entries_filled(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
         pairs = [(reconstruction.recipe(key), reconstruction.recipe(value)) for key, value in self.entries.values()]
         return (StoreItems(self.recipe(reconstruction), tuple(pairs)),)
 
-    def _build(self, reconstruction: Reconstruction) -> Recipe:
+    def _build(self, reconstruction: Reconstructor) -> Recipe:
         recipe = Build("dict", tuple(self.entry_recipes(reconstruction)))
         if self.cls is dict:
             return recipe
@@ -243,7 +239,7 @@ class DictVariable(ContainerVariable):
             return Call(Constant(self.cls, "defaultdict"), (default, recipe))
         return Call(Constant(self.cls, self.cls.__name__), (recipe,))
 
-    def entry_recipes(self, reconstruction: Reconstruction) -> list[Recipe]:
+    def entry_recipes(self, reconstruction: Reconstructor) -> list[Recipe]:
         """Key, value, key, value..."""
         return [reconstruction.recipe(part) for entry in self.entries.values() for part in entry]
 
@@ -280,7 +276,7 @@ class DictViewVariable(ContainerVariable):
             return self.owner.contains(tracer, item)
         return any(tracer.equal(each, item) for each in self.unpack(tracer))
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Call(reconstruction.attribute(reconstruction.recipe(self.owner), self.which))
 
 
@@ -436,12 +432,12 @@ class SetVariable(ContainerVariable):
     def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.members.keys().isdisjoint(item.hash_key(tracer) for item in other.unpack(tracer)))
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         return reconstruction.shared(self, lambda: self._build(reconstruction))
 
-    def _build(self, reconstruction: Reconstruction) -> Recipe:
+    def _build(self, reconstruction: Reconstructor) -> Recipe:
         items = tuple(reconstruction.recipe(item) for item in self.members.values())
         if self.cls is set and items:
             return Build("set", items)

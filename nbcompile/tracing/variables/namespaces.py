@@ -13,19 +13,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterator, MutableMapping
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Recipe
 from nbcompile.capture.source import ItemSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def is_namespace(tracer: Tracer, value: dict[object, object]) -> bool:
@@ -63,7 +59,7 @@ class NamespaceVariable(DictVariable):
     def changes(self, tracer: Tracer) -> None:
         """The change is noted global by global."""
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.globals_of(self.scope) if self.source is None else super().recipe(reconstruction)
 
 

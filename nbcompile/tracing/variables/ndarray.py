@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 import torch.fx
@@ -24,7 +24,7 @@ from nbcompile.capture.arrays import ArrayFunction, ArrayMethod
 from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -32,9 +32,6 @@ from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.functions import SkippedVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.tensor import TENSOR_METHODS, TensorVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 GRAPH_ATTRIBUTES = ("T", "real", "imag", "flat")
 KNOWN_ATTRIBUTES = ("ndim", "itemsize")
@@ -140,7 +137,7 @@ class NdarrayVariable(VariableTracker):
     def truth(self, tracer: Tracer) -> bool:
         return self.tensor.truth(tracer)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         back = Constant(BACK[self.kind], f"to_{self.kind}")
@@ -183,7 +180,7 @@ class NumpyFunctionVariable(VariableTracker):
         target = ArrayFunction(traceable, known)
         return apply(tracer, target, known, arguments, _renamed(known, keywords), self.value, keywords)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "function"))
 
 

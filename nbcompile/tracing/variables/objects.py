@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import types
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import torch
 
@@ -29,8 +29,7 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
 )
-from nbcompile.tracing.exceptions import ObservedException
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -52,11 +51,8 @@ from nbcompile.tracing.variables.lookup import (
     keeps_dict_elsewhere,
 )
 from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import TupleVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
-
 
 METHODS_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 
@@ -475,7 +471,7 @@ class ObjectVariable(VariableTracker):
 
     # -- afterwards ----------------------------------------------------------------------
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         if not self.is_new():
@@ -484,7 +480,7 @@ class ObjectVariable(VariableTracker):
             self, lambda: self._make(reconstruction), fill=lambda: reconstruction.attributes(self)
         )
 
-    def _make(self, reconstruction: Reconstruction) -> Recipe:
+    def _make(self, reconstruction: Reconstructor) -> Recipe:
         cls = Constant(self.cls, self.cls.__name__)
         if isinstance(self.base_items, TupleVariable):
             items = tuple(reconstruction.recipe(item) for item in self.base_items.items)

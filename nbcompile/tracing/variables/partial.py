@@ -11,22 +11,18 @@ next: nbcompile/tracing/calls/library.py
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
 from nbcompile.tracing.variables.sequences import TupleVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
-
 
 PARTS = ("func", "args", "keywords")
 """Attributes that cannot be stored."""
@@ -138,7 +134,7 @@ class PartialVariable(VariableTracker):
         tracer.hand_over(self, self.function)
         return tracer.call(self.function, [*self.arguments.unpack(tracer), *arguments], {**kept, **keywords})
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         if self.value is not None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch.fx
 
@@ -26,16 +25,13 @@ from nbcompile.capture.recipe import Attribute, Call, Constant, Recipe
 from nbcompile.capture.source import AttrSource, DrawSource, ItemSource, ModuleSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.inputs.int64_bounds import LARGEST
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 OF_MODULE: random.Random = random._inst
 """The generator whose methods the functions of the module are."""
@@ -182,14 +178,14 @@ class RandomVariable(ObjectVariable):
             )
         tracer.depend_on_process("it draws random numbers")
 
-        def recipe(reconstruction: Reconstruction) -> Recipe:
+        def recipe(reconstruction: Reconstructor) -> Recipe:
             values = tuple(map(reconstruction.recipe, given))
             keywords = tuple((key, reconstruction.recipe(each)) for key, each in named.items())
             return Call(Attribute(reconstruction.recipe(self), name), values, keywords)
 
         return DrawSource(tracer.side_effects.draw(recipe))
 
-    def _make(self, reconstruction: Reconstruction) -> Recipe:
+    def _make(self, reconstruction: Reconstructor) -> Recipe:
         return Call(Constant(random.Random, "Random"), tuple(Constant(each, "seed") for each in self.seed))
 
 

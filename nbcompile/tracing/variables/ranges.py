@@ -5,11 +5,9 @@ In torch: RangeVariable of torch/_dynamo/variables/lists.py. Read next: sequence
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import Source
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -17,9 +15,6 @@ from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class RangeVariable(VariableTracker):
@@ -74,5 +69,5 @@ class RangeVariable(VariableTracker):
     def truth(self, tracer: Tracer) -> bool:
         return bool(self.value)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, "range")

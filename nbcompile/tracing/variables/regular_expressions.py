@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import Source
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 RegularExpression = re.Pattern[str] | re.Pattern[bytes] | re.Match[str] | re.Match[bytes]
 FUNCTIONS = (
@@ -70,7 +66,7 @@ class RegularExpressionVariable(VariableTracker):
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         return self.call_method(tracer, "__getitem__", [key], {})
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         return Constant(self.value, type(self.value).__name__)

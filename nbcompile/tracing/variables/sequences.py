@@ -12,23 +12,20 @@ In torch: torch/_dynamo/variables/lists.py. Read next: mappings.py
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
 from nbcompile.capture.recipe import AppendItems, Build, Call, Constant, Mutation, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class SequenceVariable(ContainerVariable):
@@ -206,16 +203,16 @@ class ListVariable(SequenceVariable):
         self.changes(tracer)
         self.items[:] = ordered
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         empty = (lambda: Build("list", ()), lambda: self._items_filled(reconstruction)) if self.cls is list else None
         return reconstruction.shared(self, lambda: self._build(reconstruction), empty=empty)
 
-    def _items_filled(self, reconstruction: Reconstruction) -> tuple[Mutation, ...]:
+    def _items_filled(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
         return (AppendItems(self.recipe(reconstruction), tuple(map(reconstruction.recipe, self.items))),)
 
-    def _build(self, reconstruction: Reconstruction) -> Recipe:
+    def _build(self, reconstruction: Reconstructor) -> Recipe:
         return Build("list", tuple(reconstruction.recipe(item) for item in self.items))
 
 
@@ -249,12 +246,12 @@ class TupleVariable(SequenceVariable):
             result = tracer.binary("*", result, item)
         return result
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         return reconstruction.shared(self, lambda: self._build(reconstruction))
 
-    def _build(self, reconstruction: Reconstruction) -> Recipe:
+    def _build(self, reconstruction: Reconstructor) -> Recipe:
         recipe = Build("tuple", tuple(reconstruction.recipe(item) for item in self.items))
         if self.cls is tuple:
             return recipe

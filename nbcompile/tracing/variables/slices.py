@@ -9,19 +9,16 @@ In torch: SliceVariable of torch/_dynamo/variables/lists.py. Read next: sequence
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def slice_of(tracer: Tracer, parts: Sequence[VariableTracker]) -> SliceVariable:
@@ -75,7 +72,7 @@ class SliceVariable(VariableTracker):
             return tracer.wrap(self.value(tracer).indices(length), None)
         return super().call_method(tracer, name, arguments, keywords)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         return Call(Constant(slice, "slice"), tuple(reconstruction.recipe(part) for part in self.parts()))

@@ -12,16 +12,12 @@ nbcompile/tracing/calls/text.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class TextVariable(VariableTracker):
@@ -41,7 +37,7 @@ class TextVariable(VariableTracker):
     def truth(self, tracer: Tracer) -> bool:
         raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, f"bool({self.describe()})", name="__bool__", type="str")
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.versions != [_version(each) for each in self.values]:  # the text is of the tensor as it was then
             context = f"{self.describe()} of a tensor that changed"
             raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, context, name="str")

@@ -16,7 +16,7 @@ Read next: nbcompile/tracing/calls/overrides.py
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -24,14 +24,11 @@ import torch.fx
 from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, MethodFunctionSource, Source, TypeSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.tensor import TensorVariable, method
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 PLAIN: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 DISABLED: Any = torch._C._disabled_torch_function_impl
@@ -104,7 +101,7 @@ class SubclassVariable(TensorVariable):
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
         return super().call_method(tracer, name, arguments, keywords)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
         arguments = (reconstruction.graph_output(self.node), Constant(self.cls, self.cls.__name__))

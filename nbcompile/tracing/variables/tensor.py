@@ -15,7 +15,7 @@ import functools
 import operator
 import types
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -26,13 +26,10 @@ from nbcompile.capture.node_meta import STACK
 from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, ClassMemberSource, ModuleSource, Source, TypeSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort".split()
@@ -251,7 +248,7 @@ class TensorVariable(VariableTracker):
         length = int(self.example.shape[0])  # a dynamic size is specialised: the loop is unrolled
         return [self.get_item(tracer, ConstantVariable(index)) for index in range(length)]
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
         if self.path is not None and not _has_new_sizes((self.node, *self.node.all_input_nodes)):
@@ -304,7 +301,7 @@ class TensorMethodVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return self.tensor.call_method(tracer, self.name, arguments, keywords)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.attribute(reconstruction.recipe(self.tensor), self.name)
 
 
@@ -361,7 +358,7 @@ class SymbolicVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         return ConstantVariable(self.specialise()).get_attribute(tracer, name)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         if not isinstance(self.example, torch.SymFloat):

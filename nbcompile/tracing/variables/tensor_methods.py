@@ -12,7 +12,7 @@ tensor_hooks.py
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -21,7 +21,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Attribute, Call, Recipe
 from nbcompile.capture.source import SizeSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.tensor import (
@@ -32,9 +32,6 @@ from nbcompile.tracing.variables.tensor import (
     TensorVariable,
     method,
 )
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def _size_of(name: str) -> Special:
@@ -166,7 +163,7 @@ class AddressVariable(VariableTracker):
     def describe(self) -> str:
         return f"DataPtrVariable({self.tensor.describe()})"
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Call(Attribute(reconstruction.recipe(self.tensor), "data_ptr"))
 
 

@@ -16,14 +16,12 @@ import typing
 
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.tracing import breaks
-from nbcompile.tracing.exceptions import ObservedException
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, UnknownVariable, VariableTracker, realise
+from nbcompile.tracing.variables.observed import ObservedException
 
 if typing.TYPE_CHECKING:
     from collections.abc import Hashable
-
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 def is_type_form(value: object) -> bool:
@@ -57,7 +55,7 @@ class TypeFormVariable(UnknownVariable):
                 instance.set_attribute(tracer, "__orig_class__", self)
         return instance
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, "form")
 
 

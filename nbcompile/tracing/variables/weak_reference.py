@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
-from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.effects.reconstruction import Reconstruction
 
 
 class WeakReferenceVariable(VariableTracker):
@@ -46,7 +42,7 @@ class WeakReferenceVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return realise(tracer, self.referent)
 
-    def recipe(self, reconstruction: Reconstruction) -> Recipe:
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
         given = tuple(map(reconstruction.recipe, (self.referent, *self.more)))

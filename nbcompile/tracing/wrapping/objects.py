@@ -104,7 +104,7 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
     for base, make in kinds:
         if isinstance(value, base):
             tracker.base_items = make(tracer, value, source)
-            tracer.side_effects.trackers.pop(id(value), None)
+            tracer.side_effects.forget(value)
     scalars: tuple[Any, ...] = (int, float, complex, str, bytes)
     for scalar in scalars:
         if isinstance(value, scalar):

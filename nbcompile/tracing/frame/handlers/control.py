@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
-from nbcompile.tracing.exceptions import ObservedException
 from nbcompile.tracing.frame.handlers.table import HANDLERS, handles
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
@@ -21,6 +20,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
 if TYPE_CHECKING:

@@ -1,0 +1,16 @@
+"""Exceptions of the traced program, while tracing unwinds to their handlers.
+
+In torch: ObservedException in torch/_dynamo/exc.py. Read next: nbcompile/tracing/variables/exceptions.py
+"""
+
+from __future__ import annotations
+
+from nbcompile.tracing.variables.base import VariableTracker
+
+
+class ObservedException(Exception):
+    """Carries the tracker of the traced program's exception object."""
+
+    def __init__(self, value: VariableTracker) -> None:
+        super().__init__(value.describe())
+        self.value = value
