@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -249,3 +251,15 @@ def test_docstrings_begin_with_a_noun_or_a_verb(package: str, most: int):
     """Docstrings that open with "What", "Whether", "How" ... become fewer, and the number here follows them."""
     found = headless(package)
     assert len(found) <= most, "\n".join(found)
+
+
+def test_types_go_in_no_large_circle():
+    """At most two modules need each other's names, imports for annotations included."""
+    imports = grimp.build_graph("nbcompile", exclude_type_checking_imports=False)
+    arrows = nx.DiGraph(
+        (importer, imported)
+        for importer in imports.modules
+        for imported in imports.find_modules_directly_imported_by(importer)
+    )
+    circles = [sorted(circle) for circle in nx.strongly_connected_components(arrows) if len(circle) > 2]
+    assert circles == []

@@ -36,14 +36,14 @@ from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.frame.interpreter import Interpreter
+    from nbcompile.tracing.frame.protocol import FrameInterpreter
 
 RESUMED_IN_YIELD_FROM = 2
 """The argument of a RESUME, its low two bits, where a frame goes on inside of ``yield from``."""
 
 
 def inline(
-    interpreter: Interpreter, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords
+    interpreter: FrameInterpreter, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
     """The result of a Python function, by running its body symbolically."""
     code = function.code
@@ -65,7 +65,7 @@ def inline(
     interpreter.note_inlined(frame)
     if code.co_flags & inspect.CO_GENERATOR:
         generator = GeneratorVariable(interpreter, frame)
-        interpreter.generators.append(generator)
+        interpreter.note_generator(generator)
         return generator
     return interpreter.run_frame(frame).value
 
@@ -174,7 +174,7 @@ def _stopped(error: VariableTracker) -> VariableTracker:
 class GeneratorVariable(IteratorVariable):
     """A generator that the traced code made: a frame that is run piece by piece."""
 
-    def __init__(self, interpreter: Interpreter, frame: Translator) -> None:
+    def __init__(self, interpreter: FrameInterpreter, frame: Translator) -> None:
         self.interpreter = interpreter
         self.frame = frame
         self.started = False

@@ -24,7 +24,7 @@ import torch
 import torch.fx
 
 from nbcompile import config, operators as torch_operators, torch_internals
-from nbcompile.bytecode.instruction import Instruction, Label
+from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
@@ -39,7 +39,7 @@ from nbcompile.tracing.effects.side_effects import SideEffects
 from nbcompile.tracing.frame import callees
 from nbcompile.tracing.frame.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
 from nbcompile.tracing.frame.inlining import GeneratorVariable, inline
-from nbcompile.tracing.frame.translator import ActiveContext, Finished, Translator, describe_argument
+from nbcompile.tracing.frame.translator import Finished, Translator, describe_argument
 from nbcompile.tracing.graph.output_graph import OutputGraph
 from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
@@ -51,7 +51,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_v
 from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable, MethodVariable
-from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.iterators import IteratorVariable, SequenceIteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -220,13 +220,10 @@ class Interpreter:
         if not frame.code.co_filename.startswith(OURS):
             self.inlined.append(f"{frame.code.co_qualname} ({frame.code.co_filename}:{frame.code.co_firstlineno})")
 
-    def finished(self, value: VariableTracker, yielded: bool = False) -> Finished:
-        """Result that ends (or suspends) a frame."""
-        return Finished(value, yielded)
-
-    def active_context(self, manager: VariableTracker, depth: int, handler: Label | None) -> ActiveContext:
-        """A ``with`` block that was just entered."""
-        return ActiveContext(manager, depth, handler)
+    def note_generator(self, generator: IteratorVariable) -> None:
+        """Remember a generator that was created: one that is not exhausted is closed at the end."""
+        assert isinstance(generator, GeneratorVariable)
+        self.generators.append(generator)
 
     def leave_context(
         self, frame: Translator, exit_function: VariableTracker, arguments: Sequence[VariableTracker]

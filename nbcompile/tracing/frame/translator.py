@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import linecache
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, It
 from nbcompile.record.model import Operand, StackLine
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.exceptions import Unhashable
-from nbcompile.tracing.frame.handlers import table
+from nbcompile.tracing.frame import instruction_table
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable, TracebackVariable
@@ -38,7 +38,7 @@ from nbcompile.tracing.variables.functions import CellVariable
 from nbcompile.tracing.variables.observed import ObservedException
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.frame.interpreter import Interpreter
+    from nbcompile.tracing.frame.protocol import FrameInterpreter
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ActiveContext:
 class Translator:
     """One frame of the traced program."""
 
-    interpreter: Interpreter
+    interpreter: FrameInterpreter
     code: CodeType
     scope: dict[str, object]
     locals: dict[str, VariableTracker]
@@ -136,7 +136,7 @@ class Translator:
         self.current = instruction = self.view.instructions[self.pc]
         self.interpreter.note_step(self)
         self.pc += 1
-        handler = table.HANDLERS.get(instruction.opcode)
+        handler = instruction_table.HANDLERS.get(instruction.opcode)
         if handler is None:
             raise self._annotated(
                 breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, instruction.opcode, name=instruction.opcode)
@@ -377,9 +377,6 @@ def _stack_line(
 def describe_argument(instruction: Instruction) -> str:
     """The instruction's argument as a listing shows it."""
     return argument_text(instruction)
-
-
-Handler = Callable[[Translator, Instruction], "Finished | None"]
 
 
 _LONGEST_CLAUSE = 40

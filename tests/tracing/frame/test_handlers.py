@@ -6,7 +6,7 @@ import dis
 
 from nbcompile.bytecode.dialects import LONGHAND, REAL_OPCODES
 from nbcompile.tracing.frame import interpreter
-from nbcompile.tracing.frame.handlers.table import HANDLERS, UNTRACED
+from nbcompile.tracing.frame.instruction_table import HANDLERS, UNTRACED
 
 assert interpreter.control, "which fills the table"
 

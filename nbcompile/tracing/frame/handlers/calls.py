@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import CodeType
-from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing.frame.handlers.operators import expect_argument
-from nbcompile.tracing.frame.handlers.table import handles
+from nbcompile.tracing.frame.instruction_table import handles
+from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.functions import CellVariable, NestedFunctionVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.frame.translator import Translator
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import inspect
 import types
-from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
-from nbcompile.tracing.frame.handlers.table import HANDLERS, handles
+from nbcompile.tracing.frame.instruction_table import HANDLERS, handles
+from nbcompile.tracing.frame.translator import ActiveContext, Finished, Translator
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -22,10 +22,6 @@ from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.frame.translator import Finished, Translator
-
 
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 
@@ -91,7 +87,7 @@ def _for_iter(frame: Translator, instruction: Instruction) -> None:
 
 @handles("RETURN_VALUE")
 def _return(frame: Translator, instruction: Instruction) -> Finished:
-    return frame.interpreter.finished(frame.pop_raw())
+    return Finished(frame.pop_raw())
 
 
 # -- generators ------------------------------------------------------------------------------
@@ -104,7 +100,7 @@ def _return_generator(frame: Translator, instruction: Instruction) -> None:
 
 @handles("YIELD_VALUE")
 def _yield(frame: Translator, instruction: Instruction) -> Finished:
-    return frame.interpreter.finished(frame.pop_raw(), yielded=True)
+    return Finished(frame.pop_raw(), yielded=True)
 
 
 @handles("GET_YIELD_FROM_ITER")
@@ -235,7 +231,7 @@ def _before_with(frame: Translator, instruction: Instruction) -> None:
     else:
         frame.interpreter.generic_contexts.append(manager)
         entered = frame.interpreter.call_special(manager, "__enter__", [])
-    frame.contexts.append(frame.interpreter.active_context(manager, depth, handler))
+    frame.contexts.append(ActiveContext(manager, depth, handler))
     frame.push(entered)
 
 

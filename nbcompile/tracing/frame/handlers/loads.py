@@ -9,19 +9,16 @@ from __future__ import annotations
 import builtins
 import importlib
 import types
-from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.dialects import HERE, is_two_argument_super, loads_method, pushes_null
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
-from nbcompile.tracing.frame.handlers.table import handles
+from nbcompile.tracing.frame.instruction_table import handles
+from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ModuleVariable
 from nbcompile.tracing.variables.functions import CellVariable, SkippedVariable
 from nbcompile.tracing.variables.observed import ObservedException
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.frame.translator import Translator
 
 
 @handles("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")

@@ -6,19 +6,15 @@ next: control.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing.calls import operations
-from nbcompile.tracing.frame.handlers.table import handles
+from nbcompile.tracing.frame.instruction_table import handles
+from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import slice_of
-
-if TYPE_CHECKING:
-    from nbcompile.tracing.frame.translator import Translator
 
 
 @handles("BINARY_OP")

@@ -3,18 +3,18 @@
 An opcode that means the same in several versions has one handler; what a
 version spells differently has an entry of its own (bytecode/dialects.py).
 
-In torch: the method names of InstructionTranslatorBase. Read next: loads.py
+In torch: the method names of InstructionTranslatorBase. Read next: handlers/loads.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from nbcompile.tracing.frame.translator import Handler
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-HANDLERS: dict[str, Handler] = {}
+HANDLERS: dict[str, Callable[..., Any]] = {}
+"""Opcode to handler: a function of the frame and the instruction; it returns ``Finished`` where the frame ends."""
 
 
 UNTRACED: dict[str, str] = {
