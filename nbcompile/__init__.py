@@ -61,8 +61,10 @@ with importing():
 
 if TYPE_CHECKING:
     from nbcompile import jupyter
+    from nbcompile.fast import background
 else:
     jupyter = later.module("nbcompile.jupyter")
+    background = later.module("nbcompile.fast.background")
 
 __all__ = [
     "Explanation",

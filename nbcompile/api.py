@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, calls, config, errors, later, logs, observe, shortcuts, stances, tracebacks
+from nbcompile import annotations as marks, calls, config, errors, hooks, later, logs, observe, stances, tracebacks
 from nbcompile.dispatch import hook, skipping
+from nbcompile.fast import call_path, output_pool
+from nbcompile.fast.disk_cache import writer
+from nbcompile.fast.hook_table import HOOKS
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import recorder
-from nbcompile.runtime import pool
-from nbcompile.warm import writer
 
 if TYPE_CHECKING:
     from nbcompile import backends, narrate
@@ -37,6 +38,7 @@ else:
     backends, narrate = later.module("nbcompile.backends"), later.module("nbcompile.narrate")
     explanation = later.module("nbcompile.views.explanation")
 
+hooks.install(HOOKS)
 Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS = "_nbcompile_options"
 MODULE_CALLS = (torch.nn.Module._call_impl, torch.nn.Module._wrapped_call_impl)
@@ -152,7 +154,7 @@ def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Opti
         nonlocal way
         way = shorter
 
-    seeker = shortcuts.seeker(entry, callback, long_way, take)
+    seeker = call_path.seeker(entry, callback, long_way, take)
 
     @functools.wraps(original)
     def compiled(*arguments: Any, **keywords: Any) -> Any:
@@ -385,7 +387,7 @@ def reset() -> None:
     writer.flush(timeout=writer.TIMEOUT)
     hook.reset()
     logs.reset()
-    pool.clear()
+    output_pool.clear()
 
 
 def disable(function: Function | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:

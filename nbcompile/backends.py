@@ -41,7 +41,7 @@ from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
 from nbcompile.aot.compile import BoxedFunction, Compilers, NeedsEagerFallback, compile_graph
 from nbcompile.aot.decompositions import default_table
-from nbcompile.aot.pure import requires_grad
+from nbcompile.aot.traced_graphs import requires_grad
 from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import NoText
 from nbcompile.codegen.wrapper import opaque_values

@@ -137,7 +137,7 @@ ignore_logging_functions: Functions = set()
 guard_nn_modules: bool = True
 skip_nnmodule_hook_guards: bool = False
 """A hook that a module without hooks gets after it was compiled is not noticed. True in torch, which asks these guards
-at each call; here they are remembered (guarding/regions.py) and cost a nanosecond."""
+at each call; here they are remembered (fast/guard_groups.py) and cost a nanosecond."""
 install_free_tensors: bool = False
 use_recursive_dict_tags_for_guards: bool = False
 assume_dunder_attributes_remain_unchanged: bool = True
@@ -154,11 +154,11 @@ Results are the same. What is compiled already keeps its fast paths until ``nbco
 
 # -- waiting
 background: bool = _flag("NBCOMPILE_BACKGROUND")
-"""A graph runs as it was captured while another thread compiles it (nbcompile.background)."""
+"""A graph runs as it was captured while another thread compiles it (nbcompile.fast.background)."""
 
 # -- memory
 output_pool_megabytes: int = _number("NBCOMPILE_OUTPUT_POOL_MEGABYTES", 1024)
-"""Memory of large results, kept to be used again (nbcompile/runtime/pool.py); 0: each result has fresh memory."""
+"""Memory of large results, kept to be used again (nbcompile/fast/output_pool.py); 0: each result has fresh memory."""
 
 # -- the processor
 instruction_set: str = _word("NBCOMPILE_INSTRUCTION_SET", "native")

@@ -26,10 +26,9 @@ from types import CodeType
 
 import torch
 
-from nbcompile import advice, backends, background, chain, config, errors, logs, narrate, torch_internals, what_if
+from nbcompile import advice, backends, chain, config, errors, hooks, logs, narrate, torch_internals, what_if
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import Scope, SizeSource, expression, resolve
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.dispatch import cache
@@ -41,11 +40,9 @@ from nbcompile.options import Options
 from nbcompile.record import links, model, recorder
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
-from nbcompile.runtime import ahead, conditions, memo
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.inputs.dynamism import Dynamism
-from nbcompile.warm import entry
 
 GUARD_LATENCY = "one evaluation of the guards"
 
@@ -132,10 +129,11 @@ def _assembled(
 ) -> CompiledFrame:
     if isinstance(trace.exit, GraphBreak):
         _tell_break((*trace.exit.earlier, trace.exit.report), compile_id)
+    fast = hooks.active()
     with recorder.stage("guards"), collector_paused():
         with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
             guards = filtering.kept(trace.guards(), frame, options.guard_filter)
-        check = guarding.build_check(guards, frame, _remember(guards), _conditions(guards))
+        check = guarding.build_check(guards, frame, fast.group_guards(guards), fast.size_conditions(guards))
     if page is not None:
         page.write(**what_if.describe(frame, options, check, page.compile_id), symbols=trace.symbols())
         latency = guarding.latency(check, frame)
@@ -149,33 +147,8 @@ def _assembled(
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         if page is not None:
             _write_residual(page, trace, residual)
-    if config.warm_start and not config.reference:
-        with recorder.stage("store"):
-            entry.keep(frame, options, trace, guards, residual, compiled_graph, made, page)
+    fast.store_frame(frame, options, trace, guards, residual, compiled_graph, made)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
-
-
-MANY_GUARDS = 16
-"""From so many on a memo of them may pay for what it costs to build once: a C file of ours is compiled."""
-
-
-def _remember(guards: tuple[Guard, ...]) -> memo.Remember | None:
-    return memo.maker() if len(guards) >= MANY_GUARDS and not config.reference else None
-
-
-def _conditions(guards: tuple[Guard, ...]) -> conditions.Conditions | None:
-    has_conditions = any(each.kind is GuardKind.SHAPE_ENV for each in guards)
-    return conditions.maker() if has_conditions and not config.reference else None
-
-
-def _build_ahead(trace: Trace) -> None:
-    """What the guards will ask for is built beside the graph's kernels."""
-    if trace.graph is None or config.reference:
-        return
-    if trace.graph.symbolic:
-        ahead.start(ahead.WITH_SYMBOLS)
-    elif len(trace.guards()) >= MANY_GUARDS:
-        ahead.start(ahead.WITH_MANY_GUARDS)
 
 
 def _trace_and_compile(
@@ -195,7 +168,7 @@ def _trace_and_compile(
             _write_trace(page, trace)
             if unfinished.failed is not None:
                 page.write(failed=narrate.failed(unfinished.failed, unfinished.sources))
-    _build_ahead(trace)
+    hooks.active().before_backend(trace)
     try:
         with recorder.stage("backend"):
             return trace, _compile_graph(trace, frame, options)
@@ -234,11 +207,9 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
         overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
         inputs = _example_inputs(graph, frame)
     asked = overridden or bool(torch_internals.function_modes())
-    if config.background and not config.reference and not asked and background.suits(inputs, graph.symbolic):
-        fakes = torch_internals.fake_twins(inputs)
-        return background.later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
+    compile_graph = hooks.compile_now if asked else hooks.active().compile_graph
     with torch_internals.without_function_modes():
-        compiled = backend(graph.module, inputs)
+        compiled = compile_graph(backend, graph, inputs)
     wished = list(_wished_sizes(graph, scope))
     if wished:
         compiled = backends.specialised(compiled, wished, lambda *inputs: backend(graph.module, list(inputs)))

@@ -9,7 +9,7 @@ A test that asserts what a compile does (how often it happens, what its page say
 part in the second run. The last lines say how much was loaded. A second run that loads little fails: it would say
 nothing about loading.
 
-In torch: torch/_inductor/test_case.py (fresh_inductor_cache). Read next: nbcompile/warm/shelf.py
+In torch: torch/_inductor/test_case.py (fresh_inductor_cache). Read next: nbcompile/fast/disk_cache/shelf.py
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _loads(item: pytest.Item) -> bool:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Count what is looked up."""
-    from nbcompile.warm import entry, shelf  # noqa: PLC0415 - after the modules of the tests, some of which come first
+    from nbcompile.fast.disk_cache import entry, shelf  # noqa: PLC0415 - after the modules of the tests, some of which come first
 
     counts, load, entries = session.config.stash[COUNTS], entry.load, shelf.entries
 
@@ -139,7 +139,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 def _flush() -> None:
     """Whatever a test compiled is on the disk before its folder may be removed."""
-    writer = sys.modules.get("nbcompile.warm.writer")
+    writer = sys.modules.get("nbcompile.fast.disk_cache.writer")
     if writer is not None:
         writer.flush()
 

@@ -115,7 +115,7 @@ def test_the_compiler_is_our_own(path: Path):
     """Outside peer/, torch's own compiler is mentioned only by the annotations of user programs."""
     if path.is_relative_to(PACKAGE / "peer"):
         return
-    if path in (PACKAGE / "guarding" / "stand_ins.py", PACKAGE / "light_dynamo.py"):
+    if path in (PACKAGE / "fast" / "guard_tree_stubs.py", PACKAGE / "fast" / "dynamo_stub.py"):
         return  # they name what they keep from being imported
     assert list(mentions(path.read_text())) == []
 

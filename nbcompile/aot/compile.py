@@ -8,11 +8,11 @@
 
 Where a graph mutates or aliases, AOTAutograd does the work: it functionalises in-place operators, finds which
 inputs are mutated and which outputs alias, differentiates and partitions the graph. A graph
-that needs none of it is traced once instead of twice (pure.py, for training joint.py and
+that needs none of it is traced once instead of twice (fast/inference_tracer.py, for training fast/joint_tracer.py and
 partition.py). AOTAutograd's runtime wrapper costs 2.9 us per call, 8 us with gradients; most
 graphs are called directly (0.3 us), or through the part of it that they need (runtime_wrapper.py).
 
-In torch: torch/_functorch/aot_autograd.py. Read next: nbcompile/aot/pure.py
+In torch: torch/_functorch/aot_autograd.py. Read next: nbcompile/aot/traced_graphs.py
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import config, torch_internals
-from nbcompile.aot import input_aliasing, joint, partition, passes, provenance, pure, runtime_wrapper
+from nbcompile import hooks, torch_internals
+from nbcompile.aot import input_aliasing, partition, passes, provenance, runtime_wrapper
 from nbcompile.aot.decompositions import Table
+from nbcompile.aot.graph_calls import name_of_target, works_in_place
+from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
 from nbcompile.ir import compiled_artifact
 from nbcompile.torch_internals import interrupts
 
@@ -94,10 +96,9 @@ def compile_graph(
     table = decompositions or {}
     if _has_dynamo_symbols(module):
         return _compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
-    if not config.reference:
-        compiled = _compile_without_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
-        if compiled is not None:
-            return compiled
+    compiled = _compile_without_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
+    if compiled is not None:
+        return compiled
     try:
         return _compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     except torch_internals.fake_tensor().DynamicOutputShapeException:
@@ -116,9 +117,9 @@ def _compile_without_aot_autograd(
     recompute: bool,
     mutate_in_graph: bool,
 ) -> CompiledFunction | None:
-    """Compile a graph that is traced once, without AOTAutograd; None where it needs AOTAutograd."""
+    """Compile a graph that a hook traces without AOTAutograd; None where AOTAutograd has to trace it."""
     with interrupts.deferred():
-        recorded = pure.trace(module, example_inputs, table, may_write=mutate_in_graph)
+        recorded = hooks.active().trace_inference(module, example_inputs, table, may_write=mutate_in_graph)
     if recorded is not None:
         _check_no_aliases(recorded.written, example_inputs)
         provenance.mark_origins(recorded.module.graph, module.graph)
@@ -126,7 +127,7 @@ def _compile_without_aot_autograd(
         compiled_artifact.set_role("inference")
         return _with_alias_check(_wrap_inference(compiled, recorded), module, recorded.written, example_inputs)
     with interrupts.deferred():
-        joint_graph = joint.trace(module, example_inputs, table)
+        joint_graph = hooks.active().trace_joint(module, example_inputs, table)
     if joint_graph is None:
         return None
     return _partition_and_compile(joint_graph, module, example_inputs, compilers, recompute)
@@ -150,7 +151,7 @@ def _is_symbolic(value: object) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def _wrap_inference(compiled: BoxedFunction, recorded: pure.Recorded) -> CompiledFunction:
+def _wrap_inference(compiled: BoxedFunction, recorded: InferenceGraph) -> CompiledFunction:
     outputs: Any = recorded.module.graph.output_node().args[0]
     dynamic = runtime_wrapper.dynamic_dims(node.meta["val"] for node in outputs)
     if not recorded.written and not any(dynamic):
@@ -185,7 +186,7 @@ def _with_alias_check(
 
 
 def _partition_and_compile(
-    traced: joint.Joint,
+    traced: JointGraph,
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     compilers: Compilers,
@@ -241,11 +242,11 @@ AS_STRIDED_WRITE_REASON = "the graph mutates a tensor, and as_strided makes view
 
 def _check_no_as_strided_write(graph: torch.fx.Graph) -> None:
     """Check that nothing is mutated next to as_strided: functionalisation ignores memory outside of its base tensor."""
-    names = {pure.name_of_target(node).partition(".")[0] for node in graph.nodes if node.op.startswith("call_")}
+    names = {name_of_target(node).partition(".")[0] for node in graph.nodes if node.op.startswith("call_")}
     if names & {"as_strided", "as_strided_"} and any(
-        pure.works_in_place(node) or "out" in node.kwargs
+        works_in_place(node) or "out" in node.kwargs
         for node in graph.nodes
-        if node.op.startswith("call_") and pure.name_of_target(node) != "as_strided_"
+        if node.op.startswith("call_") and name_of_target(node) != "as_strided_"
     ):
         raise NeedsEagerFallback(AS_STRIDED_WRITE_REASON)
 

@@ -18,7 +18,7 @@ it from memory anyway (``_is_materialised_in_backward``), if it would keep early
 or if the chain before it is too long (``_banned_chain_ends``).
 
 In torch: torch/_functorch/partitioners.py (whose import brings in Inductor and torch's tracer, 1.5 s).
-Read next: nbcompile/aot/joint.py
+Read next: nbcompile/aot/runtime_wrapper.py
 """
 
 from __future__ import annotations

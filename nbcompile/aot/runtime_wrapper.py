@@ -8,7 +8,7 @@ AOTAutograd wraps programs as its ``ViewAndMutationMeta`` says. For the common c
 differentiable outputs that are views of one another, no mutation outside of the graph) its work fits on this page, and
 the runtime metadata is plain data: a later process wraps programs without importing AOTAutograd.
 
-In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompile/warm/graphs.py
+In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompile/fast/disk_cache/graphs.py
 """
 
 from __future__ import annotations

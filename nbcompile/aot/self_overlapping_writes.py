@@ -20,7 +20,7 @@ import torch.fx
 from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
-from nbcompile.aot.pure import works_in_place
+from nbcompile.aot.graph_calls import works_in_place
 
 REASON = "the graph writes to a tensor that overlaps itself in memory; AOTAutograd would add up the writes"
 

@@ -7,7 +7,7 @@ A tracer with proxies follows every operation on a number. This one does not: a 
 (``SymInt.node.expr``), from which the nodes that compute it are made when it is an operator's argument.
 
 In torch: torch/fx/experimental/proxy_tensor.py (``_build_proxy_for_sym_expr``), torch/utils/_sympy/interp.py.
-Read next: nbcompile/aot/pure.py
+Read next: nbcompile/aot/compile.py
 """
 
 from __future__ import annotations

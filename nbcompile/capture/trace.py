@@ -163,7 +163,7 @@ class GraphBreak:
 class Assumed:
     """What a trace took for granted of this process, without a guard.
 
-    The next call need not check it, and another process that wants to use what was compiled must (warm/).
+    The next call need not check it, and another process that wants to use what was compiled must (fast/disk_cache/).
     """
 
     members: dict[Source, object] = field(default_factory=dict)

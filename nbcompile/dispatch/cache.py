@@ -91,7 +91,7 @@ _forgotten = [object()]
 
 
 def add_copy(copy: _Copy) -> None:
-    """Remember what holds entries beside the code objects (shortcuts.py)."""
+    """Remember what holds entries beside the code objects (call_path.py)."""
     address = id(copy)
     _copies[address] = ref(copy, lambda _: _copies.pop(address, None))
 

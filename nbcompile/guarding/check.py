@@ -22,7 +22,7 @@ from dataclasses import replace
 
 import torch
 
-from nbcompile import config
+from nbcompile import hooks
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
 from nbcompile.capture.source import (
@@ -41,9 +41,8 @@ from nbcompile.capture.source import (
 from nbcompile.guarding import explain
 from nbcompile.guarding.accessors import GuardTree, Known, Rooted
 from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, Conditions, ambient
+from nbcompile.guarding.group import GroupGuards, GuardGroup
 from nbcompile.guarding.guard_kinds import Kept, Leaf, leaf, meaning
-from nbcompile.guarding.regions import Region, Remember, regions
-from nbcompile.guarding.stand_ins import NotEnough, stand_ins
 from nbcompile.record.model import FailedGuard
 from nbcompile.torch_internals import thread_keys
 
@@ -51,13 +50,15 @@ from nbcompile.torch_internals import thread_keys
 class FrameCheck:
     """All guards of one cache entry, executable (``capture.compiled.Check``)."""
 
-    def __init__(self, prepared: tuple[Leaf | Ambient, ...], tree: GuardTree, regions: tuple[Region, ...] = ()) -> None:
-        self.regions = regions
-        """Guards that the tree asks through a memo."""
+    def __init__(
+        self, prepared: tuple[Leaf | Ambient, ...], tree: GuardTree, groups: tuple[GuardGroup, ...] = ()
+    ) -> None:
+        self.groups = groups
+        """Guards that the tree evaluates through a cache."""
         self.prepared = prepared
         """In the order of checking."""
         self.remembered: frozenset[int] = frozenset()
-        """The places of those that only a memo asks."""
+        """The positions of those that only a guard group evaluates."""
         self.root: object = tree.root
         self.thread_keys = thread_keys()
         """The dispatch keys that the state of the thread added and took away: the tree compares tensors under these."""
@@ -102,27 +103,24 @@ class FrameCheck:
 
 
 def build_check(
-    guards: tuple[Guard, ...], frame: Frame, remember: Remember | None = None, conditions: Conditions | None = None
+    guards: tuple[Guard, ...],
+    frame: Frame,
+    group_guards: GroupGuards | None = None,
+    conditions: Conditions | None = None,
 ) -> FrameCheck:
     """Compile guards into torch's guard tree. ``frame`` holds the values that were traced.
 
-    ``remember`` makes memos for the regions of guards about modules; None: every guard is asked at every call.
+    ``group_guards`` divides guards about modules into groups with a cache; None: every guard runs at every call.
     ``conditions`` makes the conditions on sizes fast; None: they run as Python.
 
     Raises:
         GuardsDoNotHold: a guard is false of the very values that were traced.
     """
-    if config.reference:
-        return _built(guards, frame, remember, conditions)
-    try:
-        with stand_ins():
-            return _built(guards, frame, remember, conditions)
-    except NotEnough:  # of another torch
-        return _built(guards, frame, remember, conditions)
+    return hooks.active().build_guard_tree(lambda: _built(guards, frame, group_guards, conditions))
 
 
 def _built(
-    guards: tuple[Guard, ...], frame: Frame, remember: Remember | None, conditions: Conditions | None
+    guards: tuple[Guard, ...], frame: Frame, group_guards: GroupGuards | None, conditions: Conditions | None
 ) -> FrameCheck:
     known = Known(frame.scope())
     with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
@@ -131,14 +129,14 @@ def _built(
         ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
     compared = frozenset(_compared(ordered))
     tree = GuardTree(frame, known, compared)
-    found = () if remember is None else tuple(regions(ordered, known))
+    groups = () if group_guards is None else tuple(group_guards(ordered, known))
     trees = dict.fromkeys(map(id, ordered), tree)
     types: dict[int, GuardTree] = {}
-    for region in found:
-        below = GuardTree(frame, known, compared, region.source)
-        region.root = below.root
-        trees |= dict.fromkeys(map(id, region.guards), below)
-        types |= dict.fromkeys(map(id, region.types), below)
+    for group in groups:
+        below = GuardTree(frame, known, compared, group.source)
+        group.root = below.root
+        trees |= dict.fromkeys(map(id, group.guards), below)
+        types |= dict.fromkeys(map(id, group.types), below)
     prepared = tuple(_prepare(guard, known, conditions) for guard in ordered)
     for guard, each in zip(ordered, prepared, strict=True):
         if isinstance(each, Ambient):
@@ -147,13 +145,11 @@ def _built(
             assert guard.source is not None
             with torch._C.DisableTorchFunction():
                 each.install(trees[id(guard)].manager(guard.source))
-                if (in_region := types.get(id(guard))) is not None:
-                    _of_object(guard, known).install(in_region.manager(guard.source))
-    for region in found:
-        assert remember is not None
-        region.memo = remember(region.watched, region.root.check)
-        tree.manager(region.source).add_lambda_guard(region.memo, [region.text], None)
-    check = FrameCheck(tuple(each.installed() for each in prepared), tree, found)
+                if (in_group := types.get(id(guard))) is not None:
+                    _of_object(guard, known).install(in_group.manager(guard.source))
+    for group in groups:
+        tree.manager(group.source).add_lambda_guard(group.cache(), [group.text], None)
+    check = FrameCheck(tuple(each.installed() for each in prepared), tree, groups)
     check.remembered = frozenset(place for place, guard in enumerate(ordered) if trees[id(guard)] is not tree)
     if not check.holds(known.scope):
         raise GuardsDoNotHold(next(check.failing(known.scope), None), check.failure(known.scope, ""))
@@ -161,7 +157,7 @@ def _built(
 
 
 def _of_object(guard: Guard, known: Known) -> Leaf:
-    """What a guard on a type asks of the object itself: in a region it refuses before what only this type has."""
+    """What a guard on a type asks of the object itself: in a group it refuses before what only this type has."""
     assert guard.source is not None
     return leaf(replace(guard, members=()), known.text(guard.source), known.value(guard.source))
 

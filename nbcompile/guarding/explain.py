@@ -37,9 +37,9 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     message = _message(check.root.check_verbose(scope.locals))  # type: ignore[attr-defined]
     if message is None:
         return None
-    for region in check.regions:
-        if message == region.text:
-            message = _message(region.root.check_verbose(resolve(region.source, scope))) or message
+    for group in check.groups:
+        if message == group.text:
+            message = _message(group.root.check_verbose(resolve(group.source, scope))) or message
     refusing = _named_by(message, check, scope) or next(check.failing(scope), None)
     if refusing is None:
         return model.FailedGuard(compile_id, shortened(message))

@@ -118,7 +118,7 @@ def leaf(guard: Guard, name: str, value: object) -> Leaf:
 
     ``value`` is what is there now: the traced value, or that of the first call of a process that loads the guard from
     the store. What a guard promises is read from ``guard.expected`` and, where it promises the class of the value (or
-    dtype, device, dispatch keys), from a value that warm/promises.py has found to be like the traced one in these.
+    dtype, device, dispatch keys), from a value that the disk cache has found to be like the traced one in these.
 
     Raises:
         KeyError: the kind is about several values (check.py installs those).
@@ -518,7 +518,7 @@ def _tensor_match(guard: Guard, name: str, value: object) -> Leaf:
 
     def install(manager: Any) -> None:
         if value.dim() != len(sizes):
-            # The value need not be the traced one (warm/promises.py), and torch reads no sizes as this value's sizes.
+            # The value need not be the traced one (it may be loaded), and torch reads no sizes as this value's sizes.
             manager.add_lambda_guard(_quietly(holds), [text], None)
             return
         manager.add_tensor_match_guard(value, sizes, strides, name, [text], None, type(value), keys)

@@ -9,7 +9,7 @@
 Stages write here and never read. Outside of ``collecting()``, and for a callable that cannot be made from data
 (``builder.obstacle`` says why), only the disk cache is lost.
 
-In torch: torch/_functorch/_aot_autograd/autograd_cache.py. Read next: nbcompile/warm/graphs.py
+In torch: torch/_functorch/_aot_autograd/autograd_cache.py. Read next: nbcompile/fast/disk_cache/graphs.py
 """
 
 from __future__ import annotations

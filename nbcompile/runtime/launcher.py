@@ -25,8 +25,9 @@ from typing import NoReturn
 
 import torch
 
+from nbcompile import hooks
 from nbcompile.ir.emitted import ZERO_DIVISION
-from nbcompile.runtime import extension, pool
+from nbcompile.runtime import extension
 from nbcompile.runtime.toolchain import BuildError, Compiler
 
 SOURCE = Path(__file__).with_name("launcher.c")
@@ -157,7 +158,7 @@ def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
         module.setup(offset, {dtype: dtype_code(module, dtype) for dtype in DTYPES}, torch.empty_strided, keys)
         trouble = self_test(module)
         if not trouble:
-            pool.switch_on(module)
+            hooks.installed().launcher_loaded(module)
     except (BuildError, OSError, ImportError) as error:
         return NoLauncher(str(error).strip().partition("\n")[0])
     return NoLauncher(trouble) if trouble else module

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import torch
 
 from nbcompile import supported
+from nbcompile.fast.disk_cache import shelf, writer
 from nbcompile.runtime import store, toolchain
 from nbcompile.views import dot
-from nbcompile.warm import shelf, writer
 
 VARIABLES = (
     "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG_DIR", "TORCH_COMPILE_DISABLE", "TORCH_COMPILE_DYNAMIC_SOURCES",

@@ -12,9 +12,10 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 
 import nbcompile
-from nbcompile.aot import compile, joint, partition, passes
+from nbcompile.aot import compile, partition, passes
 from nbcompile.aot.decompositions import default_table
 from nbcompile.errors import GeneratedCodeWarning
+from nbcompile.fast import joint_tracer
 from tests.aot.capturing import capture, fake_examples
 
 aten = torch.ops.aten
@@ -22,7 +23,7 @@ aten = torch.ops.aten
 
 def traced(function, *inputs):
     captured = capture(function, inputs)
-    found = joint.trace(captured.module, fake_examples(captured.inputs), default_table())
+    found = joint_tracer.trace(captured.module, fake_examples(captured.inputs), default_table())
     assert found is not None
     return found, captured
 

@@ -22,7 +22,7 @@ NOT_TESTED = {
     "DC-11": "a setting that torch 2.13 does not have", "GE-16": "a name that torch 2.13 does not have",
     "DR-5": "advice", "DR-19": "advice", "BU-3": "advice for authors of operators", "GO-7": "advice",
     "DR-7": "the words of a log; what is remembered between processes is DR-6", "DR-8": "distributed",
-    "DR-24": "the order of a log", "GE-4": "settings of a log", "CT-4": "tests/warm",
+    "DR-24": "the order of a log", "GE-4": "settings of a log", "CT-4": "tests/fast/disk_cache",
     "ZO-2": "a statement about torch.export", "BB-1": "an index of chapters", "AC-2": "as DR-7, DR-8, DR-19 to 24",
     "GO-1": "events of torch's profiler", "GO-2": "parameters are always inputs here (tests/test_config.py)",
     "GO-5": "the guard tree decides by itself (tests/test_config.py)",

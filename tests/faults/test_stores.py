@@ -14,8 +14,8 @@ import torch
 
 import nbcompile
 from nbcompile import errors
+from nbcompile.fast.disk_cache import shelf
 from nbcompile.runtime import cpp, store
-from nbcompile.warm import shelf
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

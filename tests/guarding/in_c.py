@@ -1,4 +1,4 @@
-"""Guards as shortcut.c evaluates them, beside the tree of torch's: what the tree refuses, they must refuse.
+"""Guards as fast_call.c evaluates them, beside the tree of torch's: what the tree refuses, they must refuse.
 
 made = written(check, scope)       for a call that the guards accept; None where there are no words for it
 hits(made, scope)                  whether another call is accepted
@@ -6,25 +6,24 @@ hits(made, scope)                  whether another call is accepted
 
 import torch
 
-from nbcompile.guarding import instructions
-from nbcompile.runtime import shortcut
+from nbcompile.fast import fast_call, guard_bytecode
 
 
 def written(check, scope):
     """The instructions of a check, as an object of C; None where they cannot be had."""
-    tools = shortcut.tools()
+    tools = fast_call.tools()
     if tools is None:
         return None
     try:
         with torch._C.DisableTorchFunction():
-            return tools.check(*instructions.instructions(check, scope, tools))
-    except instructions.Unknown:
+            return tools.check(*guard_bytecode.instructions(check, scope, tools))
+    except guard_bytecode.Unknown:
         return None
 
 
 def hits(made, scope):
     """Whether it accepts a call; one that lacks an argument never comes so far."""
-    names = instructions.local_names(scope.code)
+    names = guard_bytecode.local_names(scope.code)
     return all(name in scope.locals for name in names) and made.holds(tuple(scope.locals[name] for name in names))
 
 

@@ -57,7 +57,7 @@ def agree(check: FrameCheck, scope: Scope) -> bool:
     """The verdict, after having asserted that C++, Python and the explanation agree on it."""
     fast, slow, failure = check.holds(scope), check.holds_slowly(scope), check.failure(scope, "0/0")
     assert fast == slow == (failure is None), (fast, slow, failure)
-    assert in_c.agrees(check, scope, fast), "the instructions for shortcut.c say another thing"
+    assert in_c.agrees(check, scope, fast), "the instructions for fast_call.c say another thing"
     return fast
 
 
@@ -249,7 +249,7 @@ KINDS_THAT_READ_THE_VALUE = {
     K.SEQUENCE_LENGTH, K.DICT_CONTAINS, K.SET_CONTAINS, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_MATCH,
     K.FUNCTION_MATCH,
 }  # fmt: skip
-"""The class of the value is part of what they promise; the store compares it before (warm/addresses.py)."""
+"""The class of the value is part of what they promise; the store compares it before (fast/disk_cache/addresses.py)."""
 
 
 @pytest.mark.parametrize(("kind", "expected", "traced", "good", "bad"), CASES)

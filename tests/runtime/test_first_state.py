@@ -11,14 +11,15 @@ STATES = (
 )  # fmt: skip
 TRIED = """
 import torch
-from nbcompile.runtime import conditions, launcher, memo, pool, shortcut, toolchain
+from nbcompile.fast import fast_call, guard_cache, output_pool
+from nbcompile.runtime import conditions, launcher, toolchain
 assert isinstance(toolchain.find(), toolchain.Compiler), "no compiler"
 {before}
 with {state}:
     found = {{
-        "memo": memo.maker(), "shortcut": shortcut.tools(), "conditions": conditions.maker(),
+        "guard cache": guard_cache.maker(), "fast call": fast_call.tools(), "conditions": conditions.maker(),
         "launcher": None if isinstance(launcher.extension_module(toolchain.find()), launcher.NoLauncher) else 1,
-        "pool": pool._switched_on or None,
+        "pool": output_pool._switched_on or None,
     }}
     grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 lacking = [name for name, each in found.items() if each is None]
@@ -29,7 +30,7 @@ assert not lacking, lacking
 @pytest.mark.parametrize("state", STATES)
 def test_tools_are_had_whatever_the_state_of_the_first_call(state):
     """A first call without gradients, in inference mode, under another device or a mode does not cost the process its
-    memos, shortcuts, conditions and memory.
+    guard cache, fast calls, conditions and memory.
     """
     _tried(state, "")
 

@@ -10,8 +10,8 @@ import torch
 
 import nbcompile
 from nbcompile import config
+from nbcompile.fast.disk_cache import keys
 from nbcompile.runtime import cpp, processor, toolchain
-from nbcompile.warm import keys
 from tests.codegen.programs import compiler
 
 SIZES = {

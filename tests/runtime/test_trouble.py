@@ -14,8 +14,9 @@ import torch
 
 import nbcompile
 from nbcompile import config, errors
-from nbcompile.runtime import ahead, store, toolchain
-from nbcompile.warm import shelf, writer
+from nbcompile.fast import prebuild
+from nbcompile.fast.disk_cache import shelf, writer
+from nbcompile.runtime import store, toolchain
 
 COMPILER = """#!/bin/sh
 [ "$1" = --version ] && exec g++ --version
@@ -76,7 +77,7 @@ def test_trouble_with_the_compiler(fragile, monkeypatch, tmp_path, what, said):
     told = call_twice(2.0)
     assert len(told) == 1
     assert said in str(told[0].message)
-    ahead.start().join()  # it writes to the store as well
+    prebuild.start().join()  # it writes to the store as well
     assert [path for path in (tmp_path / "store").rglob("*") if path.name.count("-") and path.suffix == ".so"] == []
     fragile.unlink()
     assert call_twice(3.0) == []

@@ -11,9 +11,9 @@ import torch
 
 import nbcompile
 from nbcompile import api, config
+from nbcompile.fast.disk_cache import shelf, writer
 from nbcompile.record import links, model
 from nbcompile.views import facts, html, story, text
-from nbcompile.warm import shelf, writer
 from tests.views import sample_records as sample
 
 

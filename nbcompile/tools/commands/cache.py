@@ -4,7 +4,7 @@
     python -m nbcompile cache clear          delete all entries of nbcompile
     python -m nbcompile cache list --json    one entry a line
 
-In torch: torch/_inductor/runtime/cache_dir_utils.py. Read next: nbcompile/warm/shelf.py, nbcompile/runtime/store.py
+In torch: torch/_inductor/runtime/cache_dir_utils.py. Read next: nbcompile/fast/disk_cache/shelf.py
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nbcompile.fast.disk_cache import shelf, writer
 from nbcompile.runtime import store
 from nbcompile.tools.commands import terminal
-from nbcompile.warm import shelf, writer
 
 OWN_NAMES = re.compile(r"[0-9a-f]{8,64}(\.[\w.]+)?")
 """File names that the two stores give; nothing else is deleted."""

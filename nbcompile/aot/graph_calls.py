@@ -1,0 +1,29 @@
+"""What a call in a captured graph is: its name, and whether it writes into its first argument.
+
+    x += y, x.t_(), relu(x, inplace=True)       works_in_place(node) is True
+
+In torch: torch/fx/node.py. Read next: nbcompile/aot/self_overlapping_writes.py
+"""
+
+from __future__ import annotations
+
+import operator
+
+import torch.fx
+
+# ``x += y`` and ``x[i] = y``.
+IN_PLACE_OPERATORS = frozenset({operator.setitem, operator.delitem}) | {
+    getattr(operator, name) for name in operator.__all__ if name.startswith("i") and hasattr(operator, name[1:])
+}
+
+
+def works_in_place(node: torch.fx.Node) -> bool:
+    """Whether a captured call writes into its first argument: ``x += y``, ``x.t_()``, ``relu(x, inplace=True)``."""
+    name = name_of_target(node)
+    by_name = name.endswith("_") and not name.endswith("__")
+    return by_name or node.target in IN_PLACE_OPERATORS or bool(node.kwargs.get("inplace"))
+
+
+def name_of_target(node: torch.fx.Node) -> str:
+    """The name of the function or method that a node calls."""
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))

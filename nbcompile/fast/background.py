@@ -1,0 +1,151 @@
+"""Never wait: a graph runs as it was captured while it is compiled, and then what was compiled takes its place.
+
+    with nbcompile.config.patch(background=True): f(x)      traced, run operator by operator; nobody waits for C++
+    nbcompile.fast.background.jobs()                             (Job("__compiled_fn_1", "compiling", 0.4),)
+    f(x)                                                    later: generated code
+
+Only the graph waits for its code. It was traced before, its guards and the residual program are final, so side effects
+happen once and in order whichever of the two runs. One thread compiles, one graph after another; it holds the lock
+of the frame hook, except while the C++ compiler runs. A graph with symbolic sizes, or under autocast, inference mode or
+a torch function mode, is compiled at once: what compiling finds out of sizes belongs into its guards, and those states
+belong to the thread of the call.
+
+In torch: torch/_inductor/compile_fx_async.py. Read next: nbcompile/backends.py
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import queue
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from nbcompile import backends, config, errors, torch_internals
+from nbcompile.capture.trace import CapturedGraph
+from nbcompile.dispatch import hook
+from nbcompile.hooks import Backend
+from nbcompile.ir import compiled_artifact
+from nbcompile.record import recorder
+from nbcompile.runtime import toolchain
+
+Compiled = Callable[..., Any]
+NOTE = "compiled in the background: until it was ready, the graph ran as it was captured"
+
+
+@dataclass(slots=True)
+class Job:
+    """One graph that is, or was, compiled in the background."""
+
+    name: str
+    state: str = "waiting"
+    """``waiting``, ``compiling``, ``ready`` or ``failed``."""
+    seconds: float = 0.0
+    """How long it took."""
+    done: threading.Event = field(default_factory=threading.Event, repr=False)
+
+
+_jobs: list[Job] = []
+_queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+_worker: list[threading.Thread] = []
+
+
+def jobs() -> tuple[Job, ...]:
+    """All of this process, in the order of their beginning."""
+    return tuple(_jobs)
+
+
+def wait(timeout: float | None = None) -> bool:
+    """Wait for what is being compiled; whether all of it is done."""
+    ends = None if timeout is None else time.monotonic() + timeout
+    return all(each.done.wait(None if ends is None else max(ends - time.monotonic(), 0.0)) for each in jobs())
+
+
+def compile_graph(backend: Backend, graph: CapturedGraph, inputs: Sequence[Any]) -> Compiled:
+    """Compile a captured graph: in the background where the settings say so and the graph suits, else now."""
+    if not config.background or not suits(inputs, graph.symbolic):
+        return backend(graph.module, inputs)
+    fakes = torch_internals.fake_twins(inputs)
+    return later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
+
+
+def suits(inputs: Sequence[object], symbolic: bool) -> bool:
+    """Whether a graph can be compiled by another thread, at another moment."""
+    tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
+    return not (
+        symbolic
+        or len(tensors) < len(inputs)
+        or any(torch_internals.is_overriding(each) for each in tensors)
+        or torch.is_inference_mode_enabled()
+        or torch._C._is_any_autocast_enabled()
+        or torch_internals.function_modes()
+    )
+
+
+def later(name: str, compile_graph: Callable[[], Compiled], meanwhile: Compiled) -> Compiled:
+    """A callable that is ``meanwhile`` until the worker has run ``compile_graph``, and then what that returned."""
+    running, job, page = [meanwhile], Job(name), recorder.draft()
+    grad_mode, ready = torch.is_grad_enabled(), compiled_artifact.defer()
+
+    def call(*arguments: Any) -> Any:
+        return running[0](*arguments)
+
+    def run() -> None:
+        with hook.compiling(), torch.set_grad_enabled(grad_mode):
+            running[0] = compile_graph()
+            for tell in ready:
+                tell()
+
+    torch_internals.hide_from_hook(call.__code__)
+    if page is not None:
+        page.add_to_graph("notes", NOTE)
+    context = contextvars.copy_context()
+    _jobs.append(job)
+    _queue.put(lambda: context.run(_work, job, run, page))
+    _start()
+    return call
+
+
+def _work(job: Job, run: Callable[[], None], page: recorder.FrameDraft | None) -> None:
+    began, job.state = time.perf_counter(), "compiling"
+    try:
+        run()
+        job.state = "ready"
+    except Exception as error:  # noqa: BLE001 - nobody is there to catch it; the graph goes on as it is
+        job.state = "failed"
+        text = f"{job.name} runs as it was captured; compiling it failed ({type(error).__name__}: {error})"
+        warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
+    job.seconds = time.perf_counter() - began
+    if page is not None:
+        page.rewrite()
+    job.done.set()
+
+
+def _start() -> None:
+    if not _worker or not _worker[0].is_alive():
+        _worker[:] = [threading.Thread(target=_serve, name="nbcompile background", daemon=True)]
+        _worker[0].start()
+
+
+def _serve() -> None:
+    toolchain.builds.around = hook.not_compiling
+    while True:
+        _queue.get()()
+
+
+def _forget() -> None:
+    """In a forked child there is no worker: what was waiting runs as it was captured."""
+    global _queue  # noqa: PLW0603 - the old one may be locked for ever
+    _queue = queue.SimpleQueue()
+    _worker.clear()
+    _jobs.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

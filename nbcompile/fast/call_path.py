@@ -1,0 +1,180 @@
+"""From the second call on: the way past the frame hook.
+
+    f(x)      way = long_way      the hook, guards in C++, a frame in the place of f's
+    f(x)      seeker.note         an entry accepts the call: its guards are written down once more, for fast_call.c
+    f(x)      way = Shortcut      those guards in C, then the residual program; what they refuse goes the long way
+
+The long way defines what a call means; a shortcut is taken only where the guards of an entry hold, under the default
+stance and with nobody watching. What fast_call.c cannot say has none. An entry that is gone is gone here, too:
+cache.py tells.
+
+In torch: nothing; every call goes through the hook. Read next: nbcompile/fast/guard_bytecode.py
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable
+from types import CodeType, FunctionType, MethodType
+from typing import Any, cast
+
+import torch
+
+from nbcompile import annotations as marks, config, torch_internals
+from nbcompile.capture.compiled import CompiledFrame
+from nbcompile.capture.source import Scope
+from nbcompile.dispatch import cache, hook
+from nbcompile.fast import fast_call, guard_bytecode
+from nbcompile.guarding.check import FrameCheck
+from nbcompile.record import recorder
+
+Way = Callable[[Any, Any], Any]
+"""How a call is made: (arguments, keywords) -> what it returns."""
+Methods = tuple[str, ...]
+SELDOM = 64
+"""Calls that went the long way, after which one of so many looks for a shortcut."""
+
+
+def seeker(
+    entry: Callable[..., Any], callback: hook.FrameCallback, long_way: Way, take: Callable[[Way], None]
+) -> Seeker | None:
+    """What looks for a shortcut of a compiled function; None where there can be none.
+
+    Args:
+        entry: what the hook meets first.
+        callback: its hook.
+        long_way: for calls that no shortcut accepts.
+        take: told of the shortcut, once there is one.
+    """
+    function, bound, way_in = _first_frame(entry)
+    if not isinstance(function, FunctionType) or callback.region != torch_internals.OUR_REGION:
+        return None
+    return Seeker(entry, function, bound, way_in, callback, long_way, take)
+
+
+def _first_frame(entry: Any) -> tuple[object, object, Methods]:
+    """The function whose frame the hook meets, what it is bound to, and the methods on the way to it."""
+    if isinstance(entry, torch.nn.Module):
+        return getattr(type(entry), "forward", None), entry, ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
+    bound, function = getattr(entry, "__self__", None), getattr(entry, "__func__", entry)
+    if isinstance(bound, torch.nn.Module) and function is torch.nn.Module._call_impl:
+        return getattr(type(bound), "forward", None), bound, ("_call_impl", "forward")
+    return function, bound if isinstance(entry, MethodType) else None, ()
+
+
+class Seeker:
+    """Counts the calls that go the long way, and now and then looks whether they must."""
+
+    def __init__(
+        self,
+        entry: Callable[..., Any],
+        function: FunctionType,
+        bound: object,
+        way_in: Methods,
+        callback: hook.FrameCallback,
+        long_way: Way,
+        take: Callable[[Way], None],
+    ) -> None:
+        self.entry = entry
+        self.function = function
+        self.bound = bound
+        self.way_in = way_in
+        self.callback = callback
+        self.calls = 0
+        self._long_way = long_way
+        self._take = take
+        self._shortcut: Any = None
+
+    def note(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
+        """A call is about to go the long way."""
+        self.calls += 1
+        if self.calls > 1 and (self.calls % SELDOM == 0 or (self.calls < SELDOM and self.calls.bit_count() == 1)):
+            self._look(arguments, keywords)
+
+    def _look(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
+        if config.reference or torch_internals.members.replaced_member() is not None:
+            return
+        code, before = self.function.__code__, cache.last_forgotten()
+        entries = cache.made_with(code, self.callback.key)
+        if _first_frame(self.entry)[0] is not self.function:
+            return  # the class has another forward by now
+        if not entries or torch_internals.function_modes() or not fast_call.is_built():
+            return
+        tools = fast_call.tools()
+        if tools is None:
+            return
+        if self._shortcut is None and not self._begin(tools):
+            return
+        values = self._shortcut.bind(arguments, keywords)
+        if values is None:
+            return
+        names = guard_bytecode.local_names(code)
+        scope = Scope(
+            code, dict(zip(names, values, strict=True)), self.function.__globals__, builtins_of(self.function)
+        )
+        for each in entries:
+            if isinstance(each.check, FrameCheck) and each.check.holds(scope):
+                self._add(each, each.check, scope, values, tools)
+                if cache.last_forgotten() is not before:  # it may be this entry that is gone
+                    self._shortcut.forget()
+                return
+
+    def _begin(self, tools: fast_call.Tools) -> bool:
+        names = guard_bytecode.local_names(self.function.__code__)
+        try:
+            self._shortcut = tools.shortcut(self.function, self.bound, names, self._long_way)
+        except ValueError:  # very many arguments
+            return False
+        cache.add_copy(self._shortcut)
+        self._take(self._shortcut)
+        return True
+
+    def _add(
+        self,
+        compiled: CompiledFrame,
+        check: FrameCheck,
+        scope: Scope,
+        values: tuple[object, ...],
+        tools: fast_call.Tools,
+    ) -> None:
+        try:
+            with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class
+                beside = guard_bytecode.Beside(marks.still_default(), recorder.watching, self.way_in)
+                made = tools.check(*guard_bytecode.instructions(check, scope, tools, beside))
+        except (guard_bytecode.Unknown, ValueError):
+            return
+        if made.holds(values):
+            self._shortcut.add(made, self._runner(compiled.code))
+
+    def _runner(self, code: CodeType) -> Callable[..., Any]:
+        """The residual program as a function; what it calls meets the hook, where it calls more than one graph."""
+        original = self.function
+        names, defaults, cells = original.__globals__, original.__defaults__, original.__closure__
+        function = FunctionType(code, names, original.__name__, defaults, cells)
+        function.__kwdefaults__ = original.__kwdefaults__
+        hook.skip_code(code)
+        entry = function if self.bound is None else MethodType(function, self.bound)
+        if calls_one_graph(code):
+            return entry
+        call = self.callback.call
+        return lambda *arguments, **keywords: call(entry, arguments, keywords)
+
+
+def builtins_of(function: FunctionType) -> dict[str, object]:
+    """What names mean that are neither local nor global."""
+    found: dict[str, object] = cast(Any, function).__builtins__  # mypy knows it, and forgets it in its cache
+    return found
+
+
+_OF_MODULES = frozenset(("_parameters", "_buffers", "_modules"))
+_OF_TENSORS = frozenset(("size", "stride", "storage_offset"))
+"""Reading these attributes, and calling these methods, runs no Python of the user's."""
+
+
+def calls_one_graph(code: CodeType) -> bool:
+    """Whether a residual program calls nothing but one graph: then nothing in it needs the frame hook."""
+    made = [(each.opname, each.argval) for each in dis.get_instructions(code)]
+    calling = [name for name, _ in made if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")]
+    methods = [name for _, name in made if type(name) is str and name in _OF_TENSORS]
+    plain = not any(isinstance(each, CodeType) for each in code.co_consts)
+    return plain and len(calling) <= 1 + len(methods) and (_OF_MODULES | _OF_TENSORS).issuperset(code.co_names)

@@ -1,0 +1,117 @@
+"""Sources as data: one table, in which each step names the one before it by its number.
+
+    L['self']._modules['l']      0: ["LocalSource", "self"]
+                                 1: ["AttrSource", 0, "_modules"]
+                                 2: ["ItemSource", 1, "l"]
+
+With each stands the class of the value there: torch's guard tree goes another way through another class, so an
+entry is good only where the classes along the way are those that were traced.
+
+In torch: nothing. Read next: nbcompile/fast/disk_cache/promises.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from nbcompile.capture import source as addresses
+from nbcompile.capture.source import ConstantSource, Source
+from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
+from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
+from nbcompile.guarding.accessors import Known
+
+_KINDS: dict[str, type[Any]] = {
+    each.__name__: each
+    for each in vars(addresses).values()
+    if isinstance(each, type) and issubclass(each, addresses.Address) and each is not addresses.Address
+}
+
+
+class Written:
+    """Sources on their way into an entry."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.table: list[list[Any]] = []
+        self.classes: list[Description] = []
+        """The class of the value at each address, as its place among ``kinds``."""
+        self.kinds: list[Description] = []
+        self._places: dict[Source, int] = {}
+        self._seen: dict[type, int] = {}
+
+    def place(self, source: Source) -> int:
+        """The number of a source in the table.
+
+        Raises:
+            NotStorable: it leads through an object that only this process has.
+        """
+        found = self._places.get(source)
+        if found is not None:
+            return found
+        if isinstance(source, ConstantSource):
+            raise NotStorable(f"the program keeps an object of this process ({source.name})")
+        row: list[Any] = [type(source).__name__]
+        for each in dataclasses.fields(source):
+            value = getattr(source, each.name)
+            row.append(self.place(value) if each.name == "base" else encode(value))
+        kind = self._class_of(self.known.value(source))
+        self.table.append([*row, kind])
+        self._places[source] = len(self.table) - 1
+        return self._places[source]
+
+    def _class_of(self, value: object) -> int:
+        cls = type(value)
+        if cls not in self._seen:
+            self.kinds.append(describe(cls))
+            self._seen[cls] = len(self.kinds) - 1
+        return self._seen[cls]
+
+    def data(self) -> dict[str, Any]:
+        """The table as JSON."""
+        return {"table": self.table, "kinds": self.kinds}
+
+
+def read(data: dict[str, Any], known: Known, absent: set[Source] | None = None) -> list[Source]:
+    """The sources again, in the process and the frame that ``known`` knows.
+
+    Args:
+        data: the table.
+        known: of the frame.
+        absent: takes those that lead nowhere yet; None: there may be none.
+
+    Raises:
+        Unreadable: some value is of another class here, or not there at all.
+    """
+    kinds, seen = data["kinds"], {}
+    made: list[Source] = []
+    for name, *parts, kind in data["table"]:
+        cls = _KINDS[name]
+        names = [each.name for each in dataclasses.fields(cls)]
+        values = [made[part] if field == "base" else decode(part) for field, part in zip(names, parts, strict=True)]
+        source: Source = cls(*values)
+        made.append(source)
+        try:
+            here = type(known.value(source))
+        except Exception as error:
+            if absent is None:
+                raise Unreadable(f"{known_text(source)} leads nowhere") from error
+            absent.add(source)
+            continue
+        if here not in seen:
+            seen[here] = _described(here)
+        if not alike(seen[here], kinds[kind]):
+            raise Unreadable(f"{known_text(source)} is a {here.__qualname__}")
+    return made
+
+
+def known_text(source: Source) -> str:
+    """A source as an expression."""
+    return addresses.expression(source)
+
+
+def _described(cls: type) -> Description | None:
+    try:
+        return describe(cls)
+    except NotStorable:
+        return None

@@ -1,0 +1,453 @@
+"""What an object of a program is, in words that hold in every process that has the same one.
+
+    torch.nn.functional        ["module", "torch.nn.functional"]
+    a function                 ["function", "mine", "helper", digest of its code, defaults and closure]
+    a class                    ["class", "mine", "Model", digest of its members and bases]
+    print                      ["builtin", "builtins", "print"]
+    torch.ops.aten.add.Tensor  ["operator", "aten.add.Tensor"]
+
+An entry of the store holds descriptions, never objects. When it is looked up, the objects that the addresses of
+its guards lead to *now* are described in the same way, and the words compared: an edited function, or a class with
+another method, is another object, wherever it came from.
+
+A name alone says little, also within torch and Python's library: a factory makes many functions of one name,
+``functools.wraps`` copies names, and somebody may have put another function in a class. So content counts there, too.
+
+In torch: nothing; torch/_dynamo/package.py pickles. Read next: nbcompile/fast/disk_cache/addresses.py
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import importlib
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+
+from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, encode
+
+Description = list[Any]
+DEPTH = 4
+"""Of functions that are defaults, or members of members."""
+_MEMBERS_OF_PYTHON = frozenset(
+    {"__dict__", "__weakref__", "__doc__", "__annotations__", "__firstlineno__", "__slotnames__", "_abc_impl"}
+    | {"___needs_generation_tag_patch"}
+)
+"""Members that change nothing in what a program does, some of which Python makes when it needs them."""
+_HEAP_TYPE = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: made by a class statement; no other class can be changed, or made twice."""
+_MATCHED_BY_PATTERNS = 1 << 5 | 1 << 6
+"""Py_TPFLAGS_SEQUENCE and Py_TPFLAGS_MAPPING, which registering a class sets: ``case [a, b]`` asks for them."""
+_COMPARED = (bool, int, float, complex, str, bytes)
+"""Constants whose ``repr`` says all."""
+_OF_PYTHON = {each.__name__: each for each in vars(types).values() if getattr(each, "__module__", "") == "builtins"}
+"""Classes that say that they are in ``builtins``, and are not: function, method, cell."""
+_C_CALLABLES = types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType
+
+
+NAMESPACES: dict[str, str] = {
+    "aten": "torch", "prims": "torch._prims", "higher_order": "torch._higher_order_ops",
+    "nbcompile": "nbcompile.ir.attention",
+}  # fmt: skip
+"""Operators that a later process has under the same name, by namespace: the module that makes them."""
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+
+
+def is_trusted(module: object) -> bool:
+    """Whether a module's name is one of torch's, of ours or of Python's library."""
+    top = str(module).partition(".")[0]
+    return top in ("torch", "nbcompile", "builtins") or (top in sys.stdlib_module_names and top != "__main__")
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two descriptions say the same: ``==`` takes 1, 1.0 and True for one another, a program does not."""
+    return one == other and repr(one) == repr(other)
+
+
+def digest_of(parts: Iterable[object]) -> str:
+    """A short name for a sequence of texts and numbers."""
+    return hashlib.sha256(repr(list(parts)).encode()).hexdigest()[:24]
+
+
+def code_digest(code: types.CodeType) -> str:
+    """What a function does, and on which of its own lines; not in which file, nor where in it.
+
+    Raises:
+        NotStorable: it holds an object that is no literal.
+    """
+    return digest_of(
+        (
+            code.co_name, code.co_qualname, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
+            code.co_flags, code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+            code.co_exceptiontable, code.co_linetable, [_constant(each) for each in code.co_consts],
+        )
+    )  # fmt: skip
+
+
+def _constant(value: object) -> object:
+    if isinstance(value, types.CodeType):
+        return code_digest(value)
+    if isinstance(value, tuple):
+        return [_constant(each) for each in value]
+    return encode(value)
+
+
+_memo: ContextVar[dict[tuple[int, int], tuple[object, Description]] | None] = ContextVar("memo", default=None)
+"""Classes and functions that were described, and how."""
+
+
+@contextmanager
+def memoized() -> Iterator[None]:
+    """Inside, a class or a function is described once: a model has many objects of few classes.
+
+    For a block in which no code of the program runs, which could change one of them.
+    """
+    token = _memo.set({}) if _memo.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _memo.reset(token)
+
+
+def describe(value: Any, depth: int = DEPTH) -> Description:
+    """An object in words.
+
+    Raises:
+        NotStorable: there are none that another process would understand.
+    """
+    memo = _memo.get()
+    if memo is None or not isinstance(value, type | types.FunctionType):
+        return _describe(value, depth)
+    found = memo.get((id(value), depth))
+    if found is None:
+        found = memo[id(value), depth] = (value, _describe(value, depth))  # the value lives, so its id is its own
+    return found[1]
+
+
+def _describe(value: Any, depth: int) -> Description:
+    if isinstance(value, types.ModuleType):
+        if is_trusted(value.__name__) and sys.modules.get(value.__name__) is not value:
+            raise NotStorable(f"another module than {value.__name__} has its name")
+        return ["module", value.__name__]
+    if isinstance(value, type):
+        return _class(value, depth)
+    if isinstance(value, types.FunctionType):
+        return _function(value, depth)
+    if isinstance(value, _C_CALLABLES):
+        return _of_c(value, depth)
+    if isinstance(value, _OPERATORS):
+        return _operator(value, depth)
+    if isinstance(value, enum.Enum):
+        return ["member", describe(type(value), depth), value.name]
+    if isinstance(value, types.CodeType):
+        return ["code", code_digest(value)]
+    return ["value", encode(value)]
+
+
+def _function(value: types.FunctionType, depth: int) -> Description:
+    if not depth:
+        raise NotStorable(f"functions within functions, down to {value.__qualname__}")
+    given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
+    held = [_content(cell, depth - 1) for cell in value.__closure__ or ()]
+    told = digest_of(
+        (
+            module_of(value), code_digest(value.__code__), [_roughly(each, depth - 1) for each in given], held,
+            _text(value.__name__), _text(value.__doc__), _annotations(value.__annotations__),
+        )
+    )  # fmt: skip
+    return ["function", value.__module__, value.__qualname__, told]
+
+
+def module_of(function: types.FunctionType) -> str:
+    """The module whose globals a function reads; ``functools.wraps`` copies ``__module__`` from another one."""
+    return str(function.__globals__.get("__name__", ""))
+
+
+def _content(cell: types.CellType, depth: int) -> object:
+    # What a closure holds is guarded where it was read; functions and classes in it count here, too.
+    try:
+        content = cell.cell_contents
+    except ValueError:
+        return "empty"
+    return _roughly(content, depth)
+
+
+def _roughly(value: object, depth: int) -> object:
+    """What an object is as far as it can be said: what a trace read of it beyond that, it guarded."""
+    if not depth:
+        return type(value).__qualname__
+    try:
+        return [_roughly(each, depth) for each in value] if isinstance(value, tuple) else describe(value, depth)
+    except NotStorable:
+        return type(value).__qualname__
+
+
+def _class(value: type, depth: int) -> Description:
+    name = [value.__module__, value.__qualname__]
+    if not value.__flags__ & _HEAP_TYPE:
+        return ["class", *name]
+    bases = [[each.__module__, each.__qualname__] for each in value.__mro__]
+    members = [_members(each, depth) for each in value.__mro__ if each.__flags__ & _HEAP_TYPE]
+    return ["class", *name, digest_of((bases, members, value.__flags__ & _MATCHED_BY_PATTERNS))]
+
+
+def _members(cls: type, depth: int) -> list[object]:
+    own = [(key, member) for key, member in vars(cls).items() if key not in _MEMBERS_OF_PYTHON]
+    if is_trusted(cls.__module__) and _walk(sys.modules.get(cls.__module__), cls.__qualname__) is cls:
+        return [(key, _outline(member, depth)) for key, member in own]  # in the order of its file
+    said = [_text(vars(cls).get("__doc__")), _annotations(vars(cls).get("__annotations__", {}))]
+    return [*said, *((key, _member(member, depth - 1)) for key, member in own)]  # vars(cls) has an order, too
+
+
+def _annotations(annotations: object) -> object:
+    """What a class or a function says of types, which a program may read as it reads any attribute."""
+    if not isinstance(annotations, dict):
+        return type(annotations).__qualname__
+    return [(_text(name), _annotation(value)) for name, value in annotations.items()]
+
+
+def _annotation(value: object) -> object:
+    if isinstance(value, type):
+        return [value.__module__, value.__qualname__]
+    return repr(value) if type(value).__module__ in ("typing", "types") else _text(value)
+
+
+def _text(value: object) -> object:
+    return value if value is None or type(value) is str else type(value).__qualname__
+
+
+def _outline(value: Any, depth: int) -> object:
+    """A member of a class of torch's, which has hundreds: enough to see that another function was put in its place.
+
+    What a program reads of values that stand there, it guards.
+    """
+    if isinstance(value, types.FunctionType):
+        value = _without_torchs_compiler(value)
+        code, cells = value.__code__, value.__closure__ or ()
+        held = [_outline(_content_of(each), depth - 1) for each in cells] if depth else len(cells)
+        constants = [
+            each
+            for below in _codes(code)
+            for each in below.co_consts
+            if type(each) in _COMPARED and each is not value.__doc__
+        ]
+        return [module_of(value), code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, constants, held]
+    if isinstance(value, staticmethod | classmethod):
+        return _outline(value.__func__, depth)
+    if isinstance(value, property):
+        return [_outline(each, depth) for each in (value.fget, value.fset, value.fdel)]
+    if isinstance(value, _C_CALLABLES | type):
+        return getattr(value, "__qualname__", value.__name__)
+    return type(value).__qualname__
+
+
+def _without_torchs_compiler(value: types.FunctionType) -> types.FunctionType:
+    """A method that a real torch.compile in this process has wrapped, as it was before."""
+    if module_of(value).split(".")[:2] == ["torch", "_dynamo"]:
+        held = [_content_of(each) for each in value.__closure__ or ()]
+        original = getattr(value, "_torchdynamo_orig_callable", None)
+        return next((each for each in (original, *held) if isinstance(each, types.FunctionType)), value)
+    return value
+
+
+def _content_of(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _member(value: Any, depth: int) -> object:
+    if isinstance(value, staticmethod | classmethod):
+        return [type(value).__name__, _roughly(value.__func__, depth)]
+    if isinstance(value, property):
+        return ["property", *(_roughly(each, depth) for each in (value.fget, value.fset, value.fdel))]
+    if isinstance(value, enum.Enum):
+        return ["member", value.name, repr(value.value)]
+    return _roughly(value, depth)
+
+
+def _of_c(value: Any, depth: int) -> Description:
+    owner: Any = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
+    if type(owner).__module__ == "pybind11_builtins":
+        owner = None  # a function of its own: what pybind binds it to has no name
+    if isinstance(owner, type):
+        if not is_trusted(owner.__module__) and owner.__module__ not in sys.modules:
+            raise NotStorable(f"a method of {owner.__qualname__}")
+        more = [_class(owner, depth - 1)] if depth and not is_trusted(owner.__module__) else []
+        return ["builtin", f"{owner.__module__}:{owner.__qualname__}", value.__name__, *more]
+    module = owner.__name__ if isinstance(owner, types.ModuleType) else value.__module__ if owner is None else None
+    if not isinstance(module, str):
+        raise NotStorable(f"the method {value.__name__} of an object")
+    name: str = value.__name__
+    if getattr(sys.modules.get(module), name, None) is not value:
+        raise NotStorable(f"{module}.{name} is another function")
+    return ["builtin", module, name]
+
+
+def _operator(value: Any, depth: int) -> Description:
+    if isinstance(value, torch._ops.HigherOrderOperator):
+        return ["operator", f"higher_order.{value}"]
+    name, of_torch = str(value), str(value).partition(".")[0] in NAMESPACES
+    return ["operator", name] if of_torch else ["operator", name, _of_user(value, depth)]
+
+
+def _of_user(operator: Any, depth: int) -> str:
+    """What tracing learns of an operator: its schema, and all that was registered beside what it does in a call."""
+    packet = getattr(operator, "overloadpacket", operator)
+    defined = torch._library.custom_ops.OPDEFS.get(packet._qualified_op_name)
+    if defined is None:
+        raise NotStorable(f"the operator {operator} was not made by torch.library.custom_op")
+    if defined._torch_dispatch_fns or defined._autocast_dtype:
+        raise NotStorable(f"the operator {operator} has rules for classes of tensors, or for autocast")
+    rules = [
+        (name, _with_all_it_calls(value, depth))
+        for name, value in vars(defined).items()
+        if isinstance(value, types.FunctionType) and name != "_init_fn"
+    ]
+    return digest_of((defined._schema, rules))
+
+
+def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]:
+    """A function, and what its global names lead to: torch runs it while tracing, and nothing guards it.
+
+    Raises:
+        NotStorable: it reads an object that cannot be described.
+    """
+    found: list[types.FunctionType] = [function]
+    told: list[object] = []
+    for each in found:
+        names = {name for code in _codes(each.__code__) for name in code.co_names}
+        for name in sorted(names & each.__globals__.keys()):
+            value = each.__globals__[name]
+            if isinstance(value, types.ModuleType) and not is_trusted(value.__name__):
+                raise NotStorable(f"{each.__qualname__} looks into the module {value.__name__}")
+            if isinstance(value, types.FunctionType) and not is_trusted(module_of(value)) and value not in found:
+                found.append(value)
+            told.append([name, describe(value, depth)])
+    return [describe(each, depth) for each in found] + told
+
+
+def _codes(code: types.CodeType) -> list[types.CodeType]:
+    nested = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return [code, *(below for each in nested for below in _codes(each))]
+
+
+def _found_operator(name: str) -> Any:
+    module = NAMESPACES.get(name.partition(".")[0])
+    if module is not None:
+        importlib.import_module(module)
+    return _walk(torch.ops, name)
+
+
+def find(description: Description) -> Any:
+    """The object of this process that is described: by its name, and only if it is that one.
+
+    Raises:
+        Unreadable: there is none, or another one.
+    """
+    match description:
+        case ["module", str(name)] if name in sys.modules:
+            return sys.modules[name]
+        case ["function" | "class", str(module), str(path), *_] if module in sys.modules:
+            found = _walk(sys.modules[module], path)
+            if found is None and module == "builtins":
+                found = _OF_PYTHON.get(path)
+        case ["builtin", str(place), str(name), *_]:
+            module, _, path = place.partition(":")
+            owner = sys.modules.get(module)
+            found = _member_of(_walk(owner, path) if path else owner, name)
+        case ["operator", str(name), *_]:
+            found = _found_operator(name)
+        case ["member", list(of), str(name)]:
+            found = find(of)[name]
+        case _:
+            raise Unreadable(f"nothing to be found: {description!r:.80}")
+    try:
+        same = alike(describe(found), description)
+    except NotStorable:
+        same = False
+    if not same:
+        raise Unreadable(f"{'.'.join(map(str, description[1:3]))} is another one now")
+    return found
+
+
+def named(module: str, path: str) -> Any:
+    """What has a name now, whatever it is; its caller compares the description.
+
+    Raises:
+        Unreadable: nothing has it.
+    """
+    found = _walk(sys.modules.get(module), path)
+    if found is None:
+        raise Unreadable(f"there is no {module}.{path}")
+    return found
+
+
+def findable(value: object) -> Description:
+    """The description of an object that :func:`find` finds again.
+
+    Raises:
+        NotStorable: it has no name of its own.
+    """
+    description = describe(value)
+    try:
+        found = find(description)
+    except Unreadable as reason:
+        raise NotStorable(str(reason)) from None
+    if found is not value:
+        raise NotStorable(f"{getattr(value, '__qualname__', value)!r} is not what its name means")
+    return description
+
+
+def named_code(code: types.CodeType, module: str) -> Description:
+    """Code that was traced through, by the name under which every process finds it.
+
+    Raises:
+        NotStorable: there is no such name.
+    """
+    description = ["code", module, code.co_qualname, code_digest(code)]
+    try:
+        expect_code(description)
+    except Unreadable:
+        raise NotStorable(f"{code.co_qualname} was traced through, and has no name of its own") from None
+    return description
+
+
+def expect_code(description: Description) -> None:
+    """Look for the code of that name.
+
+    Raises:
+        Unreadable: it is another one now.
+    """
+    _, module, path, digest = description
+    found = _walk(sys.modules.get(module), path)
+    found = getattr(found, "fget", getattr(found, "__func__", found))
+    code = getattr(found, "__code__", None)
+    if not isinstance(code, types.CodeType) or code_digest(code) != digest:
+        raise Unreadable(f"{module}.{path} is another function now")
+
+
+def _walk(start: object, path: str) -> Any:
+    for name in path.split("."):
+        start = getattr(start, name, None)
+    return start
+
+
+def _member_of(owner: object, name: str) -> Any:
+    held = vars(owner).get(name) if isinstance(owner, type) else None
+    return getattr(owner, name, None) if held is None else held
+
+
+def tensor_facts(value: torch.Tensor) -> list[Any]:
+    """What a guard on a tensor promises beside its sizes; to look at it runs no code of its class, and no mode's."""
+    keys = torch._C._dispatch_keys(value).raw_repr()
+    with torch._C.DisableTorchFunction():
+        return [describe(type(value)), str(value.dtype), str(value.device), value.requires_grad, keys]

@@ -1,0 +1,275 @@
+"""One compiled frame, kept for the next process, and taken up again.
+
+    keep(...)      after a compile: guards, program and kernels as data, which writer.py writes when the call is over;
+                   or the reason why not
+    load(...)      at a call that no code accepts: the first entry whose guards hold of that very call
+
+Nothing is traced, lowered or compiled by ``load``; neither SymPy nor torch's own compiler is imported. What it
+returns is a ``CompiledFrame`` like any other: same guards (in torch's C++ tree), same residual program.
+
+In torch: torch/_dynamo/precompile_context.py. Read next: docs/design/warm_start.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard
+from nbcompile.capture.source import Source
+from nbcompile.capture.trace import Assumed, Trace
+from nbcompile.dispatch import cache
+from nbcompile.fast import guard_groups
+from nbcompile.fast.disk_cache import (
+    addresses,
+    descriptions,
+    graphs,
+    keys,
+    pages,
+    programs,
+    promises,
+    shelf,
+    state,
+    writer,
+)
+from nbcompile.fast.disk_cache.addresses import Written
+from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
+from nbcompile.guarding import check as guarding
+from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.check import GuardsDoNotHold
+from nbcompile.ir.compiled_artifact import ArtifactBuilder
+from nbcompile.options import Options
+from nbcompile.record.recorder import FrameDraft
+from nbcompile.rewriting.residual import Residual
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entry that is good for a call."""
+
+    residual: Residual
+    check: guarding.FrameCheck
+    page: dict[str, Any]
+    """What the record said when it was compiled; {} where nobody asked."""
+    is_own: bool
+    """This process compiled it, for a code object that was equal."""
+
+
+def keep(
+    frame: Frame,
+    options: Options,
+    trace: Trace,
+    guards: tuple[Guard, ...],
+    residual: Residual,
+    graph: Callable[..., object] | None,
+    made: ArtifactBuilder,
+    page: FrameDraft | None,
+) -> None:
+    """Have written down what was compiled; the record says where that cannot be done, and why.
+
+    All objects of the program are described now, as they may be others when the call is over.
+    """
+    with _obstacles(frame.code.co_qualname, page):
+        key = keys.key(frame.code, options)
+        with descriptions.memoized():
+            content = _written(frame, trace, guards, residual, graph)
+
+        def finish() -> None:
+            with _obstacles(frame.code.co_qualname, page):
+                compiled = None if graph is None else graphs.write(made)
+                write_later(key, {**content, "graph": compiled}, frame, page)
+
+        if made.ready is None:
+            finish()
+        else:
+            made.ready.append(finish)
+
+
+def write_later(key: str, content: dict[str, Any], frame: Frame, page: FrameDraft | None) -> None:
+    """Queue an entry, which is data by now: making text of it takes longer than all the rest."""
+    where, name = shelf.folder(key).absolute(), frame.code.co_qualname
+    shown = None if page is None else page.frame()
+
+    def write() -> None:
+        with _obstacles(name, page):
+            if not shelf.add(key, content, None if shown is None else pages.write(shown), where):
+                _tell(page, "not kept for later processes: the disk refuses")
+
+    _tell(page, KEPT)
+    writer.enqueue(key, write)
+
+
+KEPT = "goes into the store, for later processes"
+"""What the page says of it: before it is written, and after."""
+
+
+@contextmanager
+def _obstacles(function: str, page: FrameDraft | None) -> Iterator[None]:
+    """What was compiled is good whether or not it can be kept."""
+    try:
+        yield
+    except NotStorable as reason:
+        _tell(page, f"not kept for later processes: {reason}")
+    except Exception as error:  # noqa: BLE001
+        what = f"{type(error).__name__}: {error}"
+        shelf.warn("unwritable", f"{function} cannot be kept for later processes ({what})")
+        _tell(page, f"not kept for later processes: {what}")
+
+
+def _tell(page: FrameDraft | None, text: str) -> None:
+    if page is not None:
+        page.write(store=text)
+        page.rewrite()  # the call may be over
+
+
+def _written(
+    frame: Frame,
+    trace: Trace,
+    guards: tuple[Guard, ...],
+    residual: Residual,
+    graph: Callable[..., object] | None,
+) -> dict[str, Any]:
+    if trace.assumed.obstacle:
+        raise NotStorable(trace.assumed.obstacle)
+    written = Written(Known(frame.scope()))
+    content: dict[str, Any] = {
+        "function": frame.code.co_qualname,
+        "guards": promises.write(guards, written),
+        "assumed": _assumed(trace.assumed, guards, written, frame),
+        "inputs": [written.place(each.source) for each in trace.graph.inputs] if trace.graph else [],
+        "program": programs.write(residual, frame, graph),
+    }
+    return {**content, "addresses": written.data()}
+
+
+def _assumed(assumed: Assumed, guards: tuple[Guard, ...], written: Written, frame: Frame) -> dict[str, Any]:
+    members = [[written.place(source), descriptions.describe(value)] for source, value in assumed.members.items()]
+    covered = {id(each) for each in _covered(guards, frame)}
+    codes = [
+        descriptions.named_code(code, module)
+        for code, module in assumed.codes.values()
+        if id(code) not in covered and not descriptions.is_trusted(module)
+    ]
+    subclasses = [
+        [_addressed(subject, written), _addressed(cls, written), answer] for subject, cls, answer in assumed.subclasses
+    ]
+    return {
+        "members": members,
+        "codes": codes,
+        "subclasses": subclasses,
+        "answers": [_asked(*each) for each in assumed.answers],
+        "made": state.write(assumed.made, written),
+    }
+
+
+def _asked(function: object, arguments: tuple[object, ...], named: dict[str, object], answer: str) -> list[Any]:
+    return [
+        descriptions.findable(function),
+        encode(arguments),
+        [[key, encode(each)] for key, each in named.items()],
+        answer,
+    ]
+
+
+def _addressed(subject: Source | type, written: Written) -> int | descriptions.Description:
+    """A value by its address, or a class by a description with which it is found."""
+    return descriptions.findable(subject) if isinstance(subject, type) else written.place(subject)
+
+
+def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
+    """The code that guards or the key answer for: of guarded functions, and all that is nested in it."""
+    codes = [frame.code]
+    for guard in guards:
+        code = getattr(guard.expected, "__code__", None)
+        if isinstance(code, CodeType):
+            codes.append(code)
+    for each in codes:
+        codes.extend(nested for nested in each.co_consts if isinstance(nested, CodeType))
+    return codes
+
+
+def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
+    """What an earlier process compiled, if some of it is good for this call (and its page is there, if wanted)."""
+    try:
+        key = keys.key(frame.code, options)
+    except NotStorable:
+        return None
+    writer.flush(key, writer.TIMEOUT)
+    for path, content in shelf.entries(key):
+        page = shelf.page(path) if with_page else {}
+        if page is None or (page and page.get("file") != frame.code.co_filename):
+            continue  # compiled unwatched, or in another file: the page would say nothing, or the wrong place
+        try:
+            if page:
+                pages.read(page)
+            residual, check = _read(content, frame)
+        except (Unreadable, NotStorable, GuardsDoNotHold):
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever stands in a file, the call goes on
+            shelf.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
+            continue
+        shelf.touch(path)
+        return Found(residual, check, page, shelf.is_own(path))
+    return None
+
+
+def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.FrameCheck]:
+    if content["assumed"]["made"]:
+        _make_state(content, Known(frame.scope()))
+    known = Known(frame.scope())
+    sources = addresses.read(content["addresses"], known)
+    _expect(content["assumed"], sources, known)
+    _expect_answers(content["assumed"], sources, known)
+    guards = promises.read(content["guards"], sources, known)
+    check = _check(guards, frame)
+    graph = None if content["graph"] is None else graphs.read(content["graph"])
+    residual = programs.read(content["program"], frame, graph)
+    with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+        cache.note(frame, guards, [sources[each] for each in content["inputs"]])
+    return residual, check
+
+
+def _expect(assumed: dict[str, Any], sources: list[Source], known: Known) -> None:
+    for place, told in assumed["members"]:
+        if not descriptions.alike(descriptions.describe(known.value(sources[place])), told):
+            raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
+    for told in assumed["codes"]:
+        descriptions.expect_code(told)
+
+
+def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Known) -> None:
+    for subject, told, answer in assumed["subclasses"]:
+        cls: Any = known.value(sources[told]) if isinstance(told, int) else descriptions.find(told)
+        if isinstance(subject, int):
+            value = known.value(sources[subject])
+            now = issubclass(value, cls) if isinstance(value, type) else isinstance(value, cls)
+        else:
+            now = issubclass(descriptions.find(subject), cls)
+        if now is not answer:
+            raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
+    for described, arguments, named, told in assumed["answers"]:
+        function = descriptions.find(described)
+        if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != told:
+            raise Unreadable(f"{function.__qualname__} gives another answer here")
+
+
+def _make_state(content: dict[str, Any], known: Known) -> None:
+    """Make the state that the trace made before it read it: if it is not there, and all else is as it was then."""
+    absent: set[Source] = set()
+    sources = addresses.read(content["addresses"], known, absent)
+    if not absent:
+        return
+    _expect(content["assumed"], sources, known)
+    there = [told for told in content["guards"] if told[1] is None or sources[told[1]] not in absent]
+    promises.read(there, sources, known)
+    state.make(content["assumed"]["made"], sources, known)
+
+
+def _check(guards: tuple[Guard, ...], frame: Frame) -> guarding.FrameCheck:
+    return guarding.build_check(guards, frame, guard_groups.maker(guards))

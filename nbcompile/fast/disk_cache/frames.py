@@ -1,0 +1,66 @@
+"""The hooks of the disk cache: load a compiled frame before the compiler is imported, store one after the last stage.
+
+    load(frame, options, key)      a CompiledFrame under this process's compile id, or None
+    store(frame, ...)              queued; written when the call is over
+
+In torch: nothing there starts without tracing. Read next: nbcompile/fast/disk_cache/entry.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nbcompile import chain, config, torch_internals
+from nbcompile.capture.compiled import CompiledFrame
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard
+from nbcompile.capture.trace import Trace
+from nbcompile.dispatch import cache
+from nbcompile.dispatch.hook import BackendKey, skip_code
+from nbcompile.fast.disk_cache import entry, pages
+from nbcompile.ir.compiled_artifact import ArtifactBuilder
+from nbcompile.options import Options
+from nbcompile.record import model, recorder
+from nbcompile.rewriting.residual import Residual
+
+
+def load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | None:
+    """Load what an earlier process compiled for such a call; None if it must be compiled."""
+    with config.with_torchs():
+        return _load(frame, options, key) if config.warm_start else None
+
+
+def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | None:
+    if torch_internals.function_modes() or torch_internals.in_transform():
+        return None
+    failed = cache.failures(frame.code, frame.scope(), key)
+    if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):
+        return None
+    found = entry.load(frame, options, with_page=recorder.listening())
+    if found is None:
+        return None
+    compile_id = cache.next_compile_id(frame.code)
+    with recorder.frame(compile_id, frame.code.co_name) as page:
+        if page is not None:
+            pages.rewrite(page, found.page, failed, chain.calling_frame(), chain.resumes(frame.code))
+            cause = model.LOADED_AGAIN if found.is_own else model.LOADED
+            page.write(place=chain.place(frame.code), cause=cause)
+    for code in found.residual.python_codes:
+        skip_code(code)
+    chain.note(found.residual, compile_id)
+    return CompiledFrame(compile_id, found.residual.code, found.check, options.backend)
+
+
+def store(
+    frame: Frame,
+    options: Options,
+    trace: Trace,
+    guards: tuple[Guard, ...],
+    residual: Residual,
+    graph: Callable[..., object] | None,
+    parts: ArtifactBuilder,
+) -> None:
+    """Store what was compiled, for later processes."""
+    if config.warm_start:
+        with recorder.stage("store"):
+            entry.keep(frame, options, trace, guards, residual, graph, parts, recorder.draft())

@@ -1,0 +1,240 @@
+"""A graph's callable as data: the generated texts, and how the programs are joined.
+
+    programs   [{source: C++, wrapper: Python, kernels: [...], plan: [...]}]      as codegen emitted them
+    joined     "direct": one program, called as it is; "inference", "training": as aot/runtime_wrapper.py does
+    captured   the graph itself, where "joined" says so, or where inputs that it writes to are watched
+
+The shared objects themselves are in the kernels' own store (runtime/store.py), found by their source; one that
+was thrown away there is built again.
+
+In torch: torch/_inductor/output_code.py (CompiledFxGraph, pickled). Read next: nbcompile/fast/disk_cache/shelf.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from nbcompile.aot import input_aliasing, runtime_wrapper
+from nbcompile.fast.disk_cache import captured, tensors
+from nbcompile.fast.disk_cache.descriptions import find, findable
+from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
+from nbcompile.ir.compiled_artifact import ArtifactBuilder, CapturedConstants, Runnable
+from nbcompile.ir.emitted import (
+    Adopted,
+    AtSlot,
+    Call,
+    Convolve,
+    Drop,
+    EmittedKernel,
+    FromCall,
+    Launch,
+    Look,
+    Make,
+    Multiply,
+    Plan,
+    Returned,
+    TensorShape,
+    Value,
+)
+from nbcompile.runtime import program, toolchain
+
+_ROLES = {
+    "direct": ("inference",),
+    "inference": ("inference",),
+    "training": ("forward", "backward"),
+    "captured": (),
+}
+"""The programs of each way to join them, in the order of their making."""
+_HELD = re.compile(r"\battribute\('([^']*)'\)")
+"""How a wrapper fetches what its graph holds."""
+KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints")
+"""What running a kernel needs; the rest is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProgram:
+    """An emitted program without what it was emitted from (``ir.parts.Runnable``)."""
+
+    source: str
+    wrapper: str
+    kernels: tuple[EmittedKernel, ...]
+    externs: tuple[Called, ...]
+    plan: Plan | None
+    no_plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An operator that a wrapper calls."""
+
+    name: str
+    target: Any
+
+
+def write(made: ArtifactBuilder) -> dict[str, Any]:
+    """A callable's parts as JSON.
+
+    Raises:
+        NotStorable: a part is made by somebody else, or holds an object of this process.
+    """
+    if made.obstacle:
+        raise NotStorable(made.obstacle)
+    if tuple(made.roles) != _ROLES.get(made.joined) or len(made.programs) != len(made.roles):
+        raise NotStorable("the graph is not only generated code")
+    _expect_views(made)
+    facts = {name: encode(value) for name, value in made.facts.items()}
+    return {
+        "joined": made.joined,
+        "facts": facts,
+        "programs": [_write(each, held) for each, held in zip(made.programs, made.constants_of_programs, strict=True)],
+        "captured": None if made.captured is None else captured.write(made.captured),
+        "watch": None
+        if made.alias_check is None
+        else [encode(made.alias_check.written), encode(made.alias_check.read)],
+    }
+
+
+def _expect_views(made: ArtifactBuilder) -> None:
+    """Outputs that are views of inputs are looks at the memory of these, which a later process repeats."""
+    for at, base, is_input, _ in made.facts.get("aliases", ()):
+        plan = made.programs[0].plan
+        if is_input:
+            continue
+        if plan is None:
+            raise NotStorable(f"an output is a view of an input, and there is no plan: {made.programs[0].no_plan}")
+        slot, looks = plan.outputs[at].slot, {each.slot: each.source for each in plan.steps if isinstance(each, Look)}
+        while slot in looks:
+            slot = looks[slot]
+        if slot != base:
+            raise NotStorable("an output is a view of an input in another way than by sizes and strides")
+
+
+def _write(emitted: Runnable, constants: CapturedConstants) -> dict[str, Any]:
+    paths = sorted(set(_HELD.findall(emitted.wrapper)))
+    return {
+        "held": [[path, tensors.encode(constants.attribute(path) if constants.attribute else None)] for path in paths],
+        "constants": [[number, findable(value)] for number, value in constants.constants.items()],
+        "source": emitted.source,
+        "wrapper": emitted.wrapper,
+        "kernels": [_kernel(each) for each in emitted.kernels],
+        "externs": [[each.name, findable(each.target)] for each in emitted.externs],
+        "plan": None if emitted.plan is None else _plan(emitted.plan),
+        "no_plan": emitted.no_plan,
+    }
+
+
+def _kernel(kernel: EmittedKernel) -> dict[str, Any]:
+    if kernel.language != "cpp":
+        raise NotStorable(f"a kernel in {kernel.language}")
+    return {name: encode(getattr(kernel, name)) for name in KEPT_OF_KERNELS}
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    return {
+        "inputs": [_step(each) for each in plan.inputs],
+        "slots": plan.slots,
+        "steps": [_step(each) for each in plan.steps],
+        "outputs": [_step(each) for each in plan.outputs],
+        "values": [_step(each) for each in plan.values],
+        "attributes": [_step(each) for each in plan.attributes],
+        "single": plan.single,
+    }
+
+
+_STEPS: dict[str, type[Any]] = {
+    each.__name__: each
+    for each in (
+        Make, Launch, Drop, Look, Call, Multiply, Convolve, TensorShape, Adopted, AtSlot, Returned, Value, FromCall,
+    )
+}  # fmt: skip
+
+
+def _step(part: Any) -> Any:
+    """A step, or a part of one: ``[name of its class, its fields]``."""
+    if type(part).__name__ in _STEPS:
+        return [type(part).__name__, [_step(getattr(part, each.name)) for each in fields(part)]]
+    if type(part) in (list, tuple):
+        return [type(part).__name__, [_step(each) for each in part]]
+    try:
+        return ["value", encode(part)]
+    except NotStorable:
+        return ["object", findable(part)]  # an operator that is given to another one
+
+
+def _read_step(data: Any) -> Any:
+    match data:
+        case ["value", value]:
+            return decode(value)
+        case ["object", list(told)]:
+            return find(told)
+        case ["list", list(parts)]:
+            return [_read_step(each) for each in parts]
+        case ["tuple", list(parts)]:
+            return tuple(_read_step(each) for each in parts)
+        case [str(name), list(parts)] if name in _STEPS:
+            return _STEPS[name](*map(_read_step, parts))
+    raise Unreadable(f"no step: {str(data)[:80]}")
+
+
+def read(data: dict[str, Any]) -> Callable[..., Any]:
+    """The callable again.
+
+    Raises:
+        Unreadable: there is no compiler to build what is missing, or an operator that it calls.
+    """
+    as_captured = None if data["captured"] is None else captured.read(data["captured"])
+    if as_captured is None:
+        return _joined(data)
+    if data["joined"] == "captured":
+        return as_captured
+    written, seen = map(decode, data["watch"])
+    return input_aliasing.with_alias_check(_joined(data), as_captured, input_aliasing.AliasCheck(written, seen))
+
+
+def _joined(data: dict[str, Any]) -> Callable[..., Any]:
+    compiler = toolchain.find()
+    if isinstance(compiler, toolchain.NoCompiler):
+        raise Unreadable(compiler.reason)
+    facts = {name: decode(value) for name, value in data["facts"].items()}
+    try:
+        loaded = [_load(each, compiler) for each in data["programs"]]
+    except toolchain.BuildError as error:
+        raise Unreadable(str(error)) from error
+    match data["joined"]:
+        case "direct":
+            return loaded[0].positional
+        case "inference":
+            return runtime_wrapper.wrap_inference(loaded[0], facts)
+        case _:
+            return runtime_wrapper.wrap_training(loaded[0], loaded[1], facts)
+
+
+def _read(data: dict[str, Any]) -> StoredProgram:
+    kernels = []
+    for each in data["kernels"]:
+        given = {name: decode(each[name]) for name in KEPT_OF_KERNELS}
+        kernels.append(EmittedKernel(source="", **given))
+    externs = tuple(Called(name, find(told)) for name, told in data["externs"])
+    plan = None if data["plan"] is None else _read_plan(data["plan"])
+    return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"])
+
+
+def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.Loaded:
+    held = {path: tensors.decode(told) for path, told in data["held"]}
+    constants = {number: find(told) for number, told in data["constants"]}
+    return program.load(_read(data), compiler, held.__getitem__, constants)
+
+
+def _read_plan(data: dict[str, Any]) -> Plan:
+    return Plan(
+        tuple(map(_read_step, data["inputs"])),
+        data["slots"],
+        tuple(map(_read_step, data["steps"])),
+        tuple(map(_read_step, data["outputs"])),
+        single=data["single"],
+        attributes=tuple(map(_read_step, data["attributes"])),
+        values=tuple(map(_read_step, data["values"])),
+    )

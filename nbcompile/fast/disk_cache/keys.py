@@ -1,0 +1,96 @@
+"""What must be the same, bit for bit, before an entry is looked at: its key.
+
+    the function      bytecode, constants, names, lines, nested functions; not its file
+    how               options, settings, environment variables
+    with what         nbcompile's own source, torch, Python, the compiler, the processor
+
+Everything else that an entry depends on stands in its guards and is checked value by value.
+
+In torch: torch/_inductor/codecache.py (FxGraphHashDetails). Read next: nbcompile/fast/disk_cache/promises.py
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import sys
+from pathlib import Path
+from types import CodeType
+
+import torch
+
+from nbcompile import config
+from nbcompile.fast.disk_cache.descriptions import code_digest, digest_of
+from nbcompile.fast.disk_cache.literals import NotStorable, encode
+from nbcompile.options import OWN_BACKENDS, Options
+from nbcompile.runtime import toolchain
+
+FORMAT = 1
+VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX", "ATEN_", "MKL_", "DNNL_", "ONEDNN_")
+NO_PART = ("NBCOMPILE_CACHE_DIR", "NBCOMPILE_FRAMES_DIR", "TORCHINDUCTOR_CACHE_DIR")
+"""Where something is kept does not change what it is."""
+
+
+def key(code: CodeType, options: Options) -> str:
+    """The name of the folder of one function's entries.
+
+    Raises:
+        NotStorable: it is compiled in a way that has no name.
+    """
+    return digest_of((code_digest(code), _how(options), surroundings()))
+
+
+def _how(options: Options) -> list[object]:
+    if options.backend != "inductor":
+        known = options.backend in OWN_BACKENDS
+        raise NotStorable(f"the backend {options.backend!r} makes no code" if known else "the backend is not ours")
+    if options.guard_filter is not None:
+        raise NotStorable("a function of the user's chooses the guards")
+    chosen = [[name, encode(value)] for name, value in sorted(options.backend_options.items())]
+    asked = [options.fullgraph, options.dynamic, options.mode, chosen]
+    settings = [
+        [name, _setting(value)]
+        for name, value in sorted(config.current().items())
+        if not name.startswith(("warm_start", "background"))
+    ]
+    variables = [
+        (name, value)
+        for name, value in sorted(os.environ.items())
+        if name.startswith(VARIABLES) and name not in NO_PART
+    ]
+    return [*asked, settings, variables]
+
+
+def _setting(value: object) -> object:
+    if isinstance(value, set | frozenset):
+        if value:
+            raise NotStorable("functions are named in the settings")
+        return []
+    return encode(value)
+
+
+@functools.cache
+def surroundings() -> str:
+    """This machine and what is installed on it, as far as compiled code depends on them."""
+    compiler = toolchain.find()
+    return digest_of(
+        (
+            FORMAT, own_source(), torch.__version__, torch.version.git_version, torch.version.cuda, sys.version,
+            sys.flags.optimize, platform.node(), toolchain.processor_model(), getattr(compiler, "identity", ""),
+        )
+    )  # fmt: skip
+
+
+@functools.cache
+def own_source() -> str:
+    """Our own files, by name, size and time of change of each file (a tenth of reading them all)."""
+    home = str(Path(__file__).parent.parent)
+    files = []
+    for folder, _, names in os.walk(home):
+        for name in names:
+            if name.endswith((".py", ".c", ".h")):
+                path = os.path.join(folder, name)  # noqa: PTH118 - some hundred files at each start
+                found = os.stat(path)  # noqa: PTH116
+                files.append((path.removeprefix(home), found.st_size, found.st_mtime_ns))
+    return digest_of(sorted(files))

@@ -1,0 +1,59 @@
+"""What a person was told about a compile, told again where it was taken from the store.
+
+The page of the record is kept beside the entry. It is the same page (graph, guards, kernels, residual program: of
+what now runs), under this process's compile id, and its cause says that nothing was compiled.
+
+In torch: nothing. Read next: nbcompile/fast/disk_cache/entry.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from nbcompile.record import codec, model
+from nbcompile.record.recorder import FrameDraft
+
+OF_ONE_PROCESS = ("failed_guards", "called_from", "resumes", "cause", "store")
+"""What a page says of the call, not of what was compiled."""
+
+
+def write(page: model.CompiledFrame) -> dict[str, Any]:
+    """A page as JSON."""
+    plain = codec.frame_to_plain(page)
+    return {name: value for name, value in plain.items() if name not in OF_ONE_PROCESS} | {"cause": model.LOADED}
+
+
+def read(told: dict[str, Any]) -> model.CompiledFrame:
+    """The page again.
+
+    Raises:
+        codec.RecordFormatError: another version wrote it.
+    """
+    return codec.frame_from_plain(told)
+
+
+def rewrite(
+    page: FrameDraft,
+    told: dict[str, Any],
+    failed: tuple[model.FailedGuard, ...],
+    called_from: str,
+    resumes: str,
+) -> None:
+    """Fill this process's page from the one that is kept."""
+    kept = read(_renamed(told, str(told["id"]), page.compile_id))
+    entries = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name != "compiled_graph"}
+    page.write(**{**entries, "failed_guards": failed, "called_from": called_from, "resumes": resumes})
+    if kept.compiled_graph is not None:
+        page.write_graph(**{each.name: getattr(kept.compiled_graph, each.name) for each in fields(kept.compiled_graph)})
+
+
+def _renamed(told: Any, before: str, after: str) -> Any:
+    """The same with every id under another compile id."""
+    if isinstance(told, dict):
+        return {name: _renamed(value, before, after) for name, value in told.items()}
+    if isinstance(told, list):
+        return [_renamed(each, before, after) for each in told]
+    if isinstance(told, str) and (told == before or told.startswith(f"{before}.")):
+        return after + told.removeprefix(before)
+    return told

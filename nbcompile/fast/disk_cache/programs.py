@@ -1,0 +1,162 @@
+"""A residual program as data: its text, and what the names in it mean.
+
+    graph_out = __compiled_fn_1(x)                          __compiled_fn_1        ["graph"]
+    return __torch_dynamo_resume_in_f_at_3(graph_out[0])    __torch_dynamo_...     ["resume", {...}]
+
+The text is parsed and compiled again, so what is kept is what a person is shown. A resume function is made again
+from the user's own code object (rewriting/resume.py), which the entry's key says is the same; nothing is unmarshalled.
+
+In torch: nothing; torch/_dynamo/package.py pickles code objects. Read next: nbcompile/fast/disk_cache/graphs.py
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+from nbcompile.capture.frame import Frame
+from nbcompile.fast.disk_cache.descriptions import code_digest, find, findable
+from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
+from nbcompile.rewriting import resume
+from nbcompile.rewriting.code_object import compile_function
+from nbcompile.rewriting.residual import Residual
+from nbcompile.rewriting.syntax import set_line
+
+
+def write(residual: Residual, frame: Frame, graph: object) -> dict[str, Any]:
+    """A residual program as JSON.
+
+    Raises:
+        NotStorable: it keeps an object that only this process has.
+    """
+    first = frame.code.co_firstlineno
+    return {
+        "source": residual.source,
+        "lines": [0 if line is None else line - first for line in residual.lines],
+        "kept": {name: _kept(value, frame, graph) for name, value in residual.kept.items()},
+        "resume": [_resume(code, frame) for code in residual.resume_codes],
+        "python": [_resume(code, frame) for code in residual.python_codes],
+        "effects": residual.effects,
+        "carried": residual.carried,
+    }
+
+
+def _kept(value: Any, frame: Frame, graph: object) -> list[Any]:
+    if value is graph:
+        return ["graph"]
+    if value is frame.globals:
+        return ["globals"]
+    if isinstance(value, CodeType):
+        return _code(value, frame)
+    if isinstance(value, FunctionType) and resume.resume_info(value.__code__) is not None:
+        if value.__globals__ is not frame.globals:
+            raise NotStorable(f"{value.__name__} goes on in a function of another module")
+        return ["resume", _resume(value.__code__, frame)]
+    try:
+        return ["literal", encode(value)]
+    except NotStorable:
+        return ["object", findable(value)]
+
+
+def _code(code: CodeType, frame: Frame) -> list[Any]:
+    if resume.resume_info(code) is not None:
+        return ["resume code", _resume(code, frame)]
+    path = _path_to(code, frame.code)
+    if path is None:
+        raise NotStorable(f"the code of {code.co_qualname} is made elsewhere")
+    return ["code", path]
+
+
+def _path_to(code: CodeType, inside: CodeType) -> list[int] | None:
+    for index, each in enumerate(inside.co_consts):
+        if each is code:
+            return [index]
+        below = _path_to(code, each) if isinstance(each, CodeType) else None
+        if below is not None:
+            return [index, *below]
+    return None
+
+
+def _users(frame: Frame) -> CodeType:
+    """The code that the user wrote, of which the frame may run the rest."""
+    info = resume.resume_info(frame.code)
+    original = frame.code if info is None else info.original()
+    if original is None:
+        raise NotStorable("the user's function is gone")
+    return original
+
+
+def _resume(code: CodeType, frame: Frame) -> dict[str, Any]:
+    info, original = resume.resume_info(code), _users(frame)
+    if info is None or info.original() is not original or not code.co_name.startswith("torch_dynamo_resume"):
+        raise NotStorable(f"{code.co_name} is the rest of another function")
+    return {
+        "offset": info.offset,
+        "stack": [slot.name for slot in info.stack],
+        "live": info.live,
+        "cells": info.cells,
+        "line": info.line - original.co_firstlineno,
+        "digest": code_digest(code),
+    }
+
+
+def read(data: dict[str, Any], frame: Frame, graph: Callable[..., object] | None) -> Residual:
+    """The program again, for the frame that is about to run.
+
+    Raises:
+        Unreadable: something that it keeps is not there.
+    """
+    (function,) = ast.parse(data["source"]).body
+    assert isinstance(function, ast.FunctionDef)
+    statements = [each for each in function.body if not isinstance(each, ast.Nonlocal)]
+    for statement, line in zip(statements, data["lines"], strict=True):
+        set_line([statement], frame.code.co_firstlineno + line)
+    kept = {name: _object(told, frame, graph) for name, told in data["kept"].items()}
+    code, shown = compile_function(frame.code, statements, kept)
+    return Residual(
+        code,
+        shown,
+        tuple(_resume_code(each, frame) for each in data["resume"]),
+        tuple(_resume_code(each, frame) for each in data["python"]),
+        tuple((target, text) for target, text in data["effects"]),
+        tuple(tuple((name, text, kind) for name, text, kind in each) for each in data["carried"]),
+        kept,
+        tuple(frame.code.co_firstlineno + line for line in data["lines"]),
+    )
+
+
+def _object(told: list[Any], frame: Frame, graph: object) -> Any:
+    match told:
+        case ["graph"]:
+            return graph
+        case ["globals"]:
+            return frame.globals
+        case ["literal", value]:
+            return decode(value)
+        case ["object", list(description)]:
+            return find(description)
+        case ["resume code", dict(place)]:
+            return _resume_code(place, frame)
+        case ["resume", dict(place)]:
+            code = _resume_code(place, frame)
+            return FunctionType(code, frame.globals, code.co_name)
+        case ["code", list(path)]:
+            code = frame.code
+            for index in path:
+                code = code.co_consts[index]
+            return code
+    raise Unreadable(f"nothing is kept so: {str(told)[:80]}")
+
+
+def _resume_code(place: dict[str, Any], frame: Frame) -> CodeType:
+    original = _users(frame)
+    stack = tuple(resume.Slot[name] for name in place["stack"])
+    line = original.co_firstlineno + place["line"]
+    code = resume.resume_function_code(
+        original, place["offset"], stack, tuple(place["live"]), tuple(place["cells"]), line
+    )
+    if code_digest(code) != place["digest"]:
+        raise Unreadable(f"{code.co_name} comes out differently")
+    return code

@@ -1,0 +1,184 @@
+"""Guards as data, and back into guards of the process that reads them.
+
+    TYPE_MATCH L['self']     its class in words; read: the class of the value there now, if the words are the same
+    EQUALS_MATCH L['k']      3
+    GLOBAL_STATE             what torch tells of grad mode, autocast, default dtype, threads, ...
+
+No object is made from data: what a guard expects is taken from the call at hand, after it was seen to be what
+the entry says. So the guard tree is built exactly as it was by the process that compiled (guarding/check.py), over
+values that are equal in all that it looks at.
+
+In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next: nbcompile/fast/disk_cache/programs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+import torch.utils._device
+
+from nbcompile import torch_internals
+from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts, TensorMarks
+from nbcompile.capture.source import Source
+from nbcompile.fast.disk_cache.addresses import Written, known_text
+from nbcompile.fast.disk_cache.descriptions import alike, describe, memoized, tensor_facts
+from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
+from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.ambient import inlined_hooks
+
+Kind = GuardKind
+_LITERAL = frozenset(
+    {
+        Kind.SEQUENCE_LENGTH, Kind.DICT_LENGTH, Kind.DICT_CONTAINS, Kind.SET_CONTAINS, Kind.HASATTR,
+        Kind.NOT_IN_GENERIC_DICT, Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH,
+    }
+)  # fmt: skip
+"""Their ``expected`` is a literal; whether it holds, the guard itself finds out."""
+_OF_VALUE: dict[GuardKind, Callable[[object], object]] = {
+    Kind.TYPE_MATCH: type,
+    Kind.ID_MATCH: lambda value: value,
+    Kind.FUNCTION_MATCH: lambda value: value,
+    Kind.EQUALS_MATCH: lambda value: value,
+    Kind.NAN_MATCH: lambda value: value,
+    Kind.BOOL_MATCH: lambda value: value,
+    Kind.NONE_MATCH: lambda value: value,
+}
+"""Their ``expected`` is taken from the value at their source."""
+
+
+def write(guards: Iterable[Guard], written: Written) -> list[Any]:
+    """Guards as JSON.
+
+    Raises:
+        NotStorable: one expects what only this process has.
+    """
+    with memoized():
+        return [_write(guard, written) for guard in guards]
+
+
+def _write(guard: Guard, written: Written) -> list[Any]:
+    place = None if guard.source is None else written.place(guard.source)
+    try:
+        more = [[list(each) for each in guard.members]] if guard.members else []
+        return [guard.kind.name, place, _expected(guard, written), *more]
+    except NotStorable as reason:
+        where = "" if guard.source is None else f" {known_text(guard.source)}"
+        raise NotStorable(f"{guard.kind}{where}: {reason}") from None
+
+
+def _expected(guard: Guard, written: Written) -> Any:
+    kind, expected = guard.kind, cast("Any", guard.expected)
+    if kind in _OF_VALUE:
+        return describe(expected)
+    if kind in _LITERAL:
+        return encode(expected)
+    match kind:
+        case Kind.TENSOR_MATCH:
+            assert guard.source is not None
+            value = cast("torch.Tensor", written.known.value(guard.source))
+            return [encode(expected.sizes), encode(expected.strides), tensor_facts(value)]
+        case Kind.DICT_KEYS:
+            return [describe(key) for key in expected]
+        case Kind.DIMENSION_MARKING:
+            return [[[name, sorted(dims)] for name, dims in expected.present], list(expected.absent)]
+        case Kind.OBJECT_ALIASING:
+            return written.place(expected)
+        case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
+            return [written.place(each) for each in expected]
+        case Kind.SHAPE_ENV:
+            notes = list(expected.notes)
+            return [list(expected.expressions), [written.place(each) for each in expected.sources], notes]
+        case _:
+            return _state_of_process(kind)
+
+
+def _state_of_process(kind: GuardKind) -> Any:
+    match kind:
+        case Kind.GLOBAL_STATE:
+            # The tree compares tensors under the keys of the thread, which alone tell inference_mode from no_grad.
+            return [torch_internals.guards.GlobalStateGuard().__getstate__(), list(torch_internals.thread_keys())]
+        case Kind.TORCH_FUNCTION_MODE_STACK:
+            if torch_internals.function_modes():
+                raise NotStorable("a torch function mode is active")
+            return []
+        case Kind.DEFAULT_DEVICE:
+            return str(torch.utils._device.CURRENT_DEVICE)
+        case Kind.SAVED_TENSORS_HOOKS:
+            if inlined_hooks() is not None:
+                raise NotStorable("hooks on saved tensors are traced into the graph")
+            return None
+    raise NotStorable("no form for it")
+
+
+def read(data: list[Any], sources: list[Source], known: Known) -> tuple[Guard, ...]:
+    """The guards, about the values of the call that ``known`` knows.
+
+    Raises:
+        Unreadable: one of them cannot hold here.
+    """
+    with memoized():
+        return tuple(_read_row(row, sources, known) for row in data)
+
+
+def _read_row(row: list[Any], sources: list[Source], known: Known) -> Guard:
+    name, place, told, *members = row
+    guard = _read(GuardKind[name], place, told, sources, known)
+    return replace(guard, members=tuple((name, kind) for name, kind in members[0])) if members else guard
+
+
+def _read(kind: GuardKind, place: int | None, told: Any, sources: list[Source], known: Known) -> Guard:
+    source = None if place is None else sources[place]
+    if kind in _OF_VALUE and source is not None:
+        expected = _OF_VALUE[kind](known.value(source))
+        _same(_described(expected), told, source)
+        return Guard(source, kind, expected)
+    if kind in _LITERAL:
+        return Guard(source, kind, decode(told))
+    match kind:
+        case Kind.TENSOR_MATCH if source is not None:
+            sizes, strides, facts = told
+            _same(tensor_facts(cast("torch.Tensor", known.value(source))), facts, source)
+            return Guard(source, kind, TensorFacts(decode(sizes), decode(strides)))
+        case Kind.DICT_KEYS if source is not None:
+            keys = tuple(cast("Any", known.value(source)))
+            _same([_described(key) for key in keys], told, source)
+            return Guard(source, kind, keys)
+        case Kind.DIMENSION_MARKING:
+            present = tuple((name, frozenset(dims)) for name, dims in told[0])
+            return Guard(source, kind, TensorMarks(present, tuple(told[1])))
+        case Kind.OBJECT_ALIASING:
+            return Guard(source, kind, sources[told])
+        case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
+            return Guard(source, kind, tuple(sources[each] for each in told))
+        case Kind.SHAPE_ENV:
+            expressions, about, notes = told
+            stacks = tuple(() for _ in notes)
+            return Guard(
+                source,
+                kind,
+                ShapeGuards(tuple(expressions), tuple(sources[each] for each in about), stacks, tuple(notes)),
+            )
+    _same(_described_state(kind), told, source)
+    return Guard(source, kind, () if kind is Kind.TORCH_FUNCTION_MODE_STACK else None)
+
+
+def _described(value: object) -> Any:
+    try:
+        return describe(value)
+    except NotStorable:
+        return None
+
+
+def _described_state(kind: GuardKind) -> Any:
+    try:
+        return _state_of_process(kind)
+    except NotStorable as reason:
+        raise Unreadable(str(reason)) from None
+
+
+def _same(now: Any, told: Any, source: Source | None) -> None:
+    if not alike(now, told):
+        raise Unreadable(f"{known_text(source) if source is not None else 'the state of the process'} is another now")

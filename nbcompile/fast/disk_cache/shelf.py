@@ -1,0 +1,213 @@
+"""Entries on disk, between processes.
+
+    <cache>/frames/9f2c.../1b77....json      what one compile made: guards, program, kernels' texts
+    <cache>/frames/9f2c.../1b77....page      what a person was told about it
+
+A folder holds the entries of one key (one function, one way to compile it), the one that was used last first. A
+file is a checksum and JSON, written under a name of its own and renamed into place: complete or absent, whatever
+is killed when. What is damaged or truncated is passed over with one warning, and thrown away. When all entries
+together grow beyond the limit, those that were not used for longest go.
+
+In torch: torch/_inductor/codecache.py (FxGraphCache). Read next: nbcompile/fast/disk_cache/entry.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nbcompile import config, errors
+from nbcompile.runtime import store
+
+VARIABLE = "NBCOMPILE_FRAMES_DIR"
+ENTRIES_OF_ONE_KEY = 16
+LOOKED_AT = 32
+"""How many entries are added between two looks at the size of them all."""
+MEGABYTE = 1 << 20
+
+DRAFT = ".draft"
+"""The end of the name of a file that is being written."""
+UNFINISHED = 3600.0
+"""Seconds after which nobody writes it any more. A clock may jump in both directions."""
+
+_added = [0]
+_written: set[tuple[int, str]] = set()
+"""The entries that this process made, by process (a fork inherits the set) and name."""
+_warned: set[str] = set()
+
+
+def directory() -> Path:
+    """Where all entries are: $NBCOMPILE_FRAMES_DIR, else beside the kernels."""
+    chosen = os.environ.get(VARIABLE)
+    return Path(chosen).expanduser() if chosen else store.directory() / "frames"
+
+
+def folder(key: str) -> Path:
+    """Where the entries of a key are."""
+    return directory() / key
+
+
+def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The entries of a key, last used first; damaged ones are passed over."""
+    for path in _by_age(folder(key), "*.json"):
+        content = read(path)
+        if content is not None:
+            yield path, content
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """What a file holds; None, and a warning, if it is not what was written."""
+    try:
+        whole = store.read(path, config.warm_start_megabytes * MEGABYTE)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        whole = b""
+    told, _, text = whole.partition(b"\n")
+    content = _parsed(text) if _checksum(path, text) == told else None
+    if content is None:
+        warn("damaged", f"{path} is damaged: it is not used, and what it held is compiled again")
+        with contextlib.suppress(OSError, ValueError):
+            path.unlink()
+    return content
+
+
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _checksum(path: Path, text: bytes) -> bytes:
+    """Of a file in its place: the whole file of another function is damage, too."""
+    return store.checksum(f"{path.parent.name}/{path.name}", text).encode()
+
+
+def page(path: Path) -> dict[str, Any] | None:
+    """The page about an entry; None where there is none."""
+    return read(path.with_suffix(".page"))
+
+
+def add(key: str, content: dict[str, Any], page: dict[str, Any] | None, where: Path | None = None) -> bool:
+    """Keep an entry, and the page about it. False, and one warning, where the disk refuses.
+
+    Args:
+        key: of the entry.
+        content: what ``json`` can say.
+        page: the same; None: nobody listened.
+        where: the folder, as :func:`folder` told it when the function was compiled; None: as it tells now.
+    """
+    text = json.dumps(content).encode()
+    name = hashlib.sha256(text).hexdigest()[:20]
+    where = folder(key) if where is None else where
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if page is not None:
+            _write(where / f"{name}.page", json.dumps(page).encode())
+        _write(where / f"{name}.json", text)
+    except (OSError, ValueError) as error:
+        warn("refused", f"nothing is kept for the next process: {error}")
+        return False
+    _written.add((os.getpid(), name))
+    for path in _by_age(where, "*.json")[ENTRIES_OF_ONE_KEY:]:
+        _remove(path)
+    _added[0] += 1
+    if _added[0] % LOOKED_AT == 1:
+        shrink(config.warm_start_megabytes * MEGABYTE, where.parent)
+    return True
+
+
+def is_own(path: Path) -> bool:
+    """Whether this process made an entry."""
+    return (os.getpid(), path.stem) in _written
+
+
+def touch(path: Path) -> None:
+    """It was used now."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def size(where: Path | None = None) -> int:
+    """How many bytes all entries take, in a folder of keys (``directory()``)."""
+    where = directory() if where is None else where
+    return sum(_size(path) for pattern in ("*/*.json", "*/*.page") for path in _by_age(where, pattern))
+
+
+def shrink(limit: int, where: Path | None = None) -> None:
+    """Throw away what was not used for longest, until the rest is within the limit."""
+    where = directory() if where is None else where
+    _remove_unfinished(where)
+    excess = size(where) - limit
+    if excess <= 0:
+        return
+    for path in reversed(_by_age(where, "*/*.json")):
+        if excess <= 0:
+            return
+        excess -= _size(path) + _size(path.with_suffix(".page"))
+        _remove(path)
+
+
+def _remove_unfinished(where: Path) -> None:
+    """Throw away what processes left that were killed while they wrote."""
+    for path in _by_age(where, f"*/*{DRAFT}"):
+        if abs(time.time() - _last_used(path)) > UNFINISHED:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def warn(kind: str, text: str) -> None:
+    """Once in a process for each kind of trouble."""
+    if kind not in _warned:
+        _warned.add(kind)
+        warnings.warn(text, errors.StoreWarning, stacklevel=2)
+
+
+def _write(path: Path, text: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=DRAFT)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_checksum(path, text) + b"\n" + text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _remove(path: Path) -> None:
+    for each in (path, path.with_suffix(".page")):
+        with contextlib.suppress(OSError):
+            each.unlink()
+    with contextlib.suppress(OSError):
+        path.parent.rmdir()  # only where it is empty
+
+
+def _by_age(where: Path, pattern: str) -> list[Path]:
+    try:
+        return sorted(where.glob(pattern), key=_last_used, reverse=True)
+    except (OSError, ValueError):  # no folder can be there, or none that may be read
+        return []
+
+
+def _last_used(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

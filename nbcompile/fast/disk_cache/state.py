@@ -1,0 +1,55 @@
+"""The state of optimisers, which a trace makes before it reads it: a later process makes it before it looks at guards.
+
+    opt = Adam(...); step = compile(opt.step)
+    step()            traced: opt.state is filled by Adam._init_group first, so the guards speak of exp_avg, step, ...
+    step()            in a later process: opt.state is empty; after the same call of Adam._init_group the guards hold
+
+In torch: torch/_dynamo/variables/optimizer.py fills it while tracing. Read next:
+nbcompile/tracing/calls/optimisers.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from nbcompile.capture.source import Source
+from nbcompile.fast.disk_cache import descriptions
+from nbcompile.fast.disk_cache.addresses import Written
+from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
+from nbcompile.fast.disk_cache.literals import Unreadable
+from nbcompile.guarding.accessors import Known
+
+
+def write(made: Iterable[tuple[FunctionType, Source, Source, int]], written: Written) -> list[Any]:
+    """What was called, as JSON."""
+    return [
+        [describe(function), written.place(owner), written.place(group), lists]
+        for function, owner, group, lists in made
+    ]
+
+
+def make(told: list[Any], sources: list[Source], known: Known) -> None:
+    """Call it again, as the trace did.
+
+    Raises:
+        Unreadable: it is another function now.
+    """
+    functions = [_found(description) for description, *_ in told]
+    for function, (_, owner, group, lists) in zip(functions, told, strict=True):
+        empty: list[list[object]] = [[] for _ in range(lists)]
+        with torch.no_grad():
+            function(known.value(sources[owner]), known.value(sources[group]), *empty)
+
+
+def _found(description: Description) -> Any:
+    _, module, path, _ = description
+    owner, _, name = path.rpartition(".")
+    function = vars(descriptions.named(module, owner)).get(name)
+    function = getattr(function, "_torchdynamo_orig_callable", function)  # a real torch.compile wraps it
+    if not alike(describe(function), description):
+        raise Unreadable(f"{module}.{path} is another one now")
+    return function

@@ -1,0 +1,169 @@
+"""Entries are written when the call that compiled them is over: its result does not wait for the disk.
+
+    enqueue(key, write)    what is kept is data by now; making text of it and writing it is left to a thread
+    flush(key)             wait for the entries of one key; flush() for all
+
+The thread begins when no call of a compiled function runs any more, or after ``MAX_DELAY``: it would take the
+interpreter's lock from the very call that it is to spare. It ends when nothing is left to write. Who needs an entry
+waits for it: a look-up of the same key, ``reset``, a fork (the child has no such thread), the end of the interpreter.
+Only a process that is killed loses what it had not begun to write; an entry on the disk is whole whatever happens.
+
+In torch: nothing; torch/_inductor/codecache.py writes inside of the call. Read next: nbcompile/fast/disk_cache/shelf.py
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing.process
+import multiprocessing.util
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nbcompile.dispatch import lifetimes
+from nbcompile.fast.disk_cache import shelf
+
+MAX_DELAY = 5.0
+"""Seconds that a call of a compiled function may go on before entries are written beside it."""
+POLL_INTERVAL = 0.01
+"""Seconds between two looks at whether such a call is over."""
+TIMEOUT = 10.0
+"""Seconds that a fork, or the end of the interpreter, waits for a disk that does not answer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """What is to be written."""
+
+    key: str
+    write: Callable[[], None]
+
+
+class _Queue:
+    """The entries that wait, in order, and the thread that writes them; all of it under one lock."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.pending: deque[Entry] = deque()
+        """The first is the one that is being written."""
+        self.worker: threading.Thread | None = None
+        self.waiters = 0
+        """How many wait for entries right now."""
+        self.has_finalizer = False
+
+
+_queue = _Queue()
+
+
+def enqueue(key: str, write: Callable[[], None]) -> None:
+    """Queue an entry for the worker thread; what ``write`` closes over must not change any more."""
+    with _queue.changed:
+        _queue.pending.append(Entry(key, write))
+        _register_at_exit()
+        has_worker = _ensure_worker()
+    if not has_worker:
+        _write_all()
+
+
+def flush(key: str | None = None, timeout: float | None = None) -> bool:
+    """Wait until the entries of a key are written, or refused by the disk; without a key, all. Whether they are."""
+    queue = _queue
+    if not _is_pending(queue, key):
+        return True
+    if queue.worker is threading.current_thread():
+        return False  # what it writes led to a warning, and somebody's handler of warnings asks
+    with queue.changed:
+        if _ensure_worker():
+            queue.waiters += 1
+            queue.changed.notify_all()
+            try:
+                return queue.changed.wait_for(lambda: not _is_pending(queue, key), timeout)
+            finally:
+                queue.waiters -= 1
+    _write_all()
+    return True
+
+
+def _is_pending(queue: _Queue, key: str | None) -> bool:
+    return any(key in (None, each.key) for each in tuple(queue.pending))
+
+
+def _ensure_worker() -> bool:
+    """Start the worker thread unless it runs; False where none can start any more: the interpreter is ending."""
+    if _queue.worker is not None and _queue.worker.is_alive():
+        return True
+    _queue.worker = threading.Thread(target=_worker, args=(_queue,), name="nbcompile store", daemon=True)
+    try:
+        _queue.worker.start()
+    except RuntimeError:
+        _queue.worker = None
+        return False
+    return True
+
+
+def _worker(queue: _Queue) -> None:
+    """The thread: one entry after another, until none is left."""
+    while True:
+        _wait_for_calls(queue)
+        with queue.changed:
+            if not queue.pending:
+                queue.worker = None
+                return
+            entry = queue.pending[0]
+        _write(entry)
+        with queue.changed:
+            queue.pending.popleft()
+            queue.changed.notify_all()
+
+
+def _wait_for_calls(queue: _Queue) -> None:
+    ends = time.monotonic() + MAX_DELAY
+    with queue.changed:
+        while not queue.waiters and not lifetimes.nobody_is_inside() and time.monotonic() < ends:
+            queue.changed.wait(POLL_INTERVAL)
+
+
+def _write(entry: Entry) -> None:
+    try:
+        entry.write()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a filter made an error of a warning; the other entries are written
+        told = (type(error), error, error.__traceback__, threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(told))
+
+
+def _write_all() -> None:
+    """Without a thread, in the one that asks."""
+    while _queue.pending:
+        _write(_queue.pending[0])
+        _queue.pending.popleft()
+
+
+def _register_at_exit() -> None:
+    """Be the first to be asked at the end: before the folder of a store that lives no longer is removed."""
+    atexit.unregister(_finish)
+    atexit.register(_finish)
+    if multiprocessing.process.parent_process() is not None and not _queue.has_finalizer:
+        multiprocessing.util.Finalize(None, _finish, exitpriority=10)  # such a process leaves atexit out
+        _queue.has_finalizer = True
+
+
+def _finish() -> None:
+    if not flush(timeout=TIMEOUT):
+        shelf.warn(
+            "late", f"the disk was busy for {TIMEOUT:g} s: what was compiled last is not kept for the next process"
+        )
+
+
+def _reset_after_fork() -> None:
+    """In a forked child: the thread is not there, and what still waits the parent writes."""
+    global _queue  # noqa: PLW0603 - the lock of the old one may be held for ever
+    _queue = _Queue()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_finish, after_in_child=_reset_after_fork)

@@ -1,0 +1,643 @@
+/* Runs compiled code for a call that its guards accept, without the frame hook and without a frame of ours.
+ *
+ *   shortcut = Shortcut(function, self, names, slow)      shortcut(arguments, keywords): what the call returns
+ *   shortcut.add(check, run)                              runs `run(*arguments, **keywords)` where the check holds
+ *   shortcut.forget()                                     from now on every call goes to slow(arguments, keywords)
+ *
+ * The frame hook costs a thread state to be set and put back, an interpreter's frame to be looked at, and guards that
+ * are objects of C++, each with a virtual function. Here the guards of an entry are one list of instructions over
+ * slots: the first slots are the function's arguments and free variables, each instruction fetches a value into a new
+ * slot or says no. What these instructions cannot say has no shortcut: fast/guard_bytecode.py writes them, from the
+ * same guards. A call that no check accepts is no error; it goes the long way.
+ *
+ * What this file knows of torch's layouts is measured and tested by fast_call.py before anything relies on it.
+ *
+ * In torch: torch/csrc/dynamo/guards.cpp, eval_frame_cpp.cpp.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef int64_t i64;
+typedef void *Handle;
+
+extern int aoti_torch_get_dim(Handle, i64 *);
+extern int aoti_torch_get_sizes(Handle, i64 **);
+extern int aoti_torch_get_strides(Handle, i64 **);
+extern int aoti_torch_get_dtype(Handle, int32_t *);
+extern int aoti_torch_get_device_type(Handle, int32_t *);
+extern int aoti_torch_get_device_index(Handle, int32_t *);
+extern char requires_grad(const void *impl) __asm__("_ZNK3c1010TensorImpl13requires_gradEv");
+extern _Bool has_callbacks(void) __asm__("_ZN2at12hasCallbacksEv");
+extern i64 function_modes(void) __asm__("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv");
+extern const uintptr_t *saved_tensors_hooks(void) __asm__("_ZN2at23SavedTensorDefaultHooks13get_tls_stateEv");
+typedef struct { uint64_t included, excluded; } Keys;
+extern __thread Keys thread_keys __asm__("_ZN3c104impl26raw_local_dispatch_key_setE");
+
+/* Set by setup(): where a tensor object keeps its TensorImpl, where that keeps its dispatch keys. */
+static Py_ssize_t tensor_offset, keys_offset;
+
+enum { MOST_SLOTS = 4096, MOST_LOCALS = 64 }; /* they lie on the stack: 32 KiB of slots, four times that for DISTINCT */
+
+/* ---------------------------------------------------------------- what is asked */
+
+enum Operation {
+  /* a value into a new slot */
+  LOOK_UP, ITEM, INDEX, ATTRIBUTE, VARS, CLASS, MEMBER, CONTENTS, LIST_KEYS, LIST_VALUES,
+  /* yes or no */
+  IS, OF_CLASS, WITH_CODE, EQUALS, LENGTH, DICT_LENGTH, KEYS, HAS, LACKS, LACKS_MEMBER, ABSENT, TENSOR, UNMARKED, SAME, DISTINCT,
+  STATE, KEYS_OF_THREAD, NO_MODES, NO_HOOKS, EMPTY, UNCHANGED, ASK, ASK_ALL,
+  OPERATIONS
+};
+
+typedef struct {
+  uint64_t keys;
+  int32_t dtype, device, index;
+  char grad;
+  i64 dim, *sizes, *strides; /* -1: any */
+} Facts;
+
+typedef struct {
+  int operation;
+  Py_ssize_t slot, number;  /* which value is looked at; an index or a length */
+  uintptr_t address;        /* what it has to be: compared, never followed */
+  PyObject *key;            /* borrowed from Check.description, as all objects here */
+  Facts facts;              /* TENSOR */
+  i64 *numbers;             /* DISTINCT: slots */
+  PyCFunction method;       /* STATE */
+} Instruction;
+
+typedef struct {
+  PyObject_HEAD
+  PyObject *names, *description;
+  Py_ssize_t locals, slots, length;
+  Instruction *instruction;
+} Check;
+
+/* Of a tensor that its guard accepts, all that a graph was compiled for is as it was. */
+static int is_such(PyObject *value, const Instruction *asked) {
+  const Facts *facts = &asked->facts;
+  if ((uintptr_t)Py_TYPE(value) != asked->address) return 0;
+  Handle handle = (char *)value + tensor_offset;
+  const char *impl = *(char **)handle;
+  int32_t dtype, device, index;
+  i64 dim, *sizes, *strides;
+  if (*(uint64_t *)(impl + keys_offset) != facts->keys || requires_grad(impl) != facts->grad) return 0;
+  if (aoti_torch_get_dtype(handle, &dtype) || dtype != facts->dtype) return 0;
+  if (aoti_torch_get_device_type(handle, &device) || device != facts->device) return 0;
+  if (facts->index >= 0 && (aoti_torch_get_device_index(handle, &index) || index != facts->index)) return 0;
+  if (aoti_torch_get_dim(handle, &dim) || dim != facts->dim) return 0;
+  if (aoti_torch_get_sizes(handle, &sizes) || aoti_torch_get_strides(handle, &strides)) return 0;
+  for (i64 i = 0; i < dim; i++)
+    if ((facts->sizes[i] != -1 && facts->sizes[i] != sizes[i]) || (facts->strides[i] != -1 && facts->strides[i] != strides[i]))
+      return 0;
+  return 1;
+}
+
+/* The __dict__ of an instance, borrowed; NULL where it has none: to look at a tensor gives it no dict of its own. */
+static PyObject *vars_of(PyObject *value) {
+  PyObject **place = _PyObject_GetDictPtr(value);
+  return place ? *place : NULL;
+}
+
+static int has(PyObject *held, PyObject *key) {
+  if (PyAnySet_Check(held)) return PySet_Contains(held, key) == 1;
+  return PyDict_Check(held) && PyDict_Contains(held, key) == 1;
+}
+static int lacks(PyObject *dict, PyObject *key) { return PyDict_Check(dict) && PyDict_Contains(dict, key) == 0; }
+
+/* No name of the tuple is in the instance's own __dict__. */
+static int is_unmarked(PyObject *value, PyObject *marks) {
+  PyObject *dict = vars_of(value);
+  if (!dict || !PyDict_GET_SIZE(dict)) return 1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(marks); i++)
+    if (!lacks(dict, PyTuple_GET_ITEM(marks, i))) return 0;
+  return 1;
+}
+
+/* Equal, and not to be told apart: 1 is not True, 0.0 not -0.0, neither alone nor in tuples. */
+static int is_same(PyObject *value, PyObject *expected) {
+  if (value == expected) return 1;
+  if (Py_TYPE(value) != Py_TYPE(expected)) return 0;
+  if (PyFloat_CheckExact(value)) {
+    double one = PyFloat_AS_DOUBLE(value), other = PyFloat_AS_DOUBLE(expected);
+    return one == other && __builtin_signbit(one) == __builtin_signbit(other);
+  }
+  if (!PyTuple_Check(value)) return PyObject_RichCompareBool(value, expected, Py_EQ) == 1;
+  if (PyTuple_GET_SIZE(value) != PyTuple_GET_SIZE(expected)) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
+    if (!is_same(PyTuple_GET_ITEM(value, i), PyTuple_GET_ITEM(expected, i))) return 0;
+  return 1;
+}
+
+static int has_keys(PyObject *dict, PyObject *keys) {
+  PyObject *key, *value;
+  Py_ssize_t position = 0, number = 0;
+  if (!PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return 0;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    PyObject *wanted = PyTuple_GET_ITEM(keys, number++);
+    if (!is_same(key, wanted)) return 0;
+  }
+  return 1;
+}
+
+static int are_distinct(PyObject **found, const i64 *slots, Py_ssize_t count) {
+  size_t size = 4;
+  while (size < 2 * (size_t)count) size *= 2;
+  PyObject *table[size];
+  memset(table, 0, size * sizeof *table);
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *one = found[slots[i]];
+    size_t at = ((uintptr_t)one >> 4) * 0x9E3779B97F4A7C15u >> 32;
+    for (at &= size - 1; table[at]; at = (at + 1) & (size - 1))
+      if (table[at] == one) return 0;
+    table[at] = one;
+  }
+  return 1;
+}
+
+static int says_yes(PyObject *function, PyObject *value) {
+  PyObject *answer = PyObject_CallOneArg(function, value);
+  int yes = answer == Py_True;
+  Py_XDECREF(answer);
+  return yes;
+}
+
+/* A class is as it was: CPython gives it another version with every change of it or of a base class (0: none yet). After
+ * a change its members are asked for, and the new version is remembered unless the class changed meanwhile. */
+static int is_unchanged(Instruction *asked, PyObject *value) {
+  PyTypeObject *class = (PyTypeObject *)(value ? value : PyTuple_GET_ITEM(asked->key, 0));
+  if (!PyType_Check(class)) return 0;
+  if (asked->number && class->tp_version_tag == asked->number) return 1;
+  Py_ssize_t before = class->tp_version_tag;
+  if (!says_yes(PyTuple_GET_ITEM(asked->key, 1), (PyObject *)class)) return 0;
+  if (class->tp_version_tag == before) asked->number = before;
+  return 1;
+}
+
+/* Conditions on several values take the locals in a dict, by their names. */
+static int says_yes_of_all(PyObject *function, const Check *check, PyObject **found) {
+  PyObject *locals = PyDict_New();
+  int yes = locals != NULL;
+  for (Py_ssize_t i = 0; yes && i < check->locals; i++) yes = !PyDict_SetItem(locals, PyTuple_GET_ITEM(check->names, i), found[i]);
+  yes = yes && says_yes(function, locals);
+  Py_XDECREF(locals);
+  return yes;
+}
+
+/* What a class holds under a name, or the first class that does in its order after the first few: a new reference. */
+static PyObject *member_of(PyTypeObject *class, PyObject *name, Py_ssize_t after) {
+  if (!after) return Py_XNewRef(_PyType_Lookup(class, name));
+  for (; class->tp_mro && after < PyTuple_GET_SIZE(class->tp_mro); after++) {
+    PyTypeObject *next = (PyTypeObject *)PyTuple_GET_ITEM(class->tp_mro, after);
+#if PY_VERSION_HEX < 0x030C0000
+    PyObject *dict = Py_XNewRef(next->tp_dict);
+#else
+    PyObject *dict = PyType_GetDict(next);
+#endif
+    PyObject *found = dict ? Py_XNewRef(PyDict_GetItemWithError(dict, name)) : NULL;
+    Py_XDECREF(dict);
+    if (found || PyErr_Occurred()) return found;
+  }
+  return NULL;
+}
+
+/* A new reference, or NULL (perhaps with an exception). */
+static PyObject *fetched(const Instruction *asked, PyObject *value) {
+  switch (asked->operation) {
+    case LOOK_UP: return Py_XNewRef(PyDict_GetItemWithError(PyTuple_GET_ITEM(asked->key, 0), PyTuple_GET_ITEM(asked->key, 1)));
+    case ITEM: return PyDict_Check(value) ? Py_XNewRef(PyDict_GetItemWithError(value, asked->key)) : NULL;
+    case INDEX:
+      if (PyList_CheckExact(value))
+        return asked->number < PyList_GET_SIZE(value) ? Py_NewRef(PyList_GET_ITEM(value, asked->number)) : NULL;
+      return PyTuple_Check(value) && asked->number < PyTuple_GET_SIZE(value) ? Py_NewRef(PyTuple_GET_ITEM(value, asked->number)) : NULL;
+    case ATTRIBUTE: return PyObject_GetAttr(value, asked->key);
+    case VARS: return Py_XNewRef(vars_of(value));
+    case CLASS: return Py_NewRef(Py_TYPE(value));
+    case MEMBER: return PyType_Check(value) ? member_of((PyTypeObject *)value, asked->key, asked->number) : NULL;
+    case CONTENTS: {
+      PyObject *closure = PyFunction_Check(value) ? PyFunction_GET_CLOSURE(value) : NULL;
+      if (!closure || asked->number >= PyTuple_GET_SIZE(closure)) return NULL;
+      return Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, asked->number)));
+    }
+    case LIST_KEYS:
+      if (PyAnySet_CheckExact(value)) return PySequence_List(value);
+      return PyDict_CheckExact(value) ? PyDict_Keys(value) : NULL;
+    case LIST_VALUES: return PyDict_CheckExact(value) ? PyDict_Values(value) : NULL;
+  }
+  return NULL;
+}
+
+static int is_true_of(const Instruction *asked, PyObject **found, const Check *check) {
+  PyObject *value = asked->slot >= 0 ? found[asked->slot] : NULL, *key = asked->key;
+  switch (asked->operation) {
+    case IS: return (uintptr_t)value == asked->address;
+    case OF_CLASS: return (uintptr_t)Py_TYPE(value) == asked->address;
+    case WITH_CODE: return PyFunction_Check(value) && (uintptr_t)PyFunction_GET_CODE(value) == asked->address;
+    case EQUALS: return is_same(value, key);
+    case LENGTH:
+      if (PyAnySet_Check(value)) return PySet_GET_SIZE(value) == asked->number;
+      return (PyList_Check(value) || PyTuple_Check(value)) && Py_SIZE(value) == asked->number;
+    case DICT_LENGTH: return PyDict_Check(value) && PyDict_GET_SIZE(value) == asked->number;
+    case KEYS: return has_keys(value, key);
+    case HAS: return has(value, key);
+    case LACKS: return lacks(value, key);
+    case LACKS_MEMBER: return PyType_Check(value) && !_PyType_Lookup((PyTypeObject *)value, key) && !PyErr_Occurred();
+    case ABSENT: return lacks(PyTuple_GET_ITEM(key, 0), PyTuple_GET_ITEM(key, 1));
+    case TENSOR: return is_such(value, asked);
+    case UNMARKED: return (!asked->number || _PyObject_GetDictPtr(value)) && is_unmarked(value, key); /* 1: where it has a place for a dict */
+    case SAME: return value == found[asked->number];
+    case DISTINCT: return are_distinct(found, asked->numbers, asked->number);
+    case STATE: {
+      PyObject *answer = asked->method(key, NULL);
+      Py_XDECREF(answer);
+      return answer == Py_True;
+    }
+    case KEYS_OF_THREAD: return thread_keys.included == (uint64_t)asked->numbers[0] && thread_keys.excluded == (uint64_t)asked->numbers[1];
+    case NO_MODES: return function_modes() == 0;
+    case NO_HOOKS: { /* a std::deque is empty where its first place is its end */
+      const uintptr_t *stack = saved_tensors_hooks();
+      return stack[2] == stack[6];
+    }
+    case EMPTY: return PyList_CheckExact(key) ? PyList_GET_SIZE(key) == 0 : PyDict_GET_SIZE(key) == 0;
+    case UNCHANGED: return is_unchanged((Instruction *)asked, value);
+    case ASK: return says_yes(key, value);
+    case ASK_ALL: return says_yes_of_all(key, check, found);
+  }
+  return 0;
+}
+
+/* `locals`: the function's arguments and free variables. A check never raises: what cannot be fetched does not hold. */
+static int holds(const Check *check, PyObject **locals) {
+  PyObject *found[check->slots + 1];
+  Py_ssize_t made = check->locals;
+  int yes = 1;
+  memcpy(found, locals, made * sizeof *found);
+  for (const Instruction *each = check->instruction; yes && each < check->instruction + check->length; each++) {
+    if (each->operation < IS) {
+      found[made] = fetched(each, each->slot >= 0 ? found[each->slot] : NULL);
+      if (found[made]) made++;
+      else yes = 0;
+    } else {
+      yes = is_true_of(each, found, check);
+    }
+  }
+  while (made > check->locals) Py_DECREF(found[--made]);
+  if (!yes && PyErr_Occurred()) PyErr_Clear();
+  return yes;
+}
+
+/* ---------------------------------------------------------------- the description */
+
+static i64 *numbers_of(PyObject *tuple) {
+  Py_ssize_t count = PyTuple_Check(tuple) ? PyTuple_GET_SIZE(tuple) : 0;
+  i64 *numbers = PyMem_Calloc(count + 1, sizeof *numbers);
+  for (Py_ssize_t i = 0; numbers && i < count; i++) {
+    PyObject *one = PyTuple_GET_ITEM(tuple, i);
+    numbers[i] = one == Py_None ? -1 : (i64)PyLong_AsUnsignedLongLongMask(one);
+  }
+  return numbers;
+}
+
+static int read_facts(PyObject *text, Facts *facts) {
+  PyObject *sizes, *strides;
+  int grad;
+  if (!PyArg_ParseTuple(text, "KiiipO!O!", &facts->keys, &facts->dtype, &facts->device, &facts->index, &grad, &PyTuple_Type,
+                        &sizes, &PyTuple_Type, &strides))
+    return -1;
+  facts->grad = grad;
+  facts->dim = PyTuple_GET_SIZE(sizes);
+  facts->sizes = numbers_of(sizes);
+  facts->strides = numbers_of(strides);
+  if (PyTuple_GET_SIZE(strides) != facts->dim) PyErr_SetString(PyExc_ValueError, "not a tensor's facts");
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The C function behind a method of torch's that takes no arguments. */
+static PyCFunction method_of(PyObject *object, const char *name) {
+  PyObject *found = PyObject_GetAttrString((PyObject *)Py_TYPE(object), name);
+  PyCFunction method = NULL;
+  if (found && Py_TYPE(found) == &PyMethodDescr_Type && ((PyMethodDescrObject *)found)->d_method->ml_flags == METH_NOARGS)
+    method = ((PyMethodDescrObject *)found)->d_method->ml_meth;
+  Py_XDECREF(found);
+  if (!method && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s is no function of C", name);
+  return method;
+}
+
+static int read_instruction(PyObject *text, Instruction *into, Py_ssize_t made) {
+  unsigned long long address;
+  PyObject *key;
+  if (!PyArg_ParseTuple(text, "innKO", &into->operation, &into->slot, &into->number, &address, &key)) return -1;
+  into->address = (uintptr_t)address;
+  into->key = key;
+  int of_dict = into->operation == LOOK_UP || into->operation == ABSENT;
+  if (of_dict && !(PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 2 && PyDict_Check(PyTuple_GET_ITEM(key, 0)))) goto wrong;
+  if (into->operation == UNCHANGED && !(PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 2))
+    goto wrong;
+  if (into->operation == EMPTY && !PyList_CheckExact(key) && !PyDict_Check(key)) goto wrong;
+  if ((into->operation == KEYS || into->operation == UNMARKED) && !PyTuple_Check(key)) goto wrong;
+  if (into->operation < 0 || into->operation >= OPERATIONS || into->slot >= made || into->slot < -1) goto wrong;
+  if (into->operation == SAME && (into->number < 0 || into->number >= made)) goto wrong;
+  if (into->operation == TENSOR) return read_facts(key, &into->facts);
+  if (into->operation == STATE) return (into->method = method_of(key, "check")) ? 0 : -1;
+  if (into->operation == DISTINCT || into->operation == KEYS_OF_THREAD) {
+    if (!PyTuple_Check(key) || !(into->numbers = numbers_of(key))) goto wrong;
+    into->number = PyTuple_GET_SIZE(key);
+    for (Py_ssize_t i = 0; into->operation == DISTINCT && i < into->number; i++)
+      if (into->numbers[i] < 0 || into->numbers[i] >= made) goto wrong;
+  }
+  return PyErr_Occurred() ? -1 : 0;
+wrong:
+  PyErr_SetString(PyExc_ValueError, "not an instruction");
+  return -1;
+}
+
+/* Check(names, instructions): the names of the locals; tuples (operation, slot, number, address, key). */
+static PyObject *check_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  PyObject *names, *texts;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &names, &PyTuple_Type, &texts)) return NULL;
+  Check *check = (Check *)type->tp_alloc(type, 0);
+  if (!check) return NULL;
+  check->names = Py_NewRef(names);
+  check->description = Py_NewRef(texts);
+  check->locals = check->slots = PyTuple_GET_SIZE(names);
+  check->instruction = PyMem_Calloc(PyTuple_GET_SIZE(texts) + 1, sizeof(Instruction));
+  for (; check->instruction && check->length < PyTuple_GET_SIZE(texts); check->length++) {
+    Instruction *into = &check->instruction[check->length];
+    if (read_instruction(PyTuple_GET_ITEM(texts, check->length), into, check->slots)) goto failed;
+    check->slots += into->operation < IS;
+    if (check->slots > MOST_SLOTS) goto failed;
+  }
+  if (check->instruction && check->locals <= MOST_LOCALS) return (PyObject *)check;
+failed:
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "too much to check");
+  Py_DECREF(check);
+  return NULL;
+}
+
+static void check_dealloc(PyObject *self) {
+  Check *check = (Check *)self;
+  for (Py_ssize_t i = 0; check->instruction && i <= check->length; i++) { /* one more: it may be half read */
+    PyMem_Free(check->instruction[i].facts.sizes);
+    PyMem_Free(check->instruction[i].facts.strides);
+    PyMem_Free(check->instruction[i].numbers);
+  }
+  PyMem_Free(check->instruction);
+  Py_XDECREF(check->names);
+  Py_XDECREF(check->description);
+  Py_TYPE(self)->tp_free(self);
+}
+
+/* check.holds((value, ...)): of the locals, in the order of their names */
+static PyObject *check_holds(PyObject *self, PyObject *locals) {
+  Check *check = (Check *)self;
+  if (!PyTuple_Check(locals) || PyTuple_GET_SIZE(locals) != check->locals)
+    return PyErr_Format(PyExc_TypeError, "a check is asked about %zd values", check->locals);
+  return PyBool_FromLong(holds(check, ((PyTupleObject *)locals)->ob_item));
+}
+
+static PyMethodDef check_methods[] = {
+    {"holds", check_holds, METH_O, "Whether every instruction says yes of these locals."},
+    {NULL},
+};
+
+static PyTypeObject CheckType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.Check",
+    .tp_basicsize = sizeof(Check),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = check_new,
+    .tp_dealloc = check_dealloc,
+    .tp_methods = check_methods,
+};
+
+/* ---------------------------------------------------------------- Shortcut */
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *function; /* the user's: its code, defaults and free variables */
+  PyObject *self;     /* its first argument, where it is bound to an object; or NULL */
+  PyObject *code, *names, *slow;
+  PyObject *defaults, *keyword_defaults; /* as they were: what runs has these; compared only */
+  PyObject *entries;  /* a list of (check, run) */
+  Py_ssize_t locals;  /* arguments and free variables */
+  PyObject *weak_references;
+} Shortcut;
+
+/* The arguments of a call in the order of the code's names; 0 where the call is an error, or of a kind that is rare.
+ * All are new references. */
+static int bind(const Shortcut *shortcut, PyObject *arguments, PyObject *keywords, PyObject **locals) {
+  PyFunctionObject *function = (PyFunctionObject *)shortcut->function;
+  PyCodeObject *code = (PyCodeObject *)function->func_code;
+  Py_ssize_t own = shortcut->self != NULL, given = PyTuple_GET_SIZE(arguments) + own, count = code->co_argcount;
+  Py_ssize_t named = count + code->co_kwonlyargcount, next = named, defaults = 0;
+  if (function->func_code != shortcut->code || function->func_defaults != shortcut->defaults ||
+      function->func_kwdefaults != shortcut->keyword_defaults || (given > count && !(code->co_flags & CO_VARARGS))) return 0;
+  if (own && !count) return 0;
+  PyObject **rest = code->co_flags & CO_VARKEYWORDS ? &locals[named + !!(code->co_flags & CO_VARARGS)] : NULL;
+  if (rest && !(*rest = PyDict_New())) return 0;
+  if (own) locals[0] = Py_NewRef(shortcut->self);
+  for (Py_ssize_t i = own; i < given && i < count; i++) locals[i] = Py_NewRef(PyTuple_GET_ITEM(arguments, i - own));
+  if (keywords && PyDict_GET_SIZE(keywords)) {
+    PyObject *name, *value;
+    Py_ssize_t position = 0, at;
+    while (PyDict_Next(keywords, &position, &name, &value)) {
+      for (at = code->co_posonlyargcount; at < named && PyUnicode_Compare(name, PyTuple_GET_ITEM(shortcut->names, at)); at++);
+      if (at < named && !locals[at]) locals[at] = Py_NewRef(value);
+      else if (at < named || !rest || PyDict_SetItem(*rest, name, value)) return 0;
+    }
+  }
+  if (function->func_defaults) defaults = PyTuple_GET_SIZE(function->func_defaults);
+  for (Py_ssize_t i = given < count ? given : count; i < named; i++) {
+    if (locals[i]) continue;
+    if (i < count && i >= count - defaults) locals[i] = Py_NewRef(PyTuple_GET_ITEM(function->func_defaults, i - count + defaults));
+    else if (i >= count && function->func_kwdefaults)
+      locals[i] = Py_XNewRef(PyDict_GetItemWithError(function->func_kwdefaults, PyTuple_GET_ITEM(shortcut->names, i)));
+    if (!locals[i]) return 0;
+  }
+  if (code->co_flags & CO_VARARGS && !(locals[next++] = PyTuple_GetSlice(arguments, count - own, PyTuple_GET_SIZE(arguments)))) return 0;
+  next += rest != NULL;
+  for (Py_ssize_t i = 0; next < shortcut->locals; i++) {
+    PyObject *contents = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
+    if (!(locals[next++] = Py_XNewRef(contents))) return 0;
+  }
+  return 1;
+}
+
+/* The first entry that accepts the call, a new reference; NULL where none does. */
+static PyObject *accepting(const Shortcut *shortcut, PyObject *arguments, PyObject *keywords) {
+  PyObject *locals[MOST_LOCALS] = {NULL}, *found = NULL;
+  if (bind(shortcut, arguments, keywords, locals)) {
+    /* What is asked may run Python, and clear the list. */
+    for (Py_ssize_t i = 0; !found && i < PyList_GET_SIZE(shortcut->entries); i++) {
+      PyObject *entry = Py_NewRef(PyList_GET_ITEM(shortcut->entries, i));
+      if (holds((Check *)PyTuple_GET_ITEM(entry, 0), locals)) found = entry;
+      else Py_DECREF(entry);
+    }
+  } else if (PyErr_Occurred()) {
+    PyErr_Clear();
+  }
+  for (Py_ssize_t i = 0; i < shortcut->locals; i++) Py_XDECREF(locals[i]);
+  return found;
+}
+
+static PyObject *shortcut_call(PyObject *self, PyObject *const *given, size_t flags, PyObject *unused) {
+  Shortcut *shortcut = (Shortcut *)self;
+  if (PyVectorcall_NARGS(flags) != 2 || !PyTuple_CheckExact(given[0]) || !PyDict_CheckExact(given[1]))
+    return PyErr_Format(PyExc_TypeError, "a shortcut takes a tuple of arguments and a dict of keywords");
+  PyObject *arguments = given[0], *keywords = given[1], *result;
+  /* The profiler is told of compiled regions by the hook. */
+  PyObject *entry = PyList_GET_SIZE(shortcut->entries) && !has_callbacks() ? accepting(shortcut, arguments, keywords) : NULL;
+  if (!entry) return PyObject_Vectorcall(shortcut->slow, given, 2, NULL);
+  PyObject *run = PyTuple_GET_ITEM(entry, 1);
+  if (PyDict_GET_SIZE(keywords)) result = PyObject_Call(run, arguments, keywords);
+  else result = PyObject_Vectorcall(run, ((PyTupleObject *)arguments)->ob_item, PyTuple_GET_SIZE(arguments), NULL);
+  Py_DECREF(entry);
+  return result;
+}
+
+/* Shortcut(function, self or None, names, slow): the names of its arguments, then of its free variables */
+static PyObject *shortcut_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  PyObject *function, *own, *names, *slow;
+  if (!PyArg_ParseTuple(arguments, "O!OO!O", &PyFunction_Type, &function, &own, &PyTuple_Type, &names, &slow)) return NULL;
+  PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+  Py_ssize_t wanted = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
+                      !!(code->co_flags & CO_VARKEYWORDS) + code->co_nfreevars;
+  if (wanted != PyTuple_GET_SIZE(names) || wanted > MOST_LOCALS) return PyErr_Format(PyExc_ValueError, "not the names of a function");
+  Shortcut *shortcut = (Shortcut *)type->tp_alloc(type, 0);
+  if (!shortcut) return NULL;
+  shortcut->vectorcall = shortcut_call;
+  shortcut->function = Py_NewRef(function);
+  shortcut->self = own == Py_None ? NULL : Py_NewRef(own);
+  shortcut->code = Py_NewRef(code);
+  shortcut->names = Py_NewRef(names);
+  shortcut->slow = Py_NewRef(slow);
+  shortcut->locals = wanted;
+  shortcut->defaults = Py_XNewRef(((PyFunctionObject *)function)->func_defaults);
+  shortcut->keyword_defaults = Py_XNewRef(((PyFunctionObject *)function)->func_kwdefaults);
+  if ((shortcut->entries = PyList_New(0))) return (PyObject *)shortcut;
+  Py_DECREF(shortcut);
+  return NULL;
+}
+
+static int shortcut_traverse(PyObject *self, visitproc visit, void *arg) {
+  Shortcut *shortcut = (Shortcut *)self;
+  Py_VISIT(shortcut->function);
+  Py_VISIT(shortcut->self);
+  Py_VISIT(shortcut->slow);
+  Py_VISIT(shortcut->entries);
+  return 0;
+}
+
+static int shortcut_clear(PyObject *self) {
+  Shortcut *shortcut = (Shortcut *)self;
+  Py_CLEAR(shortcut->function);
+  Py_CLEAR(shortcut->self);
+  Py_CLEAR(shortcut->slow);
+  Py_CLEAR(shortcut->entries);
+  return 0;
+}
+
+static void shortcut_dealloc(PyObject *self) {
+  Shortcut *shortcut = (Shortcut *)self;
+  PyObject_GC_UnTrack(self);
+  if (shortcut->weak_references) PyObject_ClearWeakRefs(self);
+  shortcut_clear(self);
+  Py_XDECREF(shortcut->code);
+  Py_XDECREF(shortcut->names);
+  Py_XDECREF(shortcut->defaults);
+  Py_XDECREF(shortcut->keyword_defaults);
+  Py_TYPE(self)->tp_free(self);
+}
+
+/* bind(arguments, keywords): the locals, or None where the call is an error or goes the long way */
+static PyObject *shortcut_bind(PyObject *self, PyObject *given) {
+  Shortcut *shortcut = (Shortcut *)self;
+  PyObject *arguments, *keywords, *locals[MOST_LOCALS] = {NULL}, *tuple = NULL;
+  if (!PyArg_ParseTuple(given, "O!O!", &PyTuple_Type, &arguments, &PyDict_Type, &keywords)) return NULL;
+  if (bind(shortcut, arguments, keywords, locals) && (tuple = PyTuple_New(shortcut->locals)))
+    for (Py_ssize_t i = 0; i < shortcut->locals; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
+  for (Py_ssize_t i = 0; i < shortcut->locals; i++) Py_XDECREF(locals[i]);
+  if (!tuple && !PyErr_Occurred()) Py_RETURN_NONE;
+  return tuple;
+}
+
+/* add(check, run) */
+static PyObject *shortcut_add(PyObject *self, PyObject *arguments) {
+  Shortcut *shortcut = (Shortcut *)self;
+  PyObject *check, *run;
+  if (!PyArg_ParseTuple(arguments, "O!O", &CheckType, &check, &run)) return NULL;
+  if (((Check *)check)->locals != shortcut->locals) return PyErr_Format(PyExc_ValueError, "a check of another function");
+  if (PyList_Append(shortcut->entries, arguments)) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *shortcut_forget(PyObject *self, PyObject *unused) {
+  PyObject *entries = ((Shortcut *)self)->entries;
+  if (PyList_SetSlice(entries, 0, PyList_GET_SIZE(entries), NULL)) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef shortcut_methods[] = {
+    {"bind", shortcut_bind, METH_VARARGS, "The locals of a call."},
+    {"add", shortcut_add, METH_VARARGS, "From now on, run a function in place of the calls that a check accepts."},
+    {"forget", shortcut_forget, METH_NOARGS, "From now on, every call goes the long way."},
+    {NULL},
+};
+
+static PyTypeObject ShortcutType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.Shortcut",
+    .tp_basicsize = sizeof(Shortcut),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Shortcut, vectorcall),
+    .tp_weaklistoffset = offsetof(Shortcut, weak_references),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = shortcut_new,
+    .tp_traverse = shortcut_traverse,
+    .tp_clear = shortcut_clear,
+    .tp_dealloc = shortcut_dealloc,
+    .tp_methods = shortcut_methods,
+};
+
+/* ---------------------------------------------------------------- module */
+
+static PyObject *setup(PyObject *module, PyObject *arguments) {
+  if (!PyArg_ParseTuple(arguments, "nn", &tensor_offset, &keys_offset)) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* numbers(tensor) -> (dtype, device type, device index): as torch's C functions number them */
+static PyObject *numbers(PyObject *module, PyObject *tensor) {
+  Handle handle = (char *)tensor + tensor_offset;
+  int32_t dtype = 0, device = 0, index = -1;
+  if (aoti_torch_get_dtype(handle, &dtype) || aoti_torch_get_device_type(handle, &device) ||
+      (device && aoti_torch_get_device_index(handle, &index)))
+    return PyErr_Format(PyExc_RuntimeError, "torch would not describe a tensor");
+  return Py_BuildValue("iii", (int)dtype, (int)device, (int)index);
+}
+
+/* keys_of_thread() -> (included, excluded): the dispatch keys that the state of the thread adds and takes away, as kept */
+static PyObject *keys_of_thread(PyObject *module, PyObject *unused) {
+  return Py_BuildValue("KK", (unsigned long long)thread_keys.included, (unsigned long long)thread_keys.excluded);
+}
+
+static PyMethodDef functions[] = {
+    {"setup", setup, METH_VARARGS, "Say where a tensor object keeps its TensorImpl, and that its dispatch keys."},
+    {"numbers", numbers, METH_O, "A tensor's dtype and device, as numbers."},
+    {"keys_of_thread", keys_of_thread, METH_NOARGS, "The dispatch keys of this thread."},
+    {NULL},
+};
+
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nbcompile_fast_call", NULL, -1, functions};
+
+PyMODINIT_FUNC PyInit_nbcompile_fast_call(void) {
+  PyObject *module;
+  if (PyType_Ready(&CheckType) < 0 || PyType_Ready(&ShortcutType) < 0 || !(module = PyModule_Create(&definition))) return NULL;
+  if (PyModule_AddObjectRef(module, "Check", (PyObject *)&CheckType) || PyModule_AddObjectRef(module, "Shortcut", (PyObject *)&ShortcutType)) {
+    Py_DECREF(module);
+    return NULL;
+  }
+  return module;
+}

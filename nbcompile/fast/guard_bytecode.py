@@ -1,0 +1,454 @@
+"""Guards as instructions for a machine in C: the same list once more, for calls that need no frame hook.
+
+    L['x'] check_tensor(...)      TENSOR 0 facts            the slots of the machine: first the function's arguments
+    G['k'] == 3                   LOOK_UP (globals, 'k')    and free variables, then each value that is fetched
+                                  EQUALS 1 3
+    L['self'] ... in a group      ASK 0 cached check
+
+Written at a call that the guards accept, so the values are at hand that say how an address is followed. What has no
+instruction of its own asks the guard's meaning in Python; an address that the machine cannot follow is
+:class:`Unknown`, and such calls keep to the hook.
+
+In torch: nothing; guards are objects of C++. Read next: nbcompile/fast/fast_call.py
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, ModuleType, NoneType
+from typing import Any, Protocol
+
+import torch
+import torch.utils._device
+
+from nbcompile.capture.guard import GuardKind, TensorFacts, TensorMarks
+from nbcompile.capture.source import (
+    AttrSource,
+    BuiltinSource,
+    CellSource,
+    ClassMemberSource,
+    ConstantSource,
+    GenericAttrSource,
+    GlobalSource,
+    ItemSource,
+    KeySource,
+    LocalSource,
+    MethodFunctionSource,
+    ModuleSource,
+    Scope,
+    Source,
+    TypeSource,
+    ValueSource,
+    class_attribute,
+)
+from nbcompile.guarding.accessors import MODULE_TABLES, Known, is_own, module_table
+from nbcompile.guarding.ambient import Ambient
+from nbcompile.guarding.check import FrameCheck
+from nbcompile.guarding.guard_kinds import Leaf, has_lookalikes
+from nbcompile.torch_internals import members
+
+Instruction = tuple[str, int, int, int, object]
+"""Operation, slot that is looked at (-1: none), number, address, object."""
+Fact = tuple[dict[str, Any], str, object]
+"""A dict, a key, and the very object it leads to; None: the key is not there."""
+NOTHING = -1
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+class Tools(Protocol):
+    """What knows torch's numbers."""
+
+    def kept_keys(self, keys: tuple[int, int]) -> tuple[int, int]:
+        """The dispatch keys of a thread, as they are kept."""
+
+    def numbers(self, dtype: torch.dtype, device: torch.device) -> tuple[int, int, int]:
+        """A dtype, the type of a device and its index."""
+
+
+class Unknown(Exception):
+    """The machine has no word for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What must be so beside the guards, for the hook to be passed by."""
+
+    facts: Sequence[Fact] = ()
+    empty: Sequence[Any] = ()
+    """A list that must be empty."""
+    methods: Sequence[str] = ()
+    """Of a module that is called: the methods on the way to the frame that was compiled."""
+
+
+_NO_MORE = Beside()
+
+
+def instructions(
+    check: FrameCheck, scope: Scope, tools: Tools, beside: Beside = _NO_MORE
+) -> tuple[list[str], list[Instruction]]:
+    """The names of the locals, and what is asked of them, for a call that the guards accept.
+
+    Args:
+        check: the guards.
+        scope: the call.
+        tools: what knows torch's numbers.
+        beside: what must be so beside the guards.
+
+    Raises:
+        Unknown: some guard cannot be said so.
+    """
+    writer = _Writer(scope, tools)
+    if isinstance(beside.empty, list):
+        writer.emit("EMPTY", key=beside.empty)
+    for fact in beside.facts:
+        writer.fact(*fact)
+    if beside.methods:
+        writer.module_call(beside.methods)
+    writer.emit("KEYS_OF_THREAD", key=tools.kept_keys(check.thread_keys))
+    own = [each for place, each in enumerate(check.prepared) if place not in check.remembered]
+    for each in own:
+        if isinstance(each, Leaf):
+            writer.leaf(each)
+        elif each.guard.kind is not GuardKind.SHAPE_ENV:
+            writer.ambient(each)
+    for group in check.groups:
+        writer.emit("ASK", writer.slot(group.source), key=group.cached)
+    for each in own:  # sizes last: they are of tensors that are known to be such
+        if isinstance(each, Ambient) and each.guard.kind is GuardKind.SHAPE_ENV:
+            writer.emit("ASK_ALL", key=each.asked)
+    return writer.names, writer.written
+
+
+def local_names(code: CodeType) -> list[str]:
+    """The names of a function's arguments, then of its free variables."""
+    rest = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *args, **kwargs
+    return [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + rest], *code.co_freevars]
+
+
+class _Writer:
+    def __init__(self, scope: Scope, tools: Tools) -> None:
+        self.names = local_names(scope.code)
+        self.written: list[Instruction] = []
+        self._scope = scope
+        self._known = Known(scope)
+        self._tools = tools
+        self._slots: dict[object, int] = {LocalSource(name): number for number, name in enumerate(self.names)}
+        self._made = len(self.names)
+
+    def emit(self, operation: str, slot: int = NOTHING, number: int = 0, address: int = 0, key: object = None) -> None:
+        """Write one instruction that says yes or no."""
+        self.written.append((operation, slot, number, address, key))
+
+    def fact(self, table: dict[str, Any], name: str, value: object) -> None:
+        """A dict holds an object under a name, or nothing."""
+        if value is None:
+            self.emit("ABSENT", key=(table, name))
+        else:
+            self._is(self.into("LOOK_UP", key=(table, name)), value)
+
+    def module_call(self, methods: Sequence[str]) -> None:
+        """The first argument is a module whose call only leads to its ``forward``: torch's own call, and no hooks."""
+        module = self._scope.locals[self.names[0]]
+        cls, table = self.into("CLASS", 0), self.into("VARS", 0)
+        for name in methods:
+            method = class_attribute(type(module), name)
+            if name != "forward" and method is not class_attribute(torch.nn.Module, name):
+                raise Unknown(name)
+            self._is(self.into("MEMBER", cls, key=name), method)
+            self.emit("LACKS", table, key=name)
+        if "__call__" in methods:
+            self._is(self.into("MEMBER", cls, key="_compiled_call_impl"), None)
+            self.emit("LACKS", table, key="_compiled_call_impl")
+        for name in _HOOKS:
+            self.emit("DICT_LENGTH", self.into("ITEM", table, key=name), 0)
+            self.emit("EMPTY", key=getattr(torch.nn.modules.module, f"_global{name}"))
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def slot(self, source: Source) -> int:
+        """The slot of the value at an address; fetched once."""
+        if source not in self._slots:
+            self._slots[source] = self._fetch(source)
+        return self._slots[source]
+
+    def into(self, operation: str, slot: int = NOTHING, number: int = 0, key: object = None) -> int:
+        """Write one instruction that fetches a value; the slot where it is."""
+        place = (operation, slot, number, (id(key[0]), key[1]) if isinstance(key, tuple) else key)
+        if place not in self._slots:
+            self.written.append((operation, slot, number, 0, key))
+            self._slots[place] = self._made
+            self._made += 1
+        return self._slots[place]
+
+    def _fetch(self, source: Source) -> int:
+        match source:
+            case GlobalSource(name):
+                return self.into("LOOK_UP", key=(self._scope.globals, name))
+            case BuiltinSource(name):
+                self.emit("ABSENT", key=(self._scope.globals, name))
+                return self.into("LOOK_UP", key=(self._scope.builtins, name))
+            case ModuleSource(name):
+                return self.into("LOOK_UP", key=(sys.modules, name))
+            case GenericAttrSource(base, attribute) if is_own(self._known.value(base), attribute):
+                return self.into("ITEM", self.into("VARS", self.slot(base)), key=attribute)
+            case GenericAttrSource():
+                raise Unknown(source)
+            case AttrSource(base, attribute):
+                return self._attribute(base, attribute)
+            case ConstantSource(name, value):
+                return self.into("LOOK_UP", key=({name: value}, name))
+            case ItemSource(base, key):
+                return self._item(base, key)
+            case KeySource(base, index) if type(self._known.value(base)) in (dict, set, frozenset):
+                return self.into("INDEX", self.into("LIST_KEYS", self.slot(base)), index)
+            case ValueSource(base, index) if type(self._known.value(base)) is dict:
+                return self.into("INDEX", self.into("LIST_VALUES", self.slot(base)), index)
+            case TypeSource(base):
+                return self.into("CLASS", self.slot(base))
+            case CellSource(base, _, index):
+                return self.into("CONTENTS", self.slot(base), index)
+            case MethodFunctionSource(base, name):
+                return self.into("MEMBER", self.into("CLASS", self.slot(base)), key=name)
+            case ClassMemberSource(base, name, after):
+                return self.into("MEMBER", self.slot(base), after, key=name)
+        raise Unknown(source)
+
+    def _attribute(self, base: Source, attribute: str) -> int:
+        owner, slot = self._known.value(base), self.slot(base)
+        if isinstance(owner, torch.nn.Module) and (tables := module_table(owner, attribute)) is not None:
+            slot = self.into("VARS", slot)
+            for table in tables:
+                self.emit("LACKS", slot, key=attribute)
+                slot = self.into("ITEM", slot, key=table)
+            return self.into("ITEM", slot, key=attribute)
+        if isinstance(owner, torch.Tensor) and type(owner) not in PLAIN:
+            raise Unknown(base)
+        if type(owner) is ModuleType and attribute in vars(owner):
+            return self.into("ITEM", self.into("VARS", slot), key=attribute)
+        return self.into("ATTRIBUTE", slot, key=attribute)
+
+    def _item(self, base: Source, key: object) -> int:
+        container, slot = self._known.value(base), self.slot(base)
+        if isinstance(container, dict) and _is_hashed_in_c(key):
+            return self.into("ITEM", slot, key=key)
+        if type(key) is int and key >= 0 and (type(container) is list or isinstance(container, tuple)):
+            return self.into("INDEX", slot, key)
+        raise Unknown(base)
+
+    # -- guards --------------------------------------------------------------------------------------------------------
+
+    def leaf(self, leaf: Leaf) -> None:
+        """One guard about one value."""
+        assert leaf.guard.source is not None
+        slot, expected = self.slot(leaf.guard.source), leaf.guard.expected
+        if leaf.of_class is not None:
+            self.unchanged(slot if leaf.guard.kind is GuardKind.ID_MATCH else self.into("CLASS", slot), leaf)
+        write = _LEAVES.get(leaf.guard.kind)
+        if write is None or not write(self, leaf, slot, expected, self._known.value(leaf.guard.source)):
+            if isinstance(self._known.value(leaf.guard.source), torch.Tensor):
+                raise Unknown(leaf.text)  # its class might be told that somebody looks
+            self.emit("ASK", slot, key=leaf.holds)
+
+    def tensor(self, leaf: Leaf, slot: int, expected: object, _: object) -> bool:
+        """A tensor's class, keys, dtype, device, sizes and strides."""
+        assert isinstance(expected, TensorFacts) and leaf.like is not None
+        like, strides = leaf.like, expected.strides
+        if like.device.type not in ("cpu", "cuda"):
+            return False
+        strides = (None,) * len(expected.sizes) if strides is None else strides
+        numbers = self._tools.numbers(like.dtype, like.device)
+        facts = (like.keys, *numbers, like.requires_grad, expected.sizes, strides)
+        self.emit("TENSOR", slot, address=like.cls.address, key=facts)
+        return True
+
+    def ambient(self, each: Ambient) -> None:
+        """One guard about the process, or about several values."""
+        guard, kind = each.guard, each.guard.kind
+        expected: Any = guard.expected
+        if kind is GuardKind.GLOBAL_STATE:
+            self.emit("STATE", key=each.asked)
+            version = members.version_of(torch.nn.Parameter)
+            self.emit("UNCHANGED", number=version, key=(torch.nn.Parameter, members.are_torchs_own))
+        elif kind is GuardKind.TORCH_FUNCTION_MODE_STACK and not expected:
+            self.emit("NO_MODES")
+        elif kind is GuardKind.DEFAULT_DEVICE:
+            slot = self.into("LOOK_UP", key=(vars(torch.utils._device), "CURRENT_DEVICE"))
+            self._is(slot, each.asked)
+        elif kind is GuardKind.SAVED_TENSORS_HOOKS and each.asked is None:
+            self.emit("NO_HOOKS")
+        elif kind is GuardKind.OBJECT_ALIASING:
+            assert guard.source is not None
+            self.emit("SAME", self.slot(guard.source), self.slot(expected))
+        elif kind in (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING):
+            self.emit("DISTINCT", key=tuple(map(self.slot, expected)))
+        else:
+            raise Unknown(guard)
+
+    def unchanged(self, slot: int, leaf: Leaf) -> None:
+        """A class and its bases are as they were, or are asked once more: members that matter are of the same kind."""
+        assert leaf.guard.source is not None
+        value: Any = self._known.value(leaf.guard.source)
+        cls = value if leaf.guard.kind is GuardKind.ID_MATCH else type(value)
+        self.emit("UNCHANGED", slot, members.version_of(cls), key=(None, leaf.of_class))
+
+    def lookup_is_plain(self, cls: int, lookup: object, fallback: object) -> None:
+        """A class finds attributes of its instances by ``__getattribute__`` and ``__getattr__`` as they are known."""
+        self._is(self.into("MEMBER", cls, key="__getattribute__"), lookup)
+        if fallback is None:
+            self.emit("LACKS_MEMBER", cls, key="__getattr__")
+        else:
+            self._is(self.into("MEMBER", cls, key="__getattr__"), fallback)
+
+    def _is(self, slot: int, value: object) -> None:
+        self.emit("IS", slot, address=id(value), key=value)  # kept, as the address is
+
+
+def _type(writer: _Writer, leaf: Leaf, slot: int, expected: Any, _: object) -> bool:
+    writer.emit("OF_CLASS", slot, address=expected.address, key=leaf)
+    return True
+
+
+def _id(writer: _Writer, leaf: Leaf, slot: int, expected: Any, _: object) -> bool:
+    writer.emit("IS", slot, address=expected.address, key=leaf)
+    return True
+
+
+def _code(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    if not isinstance(value, FunctionType):
+        return False
+    writer.emit("WITH_CODE", slot, address=expected.address, key=leaf)
+    return True
+
+
+def _constant(writer: _Writer, leaf: Leaf, slot: int, expected: Any, _: object) -> bool:
+    writer.emit("IS", slot, address=id(expected), key=expected)
+    return True
+
+
+def _equal(writer: _Writer, leaf: Leaf, slot: int, expected: Any, _: object) -> bool:
+    if not _is_compared_in_c(expected):
+        return False
+    writer.emit("EQUALS", slot, key=expected)
+    return True
+
+
+_VALUES = (
+    bool, int, float, str, bytes, NoneType, BuiltinFunctionType, MethodDescriptorType, torch.dtype, torch.device
+)  # fmt: skip
+"""Types that compare and hash in C. Who has neither from anyone but ``object`` is only like itself."""
+
+
+def _is_hashed_in_c(key: object) -> bool:
+    if type(key) is tuple:
+        return all(map(_is_hashed_in_c, key))
+    return type(key) in _VALUES or type(key).__hash__ is object.__hash__
+
+
+def _is_compared_in_c(expected: object) -> bool:
+    if type(expected) in (tuple, torch.Size):
+        return all(_is_compared_in_c(each) for each in expected)  # type: ignore[attr-defined]
+    return type(expected) in _VALUES or type(expected).__eq__ is object.__eq__
+
+
+def _length(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    if isinstance(value, dict):
+        writer.emit("DICT_LENGTH", slot, expected)
+        return True
+    if type(value) not in (list, tuple, set, frozenset):
+        return False
+    writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
+    writer.emit("LENGTH", slot, expected)
+    return True
+
+
+def _keys(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    if type(value) is not dict or not _is_compared_in_c(tuple(expected)):
+        return False
+    writer.emit("KEYS", slot, key=expected)
+    return True
+
+
+def _contains(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    key, wanted = expected
+    if leaf.guard.kind is GuardKind.SET_CONTAINS and has_lookalikes(key):
+        return False
+    if type(value) not in (dict, set, frozenset) or not _is_hashed_in_c(key) or not (wanted or type(value) is dict):
+        return False
+    writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
+    writer.emit("HAS" if wanted else "LACKS", slot, key=key)
+    return True
+
+
+def _not_own(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    writer.emit("UNMARKED", slot, number=1, key=(expected,))
+    return True
+
+
+def _marking(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    if not isinstance(expected, TensorMarks) or expected.present or type(value) not in PLAIN:
+        return False
+    writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
+    writer.emit("UNMARKED", slot, key=tuple(expected.absent))
+    return True
+
+
+def _hasattr(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    """That there is no such attribute, where only dicts of the value and of classes are asked for it."""
+    name, wanted = expected
+    if wanted:
+        return False
+    if isinstance(value, type):
+        return _class_lacks(writer, slot, value, name)
+    tables = MODULE_TABLES if isinstance(value, torch.nn.Module) else ()
+    getattr_ = torch.nn.Module.__dict__["__getattr__"] if tables else None
+    own = writer.into("CLASS", slot)
+    if not _is_plain(type(value), object.__dict__["__getattribute__"], getattr_):
+        return False
+    writer.lookup_is_plain(own, object.__dict__["__getattribute__"], getattr_)
+    writer.emit("LACKS_MEMBER", own, key=name)
+    writer.emit("UNMARKED", slot, key=(name,))
+    for table in tables:
+        writer.emit("LACKS", writer.into("ITEM", writer.into("VARS", slot), key=table), key=name)
+    return True
+
+
+def _class_lacks(writer: _Writer, slot: int, cls: type, name: str) -> bool:
+    lookup = type.__dict__["__getattribute__"]
+    if not _is_plain(type(cls), lookup, None):
+        return False
+    above = writer.into("CLASS", slot)
+    writer.lookup_is_plain(above, lookup, None)
+    writer.emit("LACKS_MEMBER", above, key=name)
+    writer.emit("LACKS_MEMBER", slot, key=name)
+    return True
+
+
+def _is_plain(cls: type, lookup: object, fallback: object) -> bool:
+    """Whether attributes of instances are found by these two: ``__getattribute__``, and ``__getattr__`` or None."""
+    try:
+        found = class_attribute(cls, "__getattr__")
+    except AttributeError:
+        found = None
+    return class_attribute(cls, "__getattribute__") is lookup and found is fallback
+
+
+_LEAVES: dict[GuardKind, Callable[[_Writer, Leaf, int, Any, object], bool]] = {
+    GuardKind.TYPE_MATCH: _type,
+    GuardKind.ID_MATCH: _id,
+    GuardKind.FUNCTION_MATCH: _code,
+    GuardKind.NONE_MATCH: _constant,
+    GuardKind.BOOL_MATCH: _constant,
+    GuardKind.EQUALS_MATCH: _equal,
+    GuardKind.SEQUENCE_LENGTH: _length,
+    GuardKind.DICT_LENGTH: _length,
+    GuardKind.DICT_KEYS: _keys,
+    GuardKind.DICT_CONTAINS: _contains,
+    GuardKind.SET_CONTAINS: _contains,
+    GuardKind.NOT_IN_GENERIC_DICT: _not_own,
+    GuardKind.HASATTR: _hasattr,
+    GuardKind.TENSOR_MATCH: _Writer.tensor,
+    GuardKind.DIMENSION_MARKING: _marking,
+}

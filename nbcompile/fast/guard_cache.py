@@ -1,0 +1,138 @@
+"""Guards that held need not be asked again while nothing that they look at has changed.
+
+    remember = guard_cache.maker()                      None where there is no compiler, or no lock of the interpreter's
+    held = remember(watched, check)              watched(module) -> what the guards look at, check(module) -> bool
+    held(module)                                 some 10 ns for each thing that is watched, and no guard is run
+
+guard_cache.c does this in C; what it knows about torch's objects is measured and tested here.
+
+In torch: use_recursive_dict_tags_for_guards in torch/_dynamo/config.py, GuardManager in
+torch/csrc/dynamo/guards.cpp. Read next: nbcompile/fast/guard_groups.py, which finds what can be remembered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sysconfig
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from nbcompile.runtime import extension, launcher, toolchain
+from nbcompile.runtime.toolchain import BuildError
+
+SOURCE = Path(__file__).with_name("guard_cache.c")
+WORD = 8
+COUNTERS = 2 * WORD
+"""At the head of a TensorImpl: its virtual functions, and how often it is referred to."""
+LONGEST = 32 * WORD
+
+Watched = Callable[[object], Sequence[object]]
+Held = Callable[[object], bool]
+Remember = Callable[[Watched, Held], Held]
+
+
+@functools.cache
+@extension.tried_in_its_own_thread
+def maker() -> Remember | None:
+    """What makes memos; None where they cannot be had."""
+    compiler = toolchain.find()
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or not isinstance(compiler, toolchain.Compiler):
+        return None
+    try:
+        module = extension.built("nbcompile_guard_cache", SOURCE, compiler)
+    except (BuildError, OSError, ImportError):
+        return None
+    offset, end = launcher.tensor_offset(), end_of_facts()
+    if offset is None or end is None:
+        return None
+    try:
+        module.setup(offset, COUNTERS, end)
+    except RuntimeError:  # others watch dicts already, as many as Python lets
+        return None
+    made: Remember = module.Memo
+    return made if self_test(made) else None
+
+
+def end_of_facts() -> int | None:
+    """Where a TensorImpl ends: its last member is the set of its dispatch keys, the word that changes as they do.
+
+    Seen once it would not be known: the memory behind may be what is left of another tensor, with the same keys.
+    """
+    sample = torch.ones(3, dtype=torch.complex64)
+    before, keys = _words(sample), _keys(sample)
+    sample.data = sample.conj()
+    change = keys, _keys(sample)
+    found = [at for at, pair in enumerate(zip(before, _words(sample), strict=True)) if pair == change]
+    return (found[0] + 1) * WORD if change[0] != change[1] and len(found) == 1 else None
+
+
+def _words(tensor: torch.Tensor) -> list[int]:
+    return list((ctypes.c_uint64 * (LONGEST // WORD)).from_address(tensor._cdata))
+
+
+def _keys(tensor: torch.Tensor) -> int:
+    keys: int = torch._C._dispatch_keys(tensor).raw_repr()
+    return keys
+
+
+class _Sample:
+    """Stands for a module."""
+
+    def __init__(self) -> None:
+        self.table = {"x": torch.ones(4, 5, dtype=torch.float32)}
+        self.known = 2
+
+    def things(self) -> Sequence[object]:
+        """What a memo is to watch."""
+        return (self, vars(self), self.table, self.table["x"])
+
+
+def _data(make: Callable[[], torch.Tensor]) -> Callable[[_Sample], object]:
+    return lambda sample: setattr(sample.table["x"], "data", make())
+
+
+CHANGES: Sequence[Callable[[_Sample], object]] = (
+    _data(lambda: torch.ones(4, 6)),
+    _data(lambda: torch.ones(5, 4).t()),
+    _data(lambda: torch.ones(20)),
+    _data(lambda: torch.ones(4, 5, dtype=torch.float64)),
+    lambda sample: sample.table["x"].requires_grad_(),
+    lambda sample: sample.table["x"].resize_(3, 5),
+    lambda sample: sample.table["x"].mul_(torch.ones((), dtype=torch.float32, requires_grad=True)),
+    lambda sample: setattr(sample.table["x"], "__class__", torch.nn.Parameter),
+    lambda sample: sample.table.update(x=torch.ones(4, 5)),
+    lambda sample: sample.table.update(y=torch.ones(())),
+    lambda sample: setattr(sample, "k", 3),
+    lambda sample: setattr(sample, "known", 3),
+    lambda sample: delattr(sample, "known"),
+    lambda sample: vars(sample).update(known=3),
+    lambda sample: setattr(sample, "table", dict(sample.table)),
+    lambda sample: setattr(sample, "__dict__", dict(vars(sample))),
+    lambda sample: setattr(sample, "__class__", type("Other", (_Sample,), {})),
+)
+"""All that a guard can see happen to a module, in small."""
+
+
+def self_test(made: Remember) -> bool:
+    """Whether a memo keeps silent while nothing changes, and notices every change that matters."""
+    return all(_notices(made, change) for change in CHANGES)
+
+
+def _notices(made: Remember, change: Callable[[_Sample], object]) -> bool:
+    sample, asked = _Sample(), []
+
+    def check(module: object) -> bool:
+        asked.append(module)
+        return True
+
+    held = made(_Sample.things, check)  # type: ignore[arg-type]
+    held(sample)
+    sample.table["x"].add_(1)  # other numbers in the same tensor
+    held(sample)
+    silent = len(asked) == 1
+    change(sample)
+    held(sample)
+    return silent and len(asked) == 2

@@ -1,0 +1,114 @@
+"""What torch's C++ guard tree asks of ``torch._dynamo``, answered without importing it (0.8 s).
+
+    with stand_ins():
+        build_check(guards, frame)      C++ looks up an enumeration and two settings
+
+The tree is all C++, but while it is built it imports two Python modules by name: ``torch._dynamo.guards``, once, for
+an enumeration that it keeps, and ``torch._dynamo.config``, for defaults. For that time two small modules stand in
+their places, under the interpreter's own import lock, so that no other thread can meet them. If the real
+``torch._dynamo`` is imported later, it is given the enumeration that C++ knows by then.
+
+In torch: make_guard_manager in torch/csrc/dynamo/guards.cpp. Read next: nbcompile/guarding/check.py
+"""
+
+from __future__ import annotations
+
+import _imp
+import enum
+import importlib.machinery
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TypeVar
+
+from nbcompile.fast import dynamo_stub
+
+Tree = TypeVar("Tree")
+GUARDS, SETTINGS = "torch._dynamo.guards", "torch._dynamo.config"
+
+
+class GuardManagerType(enum.Enum):
+    """The enumeration of torch._dynamo.guards."""
+
+    GUARD_MANAGER = 1
+    DICT_GUARD_MANAGER = 2
+
+
+_SETTINGS = {
+    "skip_tensor_guards_with_matching_dict_tags": True,
+    "max_saved_pointers_for_recursive_dict_tags_check": 256,
+    "use_recursive_dict_tags_for_guards": False,
+}
+"""As torch has them where nobody has changed them: nobody can have, before the module is imported."""
+
+
+class NotEnough(Exception):
+    """This torch asks for something else, too."""
+
+
+class _StandIn(ModuleType):
+    def __init__(self, name: str, members: Mapping[str, object]) -> None:
+        super().__init__(name)
+        vars(self).update(members)
+
+    def __getattr__(self, name: str) -> object:
+        raise NotEnough(name)
+
+
+@contextmanager
+def stand_ins() -> Iterator[None]:
+    """Inside, guard trees can be built without ``torch._dynamo``; nothing happens where it is imported already.
+
+    Raises:
+        NotEnough: this torch asks for more.
+    """
+    if "torch._dynamo" in sys.modules and not dynamo_stub.is_light():
+        yield
+        return
+    made = {
+        name: _StandIn(name, members)
+        for name, members in ((GUARDS, {"GuardManagerType": GuardManagerType}), (SETTINGS, _SETTINGS))
+        if name not in sys.modules
+    }
+    _imp.acquire_lock()
+    try:
+        sys.modules.update(made)
+        if not any(isinstance(each, _Handover) for each in sys.meta_path):
+            sys.meta_path.insert(0, _Handover())
+        yield
+    finally:
+        for name in made:
+            del sys.modules[name]
+        _imp.release_lock()
+
+
+def build(build_tree: Callable[[], Tree]) -> Tree:
+    """Build a guard tree without ``torch._dynamo``; with it, where this torch asks for more than the stubs have."""
+    try:
+        with stand_ins():
+            return build_tree()
+    except NotEnough:
+        return build_tree()
+
+
+class _Handover:
+    """Finds ``torch._dynamo.guards`` as Python does, and gives it our enumeration when it has run."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Asked for every module that is imported."""
+        if name != GUARDS:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path, target)
+        loader = None if found is None else found.loader
+        if loader is not None:
+            run = loader.exec_module
+
+            def run_and_hand_over(module: ModuleType) -> None:
+                run(module)
+                vars(module)["GuardManagerType"] = GuardManagerType
+
+            loader.exec_module = run_and_hand_over  # type: ignore[method-assign]
+        return found

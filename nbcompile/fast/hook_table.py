@@ -1,0 +1,77 @@
+"""Which mechanism of ``fast/`` answers which hook of the compiler.
+
+    f(x)   in a later process      load_frame            disk_cache/: neither traced nor compiled
+    f(x)   1st call                before_compile        prebuild, dynamo_stub: slow imports and builds
+                                   compile_graph         background: the graph runs as captured meanwhile
+                                   trace_inference, ...  inference_tracer, joint_tracer: one pass, without AOTAutograd
+                                   group_guards          guard_groups, guard_cache
+                                   build_guard_tree      guard_tree_stubs
+                                   store_frame           disk_cache/: for later processes
+    f(x)   3rd call and later      no hook: call_path replaces the wrapper's path (api.py)
+
+Each mechanism is imported when its hook is called first. All of them are off with ``nbcompile.config.reference``.
+
+In torch: nothing. Read next: nbcompile/fast/call_path.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbcompile import later
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.fast import dynamo_stub, guard_tree_stubs, output_pool
+from nbcompile.fast.disk_cache import frames
+from nbcompile.guarding.ambient import Conditions
+from nbcompile.hooks import Hooks
+from nbcompile.options import Options
+
+if TYPE_CHECKING:
+    from nbcompile.fast import background, guard_groups, inference_tracer, joint_tracer, prebuild
+    from nbcompile.runtime import conditions
+else:
+    background = later.module("nbcompile.fast.background")
+    guard_groups = later.module("nbcompile.fast.guard_groups")
+    inference_tracer = later.module("nbcompile.fast.inference_tracer")
+    joint_tracer = later.module("nbcompile.fast.joint_tracer")
+    prebuild = later.module("nbcompile.fast.prebuild")
+    conditions = later.module("nbcompile.runtime.conditions")
+
+GENERATING = ("inductor",)
+"""The backends that need a C++ compiler."""
+
+
+def _before_compile(options: Options) -> None:
+    if options.backend in GENERATING:
+        prebuild.start()
+        prebuild.import_while_building()
+    dynamo_stub.install()
+
+
+def _size_conditions(guards: Sequence[Guard]) -> Conditions | None:
+    return conditions.maker() if any(guard.kind is GuardKind.SHAPE_ENV for guard in guards) else None
+
+
+def _lazily(module: Any, name: str) -> Callable[..., Any]:
+    """A function of a module that is imported at the first call."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return getattr(module, name)(*arguments, **keywords)
+
+    return call
+
+
+HOOKS = Hooks(
+    load_frame=frames.load,
+    before_compile=_before_compile,
+    before_backend=_lazily(prebuild, "start_for"),
+    compile_graph=_lazily(background, "compile_graph"),
+    trace_inference=_lazily(inference_tracer, "trace"),
+    trace_joint=_lazily(joint_tracer, "trace"),
+    group_guards=_lazily(guard_groups, "maker"),
+    size_conditions=_size_conditions,
+    build_guard_tree=guard_tree_stubs.build,
+    store_frame=frames.store,
+    launcher_loaded=output_pool.switch_on,
+)

@@ -1,0 +1,399 @@
+"""Graphs without gradient and aliasing: run them once and write down what ATen is asked to do.
+
+    captured   torch.softmax(x @ w, -1)
+    recorded   aten.mm, aten.amax, aten.sub, aten.exp, aten.sum, aten.div
+
+    captured   p.mul_(0.9)                  a step of an optimizer, say
+    recorded   aten.mul(p, 0.9), then aten.copy_(p, mul) at the end
+
+AOTAutograd runs a graph twice, once to learn what it mutates and what aliases,
+once to trace it, because it must be right for every graph. A graph that writes to
+whole inputs at most, and for which nobody wants a gradient, can be recorded in one
+go; its sizes may be symbols, whose nodes sizes.py makes. When the recording meets
+anything else the answer is None, and AOTAutograd does it.
+
+In torch: torch/fx/experimental/proxy_tensor.py (make_fx). Read next:
+nbcompile/aot/sizes.py
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sympy
+import torch
+import torch.fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nbcompile import torch_internals
+from nbcompile.aot.decompositions import Table
+from nbcompile.aot.graph_calls import name_of_target, works_in_place
+from nbcompile.aot.sizes import SizeNodes, UnknownSize
+from nbcompile.aot.traced_graphs import InferenceGraph, requires_grad
+from nbcompile.capture.node_meta import ORIGIN, STACK
+from nbcompile.ir.index import index, indices
+
+# Not pure, although their schemas do not say so: the first two alias a constant that the graph keeps,
+# the others update running statistics or noise in place.
+SECRETLY_IMPURE = frozenset(
+    {
+        torch.ops.aten.lift,
+        torch.ops.aten.lift_fresh,
+        torch.ops.aten.native_batch_norm,
+        torch.ops.aten._batch_norm_impl_index,
+        torch.ops.aten.cudnn_batch_norm,
+        torch.ops.aten.miopen_batch_norm,
+        torch.ops.aten.rrelu_with_noise,
+    }
+)
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def trace(
+    module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Table, *, may_write: bool = False
+) -> InferenceGraph | None:
+    """The graph in ATen operators, if it is pure; None if it is not (or if that cannot be told).
+
+    Args:
+        module: the captured graph.
+        example_inputs: of each placeholder.
+        table: operators to be written in terms of simpler ones.
+        may_write: it counts as pure, although it writes to whole inputs.
+    """
+    if torch.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
+        return None
+    if not may_be_recorded(module, example_inputs, may_write):
+        return None
+    fake_mode = fake_mode_of(example_inputs)
+    fakes = [fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
+    try:
+        recording = Recording(table, fakes, "arg{}_1", first=0, may_write=may_write)
+        with fake_mode, recording, torch_internals.rules_in_python(any(isinstance(each, SYMBOLIC) for each in fakes)):
+            outputs = Replay(module, recording).run(*fakes)
+        returned = recording.returned(outputs)
+        written = recording.write_back()
+        return InferenceGraph(recording.module(returned), written)
+    except (Impure, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
+        torch_internals.forget_new_symbols(fake_mode.shape_env)
+        return None
+
+
+class Impure(Exception):
+    """This graph needs AOTAutograd."""
+
+
+class Recording(TorchDispatchMode):
+    """Sees every ATen operator that runs on fake tensors, and writes a graph of them."""
+
+    def __init__(
+        self,
+        table: Table,
+        inputs: Sequence[torch.Tensor | torch.SymInt],
+        names: str,
+        first: int = 1,
+        may_write: bool = False,
+    ) -> None:
+        super().__init__()
+        self.table = table
+        self.inputs = inputs
+        self.may_write = may_write
+        self.graph = torch.fx.Graph()
+        self.sizes = SizeNodes(self.graph)
+        self.captured_node: torch.fx.Node | None = None
+        """The node of the captured graph that runs right now."""
+        self.nodes: dict[int, torch.fx.Node] = {}
+        """The node of each tensor, by the tensor's id."""
+        self.alive: list[torch.Tensor] = []
+        """Every tensor in ``nodes``, so that no id is used twice."""
+        self.holders: dict[int, list[torch.Tensor]] = {}
+        """The tensors that share a memory."""
+        self.owned: set[int] = set()
+        """Memory that belongs to an input, or to a result already."""
+        for number, value in enumerate(inputs, start=first):
+            if isinstance(value, torch.SymInt):
+                self.sizes.define(value, self.graph.placeholder(names.format(number)))
+            else:
+                self.define(value, names.format(number))
+
+    def define(self, value: torch.Tensor, name: str) -> None:
+        """A tensor that comes in from outside."""
+        if id(value) in self.nodes:
+            raise Impure
+        self._remember(value, self.graph.placeholder(name))
+        self.owned.add(_storage(value))
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Decompose an operator as the table says, or run it and write it down."""
+        keywords = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **keywords)  # asks a tensor for its device; such operators compute nothing
+        simpler = self._decomposed(func, args, keywords)
+        if simpler is not NotImplemented:
+            return simpler
+        if func.overloadpacket in SECRETLY_IMPURE or torch_internals.has_effect(func):
+            raise Impure
+        if func._schema.is_mutable:
+            return self._in_place(func, args, keywords)
+        result = func(*args, **keywords)
+        if isinstance(result, SYMBOLIC):
+            raise Impure  # only the run knows it
+        if isinstance(result, torch.Tensor):
+            self._remember(result, self._write(func, args, keywords))
+        elif isinstance(result, (tuple, list)):
+            whole = self._write(func, args, keywords)
+            whole.meta["val"] = result
+            for position, part in enumerate(result):
+                if isinstance(part, torch.Tensor):
+                    self._remember(part, self._write(operator.getitem, (whole, position), {}))
+        return result  # neither: a question about a tensor (its device, say), answered for good
+
+    def _in_place(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.Tensor:
+        """``y.add_(1)``, where nobody holds a view of y, is another value for y."""
+        functional = functional_twin(func)
+        changed = args[0] if args else None
+        if functional is None or not isinstance(changed, torch.Tensor) or not self._may_change(changed):
+            raise Impure
+        holders = self.holders[_storage(changed)]
+        if any(_view(each) != _view(changed) for each in holders):
+            raise Impure  # a view would have to be computed again
+        args = (*args, *_defaults(func, functional, len(args)))
+        result = functional(*args, **keywords)
+        if _form(result) != _form(changed):
+            raise Impure  # the operator in place rounds, or keeps a layout
+        node = self._write(functional, args, keywords)
+        for holder in holders:
+            self._remember(holder, node)
+        return changed
+
+    def _may_change(self, tensor: torch.Tensor) -> bool:
+        """Whether it has memory of its own, or is an input that nothing else in the graph looks into."""
+        if _storage(tensor) not in self.owned:
+            return True
+        (first, *others) = self.holders[_storage(tensor)]
+        return self.may_write and tensor is first and not others
+
+    def write_back(self) -> list[int]:
+        """Inputs that have another value by now are written; their positions."""
+        placeholders = self.graph.find_nodes(op="placeholder")
+        written = []
+        for at, (given, placeholder) in enumerate(zip(self.inputs, placeholders, strict=True)):
+            if isinstance(given, torch.Tensor) and (value := self.node_of(given)) is not placeholder:
+                copy = self.graph.call_function(torch.ops.aten.copy_.default, (placeholder, value))
+                copy.meta.update(value.meta)
+                written.append(at)
+        return written
+
+    def returned(self, outputs: Sequence[Any]) -> list[torch.fx.Node]:
+        """The nodes of the outputs, if each has memory of its own, or is a number."""
+        return [self._returned(each) for each in outputs]
+
+    def _returned(self, output: Any) -> torch.fx.Node:
+        if isinstance(output, torch.SymInt):
+            node = self.node_of_size(output)
+            if isinstance(node, int):
+                raise Impure  # it is known by now
+            return node
+        if not isinstance(output, torch.Tensor) or _storage(output) in self.owned:
+            raise Impure
+        self.owned.add(_storage(output))
+        return self.node_of(output)
+
+    def module(self, outputs: Sequence[torch.fx.Node | None]) -> torch.fx.GraphModule:
+        """What was recorded, as far as the outputs need it."""
+        self.graph.output(tuple(outputs))
+        self.graph.eliminate_dead_code()
+        module: torch.fx.GraphModule = torch_internals.lazy_graph_module()._make_graph_module({}, self.graph)
+        return module
+
+    def _decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        rule = self.table.get(func)
+        with self:
+            if rule is not None:
+                result = rule(*args, **keywords)
+                if result is not NotImplemented:
+                    return result
+            return func.decompose(*args, **keywords)
+
+    def _write(self, target: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.fx.Node:
+        # Named as AOTAutograd names them: ``add`` for aten.add.Tensor.
+        name = target.overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else target.__name__
+        node = self.graph.create_node(
+            "call_function", target, self._as_nodes(args), self._as_nodes(keywords), name=name
+        )
+        self._tell_origin(node)
+        return node
+
+    def _tell_origin(self, node: torch.fx.Node) -> None:
+        if self.captured_node is not None:
+            node.meta[ORIGIN] = (self.captured_node.name,)
+            for key in (STACK, "stack_trace", "nn_module_stack"):
+                if key in self.captured_node.meta:
+                    node.meta[key] = self.captured_node.meta[key]
+
+    def node_of_size(self, value: torch.SymInt) -> torch.fx.Node | int:
+        """The node that computes a symbolic size."""
+        try:
+            return self.sizes.node_of(value, self._tell_origin)
+        except UnknownSize as unknown:
+            raise Impure from unknown
+
+    def _as_nodes(self, arguments: Any) -> Any:
+        return pytree.tree_map_only((torch.Tensor, *SYMBOLIC), self._as_node, arguments)
+
+    def _as_node(self, value: Any) -> torch.fx.Node | int:
+        if isinstance(value, torch.Tensor):
+            return self.node_of(value)
+        if isinstance(value, torch.SymInt):
+            return self.node_of_size(value)
+        raise Impure  # only a trace with proxies knows where a float or a bool comes from
+
+    def node_of(self, tensor: torch.Tensor) -> torch.fx.Node:
+        """The node that a tensor is the value of."""
+        if id(tensor) not in self.nodes:
+            raise Impure  # a constant that the graph keeps
+        return self.nodes[id(tensor)]
+
+    def _remember(self, tensor: torch.Tensor, node: torch.fx.Node) -> None:
+        node.meta["val"] = tensor
+        if id(tensor) not in self.nodes:
+            self.alive.append(tensor)
+            self.holders.setdefault(_storage(tensor), []).append(tensor)
+        self.nodes[id(tensor)] = node
+
+
+@functools.cache
+def functional_twin(operator: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """``aten.add.Tensor`` for ``aten.add_.Tensor``: the overload with the same arguments that writes nowhere."""
+    schema = operator._schema
+    if torch.Tag.inplace_view in operator.tags:
+        return None  # it changes what the tensor is, not what its memory holds
+    writes = [each.alias_info is not None and each.alias_info.is_write for each in schema.arguments]
+    name = schema.name.partition("::")[2]
+    packet = getattr(getattr(torch.ops, operator.namespace), name.removesuffix("_"), None)
+    if not name.endswith("_") or writes != [True, *[False] * (len(writes) - 1)] or packet is None:
+        return None
+    overloads = (getattr(packet, each) for each in packet.overloads())
+    return next(
+        (each for each in overloads if _arguments(each) == _arguments(operator) and _gives_memory_of_its_own(each)),
+        None,
+    )
+
+
+def _arguments(operator: torch._ops.OpOverload) -> list[tuple[str, str, bool]]:
+    return [(each.name, str(each.type), each.kwarg_only) for each in operator._schema.arguments]
+
+
+def _defaults(operator: torch._ops.OpOverload, twin: torch._ops.OpOverload, given: int) -> tuple[Any, ...]:
+    """What the twin has to be told, because it has no default of its own (``bernoulli_()`` is ``bernoulli(0.5)``)."""
+    pairs = zip(operator._schema.arguments[given:], twin._schema.arguments[given:], strict=True)
+    return tuple(ours.default_value for ours, its in pairs if ours.has_default_value() and not its.has_default_value())
+
+
+def _gives_memory_of_its_own(operator: torch._ops.OpOverload) -> bool:
+    schema = operator._schema
+    return len(schema.returns) == 1 and all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
+
+
+def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.device, indices(tensor.shape), indices(tensor.stride())
+
+
+def _view(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """How a tensor looks at its memory."""
+    return *_form(tensor), index(tensor.storage_offset())
+
+
+class Replay(torch.fx.Interpreter):
+    """Runs the captured graph, and says which node it is at."""
+
+    def __init__(self, module: torch.fx.GraphModule, recording: Recording) -> None:
+        super().__init__(module)
+        self.recording = recording
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        self.recording.captured_node = n
+        result = super().run_node(n)
+        if isinstance(result, torch.SymInt) and n.op != "placeholder":
+            self.recording.node_of_size(result)  # now, for what is computed here comes from here
+        return result
+
+
+# --- what can be said before ------------------------------------------------------------------------------------------
+
+
+def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any], may_write: bool = False) -> bool:
+    """Whether it is worth trying; in doubt, no."""
+    if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
+        return False
+    tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]
+    if not tensors or not all(torch_internals.is_plain(each) and each.layout == torch.strided for each in tensors):
+        return False
+    symbols = _symbols(each for each in example_inputs if isinstance(each, torch.SymInt))
+    if symbols is None or not all(isinstance(each, (torch.Tensor, torch.SymInt)) for each in example_inputs):
+        return False
+    return all(_is_simple(node, symbols, may_write) for node in module.graph.nodes)
+
+
+def _symbols(numbers: Iterable[torch.SymInt]) -> set[sympy.Symbol] | None:
+    """The symbols among the inputs; None if an input is anything else, as a number that is known by now."""
+    expressions = [each.node.expr for each in numbers]
+    return set(expressions) if all(each.is_Symbol for each in expressions) else None
+
+
+def _is_simple(node: torch.fx.Node, symbols: set[sympy.Symbol], may_write: bool) -> bool:
+    """A call of an ordinary operator: no state of the process, no subgraph, no size that only the run knows."""
+    if node.op in ("get_attr", "call_module") or isinstance(node.target, torch._ops.HigherOrderOperator):
+        return False
+    if node.op != "placeholder" and _changes_something(node, may_write):
+        return False
+    value = node.meta.get("example_value", node.meta.get("val"))
+    if isinstance(value, torch.Tensor) and not torch_internals.is_plain(value):
+        return False
+    return all(_is_known(each, symbols) for each in _sizes(value))
+
+
+def _is_known(size: object, symbols: set[sympy.Symbol]) -> bool:
+    if isinstance(size, torch.SymInt):
+        return size.node.expr.free_symbols <= symbols
+    return not isinstance(size, SYMBOLIC)
+
+
+def _changes_something(node: torch.fx.Node, may_write: bool) -> bool:
+    """Whether it changes an example, or the state of the process, so that not even a trial is wise."""
+    name = name_of_target(node)
+    on_input = (
+        not may_write and works_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
+    )
+    return on_input or "out" in node.kwargs or "grad" in name or "autocast" in name
+
+
+def _sizes(value: object) -> Iterable[object]:
+    return value.shape if isinstance(value, torch.Tensor) else (value,)
+
+
+def fake_mode_of(example_inputs: Sequence[Any]) -> Any:
+    """The mode of the fakes among the inputs, or a new one."""
+    mode = torch_internals.guards_context().detect_fake_mode(example_inputs)
+    return mode if mode is not None else torch_internals.fake_tensor().FakeTensorMode()
+
+
+def fake(value: torch.Tensor, fake_mode: Any) -> Any:
+    """A tensor without data in the place of another, or itself if it is one."""
+    if isinstance(value, torch_internals.fake_tensor().FakeTensor):
+        return value
+    return torch_internals.static_fake(fake_mode, value)
+
+
+def _storage(value: torch.Tensor) -> int:
+    return int(value.untyped_storage()._cdata)

@@ -1,0 +1,115 @@
+"""Memory of results, used again: what output_pool.h keeps, seen from Python.
+
+    y = compiled(x)         a softmax of 32 MiB, memory made by the system page by page     20.8 ms
+    del y
+    y = compiled(x)         the same memory, already there                                   3.7 ms
+
+At most ``config.output_pool_megabytes`` are kept, in use or not; 0 switches it
+off, and ``nbcompile.reset()`` gives everything back. output_pool.h says why this is
+sound. Here the places are found from which it reads who owns a storage: inside a
+TensorImpl the pointer to the storage, inside a storage the words that change when
+somebody shares it, or holds it weakly. A torch that keeps them elsewhere has no pool.
+
+In torch: torch/_inductor has none; c10/cuda/CUDACachingAllocator.cpp for GPUs
+Read next: nbcompile/fast/output_pool.h
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from nbcompile import config
+
+SEARCHED_TENSOR, SEARCHED_STORAGE = 16, 4
+"""How many words of a TensorImpl and of a storage are looked at."""
+FLAGS = 0xFFFF_0000_0000_0000
+"""The bits of a count that no number of owners reaches."""
+SETTING = "output_pool_megabytes"
+
+_switched_on: dict[str, ModuleType] = {}
+"""The launchers that keep memory, by file: one for each compiler that was used. What is loaded twice has one pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is kept at the moment."""
+
+    blocks: int
+    idle: int
+    """Of these blocks, those that nobody uses."""
+    bytes: int
+    hits: int
+    """How often a block was used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where it is read who owns a storage, in words of eight bytes."""
+
+    storage: int
+    """Of a TensorImpl: the pointer to its storage."""
+    owners: int
+    """Of a storage: how many tensors share it."""
+    weak: int
+    """How many hold it weakly; the same word, in some versions of torch."""
+    has_object: int
+    """Bits of ``owners`` that are set while a Python object stands for the storage; 0 where that is not said there."""
+
+
+def switch_on(extension: ModuleType) -> str:
+    """Have the launcher keep memory: "" if it does, else why it does not."""
+    places = find_places()
+    if places is None:
+        return "torch counts the owners of a storage where they were not found"
+    extension.pool_setup(places.storage, places.owners, places.weak, places.has_object, vars(config), SETTING)
+    _switched_on[str(extension.__file__)] = extension
+    return ""
+
+
+def state() -> State:
+    """What is kept at the moment."""
+    return State(*map(sum, zip((0, 0, 0, 0), *(each.pool_state() for each in _switched_on.values()), strict=True)))
+
+
+def clear() -> None:
+    """Give back what nobody uses, and keep no longer what is in use."""
+    for extension in _switched_on.values():
+        extension.pool_clear()
+
+
+def find_places() -> Places | None:
+    """The places, seen by what changes there; None if it is not seen clearly."""
+    sample = torch.ones(3)
+    storage = sample.untyped_storage()
+    in_tensor = [at for at, word in enumerate(_words(sample._cdata, SEARCHED_TENSOR)) if word == storage._cdata]
+    if len(in_tensor) != 1:
+        return None
+    tensor = torch.ones(3)  # nobody asked for its storage yet
+    address = _words(tensor._cdata, SEARCHED_TENSOR)[in_tensor[0]]
+    alone = _words(address, SEARCHED_STORAGE)
+    shared = tensor.view(3)
+    strong = _changed(alone, _words(address, SEARCHED_STORAGE))
+    del shared
+    if _words(address, SEARCHED_STORAGE) != alone or len(strong) != 1:
+        return None
+    storage = tensor.untyped_storage()
+    with_object = _words(address, SEARCHED_STORAGE)
+    weak_reference = StorageWeakRef(storage)
+    weak = _changed(with_object, _words(address, SEARCHED_STORAGE))
+    del weak_reference
+    if _words(address, SEARCHED_STORAGE) != with_object or len(weak) != 1:
+        return None
+    return Places(in_tensor[0], strong[0], weak[0], (alone[strong[0]] ^ with_object[strong[0]]) & FLAGS)
+
+
+def _words(address: int, count: int) -> list[int]:
+    return list((ctypes.c_uint64 * count).from_address(address))
+
+
+def _changed(before: list[int], after: list[int]) -> list[int]:
+    return [at for at, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]

@@ -1,0 +1,40 @@
+"""A group of guards, as the guard tree sees it: one question about one module, whose answer is cached.
+
+    L['self'] ___unchanged(L['self'])       in the main tree: the guards of the group run only after a change
+
+What divides guards into groups is a hook (nbcompile/hooks.py); by default there are none.
+
+In torch: "tag safe" subtrees in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from nbcompile.capture.guard import Guard
+from nbcompile.capture.source import Source
+from nbcompile.guarding.accessors import Known
+
+
+class GuardGroup(Protocol):
+    """Guards below one module, in a tree of their own that is evaluated only after something that they read changed."""
+
+    source: Source
+    """The module."""
+    text: str
+    """How the main tree shows the group."""
+    guards: list[Guard]
+    types: list[Guard]
+    """Guards that depend on members of a class too, which the group does not watch: it evaluates their other half."""
+    root: Any
+    """The guard tree of the group, evaluated on the module."""
+    cached: Callable[[object], bool] | None
+    """That tree behind a cache."""
+
+    def cache(self) -> Callable[[object], bool]:
+        """Put the tree behind a cache."""
+        ...
+
+
+GroupGuards = Callable[[Sequence[Guard], Known], Sequence[GuardGroup]]

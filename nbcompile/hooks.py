@@ -1,0 +1,94 @@
+"""Where ``fast/`` is plugged in: hooks that the compiler calls, with the reference path as their defaults.
+
+    hooks.active().load_frame(frame, options, key)      the default: None, so the frame is compiled
+                                                        with fast/: a frame of an earlier process, from the disk cache
+
+The compiler imports nothing of ``fast/``. ``import nbcompile`` installs the hooks of ``fast/hook_table.py``;
+``nbcompile.config.reference`` selects the defaults, and then each stage runs as its own module says, and nothing else.
+
+In torch: nothing; its caches are called where they are used. Read next: nbcompile/fast/hook_table.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nbcompile import config
+
+if TYPE_CHECKING:
+    from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
+    from nbcompile.capture.compiled import CompiledFrame
+    from nbcompile.capture.frame import Frame
+    from nbcompile.capture.guard import Guard
+    from nbcompile.capture.trace import CapturedGraph, Trace
+    from nbcompile.dispatch.hook import BackendKey
+    from nbcompile.guarding.ambient import Conditions
+    from nbcompile.guarding.group import GroupGuards
+    from nbcompile.options import Options
+
+Tree = TypeVar("Tree")
+GraphFunction = Callable[..., Any]
+Backend = Callable[[Any, Sequence[Any]], GraphFunction]
+
+
+def nothing(*_arguments: Any, **_keywords: Any) -> None:
+    """Do nothing: the default of most hooks."""
+
+
+def compile_now(backend: Backend, graph: CapturedGraph, inputs: Sequence[Any]) -> GraphFunction:
+    """Compile a captured graph before the call goes on."""
+    return backend(graph.module, inputs)
+
+
+def build_now(build: Callable[[], Tree]) -> Tree:
+    """Build a guard tree as torch does."""
+    return build()
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What ``fast/`` may replace, in the order in which a call meets it."""
+
+    load_frame: Callable[[Frame, Options, BackendKey], CompiledFrame | None] = nothing
+    """Load a frame that an earlier process compiled."""
+    before_compile: Callable[[Options], None] = nothing
+    """Called before the first stage: what the stages need later can be prepared now."""
+    before_backend: Callable[[Trace], None] = nothing
+    """Called between tracing and the backend."""
+    compile_graph: Callable[[Backend, CapturedGraph, Sequence[Any]], GraphFunction] = compile_now
+    """Compile a captured graph: now, or in the background."""
+    trace_inference: Callable[..., InferenceGraph | None] = nothing
+    """Trace a graph without gradients in one pass; None: AOTAutograd traces it."""
+    trace_joint: Callable[..., JointGraph | None] = nothing
+    """The same for a graph with gradients."""
+    group_guards: Callable[[Sequence[Guard]], GroupGuards | None] = nothing
+    """How guards are grouped below modules, so that a group is evaluated only after something changed."""
+    size_conditions: Callable[[Sequence[Guard]], Conditions | None] = nothing
+    """What evaluates conditions on sizes; None: Python."""
+    build_guard_tree: Callable[[Callable[[], Any]], Any] = build_now
+    """Build torch's guard tree, without the modules that torch would import for it."""
+    store_frame: Callable[..., None] = nothing
+    """Store a compiled frame for later processes."""
+    launcher_loaded: Callable[[Any], object] = nothing
+    """Called with the extension module that launches kernels."""
+
+
+REFERENCE = Hooks()
+_installed = [REFERENCE]
+
+
+def install(hooks: Hooks) -> None:
+    """Use these hooks from now on."""
+    _installed[0] = hooks
+
+
+def installed() -> Hooks:
+    """The hooks of ``fast/``, whatever the settings say: for what is set up once in a process."""
+    return _installed[0]
+
+
+def active() -> Hooks:
+    """The hooks that apply now: those of ``fast/``, or the defaults on the reference path."""
+    return REFERENCE if config.reference else _installed[0]

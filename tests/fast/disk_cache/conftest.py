@@ -1,0 +1,63 @@
+"""A process that comes later, in miniature: the same program run again in a new module, nothing compiled in memory."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nbcompile
+from nbcompile import api, config
+from nbcompile.fast.disk_cache import writer
+
+
+class Process:
+    """One run of a program: its module, and what the record says of its calls."""
+
+    def __init__(self, source: str, name: str = "warm_program") -> None:
+        nbcompile.reset()
+        sys.modules.pop(name, None)
+        if (
+            "torch.library" in source
+        ):  # an operator that is collected later takes the registrations of its successor along
+            gc.collect()
+        self.module = types.ModuleType(name)
+        sys.modules[name] = self.module
+        exec(compile(source, f"<{name}>", "exec"), vars(self.module))
+        self.frames: list[Any] = []
+
+    def call(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Call a function of the program compiled; it has to give what it gives uncompiled."""
+        function = getattr(self.module, name)
+        pen = api.new_recorder(name)
+        with pen.listening():
+            result = nbcompile.compile(function, **options)(*arguments)
+        writer.flush()
+        self.frames += pen.record().frames
+        return result
+
+    @property
+    def loaded(self) -> list[bool]:
+        """Of each frame whether it came from the store."""
+        return [frame.cause.startswith("loaded") for frame in self.frames]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Of each frame whether it was kept, or why not."""
+        return [frame.store for frame in self.frames]
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch) -> Callable[[str], Process]:
+    """``process(source)``: a run of a program, with a store of its test's own."""
+    kernels = tmp_path / "store"
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(kernels))
+    monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
+    with config.patch(warm_start=True):
+        yield Process
+    sys.modules.pop("warm_program", None)
+    nbcompile.reset()

@@ -1,0 +1,295 @@
+"""What one process kept and another one asks for: whole programs, each process a fork that has compiled nothing.
+
+    python -m tests.fast.disk_cache.matrix --share 1/40        a fortieth of all pairs; counts, and every difference
+    python -m tests.fast.disk_cache.matrix scaled              all pairs of one program
+    python -m tests.fast.disk_cache.matrix scaled "tensors: torch.float64"
+
+Process A compiles a program and fills the store. Process B builds the program anew, makes one change (changes.py),
+and calls it over that store: whatever is loaded has to give what eager mode gives there. What is not loaded runs
+as it stands in B, so a pair takes milliseconds; ``--compile`` compiles it, and looks at more.
+
+A difference that the same program has without any store is a matter of generated code, and is counted by itself.
+
+In torch: nothing. Read next: tests/fast/disk_cache/changes.py
+"""
+
+import argparse
+import collections
+import dataclasses
+import hashlib
+import importlib
+import json
+import logging
+import os
+import re
+import signal
+import sys
+import time
+import warnings
+
+import torch
+
+import nbcompile
+from nbcompile import config, first_call
+from nbcompile.dispatch.hook import SkipFrame
+from nbcompile.fast.disk_cache import entry, shelf, writer
+from tests.fast.disk_cache import changes
+from tests.fast.disk_cache.changes import Changed
+from tests.peer import describe
+from tests.peer.harness import EAGER, Ours, run
+from tests.peer.program import programs
+
+SECONDS = 120
+"""A process that takes longer is stopped, and counts as a difference."""
+
+
+@dataclasses.dataclass
+class Pair:
+    """What process B did: frames that were loaded, frames that no entry was good for, and what was not eager's."""
+
+    loaded: int = 0
+    missed: int = 0
+    differences: list = dataclasses.field(default_factory=list)
+
+
+class Generated(Ours):
+    """nbcompile with its own backend, which alone is kept in the store."""
+
+    name = "nbcompile, generated code"
+
+    def compile(self, function, backend, options):
+        """The backend of the harness only counts graphs."""
+        return nbcompile.compile(function, **options)
+
+
+# -- processes ----------------------------------------------------------------------------------------------------------
+
+
+def in_a_fork(function, *arguments):
+    """What a function returns in a process of its own, which may crash or hang: then a text that says so."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _child(function, arguments, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(child, 0)
+    return json.loads(text) if text else f"the process ended with status {status}"
+
+
+def _child(function, arguments, writing):
+    signal.alarm(SECONDS)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # what torch logs of programs that fail on purpose
+    try:
+        told = json.dumps(function(*arguments))
+    except BaseException as error:
+        told = json.dumps(f"{type(error).__name__}: {error}"[:500])
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(told.encode())
+    os._exit(0)
+
+
+def prepare():
+    """The process that forks all others: everything is imported, nothing is compiled, no thread was started."""
+    torch.set_num_threads(1)
+    for name in ("sympy", "nbcompile.driver", "nbcompile.fast.prebuild"):
+        importlib.import_module(name)
+    logging.getLogger("torch.__trace").handlers.clear()
+    warnings.simplefilter("ignore")
+    programs()
+
+
+# -- A ------------------------------------------------------------------------------------------------------------------
+
+
+def keep(program):
+    """Process A: compile every call of a program, and fill the store."""
+    with config.patch(warm_start=True):
+        run(program, Generated())
+    return writer.flush()  # the process ends in a way that waits for nothing
+
+
+# -- B ------------------------------------------------------------------------------------------------------------------
+
+
+def ask(program, change, and_compile=False):
+    """Process B: the changed program in eager mode, and over the store."""
+    pair, changed = Pair(), Changed(program, change)
+    wanted = run(changed, EAGER)
+    _count(pair, and_compile)
+    with config.patch(warm_start=True):
+        found = run(changed, Generated())
+    pair.differences += different(found, wanted)
+    pair.differences += [f"warned: {each}" for each in shelf._warned]
+    return dataclasses.asdict(pair)
+
+
+def _count(pair, and_compile):
+    """Count what is loaded; what is not runs as it stands. In a fork, so nothing is put back."""
+    load = entry.load
+    compiled = first_call.driver.compile_frame
+
+    def counted(*arguments, **keywords):
+        found = load(*arguments, **keywords)
+        pair.loaded += found is not None
+        return found
+
+    def missed(frame, options, key):
+        pair.missed += 1
+        return compiled(frame, options, key) if and_compile else SkipFrame("no entry is good for it", code_wide=False)
+
+    entry.load = counted
+    first_call.driver.compile_frame = missed
+
+
+def compiled_anew(program, change):
+    """What the changed program gives where there is no store at all."""
+    changed = Changed(program, change)
+    wanted = run(changed, EAGER)
+    with config.patch(warm_start=False):
+        return different(run(changed, Generated()), wanted)
+
+
+def different(found, wanted):
+    """Where a run is not eager's, call by call; the last digits of floats may differ."""
+    told = [f"internal error: {each.strip().splitlines()[-1]}" for each in found.failures]
+    for index, (ours, theirs) in enumerate(zip(found.calls, wanted.calls, strict=True)):
+        for path, one, other in describe.same(ours.facts, theirs.facts):
+            if not rounded(one, other):
+                told.append(f"call {index}: {path}: {one[:300]} instead of {other[:300]}")
+    return told
+
+
+NUMBER = re.compile(r"-?(?:\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)")
+LAYOUT = re.compile(r"(\([\d, ]*\)) strides (\([\d, ]*\))(?: offset \d+)?")
+
+
+def rounded(one, other):
+    """Whether only the last digits of floats differ, or strides that no element can show; a zero keeps its sign."""
+    one, other = (LAYOUT.sub(_visible, each) for each in (one, other))
+    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
+        return False
+    return all(map(_close, NUMBER.findall(one), NUMBER.findall(other)))
+
+
+def _close(one, other):
+    if float(one) == float(other) == 0:
+        return one[0] == other[0]
+    return abs(float(one) - float(other)) <= 1e-5 + 1e-3 * abs(float(other))
+
+
+def _visible(found):
+    sizes, strides = (re.findall(r"\d+", each) for each in found.groups())
+    seen = [stride for size, stride in zip(sizes, strides, strict=True) if size != "1"]
+    return f"({', '.join(sizes)}) strides ({', '.join(seen)})"
+
+
+# -- all pairs ----------------------------------------------------------------------------------------------------------
+
+
+class Matrix:
+    """Counts over many pairs."""
+
+    def __init__(self):
+        self.counts = collections.Counter()
+        self.by_family = collections.defaultdict(collections.Counter)
+        self.wrong = []
+
+    def program(self, name, chosen, and_compile=False):
+        """All chosen changes of one program over the store that its unchanged form fills."""
+        program = programs()[name]
+        names = in_a_fork(changes.names, program)
+        if isinstance(names, str):
+            self.wrong.append((name, "", [names]))
+            return
+        picked = [each for each in names if chosen(name, each)]
+        if not picked:
+            return
+        kept = in_a_fork(keep, program)
+        self.counts["programs"] += 1
+        if kept is not True:
+            self.wrong.append((name, "(the first process)", [kept]))
+        for change in picked:
+            self.pair(program, change, and_compile)
+
+    def pair(self, program, change, and_compile):
+        """One pair; a difference counts here if it is not there without a store."""
+        told = in_a_fork(ask, program, change, and_compile)
+        pair = Pair(differences=[told]) if isinstance(told, str) else Pair(**told)
+        family = (
+            change.partition(":")[0]
+            if change.startswith(("tensors", "first", "arg", "state", "calls", "env"))
+            else "objects"
+        )
+        for counts in (self.counts, self.by_family[family]):
+            counts.update(pairs=1, loaded=pair.loaded, missed=pair.missed, pairs_that_load=pair.loaded > 0)
+        if pair.loaded and not changes.may_load(change):
+            self.wrong.append((program.name, change, ["an entry of another environment is loaded"]))
+        if not pair.differences:
+            return
+        without = in_a_fork(compiled_anew, program, change)
+        left = (
+            pair.differences if isinstance(without, str) else [each for each in pair.differences if each not in without]
+        )
+        if isinstance(without, str) and without == told:
+            left = []  # the same end of the process, store or not
+        self.counts["differences that are there without a store"] += not left
+        if left:
+            self.wrong.append((program.name, change, left))
+
+    def text(self):
+        """All counts as text."""
+        lines = [f"{count:>9,} {what}" for what, count in self.counts.items()]
+        lines += [f"{family}: {dict(counts)}" for family, counts in self.by_family.items()]
+        for name, change, told in self.wrong:
+            lines += [f"WRONG {name} | {change}", *(f"    {each}" for each in told[:4])]
+        return "\n".join(lines)
+
+
+def share(part, of):
+    """Choose one part of so many of all pairs, by a digest of their names; and every unchanged program of it."""
+
+    def chosen(name, change):
+        digest = hashlib.sha256(f"{name} | {change}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") % of == part % of
+
+    return chosen
+
+
+def main():
+    """Run pairs; exit status 1 if one differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fast.disk_cache.matrix")
+    parser.add_argument("names", nargs="*", help="programs or families, then perhaps changes")
+    parser.add_argument("--share", default="0/1")
+    parser.add_argument("--programs", default="0/1", help="of all programs, in the same way")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1e9)
+    arguments = parser.parse_args()
+    prepare()
+    wanted = [
+        name for name, each in programs().items() if not arguments.names or {name, each.family} & {*arguments.names}
+    ]
+    asked = [
+        each
+        for each in arguments.names
+        if each not in programs() and each not in {p.family for p in programs().values()}
+    ]
+    part, of = map(int, arguments.share.split("/"))
+    first, every = map(int, arguments.programs.split("/"))
+    picks = share(part, of)
+    matrix, end = Matrix(), time.monotonic() + arguments.seconds
+    for name in wanted[first::every]:
+        if time.monotonic() > end:
+            break
+        before = len(matrix.wrong)
+        matrix.program(name, lambda one, change: change in asked if asked else picks(one, change), arguments.compile)
+        for one, change, told in matrix.wrong[before:]:
+            print(f"WRONG {one} | {change}", *told[:4], sep="\n    ", flush=True)
+    print(matrix.text(), flush=True)
+    return bool(matrix.wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What one process kept, asked for by another one after a change: equal to eager mode, over whole programs."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.peer.program import programs
+
+FAMILIES = sorted({each.family for each in programs().values()})
+
+
+def matrix(*arguments, seconds):
+    """The matrix in a process of its own, which forks before anything is compiled: its counts by name."""
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.fast.disk_cache.matrix", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout[-5000:] + told.stderr[-2000:]
+    print(told.stdout)
+    return {what: int(count.replace(",", "")) for count, what in re.findall(r"^ *([\d,]+) (.+)$", told.stdout, re.M)}
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """A store of the test's own, which is on as it is for users."""
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
+    monkeypatch.delenv("NBCOMPILE_WARM_START", raising=False)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("store")
+def test_a_sample_of_all_pairs():
+    """Some programs, some changes of each: entries are loaded, and every result is eager's."""
+    counts = matrix("--programs", "7/276", "--share", "1/8", seconds=900)
+    assert counts["pairs"] > 30
+    assert counts["pairs_that_load"] > counts["pairs"] / 5
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_pairs(family):
+    """Every program, every change."""
+    counts = matrix(family, seconds=7200)
+    assert counts["pairs_that_load"]

@@ -1,0 +1,324 @@
+"""Entries are written after the call: its result does not wait, and nothing is lost, whatever comes between."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import api, config, errors
+from nbcompile.fast.disk_cache import shelf, writer
+from nbcompile.record import model
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+X = torch.linspace(-1, 1, 8)
+FUNCTION = """
+import torch
+def f(x):
+    return torch.softmax(x, -1) * 2
+def g(x):
+    return torch.softmax(x, -1) * 3
+"""
+
+
+@pytest.fixture
+def held(process, monkeypatch):
+    """The disk waits for this event; the process's own flush does not wait for the disk."""
+    event, add = threading.Event(), shelf.add
+    began = threading.Event()
+
+    def slowly(*arguments, **options):
+        began.set()
+        assert event.wait(60)
+        return add(*arguments, **options)
+
+    monkeypatch.setattr(shelf, "add", slowly)
+    monkeypatch.setattr(shelf, "_warned", set())
+    event.began = began
+    yield event
+    event.set()
+    writer.flush()
+
+
+def entries(tmp_path):
+    return sorted((tmp_path / "store" / "frames").glob("*/*.json"))
+
+
+def run(source, name, *arguments):
+    """What a new function gives, and where its code came from: as ``Process.call``, which waits for the store."""
+    space = {}
+    exec(compile(source, "<program>", "exec"), space)
+    return called(space[name], *arguments)
+
+
+def called(function, *arguments):
+    pen = api.new_recorder(function.__name__)
+    with pen.listening():
+        result = nbcompile.compile(function)(*arguments)
+    return result, [each.cause for each in pen.record().frames]
+
+
+def test_the_result_does_not_wait_for_the_disk(held, tmp_path):
+    """The call returns while its entry is not written; later the entry is whole."""
+    result, _ = run(FUNCTION, "f", X)
+    torch.testing.assert_close(result, torch.softmax(X, -1) * 2)
+    assert held.began.wait(60), "the writer begins by itself, when the call is over"
+    assert entries(tmp_path) == []
+    assert not writer.flush(timeout=0.01)
+    held.set()
+    assert writer.flush(timeout=60)
+    (path,) = entries(tmp_path)
+    assert shelf.read(path) is not None
+
+
+def test_who_looks_for_an_entry_waits_for_it(held, process, tmp_path):
+    """Equal code in the same process loads what is being written when it looks; another key does not wait."""
+    run(FUNCTION, "f", X)
+    assert held.began.wait(60)
+    assert not writer.flush(None, 0.01)
+    assert writer.flush("another key", 0.01)
+    threading.Timer(0.2, held.set).start()
+    assert run(FUNCTION, "f", X)[1] == [model.LOADED_AGAIN]
+
+
+def test_reset_waits(held, tmp_path):
+    """After reset, what was compiled before is there for others."""
+    run(FUNCTION, "f", X)
+    threading.Timer(0.2, held.set).start()
+    nbcompile.reset()
+    assert len(entries(tmp_path)) == 1
+
+
+TALK = """
+import torch
+seen = []
+def f(x, look):
+    x = torch.sin(x) + 1
+    look()
+    return torch.cos(x) * 2
+"""
+
+
+def test_nothing_is_written_beside_the_call(process, tmp_path, monkeypatch):
+    """While a compiled function runs, the thread waits; of two frames none is on the disk until the call is over."""
+    seen = []
+
+    def look():
+        seen.append((len(writer._queue.pending), len(entries(tmp_path))))
+
+    monkeypatch.setattr(writer, "MAX_DELAY", 60.0)
+    run(TALK, "f", X, nbcompile.disable(look))
+    assert seen == [(1, 0)]
+    assert writer.flush(timeout=60)
+    assert len(entries(tmp_path)) == 2
+
+
+def test_a_call_that_never_ends_is_no_reason_to_write_nothing(process, tmp_path, monkeypatch):
+    """After MAX_DELAY the entry is written beside it."""
+    written = []
+
+    def look():
+        with writer._queue.changed:
+            written.append(writer._queue.changed.wait_for(lambda: not writer._queue.pending, 60))
+
+    monkeypatch.setattr(writer, "MAX_DELAY", 0.05)
+    run(TALK, "f", X, nbcompile.disable(look))
+    assert written == [True]
+
+
+CHANGED = {
+    "a function's code": ("def helper(x): return x * 2\ndef f(x): return helper(x) + 1",
+                          "module.helper.__code__ = (lambda x: x * 5).__code__"),
+    "a global": ("K = 2\ndef f(x): return x * K + 1", "module.K = 5"),
+    "a member of a class": ("class C:\n    k = 2\nc = C()\ndef f(x): return x * c.k + 1", "module.C.k = 5"),
+    "an entry of a dictionary": ("D = {'k': 2}\ndef f(x): return x * D['k'] + 1", "module.D['k'] = 5"),
+    "a tensor's size": ("import torch\nW = torch.full((1,), 2.0)\ndef f(x): return x * W + 1",
+                        "module.W.resize_(8).fill_(5.0)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_what_is_kept_is_what_was_compiled(held, process, what):
+    """Objects that change between the call and the writing change nothing in the entry."""
+    source, change = CHANGED[what]
+    first = process(source)
+    torch.testing.assert_close(called(first.module.f, X)[0], X * 2 + 1)
+    exec(change, {"module": first.module})
+    held.set()
+    as_it_was = process(source)
+    as_it_was.call("f", X)
+    assert as_it_was.loaded == [True]
+    changed = process(source)
+    exec(change, {"module": changed.module})
+    torch.testing.assert_close(changed.call("f", X), X * 5 + 1)
+    assert changed.loaded == [False]
+
+
+def test_the_folder_is_that_of_the_call(held, tmp_path, monkeypatch):
+    """A variable that is set to another folder meanwhile is for later calls."""
+    run(FUNCTION, "f", X)
+    monkeypatch.setenv(shelf.VARIABLE, str(tmp_path / "elsewhere"))
+    held.set()
+    assert writer.flush(timeout=60)
+    assert len(entries(tmp_path)) == 1
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def full(*arguments):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_costs_one_warning(process, tmp_path, monkeypatch):
+    """Told when it is found, on the page as well; no draft is left, and the function runs compiled."""
+    monkeypatch.setattr(shelf, "_warned", set())
+    monkeypatch.setattr(shelf, "_write", full)
+    first = process(FUNCTION)
+    pen = api.new_recorder("f")
+    with pytest.warns(errors.StoreWarning, match="nothing is kept") as told, pen.listening():
+        for name in ("f", "g"):
+            nbcompile.compile(getattr(first.module, name))(X)
+        assert writer.flush(timeout=60)
+    assert len([each for each in told if each.category is errors.StoreWarning]) == 1
+    assert {each.store for each in pen.record().frames} == {"not kept for later processes: the disk refuses"}
+    assert [path for path in (tmp_path / "store" / "frames").rglob("*") if path.is_file()] == []
+
+
+def test_a_warning_that_is_an_error_stops_no_other_entry(process, tmp_path, monkeypatch):
+    """It is told as the exception of a thread; the thread goes on with what waits."""
+    told = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    nbcompile.reset()
+
+    def fails():
+        raise errors.StoreWarning("refused")
+
+    writer.enqueue("some key", fails)
+    run(FUNCTION, "g", X)
+    assert writer.flush(timeout=60)
+    assert [each.exc_type for each in told] == [errors.StoreWarning]
+    assert len(entries(tmp_path)) == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of threads")
+def test_an_interrupt_while_somebody_waits_loses_nothing(held, tmp_path):
+    """Ctrl-C ends the waiting, not the writing."""
+    run(FUNCTION, "f", X)
+    assert held.began.wait(60)
+    main = threading.main_thread().ident
+    threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        writer.flush()
+    assert writer._queue.waiters == 0
+    held.set()
+    assert writer.flush(timeout=60)
+    assert len(entries(tmp_path)) == 1
+
+
+@forks
+def test_a_fork_waits(held, process, tmp_path):
+    """The child finds the entry, and writes what it compiles itself."""
+    run(FUNCTION, "f", X)
+    threading.Timer(0.2, held.set).start()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            found = len(entries(tmp_path))
+            run(FUNCTION, "g", X)
+            status = 0 if found == 1 and writer.flush(timeout=60) and len(entries(tmp_path)) == 2 else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert writer._queue.pending == writer._queue.pending.__class__()
+
+
+@forks
+def test_a_child_does_not_write_what_the_parent_is_writing(held, monkeypatch, tmp_path):
+    """Where the disk does not answer, a fork goes on; the child has nothing to write, and the parent writes it."""
+    monkeypatch.setattr(writer, "TIMEOUT", 0.05)
+    run(FUNCTION, "f", X)
+    with pytest.warns(errors.StoreWarning, match="the disk was busy"):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if writer.flush(timeout=1) and not writer._queue.pending else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    held.set()
+    assert writer.flush(timeout=60)
+    assert len(entries(tmp_path)) == 1
+
+
+ENDS = """
+import multiprocessing, os, sys, time
+import torch, nbcompile
+from nbcompile.fast.disk_cache import shelf
+add = shelf.add
+def slowly(*arguments, **options):
+    time.sleep(0.5)
+    return add(*arguments, **options)
+shelf.add = slowly
+@nbcompile.compile
+def f(x):
+    return torch.softmax(x, -1) * 2
+def work():
+    f(torch.linspace(-1, 1, 8))
+"""
+END = {
+    "the last line": ("work()", 1, 0),
+    "sys.exit": ("work()\nsys.exit(3)", 1, 3),
+    "an exception": ("work()\n1 / 0", 1, 1),
+    "an interrupt": ("work()\nraise KeyboardInterrupt", 1, -2),
+    "a child of multiprocessing": (
+        "child = multiprocessing.get_context('fork').Process(target=work)\nchild.start()\nchild.join()", 1, 0,
+    ),
+    "os._exit": ("work()\nos._exit(0)", 0, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", END)
+def test_the_end_of_a_process_waits(how, tmp_path):
+    """However a program ends, what it compiled is there; where nobody is asked, there is nothing, and no half of it."""
+    program, there, status = END[how]
+    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(tmp_path / "store"), "NBCOMPILE_WARM_START": "1"}
+    environment.pop(shelf.VARIABLE, None)
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS + program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == status, done.stderr
+    assert "StoreWarning" not in done.stderr
+    assert len(entries(tmp_path)) == there
+    assert list((tmp_path / "store" / "frames").rglob("*.draft")) == []
+
+
+def test_without_threads_it_is_written_at_once(process, tmp_path, monkeypatch):
+    """At the very end of the interpreter no thread can be started."""
+    nbcompile.reset()
+
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        writer.enqueue("key", lambda: shelf.add("key", {}, None) and None)
+        assert len(entries(tmp_path)) == 1
+        assert writer.flush()
+
+
+def test_off_means_off(process, tmp_path):
+    """With the store off, nothing waits and no thread is started."""
+    with config.patch(warm_start=False):
+        run(FUNCTION, "f", X)
+    assert not writer._queue.pending
+    assert entries(tmp_path) == []

@@ -1,0 +1,100 @@
+"""Nobody waits for a graph's code: it runs as it was captured until the code is there."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import api, backends, config, errors
+from nbcompile.fast import background
+
+
+@pytest.fixture(autouse=True)
+def in_the_background():
+    nbcompile.reset()
+    with config.patch(background=True):
+        yield
+    assert background.wait(120)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Compiling waits for this event."""
+    event, compile_one = threading.Event(), backends.inductor
+
+    def slowly(graph, inputs, **keywords):
+        assert event.wait(60)
+        return compile_one(graph, inputs, **keywords)
+
+    monkeypatch.setitem(backends._registered, "inductor", slowly)
+    yield event
+    event.set()
+
+
+@pytest.mark.compiles
+def test_calls_go_on_meanwhile(held):
+    """With side effects once each, and gradients; then the code takes over and says the same."""
+    seen = []
+
+    def f(x):
+        seen.append(len(seen))
+        return torch.tanh(x * 2).sum(-1)
+
+    compiled, x = nbcompile.compile(f), torch.randn(3, 4, requires_grad=True)
+    pen = api.new_recorder("f")
+    with pen.listening():
+        first = compiled(x)
+    assert background.jobs()[-1].state in ("waiting", "compiling")
+    (gradient,) = torch.autograd.grad(first.sum(), x)
+    assert not pen.record().frames[0].compiled_graph.kernels
+    held.set()
+    assert background.wait(60)
+    assert background.jobs()[-1].state == "ready"
+    assert pen.record().frames[0].compiled_graph.kernels
+    second = compiled(x)
+    (again,) = torch.autograd.grad(second.sum(), x)
+    torch.testing.assert_close((first, gradient), (second, again))
+    assert seen == [0, 1]
+
+
+def test_inputs_may_change_meanwhile(held):
+    """What is compiled is the graph of the first call, whatever becomes of the tensors that it was given."""
+
+    def f(x, y):
+        return (x * y).sum()
+
+    compiled, x, y = nbcompile.compile(f), torch.ones(4), torch.full((4,), 2.0)
+    assert compiled(x, y) == 8
+    x.resize_(9)
+    held.set()
+    assert background.wait(60)
+    assert compiled(torch.ones(4), y) == 8
+
+
+def test_a_compiler_that_fails_is_told_once(monkeypatch):
+    """The graph goes on as it was captured."""
+
+    def broken(graph, inputs, **keywords):
+        raise ValueError("no luck")
+
+    monkeypatch.setitem(backends._registered, "inductor", broken)
+    compiled = nbcompile.compile(lambda x: x + 1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        compiled(torch.ones(3))
+        assert background.wait(60)
+        assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+    assert [each.category for each in told] == [errors.GeneratedCodeWarning]
+    assert background.jobs()[-1].state == "failed"
+
+
+def test_symbolic_sizes_are_compiled_at_once(held):
+    """What compiling finds out of sizes belongs into the guards."""
+    held.set()
+    before = len(background.jobs())
+    nbcompile.compile(lambda x: x + 1, dynamic=True)(torch.ones(3))
+    assert len(background.jobs()) == before

@@ -1,0 +1,206 @@
+"""The way past the frame hook in C: it binds arguments as Python does, and refuses what it is not sure of.
+
+In torch: tests of guards, test/dynamo/test_guard_manager.py.
+"""
+
+import gc
+import inspect
+import sys
+import weakref
+
+import pytest
+import torch
+
+from nbcompile.fast import fast_call
+
+tools = fast_call.tools()
+pytestmark = pytest.mark.skipif(tools is None, reason="no compiler")
+
+
+def plain(a, b=2):
+    return a, b
+
+
+def keyword_only(a, /, b, *rest, c=3, d):
+    return a, b, rest, c, d
+
+
+def everything(*args, **kwargs):
+    return args, kwargs
+
+
+def closing_over(value):
+    def inner(a):
+        return a, value
+
+    return inner
+
+
+def names_of(function):
+    code = function.__code__
+    rest = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return (*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + rest], *code.co_freevars)
+
+
+def made(function, bound=None, slow=lambda arguments, keywords: "slow"):
+    return tools.shortcut(function, bound, names_of(function), slow)
+
+
+CALLS = [
+    ((), {}), ((1,), {}), ((1, 2), {}), ((1, 2, 3), {}), ((1, 2, 3, 4), {"d": 5}), ((1,), {"b": 2}), ((1,), {"a": 2}),
+    ((), {"a": 1}), ((1, 2), {"d": 4}), ((1, 2), {"c": 3, "d": 4}), ((1,), {"b": 2, "d": 4}), ((1,), {"nothing": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [plain, keyword_only, everything, closing_over("free")])
+@pytest.mark.parametrize("arguments, keywords", CALLS)
+def test_arguments_are_bound_as_python_binds_them(function, arguments, keywords):
+    """Positions, names, defaults and what is left; a call that is an error is bound to nothing."""
+    got = made(function).bind(arguments, keywords)
+    try:
+        bound = inspect.signature(function).bind(*arguments, **keywords)
+    except TypeError:
+        assert got is None
+        return
+    bound.apply_defaults()
+    expected = {**bound.arguments, **{name: "free" for name in function.__code__.co_freevars}}
+    assert got == tuple(expected[name] for name in names_of(function))
+
+
+def test_the_first_argument_of_a_method_is_its_object():
+    """What a function is bound to comes first."""
+    assert made(plain, "self").bind((3,), {}) == ("self", 3)
+    assert made(plain, "self").bind((3, 4), {}) is None
+
+
+def test_a_call_that_no_check_accepts_goes_the_long_way():
+    """Before there is an entry, where its check refuses, and once entries are forgotten."""
+    way = made(plain)
+    assert way((1,), {}) == "slow"
+    check = tools.check(("a", "b"), [("EQUALS", 0, 0, 0, 1)])
+    way.add(check, lambda *arguments, **keywords: ("fast", arguments, keywords))
+    assert way((1,), {}) == ("fast", (1,), {})
+    assert way((1,), {"b": 3}) == ("fast", (1,), {"b": 3})
+    assert way((5,), {}) == "slow"
+    assert way((True,), {}) == "slow"
+    way.forget()
+    assert way((1,), {}) == "slow"
+
+
+def test_other_code_or_defaults_are_another_function():
+    """A function whose code or defaults were replaced goes the long way."""
+
+    def own(a, b=2):
+        return a, b
+
+    def other(a, b=2):
+        return b, a
+
+    way = made(own)
+    way.add(tools.check(("a", "b"), []), lambda *arguments: "fast")
+    assert way((1,), {}) == "fast"
+    own.__defaults__ = (3,)
+    assert way((1,), {}) == "slow"
+    way = made(own)
+    way.add(tools.check(("a", "b"), []), lambda *arguments: "fast")
+    own.__code__ = other.__code__
+    assert way((1,), {}) == "slow"
+
+
+def test_entries_may_be_forgotten_while_one_is_asked():
+    """A guard that runs Python may end the very entry that asks it."""
+    way = made(plain)
+
+    def forgets(value):
+        way.forget()
+        return True
+
+    for _ in range(3):
+        way.add(tools.check(("a", "b"), [("ASK", 0, 0, 0, forgets)]), lambda *arguments: "fast")
+    assert way((1,), {}) == "fast"
+    assert way((1,), {}) == "slow"
+
+
+def test_a_check_that_raises_does_not_hold():
+    """No exception of a guard reaches the call."""
+
+    class Touchy:
+        def __getattr__(self, name):
+            raise RuntimeError("do not look")
+
+    asked = tools.check(("a",), [("ATTRIBUTE", 0, 0, 0, "x"), ("IS", 1, 0, id(None), None)])
+    assert asked.holds((Touchy(),)) is False
+    assert tools.check(("a",), [("ASK", 0, 0, 0, lambda value: 1 / 0)]).holds((1,)) is False
+
+
+@pytest.mark.parametrize(
+    "instructions",
+    [
+        [("IS", 1, 0, 0, None)],
+        [("SAME", 0, 5, 0, None)],
+        [("DISTINCT", -1, 0, 0, (0, 7))],
+        [("LOOK_UP", -1, 0, 0, "x")],
+        [("KEYS", 0, 0, 0, ["a"])],
+        [("EMPTY", -1, 0, 0, ())],
+        [("TENSOR", 0, 0, 0, (1, 2, 3, 4, True, (1, 2), (1,)))],
+    ],
+)
+def test_what_is_no_check_is_refused(instructions):
+    """A slot that is not made yet, a dict that is none: an error when it is made, not a crash when it is asked."""
+    with pytest.raises((ValueError, TypeError)):
+        tools.check(("a",), instructions)
+
+
+def test_many_values_are_told_apart():
+    """Distinct objects are, and one that stands twice is found, among very many."""
+    values = [object() for _ in range(60)]
+    names = [f"a{number}" for number in range(60)]
+    check = tools.check(names, [("DISTINCT", -1, 0, 0, tuple(range(60)))])
+    assert check.holds(tuple(values))
+    for number in range(1, 60):
+        assert not check.holds((*values[:number], values[0], *values[number + 1 :]))
+
+
+def test_what_is_looked_at_gets_no_dict_for_it():
+    """A tensor that nobody marked has no ``__dict__`` of its own, and need not have one to be found unmarked."""
+    check = tools.check(("x",), [("UNMARKED", 0, 0, 0, ("mark",))])
+    tensors = [torch.ones(1) for _ in range(1000)]
+    before = sys.getallocatedblocks()
+    assert all(check.holds((each,)) for each in tensors)
+    assert sys.getallocatedblocks() - before < 100
+    tensors[0].mark = 1
+    assert not check.holds((tensors[0],))
+
+
+def test_nothing_is_kept_alive_and_no_reference_is_lost():
+    """Counts of references are the same after many calls; a shortcut that refers to itself is collected."""
+    value, way = object(), made(plain)
+    way.add(tools.check(("a", "b"), [("CLASS", 0, 0, 0, None), ("EQUALS", 1, 0, 0, 2)]), lambda *arguments: None)
+    before = sys.getrefcount(value), sys.getrefcount(plain), sys.getrefcount(object)
+    for _ in range(100):
+        way((value,), {})
+        way((value, 3), {})
+        way.bind((value,), {"b": value})
+    assert (sys.getrefcount(value), sys.getrefcount(plain), sys.getrefcount(object)) == before
+    way.add(tools.check(("a", "b"), []), way)
+    gone = weakref.ref(way)
+    del way
+    gc.collect()
+    assert gone() is None
+
+
+def test_tensors_are_recognised_by_all_that_a_graph_relies_on():
+    """Another size, stride, dtype, class, gradient, layout or key is another tensor; a None is any size."""
+    tensor = torch.ones(2, 3)
+    kind, slot, number, address, facts = fast_call.tensor_instruction(tools, 0, tensor)
+    check = tools.check(("x",), [(kind, slot, number, address, facts)])
+    any_rows = tools.check(("x",), [(kind, slot, number, address, (*facts[:-2], (None, 3), (None, 1)))])
+    assert check.holds((torch.zeros(2, 3),)) and any_rows.holds((torch.zeros(7, 3),))
+    others = (
+        torch.ones(3, 2), torch.ones(2, 3).double(), torch.ones(3, 2).t(), torch.nn.Parameter(tensor), 3, None,
+        torch.ones(2, 3, requires_grad=True), torch.ones(2, 3, 1), torch.ones(2, 3).to_sparse(), torch.ones(2, 3).cfloat(),
+        torch._neg_view(tensor), torch.empty(2, 3, device="meta"),
+    )  # fmt: skip
+    assert not any(check.holds((each,)) for each in others)
+    with torch.inference_mode():
+        assert not check.holds((torch.ones(2, 3),))  # a tensor without the keys of autograd

@@ -1,0 +1,81 @@
+"""Tests of nbcompile/fast/guard_cache.py."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from nbcompile.fast import guard_cache
+
+pytestmark = pytest.mark.skipif(guard_cache.maker() is None, reason="no compiler, or dicts have no versions")
+
+
+@pytest.mark.parametrize("number", range(len(guard_cache.CHANGES)))
+def test_every_change_is_noticed(number):
+    """While nothing changes nothing is asked; after each change the guards are."""
+    assert guard_cache._notices(guard_cache.maker(), guard_cache.CHANGES[number])
+
+
+def test_the_end_of_a_tensor_is_found_whatever_lies_behind_it():
+    """Memory that a tensor's facts are taken from may be full of another's: of its dispatch keys, above all."""
+    keys = torch._C._dispatch_keys(torch.ones(3)).raw_repr(), torch._C._dispatch_keys(torch.ones(3) + 0j).raw_repr()
+    found = set()
+    for key in keys * 50:
+        left = [torch.full((words,), key, dtype=torch.int64) for words in range(16, 64)]
+        del left
+        found.add(guard_cache.end_of_facts())
+    assert len(found) == 1 and None not in found
+
+
+def test_nothing_is_kept_alive():
+    """A memo refers to what it watches by address alone."""
+    sample = guard_cache._Sample()
+    seen = weakref.ref(sample), weakref.ref(sample.table["x"])
+    held = guard_cache.maker()(guard_cache._Sample.things, lambda module: True)
+    assert held(sample)
+    del sample
+    gc.collect()
+    assert [each() for each in seen] == [None, None]
+    assert held(guard_cache._Sample())
+
+
+def test_what_does_not_hold_is_asked_again():
+    """Only that the guards hold is remembered."""
+    answers = [False, False, True]
+    sample = guard_cache._Sample()
+    held = guard_cache.maker()(guard_cache._Sample.things, lambda module: answers.pop(0))
+    assert [held(sample) for _ in range(4)] == [False, False, True, True]
+
+
+def test_nothing_is_believed_while_it_is_checked():
+    """A call of another thread that comes while the guards are asked asks them itself."""
+    sample, inner = guard_cache._Sample(), []
+
+    def check(module):
+        if not inner:
+            inner.append(None)
+            inner.append(held(sample))
+        return False
+
+    held = guard_cache.maker()(guard_cache._Sample.things, check)
+    assert held(sample) is False
+    assert inner == [None, False]
+    assert held(sample) is False
+
+
+def test_what_cannot_be_listed_is_for_the_guards_to_say():
+    """A module that is built in another way is no error."""
+    held = guard_cache.maker()(guard_cache._Sample.things, lambda module: False)
+    assert held(object()) is False
+
+
+def test_the_counters_lie_outside_of_what_is_compared():
+    """A tensor that is referred to once more is the same."""
+    sample, asked = guard_cache._Sample(), []
+    held = guard_cache.maker()(guard_cache._Sample.things, lambda module: asked.append(module) or True)
+    held(sample)
+    weight = torch.ones((), requires_grad=True)
+    saved = sample.table["x"] * weight  # autograd keeps the tensor
+    held(sample)
+    assert len(asked) == 1 and saved.requires_grad

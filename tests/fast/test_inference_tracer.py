@@ -1,0 +1,193 @@
+"""Graphs that are recorded in one go: which they are, and that what they write is what eager writes.
+
+In torch: test/functorch/test_aotdispatch.py. Read next: tests/aot/test_compile.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.aot.decompositions import default_table
+from nbcompile.fast import inference_tracer
+from tests.aot.capturing import capture
+from tests.aot.observed import agrees_with_eager
+
+
+def add_in_place(x, y):
+    x.add_(y)
+
+
+def read_before_and_after(x, y):
+    before = x * 2
+    x.mul_(y).sub_(1)
+    return before + x
+
+
+def exchanged(x, y):
+    kept = x.clone()
+    x.copy_(y)
+    y.copy_(kept)
+
+
+def one_after_the_other(x, y):
+    x.add_(y)
+    y.mul_(x)
+    x.add_(y)
+    return x - y
+
+
+def another_type(x, y):
+    x.copy_(y.double() / 3)
+
+
+def product_into(x, y):
+    x.addmm_(y, y)
+
+
+def moments(x, y):
+    x.lerp_(y, 0.1)
+    y.mul_(0.9).addcmul_(x, x, value=0.1)
+    x.addcdiv_(x, y.abs().sqrt_().add_(1e-8), value=-0.01)
+
+
+def viewed_after(x, y):
+    x.add_(y)
+    return x.t() * 2
+
+
+RECORDED = (
+    add_in_place, read_before_and_after, exchanged, one_after_the_other, another_type, product_into, moments,
+    viewed_after,
+)  # fmt: skip
+
+
+def through_a_view(x, y):
+    x[0].add_(y[0])
+    return x * 2
+
+
+def viewed_before(x, y):
+    row = x.t()
+    x.add_(y)
+    return row * 2
+
+
+def given_back(x, y):
+    return x.add_(y)
+
+
+def other_shape(x, y):
+    x.t_()
+    return x + y
+
+
+def other_memory(x, y):
+    x.set_(y)
+
+
+LEFT = (through_a_view, viewed_before, given_back, other_shape)
+"""AOTAutograd makes these functional."""
+each_way = pytest.mark.parametrize("keep", ["no_grad", "without gradients"])
+
+
+def square() -> torch.Tensor:
+    return torch.randn(4, 4)
+
+
+def recorded(function, **more):
+    """The recording of a function of two tensors; what returns nothing has no outputs."""
+    given = (square(), square())
+    module = capture(function, given).module
+    output = module.graph.output_node()
+    output.args = (tuple(each for each in output.args[0] if each is not None),)
+    return inference_tracer.trace(module, given, default_table(), **more)
+
+
+@pytest.mark.parametrize("function", [*RECORDED, *LEFT], ids=lambda each: each.__name__)
+@each_way
+def test_what_is_written_is_what_eager_writes(function, keep):
+    """Inputs and results after three calls, of parameters whose gradient nobody asks for and of plain tensors."""
+
+    def program(compiled):
+        torch.manual_seed(0)
+        inputs = [square().requires_grad_(keep == "no_grad") for _ in range(2)]
+        call = compiled(function)
+        with torch.set_grad_enabled(keep != "no_grad"):
+            return [(call(*inputs), *(each.detach().clone() for each in inputs)) for _ in range(3)]
+
+    agrees_with_eager(program)
+
+
+@pytest.mark.parametrize("function", RECORDED, ids=lambda each: each.__name__)
+def test_writes_to_whole_inputs_are_recorded(function):
+    """They come last, as copies, one for each input that is written."""
+    found = recorded(function, may_write=True)
+    assert found is not None
+    nodes = list(found.module.graph.nodes)
+    copies = [node for node in nodes if node.target is torch.ops.aten.copy_.default]
+    assert [nodes.index(each.args[0]) for each in copies] == found.written
+    assert nodes[-1 - len(copies) : -1] == copies
+
+
+@pytest.mark.parametrize("function", [*LEFT, other_memory], ids=lambda each: each.__name__)
+def test_what_else_is_written_is_left_to_others(function):
+    """Views of what is written, an input that is a result, and operators that change what a tensor is."""
+    assert recorded(function, may_write=True) is None
+
+
+@pytest.mark.parametrize("function", RECORDED, ids=lambda each: each.__name__)
+def test_writes_are_refused_where_nobody_asks_for_them(function):
+    """A backend that wants functional graphs alone gets them from AOTAutograd."""
+    assert recorded(function) is None
+
+
+def test_autograd_sees_what_was_written():
+    """A value that was kept for a derivative, and is overwritten by a compiled graph, is an error, as in eager."""
+    x = torch.ones(3)
+    weight = torch.ones(3, requires_grad=True)
+    product = (weight * x).sum()
+
+    @nbcompile.compile
+    def write(x):
+        x.add_(1)
+
+    write(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+STEP = """
+import sys, torch, nbcompile
+from nbcompile.fast import dynamo_stub
+nbcompile.compile(torch.sin)(torch.ones(3))  # before an optimizer, which imports torch._dynamo as it is made
+parameters = [torch.nn.Parameter(torch.ones(5)) for _ in range(3)]
+for each in parameters:
+    each.grad = torch.full((5,), 2.0)
+optimizer = torch.optim.Adam(parameters, lr=0.1)
+step = nbcompile.compile(lambda: optimizer.step())
+step()
+step()
+assert all(torch.allclose(each, torch.full((5,), 0.8)) for each in parameters), parameters
+assert dynamo_stub.is_light()
+heavy = {"torch._functorch.aot_autograd", "torch._dynamo.utils", "torch._dynamo.decorators"}
+assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+torch._dynamo.reset()
+assert not dynamo_stub.is_light()
+for _ in range(2):
+    step()
+assert all(torch.allclose(each, torch.full((5,), 0.6)) for each in parameters), parameters
+from torch._dynamo import graph_break
+assert graph_break is sys.modules["torch._dynamo.decorators"].graph_break
+"""
+
+
+@pytest.mark.compiles
+def test_an_optimizers_step_needs_no_aotautograd():
+    """Nor torch's tracer, although it calls torch._dynamo.graph_break; once that is itself, the step goes on."""
+    done = subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
