@@ -63,6 +63,12 @@ class Effects(Protocol):
     def any(self) -> bool:
         """True if there is anything to replay."""
 
+    def count(self) -> int:
+        """Number of changes so far."""
+
+    def changes_outside(self, since: int, born: int) -> bool:
+        """True if a change after the first ``since`` ones was of something older than ``born``, or from outside."""
+
     def known(self, value: object) -> VariableTracker | None:
         """The tracker of a real object that has one."""
 

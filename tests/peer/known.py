@@ -391,6 +391,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details reasons",
         "a cached function with side effects breaks here; torch traces it, and repeats the effects",
     ),
+    **_known(
+        "cached_function_changes_an_older_object_again",
+        "graphs details reasons",
+        "a cached function with side effects breaks here; torch traces it, and repeats the effects",
+    ),
     ("single_dispatch", "reasons"): "singledispatch breaks in both, at another call of its implementation",
     (
         "partial_methods_and_partials_of_partials",

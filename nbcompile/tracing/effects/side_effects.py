@@ -31,8 +31,9 @@ class SideEffects:
         self.globals: dict[tuple[int, str], GlobalChange] = {}
         self.order: list[Change | GlobalChange] = []
         self.deferred: list[VariableTracker] = []
-        self.noted = 0
         """Calls put off until after the graph (config.reorderable_logging_functions)."""
+        self.log: list[VariableTracker | None] = []
+        """The owner of each single change, in order; None for a global and for a draw."""
         self.draws: list[Callable[[Reconstructor], Recipe]] = []
         """Draws from generators of random numbers, in order, replayed before the graph runs."""
 
@@ -42,11 +43,16 @@ class SideEffects:
 
     def count(self) -> int:
         """Number of changes so far."""
-        return self.noted
+        return len(self.log)
+
+    def changes_outside(self, since: int, born: int) -> bool:
+        """True if a change after the first ``since`` ones was of something older than ``born``, or from outside."""
+        recent = self.log[since:]
+        return any(owner is None or owner.born < born or not owner.is_made_here() for owner in recent)
 
     def draw(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
         """A generator of random numbers is asked for something: its place among the draws."""
-        self.noted += 1
+        self.log.append(None)
         self.draws.append(recipe)
         return len(self.draws) - 1
 
@@ -108,7 +114,7 @@ class SideEffects:
 
     def _change(self, tracer: Tracer, owner: VariableTracker) -> Change:
         tracer.output.may_change(owner)
-        self.noted += 1
+        self.log.append(owner)
         change = self.changes_by_tracker.get(id(owner.identity()))
         if change is None:
             change = Change(owner, tracer.stack())
@@ -119,7 +125,7 @@ class SideEffects:
     def store_global(self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None) -> None:
         """``global name; name = value``."""
         tracer.output.may_change(None)
-        self.noted += 1
+        self.log.append(None)
         key = (id(scope), name)
         if key in self.globals:
             self.globals[key].value = value

@@ -23,6 +23,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Cell, CellOf, Constant, FromSource, Function, Mutation, Recipe, SetCell
 from nbcompile.capture.source import AttrSource, CellSource, ConstantSource, ItemSource, Source
 from nbcompile.tracing import breaks
+from nbcompile.tracing.graph.body import births
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -397,9 +398,11 @@ class CachedFunctionVariable(VariableTracker):
         return self.function.get_attribute(tracer, name)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        changes = len(tracer.side_effects.order)
+        effects, began = tracer.side_effects, next(births)
+        changes, deferred = effects.count(), len(effects.deferred)
         result = tracer.call(self.function, arguments, keywords)
-        if len(tracer.side_effects.order) != changes:  # the cache would keep it from happening again
+        # The cache would keep these from happening again. What the function made itself, it may change.
+        if effects.changes_outside(changes, began) or len(effects.deferred) != deferred:
             context = f"{self.describe()} changes what it did not make"
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="a cached function with side effects")
         return result

@@ -357,6 +357,45 @@ def cached_function_of_a_tensor():
 
 
 @program()
+def cached_function_changes_what_it_made():
+    class Recipe:
+        def __init__(self):
+            self.sizes = {}
+
+    @functools.lru_cache(256)
+    def prepare(pattern):
+        recipe, order = Recipe(), []
+        for name in pattern.split():
+            recipe.sizes[name] = len(recipe.sizes)
+            order.append(name)
+        order.sort()
+        recipe.order = tuple(order)
+        return recipe
+
+    def f(x):
+        recipe = prepare("b c a")
+        return x + recipe.sizes["c"], recipe.order
+
+    return f, [(ones(2),)]
+
+
+@program(torch_differs="2.13 traces without the cache, so that the side effect happens twice")
+def cached_function_changes_an_older_object_again():
+    seen = []
+
+    @functools.cache
+    def note(n):
+        seen.append(n)
+        return n
+
+    def f(x):
+        seen.append(0)
+        return x + note(1) + note(1), list(seen)
+
+    return f, [(ones(2),)]
+
+
+@program()
 def cached_property_is_computed():
     class Box:
         def __init__(self, x):
