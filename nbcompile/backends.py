@@ -43,7 +43,7 @@ from nbcompile.aot.compile import BoxedFunction, Compilers, NeedsEagerFallback, 
 from nbcompile.aot.decompositions import default_table
 from nbcompile.aot.traced_graphs import requires_grad
 from nbcompile.codegen import cpp
-from nbcompile.codegen.printers import NoText
+from nbcompile.codegen.printers import UnprintableIndex
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.ir import compiled_artifact
@@ -428,7 +428,7 @@ def _generated_or_aten(
         if compiler is None:
             return _generate_for_gpu(graph_module, example_inputs, stage, options)
         return generate(graph_module, example_inputs, stage, compiler, options)
-    except (UnsupportedGraph, NoText) as reason:
+    except (UnsupportedGraph, UnprintableIndex) as reason:
         note(f"{reason}: the graph runs through ATen")
     except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program goes on
         place = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,12 +1,12 @@
-"""A schedule as one C++ translation unit, and the Python that calls it.
+"""C++ of a schedule: one translation unit, and the wrapper that launches its kernels.
 
     kernel0: for i0 < 64:  for r0 < 1000: buf0 = max(x[1000*i0 + r0]) ...
     ->  EXPORT i64 kernel0(void *const *pointers, const i64 *sizes, Context *context) {
           ...
           #pragma omp parallel for num_threads(context->threads)
           for (i64 i0 = 0; i0 < 64; i0++) {
-            F32 buf0[4] = {Max::start<f32, W>(), ...};
-            const auto step = [&](auto lanes, i64 r0, int part) STEP { combine<Max>(buf0[part], lanes, ...); };
+            F32 v0_acc[4] = {Max::identity<f32, W>(), ...};
+            const auto step = [&](auto lanes, i64 r0, int part) STEP { combine<Max>(v0_acc[part], lanes, ...); };
 
 Kernels with equal text become one function: twelve equal layers of a model are compiled once.
 
@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from nbcompile.codegen.header import header_for
 from nbcompile.codegen.kernels import emit_kernel
-from nbcompile.codegen.plan import make_plan
+from nbcompile.codegen.launch_plan import make_launch_plan
 from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.ir.buffer import Extern
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
@@ -30,27 +30,27 @@ from nbcompile.record import model
 
 
 def emit(schedule: Schedule) -> EmittedProgram:
-    """The source text of every kernel of a schedule, and its wrapper."""
+    """Generate the source of every kernel of a schedule, the wrapper and the launch plan."""
     functions: dict[str, str] = {}
     kernels = []
     for kernel in schedule.kernels():
         emitted = emit_kernel(kernel, schedule)
-        twin = functions.setdefault(_signature(emitted), emitted.name)
-        kernels.append(replace(emitted, function=twin))
+        function = functions.setdefault(_signature(emitted), emitted.name)
+        kernels.append(replace(emitted, function=function))
     source = "".join(kernel.source + "\n" for kernel in kernels if kernel.function == kernel.name)
     externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
-    plan, reason = make_plan(schedule, kernels)
+    plan, reason = make_launch_plan(schedule, kernels)
     wrapper = write_wrapper(schedule, kernels)
     return EmittedProgram(schedule, unit(source), wrapper, tuple(kernels), externs, plan, reason)
 
 
 def unit(functions: str) -> str:
-    """Kernels as a translation unit; "" if there are none."""
+    """Translation unit of the kernels; "" if there are none."""
     return f"{header_for(functions)}\nusing namespace nb;\n\n{functions}" if functions else ""
 
 
 def describe(emitted: EmittedProgram, compile_id: str = "") -> tuple[model.Kernel, ...]:
-    """The record's entries: what was generated, and what ATen runs and why."""
+    """Record entries of the generated kernels and of the extern calls, with their reasons."""
     generated = [
         model.Kernel(
             f"{compile_id}.{kernel.name}",
@@ -80,6 +80,6 @@ def describe(emitted: EmittedProgram, compile_id: str = "") -> tuple[model.Kerne
 
 
 def _signature(kernel: EmittedKernel) -> str:
-    """The text without comments and its own name: equal for kernels that do the same."""
+    """Text without comments and without its own name: equal for equal kernels."""
     text = re.sub(r"\s*//.*", "", kernel.source).replace(f" {kernel.name}(", " (")
     return f"{text}{kernel.complaints}"

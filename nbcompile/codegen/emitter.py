@@ -1,4 +1,4 @@
-"""What is known while one C++ kernel is written, and the loops that everything stands in.
+"""State of the C++ generator within one kernel, and the parallel outer loops.
 
     #pragma omp parallel for collapse(2) num_threads(context->threads)
     for (i64 i0 = 0; i0 < 8; i0++) {
@@ -17,43 +17,39 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
-from nbcompile.codegen.facts import Streamed, amount_of_work, trip_count
+from nbcompile.codegen.kernel_analysis import NonTemporalStore, estimate_work, trip_count
+from nbcompile.codegen.machine_model import ALIGNED_SIZE, SERIAL_WORK, STACK_BYTES
 from nbcompile.codegen.printers import C_TYPES, c_index
-from nbcompile.codegen.values import ALIGNED_SIZE, Names, Scope, Value
+from nbcompile.codegen.vector_expr import KernelNames, Scope, Value
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Load
 from nbcompile.ir.index import Symbol
 from nbcompile.ir.kernel import Kernel, Loop, Nest, Schedule, Scratch
 
-SERIAL_WORK = 32768
-"""Below so many additions a second thread costs more than it gives (a barrier takes some microseconds)."""
-STACK_BYTES = 1 << 17
-"""Scratch rows up to this size live on the stack."""
-
 
 @dataclass(slots=True)
 class KernelEmitter:
-    """What is known while one kernel is written."""
+    """State of the generator within one kernel."""
 
     kernel: Kernel
     schedule: Schedule
     writer: SourceWriter
-    names: Names
+    names: KernelNames
     locals: dict[str, Value]
-    """Values of width 1 (or W, inside a vectorised outer loop), by name in the IR."""
+    """Scalars (vectors, inside a vectorised outer loop), by name in the IR."""
     labels: dict[str, str]
-    """C++ names of locals: equal kernels must not differ in them."""
+    """C++ names of locals, numbered, so that equal kernels have equal text and are compiled once."""
     origins: dict[str, tuple[str, ...]]
-    """As :func:`facts.own_work` tells."""
-    streamed: Mapping[str, Streamed] = field(default_factory=dict)
-    """As :func:`facts.streamed` tells."""
-    places: torch.dtype = torch.int64
-    """Of the places of largest and smallest elements: as wide as lanes are."""
-    turned: dict[str, str] = field(default_factory=dict)
-    """Where stores to a buffer go first, to be made together (squares.py, panels.py)."""
-    turned_loads: dict[Load, str] = field(default_factory=dict)
-    """Where loads of an inner loop stand that were made ahead (panels.py)."""
+    """fx nodes of each name: :func:`kernel_analysis.buffer_origins`."""
+    non_temporal: Mapping[str, NonTemporalStore] = field(default_factory=dict)
+    """Buffers with non-temporal stores: :func:`kernel_analysis.non_temporal_stores`."""
+    index_dtype: torch.dtype = torch.int64
+    """Type of the indices of argmax and argmin: as wide as the kernel's lanes."""
+    transposed_stores: dict[str, str] = field(default_factory=dict)
+    """Address in a tile or panel to which a store is redirected, by buffer (transpose_tiles.py, packed_panels.py)."""
+    packed_loads: dict[Load, str] = field(default_factory=dict)
+    """Address within a panel that a load is redirected to (packed_panels.py)."""
 
     def label(self, name: str) -> str:
         """The C++ name of a local."""
@@ -61,21 +57,21 @@ class KernelEmitter:
 
 
 def is_large(emitter: KernelEmitter, buffer: str) -> str:
-    """The condition, in C++, under which stores to a buffer go past the caches."""
-    large = emitter.streamed.get(buffer)
+    """C++ condition under which stores to a buffer are non-temporal."""
+    large = emitter.non_temporal.get(buffer)
     return "false" if large is None else large.is_large(emitter.names.pointers[buffer])
 
 
 def scope_of(emitter: KernelEmitter, vector: Symbol | None, **more: object) -> Scope:
-    """Where values are computed now, in this kernel."""
+    """Scope for computing values in this kernel."""
     return Scope(emitter.writer, emitter.names, vector, emitter.locals, **more)  # type: ignore[arg-type]
 
 
 @contextmanager
 def outer_loops(
-    emitter: KernelEmitter, loops: Sequence[Loop], *extra: str, rooms: Sequence[Scratch] = ()
+    emitter: KernelEmitter, loops: Sequence[Loop], *extra: str, buffers: Sequence[Scratch] = ()
 ) -> Iterator[None]:
-    """Parallel loops; ``extra`` are headers of more loops that are collapsed with them, ``rooms`` more memory."""
+    """Emit the parallel loops; ``extra`` are headers of loops to collapse with them, ``buffers`` scratch memory."""
     writer = emitter.writer
     headers = [
         f"for (i64 {loop.variable.name} = 0; {loop.variable.name} < {c_index(loop.size)}; {loop.variable.name}++) {{"
@@ -83,39 +79,39 @@ def outer_loops(
     ]
     headers += extra
     region, shared = _pragmas(emitter.kernel, loops, len(headers), bool(extra))
-    rows = [scratch for scratch in (*emitter.kernel.scratch, *rooms) if not _on_stack(scratch)]
-    # Each thread has rows of its own and ends its own stream, so the loops stand inside the parallel region.
-    own = bool(rows or emitter.streamed)
-    if own:
+    rows = [scratch for scratch in (*emitter.kernel.scratch, *buffers) if not _fits_on_stack(scratch)]
+    # Each thread has its own scratch buffers and its own fence, so the loops are inside of the parallel region.
+    has_region = bool(rows or emitter.non_temporal)
+    if has_region:
         if region:
             writer.line(f"#pragma omp parallel{region}")
         writer.line("{")
         writer.depth += 1
         for scratch in rows:
-            _row_of_a_thread(emitter, scratch)
+            _declare_thread_row(emitter, scratch)
     if region:
-        writer.line(f"#pragma omp for{shared}" if own else f"#pragma omp parallel for{shared}{region}")
+        writer.line(f"#pragma omp for{shared}" if has_region else f"#pragma omp parallel for{shared}{region}")
     for header in headers or ["{"]:
         writer.line(header)
         writer.depth += 1
     yield
     for _ in headers or ["{"]:
         close_loop(writer)
-    if emitter.streamed:
-        writer.line("end_of_stream();")
-    if own:
+    if emitter.non_temporal:
+        writer.line("nt_store_fence();")
+    if has_region:
         close_loop(writer)
 
 
 def _pragmas(kernel: Kernel, loops: Sequence[Loop], count: int, blocks: bool) -> tuple[str, str]:
-    """What is said of the parallel region, and of the loops in it; nothing, where one thread does it all."""
-    work, trips = amount_of_work(kernel), trip_count(loops)
+    """OpenMP clauses of the parallel region and of its loops; empty for a kernel that one thread runs."""
+    work, trips = estimate_work(kernel), trip_count(loops)
     if not count or (work is not None and work < SERIAL_WORK) or (trips is not None and trips <= 1 and not blocks):
         return "", ""
     region = " num_threads(context->threads)"
     if work is None:
         amount = indexing.product([loop.size for loop in kernel.loops])
-        inner = [indexing.product([loop.size for loop in each.loops]) for each in kernel.body if isinstance(each, Nest)]
+        inner = [indexing.product([loop.size for loop in nest.loops]) for nest in kernel.body if isinstance(nest, Nest)]
         region += f" if ({c_index(amount * sympy.Add(*inner) if inner else amount)} > {SERIAL_WORK // 4})"
     return region, f" collapse({count})" if count > 1 else ""
 
@@ -132,22 +128,22 @@ def close_loop(writer: SourceWriter) -> None:
     writer.line("}")
 
 
-def rows_on_stack(emitter: KernelEmitter, rows: Sequence[Scratch]) -> None:
-    """Small rows of one outer iteration."""
-    for scratch in filter(_on_stack, rows):
+def declare_stack_rows(emitter: KernelEmitter, rows: Sequence[Scratch]) -> None:
+    """Declare the small scratch buffers of one outer iteration, on the stack."""
+    for scratch in filter(_fits_on_stack, rows):
         name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
         length = -(-max(indexing.constant(scratch.size) or 0, 1) // ALIGNED_SIZE) * ALIGNED_SIZE
         origin = emitter.origins.get(scratch.name, ())
         emitter.writer.line(f"alignas(64) {element} {name}[{length}];  // {scratch.name}", origin)
 
 
-def _on_stack(scratch: Scratch) -> bool:
+def _fits_on_stack(scratch: Scratch) -> bool:
     elements = indexing.constant(scratch.size)
     return elements is not None and elements * scratch.dtype.itemsize <= STACK_BYTES
 
 
-def _row_of_a_thread(emitter: KernelEmitter, scratch: Scratch) -> None:
-    """A row that is large, or of symbolic size: each outer iteration of a thread uses it again."""
+def _declare_thread_row(emitter: KernelEmitter, scratch: Scratch) -> None:
+    """Declare a scratch buffer that is large or of symbolic size: on the heap, reused by all iterations of a thread."""
     name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
     origin = emitter.origins.get(scratch.name, ())
     emitter.writer.line(f"Row<{element}> {name}_memory({c_index(scratch.size)});  // {scratch.name}", origin)

@@ -2,9 +2,9 @@
 
     kernel0 calls load, store, tanh    ->  these, and what they call in turn: exp_tail, copysign, fma, ...
 
-Most of a small kernel's compile time is not the kernel. The header is cut into
-its declarations; one is kept if something that is kept mentions a name that it
-declares. What declares no name (operators, macros, conditions) is always kept.
+Most of a small kernel's compile time is spent on the header. The header is split into
+its declarations, and those that the kernels do not reach are left out (dead code
+elimination). A declaration without a name (operator, macro, condition) is always included.
 
 In torch: a precompiled header (torch/_inductor/codecache.py). Read next:
 nbcompile/codegen/cpp.py
@@ -21,7 +21,7 @@ HEADER = Path(__file__).with_name("nbvec.h").read_text()
 BEGIN, END = "namespace nb {\n", "}  // namespace nb\n"
 WORD = re.compile(r"[A-Za-z_]\w*")
 DECLARED = re.compile(
-    r"(?:INLINE|RARE|ONCE|static double|^constexpr)\b[^=({;]*?\b(\w+)\(|\bstruct (\w+)|NB_LANEWISE2?\((\w+)"
+    r"(?:INLINE|COLD|NOINLINE|static double|^constexpr)\b[^=({;]*?\b(\w+)\(|\bstruct (\w+)|NB_LANEWISE2?\((\w+)"
     r"|constexpr \w+ (\w+)(?:<[^>]*>)? =",
     re.MULTILINE,
 )
@@ -30,16 +30,16 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A piece of the header that stands or goes as a whole."""
+    """Smallest piece of the header that is included or left out."""
 
     text: str
     declares: frozenset[str]
-    """Empty: it is always kept."""
+    """Empty: it is always included."""
     mentions: frozenset[str]
 
 
 def header_for(functions: str) -> str:
-    """The header without what ``functions`` have no use for."""
+    """Header with the declarations that ``functions`` reach: the transitive closure of the names they mention."""
     before, pieces, after = declarations()
     wanted = set(WORD.findall(functions))
     kept: set[int] = set()
@@ -54,7 +54,7 @@ def header_for(functions: str) -> str:
 
 @functools.cache
 def declarations() -> tuple[str, tuple[Declaration, ...], str]:
-    """What comes before the namespace, its declarations in order, and the end."""
+    """Text before the namespace, its declarations in order, and the text after it."""
     before, _, rest = HEADER.partition(BEGIN)
     inside, _, after = rest.partition(END)
     pieces, lines = [], list[str]()
@@ -69,7 +69,7 @@ def declarations() -> tuple[str, tuple[Declaration, ...], str]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a declaration ends here: brackets and conditions closed, no line that goes on."""
+    """Return whether a declaration is complete: brackets and conditions closed, no continuation line."""
     conditions = len(re.findall(r"^#if", text, re.MULTILINE)) - len(re.findall(r"^#endif", text, re.MULTILINE))
     balanced = text.count("{") == text.count("}") and text.count("(") == text.count(")")
     return balanced and not conditions and not text.endswith("\\\n") and text.rstrip()[-1] in ";})0123456789op"

@@ -1,10 +1,10 @@
-"""Whether every index of a kernel fits in 32 bits, which a GPU computes with in half the instructions.
+"""Width of index arithmetic: int32 if every index of a kernel fits, which takes half the instructions on a GPU.
 
     x[1000*i0 + i1], i0 < 512, i1 < 1000        999 + 1000*511 < 2**31: 32 bits
     the same, i0 < s0                           s0 may be anything: 64 bits
 
-Bounds hold for what comes up on the way, too: of a sum all that is added, of a remainder what is divided. Loop
-variables go past their ends by less than a block, where a mask forbids the access.
+Bounds hold for intermediate results too: the terms of a sum, the dividend of a remainder. Loop variables exceed their
+extent by less than a block; a mask forbids those accesses.
 
 In torch: torch/_inductor/codegen/simd.py (can_use_32bit_indexing). Read next:
 nbcompile/codegen/triton.py
@@ -16,20 +16,20 @@ from collections.abc import Iterator, Mapping
 
 import sympy
 
-from nbcompile.codegen.facts import flat
+from nbcompile.codegen.kernel_analysis import flatten_statements
 from nbcompile.ir.expr import IndexOf, walk
 from nbcompile.ir.index import Index, Symbol, constant
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Nest, Store, Update
 
 LARGEST = 2**31 - 1
 BEYOND = 1 << 14
-"""A loop variable goes past its end by less: the longest block."""
+"""Iterations: bound on how far a loop variable exceeds its extent (the longest block)."""
 
 
 def fits_in_32_bits(kernel: Kernel) -> bool:
-    """Whether nothing that an index of the kernel is computed of can be larger."""
+    """Return whether all indices of a kernel, and their intermediate results, fit in int32."""
     ends: dict[Symbol, int | None] = {loop.variable: constant(loop.size) for loop in kernel.loops}
-    for part in flat(kernel.body):
+    for part in flatten_statements(kernel.body):
         if isinstance(part, Nest):
             ends |= {loop.variable: constant(loop.size) for loop in part.loops}
     elements = 1
@@ -41,8 +41,8 @@ def fits_in_32_bits(kernel: Kernel) -> bool:
 
 
 def _indices(kernel: Kernel) -> Iterator[tuple[Index, Mapping[Symbol, int]]]:
-    """Every index, with the ends of the symbols in it that stand for what is read from memory."""
-    for part in flat(kernel.body):
+    """Iterate over the indices, with the bounds of those symbols that are loaded from memory."""
+    for part in flatten_statements(kernel.body):
         if isinstance(part, Nest):
             continue
         if isinstance(part, Store):
@@ -51,27 +51,27 @@ def _indices(kernel: Kernel) -> Iterator[tuple[Index, Mapping[Symbol, int]]]:
             yield part.place, {}
         for node in (*walk(part.value), *(walk(part.place) if isinstance(part, Update) else ())):
             gathers = getattr(node, "gathers", ())
-            ends = {each.symbol: constant(each.size) or LARGEST for each in gathers}
+            ends = {gather.symbol: constant(gather.size) or LARGEST for gather in gathers}
             for index in (node.index,) if isinstance(node, IndexOf) else getattr(node, "index", ()):
                 yield index, ends
 
 
 def _bound(expression: sympy.Basic, ends: Mapping[Symbol, int]) -> int:
-    """No part of an expression is larger; ``LARGEST + 1`` where that is not known."""
+    """Upper bound of the absolute value of an expression and its parts; ``LARGEST + 1`` if unknown."""
     if isinstance(expression, sympy.Integer):
         return abs(int(expression))
     if isinstance(expression, sympy.Symbol):
         return ends.get(expression, LARGEST + 1)
-    parts = [_bound(each, ends) for each in expression.args]
-    if any(each > LARGEST for each in parts):
+    parts = [_bound(arg, ends) for arg in expression.args]
+    if any(part > LARGEST for part in parts):
         return LARGEST + 1
     match type(expression).__name__:
         case "Add":
             return sum(parts)
         case "Mul":
             product = 1
-            for each in parts:
-                product *= max(each, 1)
+            for part in parts:
+                product *= max(part, 1)
             return product
         case "FloorDiv" | "Mod" | "PythonMod" | "ModularIndexing" | "CleanDiv" | "Min" | "Max":
             return max(parts)

@@ -16,22 +16,27 @@ from collections.abc import Sequence
 
 import torch
 
-from nbcompile.codegen.columns import columns
-from nbcompile.codegen.emitter import KernelEmitter, outer_loops, rows_on_stack, scope_of
-from nbcompile.codegen.facts import (
-    lengthy,
-    own_work,
+from nbcompile.codegen.column_reduction import emit_column_reduction
+from nbcompile.codegen.emitter import KernelEmitter, declare_stack_rows, outer_loops, scope_of
+from nbcompile.codegen.kernel_analysis import (
+    buffer_origins,
+    non_temporal_stores,
+    releases_gil,
     size_symbols,
-    streamed,
     trip_count,
-    vector_is_outside,
+    vectorises_outer_loop,
 )
-from nbcompile.codegen.loops import nest_of_lanes, vectorised_outside
-from nbcompile.codegen.panels import Panel, panel_of, panels
+from nbcompile.codegen.loops import emit_outer_vector_loop, emit_vector_nest
+from nbcompile.codegen.packed_panels import PackedPanel, emit_packed_panels, find_packed_panel
 from nbcompile.codegen.printers import C_TYPES, c_index
-from nbcompile.codegen.squares import Square, square_of, squares, with_better_lanes
 from nbcompile.codegen.statements import emit_statement
-from nbcompile.codegen.values import Names, Scope, Value, wide_values
+from nbcompile.codegen.transpose_tiles import (
+    TransposeTile,
+    choose_vector_loop,
+    emit_transpose_tiles,
+    find_transpose_tile,
+)
+from nbcompile.codegen.vector_expr import KernelNames, Scope, Value, has_64_bit_lanes
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.emitted import EmittedKernel
@@ -41,56 +46,56 @@ from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Sch
 
 
 def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
-    """One kernel as one C++ function."""
-    kernel = with_better_lanes(kernel)
+    """Emit one kernel as one C++ function."""
+    kernel = choose_vector_loop(kernel)
     arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
     pointers = _pointers(kernel, arguments)
     body = SourceWriter(depth=1)
-    origins = own_work(kernel, schedule.program)
-    panel = panel_of(kernel)
-    names = Names({**pointers, **_rows(kernel, panel)}, extents=_extents(kernel))
-    places = torch.int64 if half_width(kernel) else torch.int32
-    square = square_of(kernel) if vector_is_outside(kernel) else None
-    large = streamed(kernel, schedule, _scattered(kernel, square, panel))
-    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, large, places)
-    _kernel_body(emitter, square, panel)
+    origins = buffer_origins(kernel, schedule.program)
+    panel = find_packed_panel(kernel)
+    names = KernelNames({**pointers, **_rows(kernel, panel)}, extents=_extents(kernel))
+    index_dtype = torch.int64 if needs_64_bit_lanes(kernel) else torch.int32
+    tile = find_transpose_tile(kernel) if vectorises_outer_loop(kernel) else None
+    non_temporal = non_temporal_stores(kernel, schedule, _scattered(kernel, tile, panel))
+    emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, non_temporal, index_dtype)
+    _kernel_body(emitter, tile, panel)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
     writer.comment("//", f"{kernel.name}: {', '.join(kernel.from_nodes)}" if kernel.from_nodes else kernel.name)
     with writer.block(f"EXPORT i64 {kernel.name}(void *const *pointers, const i64 *sizes, Context *context) {{"):
         _prologue(emitter, writer, arguments, pointers, sizes)
         writer.insert(writer.here(), body)
-        if emitter.names.complaints:
+        if emitter.names.error_messages:
             writer.line("return context->site >= 0;  // whether an index was out of bounds")
         else:
             writer.line("return 0;", role="glue")
     return EmittedKernel(
         kernel.name, kernel.name, writer.text(), arguments, tuple(symbol.name for symbol in sizes),
         kernel.buffers, kernel.from_nodes,
-        writer.line_map(), lengthy(kernel), tuple(emitter.names.complaints),
+        writer.line_map(), releases_gil(kernel), tuple(emitter.names.error_messages),
     )  # fmt: skip
 
 
-def _scattered(kernel: Kernel, square: Square | None, panel: Panel | None) -> set[str]:
-    """The buffers in which lines that are stored one after the other are far from each other."""
-    if square is not None:
+def _scattered(kernel: Kernel, tile: TransposeTile | None, panel: PackedPanel | None) -> set[str]:
+    """Buffers whose stores are not sequential: those of tiles and panels."""
+    if tile is not None:
         return set(kernel.writes)
-    return {each.buffer for each in panel.turned if each.is_written} if panel else set()
+    return {access.buffer for access in panel.accesses if access.is_written} if panel else set()
 
 
 def _pointers(kernel: Kernel, arguments: Sequence[str]) -> dict[str, str]:
-    """``in0, in1, ...`` for what is only read, ``out0, ...`` for what is written."""
+    """Name the pointers: ``in0, in1, ...`` of buffers that are only read, ``out0, ...`` of those that are written."""
     names: dict[str, str] = {}
     for buffer in arguments:
         stem = "out" if buffer in kernel.writes else "in"
-        names[buffer] = f"{stem}{sum(each.startswith(stem) for each in names.values())}"
+        names[buffer] = f"{stem}{sum(name.startswith(stem) for name in names.values())}"
     return names
 
 
-def _rows(kernel: Kernel, panel: Panel | None) -> dict[str, str]:
-    rooms = () if panel is None else panel.rooms()
+def _rows(kernel: Kernel, panel: PackedPanel | None) -> dict[str, str]:
+    scratch_buffers = () if panel is None else panel.scratch_buffers()
     rows = {scratch.name: f"row{at}" for at, scratch in enumerate(kernel.scratch)}
-    return rows | {room.name: f"panel{at}" for at, room in enumerate(rooms)}
+    return rows | {scratch.name: f"panel{at}" for at, scratch in enumerate(scratch_buffers)}
 
 
 def _extents(kernel: Kernel) -> dict[Symbol, Index]:
@@ -109,7 +114,7 @@ def _prologue(
     for at, buffer in enumerate(arguments):
         element = C_TYPES[tensors[buffer].dtype]
         written, read = buffer in kernel.writes, buffer in kernel.reads
-        # Memory that is read and written through one pointer may not be promised to be apart from itself.
+        # An in-place buffer must not be `restrict`: it is read and written through one pointer.
         qualifier = "*" if written and read else "*__restrict "
         kind = element if written else f"const {element}"
         writer.line(
@@ -117,62 +122,64 @@ def _prologue(
         )
     for at, symbol in enumerate(sizes):
         writer.line(f"const i64 {symbol.name} = sizes[{at}];")
-    for buffer, large in emitter.streamed.items():
-        if indexing.constant(large.size) is None:
-            writer.line(f"const bool {pointers[buffer]}_is_large = {c_index(large.size)} >= {large.limit};")
-    for (offset, variable), name in emitter.names.places.items():
+    for buffer, non_temporal in emitter.non_temporal.items():
+        if indexing.constant(non_temporal.size) is None:
+            writer.line(
+                f"const bool {pointers[buffer]}_is_large = {c_index(non_temporal.size)} >= {non_temporal.limit};"
+            )
+    for (offset, variable), name in emitter.names.offset_tables.items():
         function = f"[](i64 {variable.name}) {{ return {c_index(offset)}; }}"
-        writer.line(f"static constexpr auto {name} = places_of<{emitter.names.extents[variable]}>({function});")
-    if any(many for _, many in emitter.names.used_types) or emitter.kernel.vector_variable is not None:
-        writer.line(f"constexpr int W = {'LANES64' if emitter.places == torch.int64 else 'LANES32'};")
-    for name, many in sorted(emitter.names.used_types):
-        writer.line(f"typedef Vec<{name}, {'W' if many else '1'}> {name.upper()}{'' if many else '_1'};")
+        writer.line(f"static constexpr auto {name} = offsets_of<{emitter.names.extents[variable]}>({function});")
+    if any(is_vector for _, is_vector in emitter.names.used_types) or emitter.kernel.vector_variable is not None:
+        writer.line(f"constexpr int W = {'LANES64' if emitter.index_dtype == torch.int64 else 'LANES32'};")
+    for name, is_vector in sorted(emitter.names.used_types):
+        writer.line(f"typedef Vec<{name}, {'W' if is_vector else '1'}> {name.upper()}{'' if is_vector else '_1'};")
 
 
-def half_width(kernel: Kernel) -> bool:
-    """Whether lanes must be 64 bits wide."""
-    outside = vector_is_outside(kernel)
-    many: dict[str, Value] = {}
-    places: set[str] = set()
+def needs_64_bit_lanes(kernel: Kernel) -> bool:
+    """Return whether some vector of the kernel has 64-bit elements: then it has half as many lanes (LANES64)."""
+    outside = vectorises_outer_loop(kernel)
+    values: dict[str, Value] = {}
+    index_names: set[str] = set()
 
-    def wide(vector: Symbol, parts: Sequence[Inner]) -> bool:
+    def has_wide_lanes(vector: Symbol, parts: Sequence[Inner]) -> bool:
         found = False
         for part in parts:
-            scope = Scope(SourceWriter(), Names({}), vector, many)
-            found |= wide_values(scope, part.value) or (isinstance(part, Carry) and part.kind.startswith("arg"))
+            scope = Scope(SourceWriter(), KernelNames({}), vector, values)
+            found |= has_64_bit_lanes(scope, part.value) or (isinstance(part, Carry) and part.kind.startswith("arg"))
             if isinstance(part, (Let, Accumulate, Carry)):
-                many[part.name] = Value("", outside or not isinstance(part, Accumulate), part.value.dtype)
+                values[part.name] = Value("", outside or not isinstance(part, Accumulate), part.value.dtype)
         return found
 
     found = False
     for statement in kernel.body:
         if isinstance(statement, Nest):
             vector = kernel.loops[-1].variable if outside else statement.loops[-1].variable
-            found |= wide(vector, statement.body)
+            found |= has_wide_lanes(vector, statement.body)
             named = {
                 part.name for part in statement.body if isinstance(part, Accumulate) and part.kind.startswith("arg")
             }
-            found |= bool(named) and not _short_places(statement)
-            places |= named | {
+            found |= bool(named) and not _index_fits_int32(statement)
+            index_names |= named | {
                 part.name for part in statement.body if isinstance(part, Accumulate) and part.value.dtype == torch.int32
             }
             for part in statement.body:
                 if isinstance(part, Accumulate):
-                    many[part.name] = Value("", outside, part.value.dtype)
+                    values[part.name] = Value("", outside, part.value.dtype)
         elif (
             outside
             and isinstance(statement, Store)
             and isinstance(statement.value, Local)
-            and statement.value.name in places
+            and statement.value.name in index_names
         ):
-            continue  # stored as they are, after the loop
-        elif outside and isinstance(statement, Let) and _is_cast_of(statement.value, places):
-            places.add(statement.name)
-            many[statement.name] = Value("", True, statement.value.dtype)
+            continue  # int32 indices are widened as they are stored, after the loop
+        elif outside and isinstance(statement, Let) and _is_cast_of(statement.value, index_names):
+            index_names.add(statement.name)
+            values[statement.name] = Value("", True, statement.value.dtype)
         elif outside:
-            found |= wide(kernel.loops[-1].variable, [statement])
+            found |= has_wide_lanes(kernel.loops[-1].variable, [statement])
         elif isinstance(statement, Let):
-            many[statement.name] = Value("", False, statement.value.dtype)
+            values[statement.name] = Value("", False, statement.value.dtype)
     return found
 
 
@@ -183,29 +190,29 @@ def _is_cast_of(body: Expr, names: set[str]) -> bool:
     return False
 
 
-def _short_places(nest: Nest) -> bool:
-    """Whether a place of an element fits in 32 bits."""
+def _index_fits_int32(nest: Nest) -> bool:
+    """Return whether the index of an element of the nest fits in int32."""
     count = trip_count(nest.loops)
     return count is not None and count < 1 << 31
 
 
-def _kernel_body(emitter: KernelEmitter, square: Square | None, panel: Panel | None) -> None:
+def _kernel_body(emitter: KernelEmitter, tile: TransposeTile | None, panel: PackedPanel | None) -> None:
     kernel = emitter.kernel
     if panel is not None:
-        panels(emitter, panel)
+        emit_packed_panels(emitter, panel)
         return
-    if vector_is_outside(kernel):
+    if vectorises_outer_loop(kernel):
         if any(isinstance(statement, Nest) for statement in kernel.body):
-            columns(emitter)
-        elif square is not None:
-            squares(emitter, square)
+            emit_column_reduction(emitter)
+        elif tile is not None:
+            emit_transpose_tiles(emitter, tile)
         else:
-            vectorised_outside(emitter)
+            emit_outer_vector_loop(emitter)
         return
     with outer_loops(emitter, kernel.loops):
-        rows_on_stack(emitter, kernel.scratch)
+        declare_stack_rows(emitter, kernel.scratch)
         for statement in kernel.body:
             if isinstance(statement, Nest):
-                nest_of_lanes(emitter, statement)
+                emit_vector_nest(emitter, statement)
             else:
                 emit_statement(emitter, scope_of(emitter, None), statement)

@@ -1,4 +1,4 @@
-"""Loops that take W elements at a time, written once as a step over lanes.
+"""Vectorised loops: the body is written once, as a lambda over the active lanes; main loop and tail call it.
 
     const auto step = [&](auto lanes, i64 i0) STEP { store(out0 + i0, lanes, tanh(load<f32, W>(in0 + i0, lanes))); };
     i64 i0 = 0;
@@ -6,42 +6,56 @@
     if (i0 < 1000) step(First{1000 - i0}, i0);
 
 In torch: torch/_inductor/codegen/cpp.py (CppKernelProxy.codegen_functions: main loop and tail). Read next:
-nbcompile/codegen/columns.py
+nbcompile/codegen/column_reduction.py
 """
 
 from __future__ import annotations
 
+from nbcompile.codegen.accumulators import (
+    REDUCTIONS,
+    accumulator_type,
+    declare_accumulators,
+    declare_scan,
+    emit_combine,
+    emit_scan_step,
+    reduce_accumulators,
+)
 from nbcompile.codegen.emitter import KernelEmitter, close_loop, open_loop, outer_loops, scope_of
-from nbcompile.codegen.facts import coming_rows, stored, trip_count
+from nbcompile.codegen.kernel_analysis import prefetched_rows, stored_buffers, trip_count
+from nbcompile.codegen.machine_model import (
+    ALIGNED_SIZE,
+    CHEAP_BODY_COST,
+    CHEAP_UNROLL,
+    CHUNKS,
+    COSTLY_UNROLL,
+    LONG_REDUCTION,
+    OUTER_BLOCK,
+)
 from nbcompile.codegen.printers import c_index
 from nbcompile.codegen.statements import emit_statement
-from nbcompile.codegen.totals import KINDS, carry, combine, finish, held_type, start, start_scan
-from nbcompile.codegen.values import ALIGNED_SIZE
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import cost
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Nest
 
-BLOCK = 4096
-"""How many iterations of a vectorised outer loop one thread takes at a time."""
-CHUNKS = 32
-"""Into how many parts a long reduction to few values is cut."""
-LONG_REDUCTION = 1 << 16
 
-
-def vectorised_outside(emitter: KernelEmitter) -> None:
-    """The last outer loop takes W lanes, and there are no loops inside it."""
+def emit_outer_vector_loop(emitter: KernelEmitter) -> None:
+    """Emit a kernel without inner loops; the last outer loop is vectorised."""
     kernel, writer = emitter.kernel, emitter.writer
     *loops, last = kernel.loops
     variable, size = last.variable.name, c_index(last.size)
     count = indexing.constant(last.size)
-    extra = [f"for (i64 block = 0; block < {size}; block += {BLOCK}) {{"] if count is None or count > BLOCK else []
+    extra = (
+        [f"for (i64 block = 0; block < {size}; block += {OUTER_BLOCK}) {{"]
+        if count is None or count > OUTER_BLOCK
+        else []
+    )
     with outer_loops(emitter, loops, *extra):
-        begin, end = ("block", f"min_of(block + {BLOCK}, {size})") if extra else ("0", size)
+        begin, end = ("block", f"min_of(block + {OUTER_BLOCK}, {size})") if extra else ("0", size)
         shared_at = writer.here()
         shared = SourceWriter(depth=writer.depth)
         with writer.block(f"const auto step = [&](auto lanes, i64 {variable}) STEP {{", "};"):
-            scope = scope_of(emitter, last.variable, shared=shared, stored=stored(kernel.body))
+            scope = scope_of(emitter, last.variable, shared=shared, stored=stored_buffers(kernel.body))
             for statement in kernel.body:
                 assert not isinstance(statement, Nest)
                 emit_statement(emitter, scope, statement)
@@ -55,41 +69,41 @@ def vectorised_outside(emitter: KernelEmitter) -> None:
             writer.line(f"if ({variable} < {end}) step(First{{{end} - {variable}}}, {variable});")
 
 
-def nest_of_lanes(emitter: KernelEmitter, nest: Nest) -> None:
-    """Loops of which the last takes W lanes; totals are combined across the lanes at the end."""
+def emit_vector_nest(emitter: KernelEmitter, nest: Nest) -> None:
+    """Emit a nest whose last loop is vectorised; accumulators are reduced over the lanes at the end."""
     writer = emitter.writer
     if emitter.kernel.vector_variable is None:
-        _serial_nest(emitter, nest)
+        _emit_serial_nest(emitter, nest)
         return
     *loops, last = nest.loops
-    totals = [part for part in nest.body if isinstance(part, Accumulate)]
-    parts = unrolled(nest) if totals else 1
-    for total in totals:
-        start(emitter, total, parts)
+    accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
+    unroll = accumulator_count(nest) if accumulators else 1
+    for accumulator in accumulators:
+        declare_accumulators(emitter, accumulator, unroll)
     for part in nest.body:
         if isinstance(part, Carry):
-            start_scan(emitter, part)
+            declare_scan(emitter, part)
     if is_chunked(emitter.kernel, nest):
-        chunked_nest(emitter, nest)
+        emit_chunked_nest(emitter, nest)
         return
     writer.line("{")
     writer.depth += 1
     for loop in loops:
         open_loop(writer, loop.variable.name, "0", c_index(loop.size))
-    vector_loop(emitter, nest, "0", c_index(last.size), parts, indexing.constant(last.size))
+    emit_vector_loop(emitter, nest, "0", c_index(last.size), unroll, indexing.constant(last.size))
     for _ in loops:
         writer.depth -= 1
         writer.line("}")
     writer.depth -= 1
     writer.line("}")
-    finish(emitter, totals, parts)
+    reduce_accumulators(emitter, accumulators, unroll)
 
 
-def _serial_nest(emitter: KernelEmitter, nest: Nest) -> None:
-    """Iterations one by one, in order: they may change the same element."""
+def _emit_serial_nest(emitter: KernelEmitter, nest: Nest) -> None:
+    """Emit a scalar nest, in order: iterations may update the same element."""
     for loop in nest.loops:
         open_loop(emitter.writer, loop.variable.name, "0", c_index(loop.size))
-    scope = scope_of(emitter, None, stored=stored(nest.body))
+    scope = scope_of(emitter, None, stored=stored_buffers(nest.body))
     for part in nest.body:
         assert not isinstance(part, (Accumulate, Carry))
         emit_statement(emitter, scope, part)
@@ -97,51 +111,58 @@ def _serial_nest(emitter: KernelEmitter, nest: Nest) -> None:
         close_loop(emitter.writer)
 
 
-def vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, parts: int, count: int | None) -> None:
-    """The step and the loops that call it: several blocks at a time, one block, the rest."""
+def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, unroll: int, count: int | None) -> None:
+    """Emit the step and the loops that call it: unrolled main loop, single vectors, tail."""
     writer = emitter.writer
     last = nest.loops[-1]
     variable = last.variable.name
-    totals = any(isinstance(part, Accumulate) for part in nest.body)
+    accumulators = any(isinstance(part, Accumulate) for part in nest.body)
     shared_at = writer.here()
     shared = SourceWriter(depth=writer.depth)
     before = dict(emitter.locals)
-    parameters = f"auto lanes, i64 {variable}" + (", int part" if totals else "")
+    parameters = f"auto lanes, i64 {variable}" + (", int part" if accumulators else "")
     with writer.block(f"const auto step = [&]({parameters}) STEP {{", "};"):
-        scope = scope_of(emitter, last.variable, shared=shared, stored=stored(nest.body), turned=emitter.turned_loads)
+        scope = scope_of(
+            emitter,
+            last.variable,
+            shared=shared,
+            stored=stored_buffers(nest.body),
+            transposed_loads=emitter.packed_loads,
+        )
         for part in nest.body:
             if isinstance(part, Accumulate):
-                combine(emitter, scope, part, f"{emitter.label(part.name)}_total[part]")
+                emit_combine(emitter, scope, part, f"{emitter.label(part.name)}_acc[part]")
             elif isinstance(part, Carry):
-                carry(emitter, scope, part)
+                emit_scan_step(emitter, scope, part)
             else:
                 emit_statement(emitter, scope, part)
-        for each in coming_rows(emitter.kernel, nest):
-            writer.line(f"soon({emitter.names.pointers[each.buffer]} + {c_index(each.index[0])});")
+        for load in prefetched_rows(emitter.kernel, nest):
+            writer.line(f"prefetch_l2({emitter.names.pointers[load.buffer]} + {c_index(load.index[0])});")
     emitter.locals.clear()
     emitter.locals.update(before)
     writer.insert(shared_at, shared)
     writer.line(f"i64 {variable} = {begin};")
-    first = ", 0" if totals else ""
-    if parts > 1:
-        calls = " ".join(f"step(All{{}}, {variable}{f' + {at}*W' if at else ''}, {at});" for at in range(parts))
-        writer.line(f"for (; {variable} + {parts}*W <= {end}; {variable} += {parts}*W) {{ {calls} }}")
-    if parts == 1 or count is None or count % (ALIGNED_SIZE * parts):
+    first = ", 0" if accumulators else ""
+    if unroll > 1:
+        calls = " ".join(f"step(All{{}}, {variable}{f' + {at}*W' if at else ''}, {at});" for at in range(unroll))
+        writer.line(f"for (; {variable} + {unroll}*W <= {end}; {variable} += {unroll}*W) {{ {calls} }}")
+    if unroll == 1 or count is None or count % (ALIGNED_SIZE * unroll):
         writer.line(f"for (; {variable} + W <= {end}; {variable} += W) step(All{{}}, {variable}{first});")
     if count is None or count % ALIGNED_SIZE:
         writer.line(f"if ({variable} < {end}) step(First{{{end} - {variable}}}, {variable}{first});")
 
 
-def unrolled(nest: Nest) -> int:
-    """How many totals are kept side by side, so that one addition need not wait for the last."""
+def accumulator_count(nest: Nest) -> int:
+    """Number of independent accumulators, which hide the latency of the additions."""
     count = indexing.constant(nest.loops[-1].size)
     if count is not None and count < 2 * ALIGNED_SIZE:
         return 1
-    return 4 if sum(cost(part.value) for part in nest.body) < 8 else 2
+    body_cost = sum(cost(part.value) for part in nest.body)
+    return CHEAP_UNROLL if body_cost < CHEAP_BODY_COST else COSTLY_UNROLL
 
 
 def is_chunked(kernel: Kernel, nest: Nest) -> bool:
-    """Whether a nest is cut in chunks that threads share: few outer iterations, and each of them long."""
+    """Return whether threads share one long reduction in chunks, as there is only one outer iteration."""
     outer, inner = trip_count(kernel.loops), trip_count(nest.loops)
     return (
         outer is not None and outer <= 1 and (inner is None or inner >= LONG_REDUCTION)
@@ -150,11 +171,11 @@ def is_chunked(kernel: Kernel, nest: Nest) -> bool:
     )  # fmt: skip
 
 
-def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
-    """Chunks of the first loop, each with totals of its own, joined in order: equal for any number of threads."""
+def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
+    """Emit a reduction in a fixed number of chunks, combined in order: deterministic for any number of threads."""
     writer = emitter.writer
-    totals = [part for part in nest.body if isinstance(part, Accumulate)]
-    parts = unrolled(nest)
+    accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
+    unroll = accumulator_count(nest)
     first, *rest = nest.loops
     size, chunks, only_if = c_index(first.size), str(CHUNKS), ""
     if trip_count(nest.loops) is None:
@@ -162,13 +183,13 @@ def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
         chunks = emitter.names.fresh("chunks")
         writer.line(f"const int {chunks} = {count} >= {LONG_REDUCTION} ? {CHUNKS} : 1;")
         only_if = f" if ({chunks} > 1)"
-    for part in totals:
-        held = held_type(emitter, part)
-        writer.line(f"{held} {emitter.label(part.name)}_chunk[{CHUNKS}];", emitter.origins.get(part.name, ()))
+    for part in accumulators:
+        cpp_type = accumulator_type(emitter, part)
+        writer.line(f"{cpp_type} {emitter.label(part.name)}_chunk[{CHUNKS}];", emitter.origins.get(part.name, ()))
     writer.line(f"#pragma omp parallel for num_threads(context->threads){only_if}")
     with writer.block(f"for (int chunk = 0; chunk < {chunks}; chunk++) {{"):
-        for part in totals:
-            start(emitter, part, parts)
+        for part in accumulators:
+            declare_accumulators(emitter, part, unroll)
         writer.line(
             f"const i64 length = whole_vectors(({size} + {chunks} - 1) / {chunks}),"
             f" begin = min_of(chunk * length, {size}), end = min_of(begin + length, {size});"
@@ -180,22 +201,22 @@ def chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
             writer.depth += 1
             for loop in rest[:-1]:
                 open_loop(writer, loop.variable.name, "0", c_index(loop.size))
-            vector_loop(emitter, nest, "0", c_index(rest[-1].size), parts, indexing.constant(rest[-1].size))
+            emit_vector_loop(emitter, nest, "0", c_index(rest[-1].size), unroll, indexing.constant(rest[-1].size))
             for _ in rest:
                 writer.depth -= 1
                 writer.line("}")
         else:
-            vector_loop(emitter, nest, "begin", "end", parts, None)
-        for part in totals:
-            name, kind, origin = emitter.label(part.name), KINDS[part.kind], emitter.origins.get(part.name, ())
-            for at in range(1, parts):
-                writer.line(f"{name}_total[0] = {kind}::join({name}_total[0], {name}_total[{at}]);", origin)
-            writer.line(f"{name}_chunk[chunk] = {name}_total[0];", origin)
-    for part in totals:
-        name, kind, origin = emitter.label(part.name), KINDS[part.kind], emitter.origins.get(part.name, ())
+            emit_vector_loop(emitter, nest, "begin", "end", unroll, None)
+        for part in accumulators:
+            name, kind, origin = emitter.label(part.name), REDUCTIONS[part.kind], emitter.origins.get(part.name, ())
+            for at in range(1, unroll):
+                writer.line(f"{name}_acc[0] = {kind}::join({name}_acc[0], {name}_acc[{at}]);", origin)
+            writer.line(f"{name}_chunk[chunk] = {name}_acc[0];", origin)
+    for part in accumulators:
+        name, kind, origin = emitter.label(part.name), REDUCTIONS[part.kind], emitter.origins.get(part.name, ())
         writer.line(
             f"for (int chunk = 0; chunk < {chunks}; chunk++)"
-            f" {name}_total[0] = {kind}::join({name}_total[0], {name}_chunk[chunk]);",
+            f" {name}_acc[0] = {kind}::join({name}_acc[0], {name}_chunk[chunk]);",
             origin,
         )
-    finish(emitter, totals, 1)
+    reduce_accumulators(emitter, accumulators, 1)

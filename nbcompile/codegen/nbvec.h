@@ -1,4 +1,4 @@
-/* nbvec.h: the vocabulary of generated kernels, many lanes at a time.
+/* nbvec.h: SIMD vectors and their functions, for generated kernels.
  *
  *   Vec<float, 8> x = load<float, 8>(in0 + i0, lanes);
  *   store(out + i0, lanes, tanh(x + 1.0f));
@@ -8,9 +8,9 @@
  * where <immintrin.h> alone would cost 160.
  *
  * User arithmetic is rounded operation by operation as in eager (-ffp-contract=off); inside the functions below
- * a fused multiply-add is asked for by name. The functions of float32 and float64 err by at most 2 units in the last
- * place, a few by 3.5 (tests/codegen/test_nbvec.py); their polynomials were fitted by tests/codegen/fit_polynomials.py.
- * What is rare goes to the C library, lane by lane.
+ * a fused multiply-add is explicit. The functions of float32 and float64 err by at most 2 units in the last
+ * offset, a few by 3.5 (tests/codegen/test_nbvec.py); their polynomials were fitted by tests/codegen/fit_polynomials.py.
+ * Rare arguments take a slow path through the C library, lane by lane.
  */
 #ifndef NBVEC_H
 #define NBVEC_H
@@ -29,9 +29,9 @@
 #define METHOD inline __attribute__((always_inline))
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #define STEP __attribute__((always_inline))
-#define RARE static __attribute__((noinline, cold)) /* out of the way of what is done for each vector */
-#define ONCE static __attribute__((noinline)) /* long, and does much at a call: compiled once, not at each */
-#define EACH(j) for (int j = 0; j < W; j++)
+#define COLD static __attribute__((noinline, cold)) /* slow path: kept out of the hot code */
+#define NOINLINE static __attribute__((noinline)) /* long, and does much work per call: compiled once, not inlined at every call */
+#define FOR_EACH_LANE(j) for (int j = 0; j < W; j++)
 
 namespace nb {
 
@@ -51,7 +51,7 @@ enum class f16 : u16 {};
 constexpr int LANES32 = NB_BYTES / 4; /* lanes of a kernel whose widest value has 32 bits */
 constexpr int LANES64 = NB_BYTES / 8;
 
-/* What a kernel knows of its call; where it says which index was out of bounds. */
+/* Per-call state: the number of threads, and the index that was out of bounds, if one was. */
 struct Context {
   i64 threads, site, index, size;
 };
@@ -76,10 +76,10 @@ template <class A> constexpr bool same_type<A, A> = true;
 
 template <class L, int W> struct RawOf {
   typedef L type __attribute__((vector_size(W * sizeof(L))));
-  typedef L loose __attribute__((vector_size(W * sizeof(L)), aligned(1), may_alias)); /* in memory: any alignment */
+  typedef L unaligned __attribute__((vector_size(W * sizeof(L)), aligned(1), may_alias)); /* in memory: any alignment */
 };
 template <class T, int W> using Raw = typename RawOf<typename LaneOf<T>::type, W>::type;
-template <class T, int W> using Loose = typename RawOf<typename LaneOf<T>::type, W>::loose;
+template <class T, int W> using Unaligned = typename RawOf<typename LaneOf<T>::type, W>::unaligned;
 template <class T, int W> using Bits = typename RawOf<typename IntOf<sizeof(T)>::type, W>::type;
 
 template <class T, int W> struct Vec {
@@ -92,7 +92,7 @@ template <class T, int W> struct Vec {
   METHOD Lane operator[](i64 j) const { return v[j]; }
 };
 
-/* Truth values: all bits set or none, as wide as a lane of the kernel. */
+/* Boolean vector: all bits of a lane set or none, in lanes as wide as the kernel's. */
 template <int W> struct Vec<bool, W> {
   typedef typename IntOf<W == LANES32 ? 4 : 8>::type Lane;
   typedef typename RawOf<Lane, W>::type R;
@@ -108,20 +108,20 @@ template <int W> struct Vec<bool, W> {
   template <class T> METHOD Bits<T, W> bits() const { return __builtin_convertvector(v, Bits<T, W>); }
 };
 
-/* So many values and some more, that all vectors of what follows begin where vectors begin. */
+/* Count rounded up to whole vectors, so that what follows starts at a multiple of W. */
 INLINE i64 whole_vectors(i64 count) { return (count + 15) / 16 * 16; }
 
-/* Which lanes take part: all of them, the first few (the end of a row), or those of a mask. */
+/* Active lanes: all, the first few (the tail of a row), or those of a mask (Vec<bool, W>). */
 struct All {};
 struct First { i64 count; };
 
-/* Lanes as the bits of a number: one instruction where there are mask registers, and what loads take there. */
+/* Mask as an integer with one bit per lane: the operand of AVX-512's masked loads, one instruction to compute. */
 #if defined(NB_X86) && defined(__AVX512VL__)
 #define NB_MASKS 1
 template <int W> INLINE u32 mask_bits(Vec<bool, W> m) {
   if constexpr (sizeof(m.v) == 64 && W == 16) return (u16)__builtin_ia32_ptestmd512(m.v, m.v, (short)-1);
   else if constexpr (sizeof(m.v) == 64) return (u8)__builtin_ia32_ptestmq512((Raw<long long, 8>)m.v, (Raw<long long, 8>)m.v, (char)-1);
-  else { u32 bits = 0; EACH(j) bits |= (u32)(m.v[j] != 0) << j; return bits; }
+  else { u32 bits = 0; FOR_EACH_LANE(j) bits |= (u32)(m.v[j] != 0) << j; return bits; }
 }
 template <int W> INLINE u32 mask_bits(First lanes) { return lanes.count >= W ? (1u << W) - 1 : (1u << lanes.count) - 1; }
 template <int W> INLINE bool every(Vec<bool, W> m) { return mask_bits(m) == (1u << W) - 1; }
@@ -130,19 +130,19 @@ template <int W> INLINE bool some(Vec<bool, W> m) { return mask_bits(m) != 0; }
 template <int W> INLINE int sign_bits(Vec<bool, W> m) {
   if constexpr (sizeof(m.v) == 32 && W == 8) return __builtin_ia32_movmskps256((Raw<f32, 8>)m.v);
   else if constexpr (sizeof(m.v) == 32 && W == 4) return __builtin_ia32_movmskpd256((Raw<f64, 4>)m.v);
-  else { int bits = 0; EACH(j) bits |= (m.v[j] != 0) << j; return bits; }
+  else { int bits = 0; FOR_EACH_LANE(j) bits |= (m.v[j] != 0) << j; return bits; }
 }
 template <int W> INLINE bool every(Vec<bool, W> m) { return sign_bits(m) == (1 << W) - 1; }
 template <int W> INLINE bool some(Vec<bool, W> m) { return sign_bits(m) != 0; }
 #else
 template <int W> INLINE bool every(Vec<bool, W> m) {
   bool all = true;
-  EACH(j) all &= m.v[j] != 0;
+  FOR_EACH_LANE(j) all &= m.v[j] != 0;
   return all;
 }
 template <int W> INLINE bool some(Vec<bool, W> m) {
   bool any = false;
-  EACH(j) any |= m.v[j] != 0;
+  FOR_EACH_LANE(j) any |= m.v[j] != 0;
   return any;
 }
 #endif
@@ -150,7 +150,7 @@ template <int W> INLINE bool some(Vec<bool, W> m) {
 template <int W> INLINE Vec<bool, W> mask_of(All) { return Vec<bool, W>(true); }
 template <int W> INLINE Vec<bool, W> mask_of(First lanes) {
   Vec<bool, W> m;
-  EACH(j) m.v[j] = j < lanes.count ? -1 : 0;
+  FOR_EACH_LANE(j) m.v[j] = j < lanes.count ? -1 : 0;
   return m;
 }
 template <int W> INLINE Vec<bool, W> mask_of(Vec<bool, W> m) { return m; }
@@ -219,7 +219,7 @@ template <int W> INLINE Vec<f16, W> narrow(Vec<f32, W> x, f16) {
   return __builtin_convertvector((Raw<u32, W>)(h | sign), Raw<u16, W>);
 }
 
-/* The processor's own conversions of float16, where it has them; the steps are the same. */
+/* Hardware conversions of float16 (F16C, AVX-512); they round as the code above. */
 #if defined(__F16C__) && !defined(__clang__)
 INLINE Vec<f32, 8> widen(Vec<f16, 8> x) { return __builtin_ia32_vcvtph2ps256((Raw<i16, 8>)x.v); }
 INLINE Vec<f16, 8> narrow(Vec<f32, 8> x, f16) { return (Raw<f16, 8>)__builtin_ia32_vcvtps2ph256(x.v, 0); }
@@ -229,7 +229,7 @@ INLINE Vec<f16, 16> narrow(Vec<f32, 16> x, f16) { return (Raw<f16, 16>)__builtin
 #endif
 #endif
 
-/* The processor's own conversion to bfloat16, which takes subnormal numbers for 0: they go the long way. */
+/* Hardware conversion to bfloat16. It flushes subnormals to 0, so these take the slow path. */
 #if defined(__AVX512BF16__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 INLINE Vec<bf16, 16> narrow(Vec<f32, 16> x, bf16) {
   Raw<u16, 16> near;
@@ -241,7 +241,7 @@ INLINE Vec<bf16, 16> narrow(Vec<f32, 16> x, bf16) {
 }
 #endif
 
-/* Twice as many bits: GCC has instructions for each such step, but converts bytes to words of four lane by lane. */
+/* Widening by a factor of 2: GCC has an instruction per step, but converts bytes to 32 bits lane by lane. */
 template <class T, int W> INLINE auto wider(Vec<T, W> x) {
   typedef typename IntOf<2 * sizeof(T)>::type Wide;
   return Vec<Wide, W>(__builtin_convertvector(x.v, Raw<Wide, W>));
@@ -267,14 +267,14 @@ template <class To, int W> INLINE Vec<To, W> cast(Vec<f16, W> x) {
 
 /* ---------------------------------------------------------- loads and stores */
 
-/* One lane out of memory, as the lane type of T; bool is a byte there. */
+/* Scalar load of one lane, as the lane type of T; bool is one byte in memory. */
 template <class T> INLINE auto peek(const T *p) { return *(const typename LaneOf<T>::type *)p; }
 INLINE u8 peek(const bool *p) { return *(const u8 *)p; }
 template <class T, int W> INLINE Vec<T, W> from_lanes(Raw<T, W> v) { return v; }
 
 template <class T, int W> INLINE auto fetch(const T *p, All) {
-  if constexpr (same_type<T, bool>) return (Raw<u8, W>)*(const Loose<u8, W> *)p;
-  else return (Raw<T, W>)*(const Loose<T, W> *)p;
+  if constexpr (same_type<T, bool>) return (Raw<u8, W>)*(const Unaligned<u8, W> *)p;
+  else return (Raw<T, W>)*(const Unaligned<T, W> *)p;
 }
 #ifdef NB_MASKS
 template <class T, int W> constexpr bool has_masks = !same_type<T, bool> && (W == 16 ? sizeof(T) == 4 : W == 8 && sizeof(T) >= 4);
@@ -316,150 +316,151 @@ template <class T, int W> INLINE auto fetch(const T *p, Vec<bool, W> m) {
   else {
     decltype(fetch<T, W>(p, All{})) v = {};
     if (every(m)) return fetch<T, W>(p, All{});
-    EACH(j) if (m.v[j]) v[j] = peek(p + j);
+    FOR_EACH_LANE(j) if (m.v[j]) v[j] = peek(p + j);
     return v;
   }
 }
-/* W values that lie side by side; lanes that take no part are 0 and their memory is not touched. */
+/* Contiguous load of W values. Inactive lanes are 0, and their memory is not accessed. */
 template <class T, int W, class L> INLINE Vec<T, W> load(const T *p, L lanes) {
   if constexpr (same_type<T, bool>) return cast<bool>(Vec<u8, W>(fetch<bool, W>(p, lanes)));
   else return fetch<T, W>(p, lanes);
 }
 
-/* The same where an index that all lanes share was found good; else nothing is touched. */
-template <class T, int W, class L> INLINE Vec<T, W> load_if(bool good, const T *p, L lanes) {
-  return good ? load<T, W>(p, lanes) : Vec<T, W>();
+/* Conditional load, for an index that all lanes share: nothing is accessed if it is out of range. */
+template <class T, int W, class L> INLINE Vec<T, W> load_if(bool in_range, const T *p, L lanes) {
+  return in_range ? load<T, W>(p, lanes) : Vec<T, W>();
 }
 
-/* W values, the place of each given by a function of the lane. */
-template <class T, int W, class L, class F> INLINE Vec<T, W> gather(const T *p, L lanes, F place) {
+/* Gather: the offset of each lane is a function of the lane. */
+template <class T, int W, class L, class F> INLINE Vec<T, W> gather(const T *p, L lanes, F offset) {
 #if defined(NB_X86) && defined(__AVX512F__)
-  /* The processor's own gather takes eight places at a time. */
+  /* The gather instruction takes eight 64-bit offsets. */
   if constexpr ((W == 16 && sizeof(T) == 4) || (W == 8 && sizeof(T) >= 4)) {
     u32 wanted = mask_bits<W>(mask_of<W>(lanes));
     Raw<T, W> result = {};
     for (int half = 0; half < W; half += 8) {
-      Raw<i64, 8> places;
-      for (int j = 0; j < 8; j++) places[j] = place(j + half);
+      Raw<i64, 8> offsets;
+      for (int j = 0; j < 8; j++) offsets[j] = offset(j + half);
       if constexpr (sizeof(T) == 4) {
-        auto found = __builtin_ia32_gatherdiv16si(Raw<i32, 8>{}, p, (Raw<long long, 8>)places, (u8)(wanted >> half), 4);
+        auto found = __builtin_ia32_gatherdiv16si(Raw<i32, 8>{}, p, (Raw<long long, 8>)offsets, (u8)(wanted >> half), 4);
         __builtin_memcpy((char *)&result + half * 4, &found, 32);
       } else {
-        result = (Raw<T, W>)__builtin_ia32_gatherdiv8di(Raw<long long, 8>{}, p, (Raw<long long, 8>)places, (u8)wanted, 8);
+        result = (Raw<T, W>)__builtin_ia32_gatherdiv8di(Raw<long long, 8>{}, p, (Raw<long long, 8>)offsets, (u8)wanted, 8);
       }
     }
     return result;
   }
 #endif
   decltype(fetch<T, W>(p, All{})) v = {};
-  if constexpr (same_type<L, All>) { EACH(j) v[j] = peek(p + place(j)); }
+  if constexpr (same_type<L, All>) { FOR_EACH_LANE(j) v[j] = peek(p + offset(j)); }
   else {
     Vec<bool, W> m = mask_of<W>(lanes);
-    EACH(j) if (m.v[j]) v[j] = peek(p + place(j));
+    FOR_EACH_LANE(j) if (m.v[j]) v[j] = peek(p + offset(j));
   }
   if constexpr (same_type<T, bool>) return cast<bool>(Vec<u8, W>(v));
   else return v;
 }
 
-/* The same where the places are a vector. */
-template <class T, int W, class L> INLINE Vec<T, W> gather_at(const T *p, L lanes, Vec<i64, W> places) {
+/* Gather with a vector of offsets. */
+template <class T, int W, class L> INLINE Vec<T, W> gather_offsets(const T *p, L lanes, Vec<i64, W> offsets) {
 #if defined(NB_X86) && defined(__AVX512F__)
   if constexpr (W == 8 && sizeof(T) == 4)
-    return (Raw<T, W>)__builtin_ia32_gatherdiv16si(Raw<i32, 8>{}, p, (Raw<long long, 8>)places.v, (u8)mask_bits<W>(mask_of<W>(lanes)), 4);
+    return (Raw<T, W>)__builtin_ia32_gatherdiv16si(Raw<i32, 8>{}, p, (Raw<long long, 8>)offsets.v, (u8)mask_bits<W>(mask_of<W>(lanes)), 4);
   if constexpr (W == 8 && sizeof(T) == 8)
-    return (Raw<T, W>)__builtin_ia32_gatherdiv8di(Raw<long long, 8>{}, p, (Raw<long long, 8>)places.v, (u8)mask_bits<W>(mask_of<W>(lanes)), 8);
+    return (Raw<T, W>)__builtin_ia32_gatherdiv8di(Raw<long long, 8>{}, p, (Raw<long long, 8>)offsets.v, (u8)mask_bits<W>(mask_of<W>(lanes)), 8);
 #endif
-  return gather<T, W>(p, lanes, [&](i64 j) { return places[j]; });
+  return gather<T, W>(p, lanes, [&](i64 j) { return offsets[j]; });
 }
 
-/* The same where a place is at most one further than its neighbour's: mostly all, or all but few, follow one another. */
-template <class T, int W, class L, class F> INLINE Vec<T, W> near(const T *p, L lanes, F place) {
-  const i64 first = place(0), last = place(W - 1);
+/* Gather whose offset grows by at most 1 from lane to lane (as at the border of a padded row): mostly contiguous,
+ * or contiguous but for the first few lanes, so that one load is enough. */
+template <class T, int W, class L, class F> INLINE Vec<T, W> gather_unit_slope(const T *p, L lanes, F offset) {
+  const i64 first = offset(0), last = offset(W - 1);
   if (last - first == W - 1) return load<T, W>(p + first, lanes);
 #ifdef NB_MASKS
   if constexpr (has_masks<T, W>) {
-    i64 alone = 0, count = W; /* lanes that are read one by one: the first (a border at the front), or all of few */
+    i64 alone = 0, count = W; /* lanes loaded one by one: those before a contiguous run, or all of a short tail */
     if constexpr (same_type<L, First>) alone = count = lanes.count;
-    else while (alone < 4 && last - place(alone) != W - 1 - alone) alone++;
-    if (alone <= 4 && (count == alone || last - place(alone) == W - 1 - alone)) {
+    else while (alone < 4 && last - offset(alone) != W - 1 - alone) alone++;
+    if (alone <= 4 && (count == alone || last - offset(alone) == W - 1 - alone)) {
       Raw<T, W> v = fetch_bits<T, W>(p + last - (W - 1), ((1u << count) - 1) & ~((1u << alone) - 1));
-      for (i64 j = 0; j < alone; j++) v[j] = p[place(j)];
+      for (i64 j = 0; j < alone; j++) v[j] = p[offset(j)];
       return v;
     }
   }
 #endif
-  return gather<T, W>(p, lanes, place);
+  return gather<T, W>(p, lanes, offset);
 }
 
-/* The places that near() reads along a loop of N iterations, worked out by the C++ compiler, and on for the lanes past the end. */
-template <int N> struct Places { i32 at[N + 64]; };
-template <int N, class F> constexpr Places<N> places_of(F place) {
-  Places<N> places{};
-  for (i64 i = 0; i < N + 64; i++) places.at[i] = place(i);
-  return places;
+/* The offsets that gather_unit_slope() reads along a loop of N iterations, worked out by the C++ compiler, and on for the lanes past the end. */
+template <int N> struct OffsetTable { i32 at[N + 64]; };
+template <int N, class F> constexpr OffsetTable<N> offsets_of(F offset) {
+  OffsetTable<N> offsets{};
+  for (i64 i = 0; i < N + 64; i++) offsets.at[i] = offset(i);
+  return offsets;
 }
-template <class T, int W, class L> INLINE Vec<T, W> near(const T *p, L lanes, const i32 *at) {
+template <class T, int W, class L> INLINE Vec<T, W> gather_unit_slope(const T *p, L lanes, const i32 *at) {
 #ifdef NB_MASKS
-  const i32 count = at[W - 1] - at[0] + 1; /* few, and each for several lanes: loaded at once, and dealt out */
+  const i32 count = at[W - 1] - at[0] + 1; /* few distinct elements: one load and a shuffle */
   if constexpr (W == 16 && sizeof(T) == 4 && same_type<L, All>) if (count > 0 && count <= W * 3 / 4) {
     const Vec<i32, W> which = load<i32, W>(at, lanes) - Vec<i32, W>(at[0]);
     if (every((which >= Vec<i32, W>(0)) & (which < Vec<i32, W>(count))))
       return __builtin_shuffle(fetch_bits<T, W>(p + at[0], (1u << count) - 1), which.v);
   }
 #endif
-  return near<T, W>(p, lanes, [&](i64 j) { return (i64)at[j]; });
+  return gather_unit_slope<T, W>(p, lanes, [&](i64 j) { return (i64)at[j]; });
 }
 
-/* The same where each value stands `times` times, and `at` is the number of the first. */
-template <class T, int W, int times, class L, class F> INLINE Vec<T, W> repeated(const T *p, i64 at, L lanes, F place) {
+/* Gather in which each element is repeated `times` times; `at` is the position of the first lane. */
+template <class T, int W, int times, class L, class F> INLINE Vec<T, W> load_repeated(const T *p, i64 at, L lanes, F offset) {
 #ifdef NB_MASKS
   if constexpr (has_masks<T, W> && same_type<L, All> && W % times == 0) {
     Bits<T, W> which;
-    EACH(j) which[j] = j / times;
-    if (at % times == 0) return __builtin_shuffle(fetch_bits<T, W>(p + place(0), (1u << W / times) - 1), which);
+    FOR_EACH_LANE(j) which[j] = j / times;
+    if (at % times == 0) return __builtin_shuffle(fetch_bits<T, W>(p + offset(0), (1u << W / times) - 1), which);
   }
 #endif
-  return gather<T, W>(p, lanes, place);
+  return gather<T, W>(p, lanes, offset);
 }
 
-/* Which of W values take part, that begin somewhere in the memory over which lanes are spread. */
+/* Active lanes of one of the loads from which a strided load is put together. */
 INLINE All spread(All, i64, i64) { return {}; }
 INLINE First spread(First lanes, i64 step, i64 begin) {
   const i64 left = (lanes.count - 1) * step + 1 - begin;
   return {left < 0 ? 0 : left};
 }
-/* W values, each a step further. A few steps of a lane: whole vectors are loaded, and of each is taken what it holds. */
-template <class T, int W, int step, class L> INLINE Vec<T, W> every_nth(const T *p, L lanes) {
+/* Strided load with a small stride: `step` contiguous loads, merged by shuffles. */
+template <class T, int W, int step, class L> INLINE Vec<T, W> load_every_nth(const T *p, L lanes) {
   Raw<T, W> result = load<T, W>(p, spread(lanes, step, 0)).v;
 #pragma GCC unroll 4
-  for (int part = 1; part < step; part++) { /* the last part ends with the last value: nothing beyond is touched */
+  for (int part = 1; part < step; part++) { /* the last load ends with the last value: nothing beyond it is accessed */
     Bits<T, W> from;
-    EACH(j) from[j] = j * step / (W - 1) >= part ? W + j * step - part * (W - 1) : part > 1 ? j : j * step;
+    FOR_EACH_LANE(j) from[j] = j * step / (W - 1) >= part ? W + j * step - part * (W - 1) : part > 1 ? j : j * step;
     result = __builtin_shuffle(result, load<T, W>(p + part * (W - 1), spread(lanes, step, part * (W - 1))).v, from);
   }
   return result;
 }
-template <class T, int W> INLINE Vec<T, W> backwards(const T *p) {
+template <class T, int W> INLINE Vec<T, W> load_reversed(const T *p) {
   Bits<T, W> from;
-  EACH(j) from[j] = W - 1 - j;
+  FOR_EACH_LANE(j) from[j] = W - 1 - j;
   return __builtin_shuffle(load<T, W>(p - (W - 1), All{}).v, from);
 }
 template <class T, int W, class L> INLINE Vec<T, W> strided(const T *p, i64 step, L lanes) {
 #ifdef NB_X86
   if constexpr ((same_type<L, All> && !same_type<T, bool> && sizeof(T) > 1) || (same_type<L, First> && has_masks<T, W>)) {
-    if (__builtin_constant_p(step == 2) && step == 2) return every_nth<T, W, 2>(p, lanes);
-    if (__builtin_constant_p(step == 3) && step == 3) return every_nth<T, W, 3>(p, lanes);
-    if (__builtin_constant_p(step == 4) && step == 4) return every_nth<T, W, 4>(p, lanes);
-    if constexpr (same_type<L, All>) if (__builtin_constant_p(step == -1) && step == -1) return backwards<T, W>(p);
+    if (__builtin_constant_p(step == 2) && step == 2) return load_every_nth<T, W, 2>(p, lanes);
+    if (__builtin_constant_p(step == 3) && step == 3) return load_every_nth<T, W, 3>(p, lanes);
+    if (__builtin_constant_p(step == 4) && step == 4) return load_every_nth<T, W, 4>(p, lanes);
+    if constexpr (same_type<L, All>) if (__builtin_constant_p(step == -1) && step == -1) return load_reversed<T, W>(p);
   }
 #endif
 #if defined(NB_X86) && defined(__AVX512F__)
-  /* By the processor's own gather. */
+  /* The gather instruction with 32-bit offsets. */
   if constexpr (W == 16 && sizeof(T) == 4) {
-    Raw<i32, W> places;
-    EACH(j) places[j] = j * (i32)step;
+    Raw<i32, W> offsets;
+    FOR_EACH_LANE(j) offsets[j] = j * (i32)step;
     if (step < (1 << 26) && step > -(1 << 26))
-      return (Raw<T, W>)__builtin_ia32_gathersiv16si(Raw<i32, W>{}, p, places, (u16)mask_bits<W>(mask_of<W>(lanes)), 4);
+      return (Raw<T, W>)__builtin_ia32_gathersiv16si(Raw<i32, W>{}, p, offsets, (u16)mask_bits<W>(mask_of<W>(lanes)), 4);
   }
 #endif
   return gather<T, W>(p, lanes, [&](i64 j) { return j * step; });
@@ -473,7 +474,7 @@ template <class T> struct MemoryOf { typedef typename LaneOf<T>::type type; };
 template <> struct MemoryOf<bool> { typedef u8 type; };
 
 template <class T, int W> INLINE void store(T *p, All, Vec<T, W> x) {
-  *(Loose<typename MemoryOf<T>::type, W> *)p = to_memory(x);
+  *(Unaligned<typename MemoryOf<T>::type, W> *)p = to_memory(x);
 }
 template <class T, int W> INLINE void store(T *p, First lanes, Vec<T, W> x) {
   auto v = to_memory(x);
@@ -481,10 +482,11 @@ template <class T, int W> INLINE void store(T *p, First lanes, Vec<T, W> x) {
   else if (lanes.count >= W) return store(p, All{}, x);
   else for (i64 j = 0; j < lanes.count; j++) ((typename MemoryOf<T>::type *)p)[j] = v[j];
 }
-/* Past the caches, where nobody reads the result soon: a line that is written need not be fetched first. */
-template <class T, int W, class L> INLINE void stream(T *p, L lanes, Vec<T, W> x) { store(p, lanes, x); }
+/* Non-temporal (streaming) store, for results that are not read soon: it bypasses the cache, so that a line is not
+ * fetched before it is overwritten (write-allocate). */
+template <class T, int W, class L> INLINE void nt_store(T *p, L lanes, Vec<T, W> x) { store(p, lanes, x); }
 #if defined(NB_X86) && defined(__AVX__)
-template <class T, int W> INLINE void stream(T *p, All, Vec<T, W> x) {
+template <class T, int W> INLINE void nt_store(T *p, All, Vec<T, W> x) {
   auto v = to_memory(x);
   if (__builtin_expect((u64)p % sizeof(v), 0)) return store(p, All{}, x);
 #ifdef __AVX512F__
@@ -495,33 +497,42 @@ template <class T, int W> INLINE void stream(T *p, All, Vec<T, W> x) {
   else store(p, All{}, x);
 }
 #endif
-template <class T, int W, class L> INLINE void stream_if(bool is_large, T *p, L lanes, Vec<T, W> x) {
-  if (is_large) stream(p, lanes, x);
+template <class T, int W, class L> INLINE void nt_store_if(bool is_large, T *p, L lanes, Vec<T, W> x) {
+  if (is_large) nt_store(p, lanes, x);
   else store(p, lanes, x);
 }
-/* Whole lines alone: of one that is stored in two halves, apart from each other, each half would go to memory. */
-template <class T, int W, class L> INLINE void stream_lines_if(bool is_large, T *p, L lanes, Vec<T, W> x) {
-  if (sizeof(typename MemoryOf<T>::type) * W == 64 && is_large) stream(p, lanes, x);
+/* Non-temporal only if one vector is a whole cache line: half lines, stored at different times, would be written to
+ * memory twice. */
+template <class T, int W, class L> INLINE void nt_store_lines_if(bool is_large, T *p, L lanes, Vec<T, W> x) {
+  if (sizeof(typename MemoryOf<T>::type) * W == 64 && is_large) nt_store(p, lanes, x);
   else store(p, lanes, x);
 }
-/* Streamed results are seen by all threads from here on. */
-INLINE void end_of_stream() {
+/* Fence after non-temporal stores: other threads see them from here on. */
+INLINE void nt_store_fence() {
 #ifdef NB_X86
   __builtin_ia32_sfence();
 #endif
 }
-/* A line of memory that is wanted soon: for the second cache, as the few that the first one can wait for hold up others. */
-INLINE void soon(const void *p) { __builtin_prefetch(p, 0, 2); }
+/* Prefetch to L2: L1 has too few line-fill buffers. */
+INLINE void prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
 
-/* The place of each lane given by a function of the lane. */
-template <class T, int W, class L, class F> INLINE void scatter(T *p, L lanes, Vec<T, W> x, F place) {
+/* Scatter: the offset of each lane is a function of the lane. */
+template <class T, int W, class L, class F> INLINE void scatter(T *p, L lanes, Vec<T, W> x, F offset) {
   auto v = to_memory(x);
   Vec<bool, W> m = mask_of<W>(lanes);
-  EACH(j) if (m.v[j]) ((typename MemoryOf<T>::type *)p)[place(j)] = v[j];
+  FOR_EACH_LANE(j) if (m.v[j]) ((typename MemoryOf<T>::type *)p)[offset(j)] = v[j];
 }
 
-/* A square of W rows of W in memory, turned over: of each two blocks beside the diagonal, one takes the other's place. */
-template <int W, int half, class T> INLINE void turn_blocks(Raw<T, W> *row) {
+/* In-register W x W transpose: swap the off-diagonal blocks, then do the same in each quarter (W = 4):
+ *
+ *     a0 a1 | a2 a3        a0 a1 | c0 c1        a0 b0 | c0 d0
+ *     b0 b1 | b2 b3   ->   b0 b1 | d0 d1   ->   a1 b1 | c1 d1
+ *     ------+------        ------+------        ------+------
+ *     c0 c1 | c2 c3        a2 a3 | c2 c3        a2 b2 | c2 d2
+ *     d0 d1 | d2 d3        b2 b3 | d2 d3        a3 b3 | c3 d3
+ *
+ * Each swap is two shuffles of a pair of rows: W * log2(W) shuffles in all, and no memory access. */
+template <int W, int half, class T> INLINE void transpose_in_registers(Raw<T, W> *row) {
 #ifdef __clang__
   for (int i = 0; i < W; i++)
     for (int j = 0; j < i; j++) { T held = row[i][j]; row[i][j] = row[j][i]; row[j][i] = held; }
@@ -530,99 +541,99 @@ template <int W, int half, class T> INLINE void turn_blocks(Raw<T, W> *row) {
   for (int i = 0; i < W; i++) {
     if (i & half) continue;
     Bits<T, W> upper, lower;
-    EACH(j) upper[j] = j & half ? W + j - half : j, lower[j] = j & half ? W + j : j + half;
+    FOR_EACH_LANE(j) upper[j] = j & half ? W + j - half : j, lower[j] = j & half ? W + j : j + half;
     const Raw<T, W> a = row[i], b = row[i + half];
     row[i] = __builtin_shuffle(a, b, upper);
     row[i + half] = __builtin_shuffle(a, b, lower);
   }
-  if constexpr (half > 1) turn_blocks<W, half / 2, T>(row);
+  if constexpr (half > 1) transpose_in_registers<W, half / 2, T>(row);
 #endif
 }
 template <int W> INLINE int count_of(All) { return W; }
 template <int W> INLINE int count_of(First some) { return some.count < W ? some.count : W; }
-/* A square: what lies along its rows, the lanes of each row `step` after each other in memory, is turned over into rows that are
- * `apart` from each other, or out of these. */
-template <class M, int W, class L, class R> INLINE void take_square(M *to, i64 apart, const M *p, i64 step, L lanes, R rows) {
+/* Load a W x W tile whose lanes are `step` apart in memory, and store it transposed, in rows that are `row_pitch` apart;
+ * store_transposed() does the reverse. */
+template <class M, int W, class L, class R> INLINE void load_transposed(M *to, i64 row_pitch, const M *p, i64 step, L lanes, R rows) {
   Raw<M, W> row[W];
 #pragma GCC unroll 16
-  EACH(j) row[j] = j < count_of<W>(lanes) ? load<M, W>(p + j * step, rows).v : Raw<M, W>{};
-  turn_blocks<W, W / 2, M>(row);
+  FOR_EACH_LANE(j) row[j] = j < count_of<W>(lanes) ? load<M, W>(p + j * step, rows).v : Raw<M, W>{};
+  transpose_in_registers<W, W / 2, M>(row);
 #pragma GCC unroll 16
-  EACH(j) store(to + j * apart, All{}, Vec<M, W>(row[j]));
+  FOR_EACH_LANE(j) store(to + j * row_pitch, All{}, Vec<M, W>(row[j]));
 }
-template <class M, int W, class L, class R> INLINE void give_square(bool is_large, const M *from, i64 apart, M *p, i64 step, L lanes, R rows) {
+template <class M, int W, class L, class R> INLINE void store_transposed(bool is_large, const M *from, i64 row_pitch, M *p, i64 step, L lanes, R rows) {
   Raw<M, W> row[W];
 #pragma GCC unroll 16
-  EACH(j) row[j] = load<M, W>(from + j * apart, All{}).v;
-  turn_blocks<W, W / 2, M>(row);
+  FOR_EACH_LANE(j) row[j] = load<M, W>(from + j * row_pitch, All{}).v;
+  transpose_in_registers<W, W / 2, M>(row);
 #pragma GCC unroll 16
-  EACH(j) if (j < count_of<W>(lanes)) stream_if(is_large, p + j * step, rows, Vec<M, W>(row[j]));
+  FOR_EACH_LANE(j) if (j < count_of<W>(lanes)) nt_store_if(is_large, p + j * step, rows, Vec<M, W>(row[j]));
 }
-template <class M, int W, class L, class R> ONCE void take_square_apart(M *to, i64 apart, const M *p, i64 step, L lanes, R rows) {
-  take_square<M, W>(to, apart, p, step, lanes, rows);
+template <class M, int W, class L, class R> NOINLINE void load_transposed_outlined(M *to, i64 row_pitch, const M *p, i64 step, L lanes, R rows) {
+  load_transposed<M, W>(to, row_pitch, p, step, lanes, rows);
 }
-template <class M, int W, class L, class R> ONCE void give_square_apart(bool is_large, const M *from, i64 apart, M *p, i64 step, L lanes, R rows) {
-  give_square<M, W>(is_large, from, apart, p, step, lanes, rows);
+template <class M, int W, class L, class R> NOINLINE void store_transposed_outlined(bool is_large, const M *from, i64 row_pitch, M *p, i64 step, L lanes, R rows) {
+  store_transposed<M, W>(is_large, from, row_pitch, p, step, lanes, rows);
 }
-template <class T> constexpr bool is_worth_a_call = sizeof(T) >= 4; /* a square of narrow ones takes little longer */
-template <class T, int W, class L, class R> INLINE void load_turned(T *square, const T *p, i64 step, L lanes, R rows) {
+template <class T> constexpr bool is_worth_outlining = sizeof(T) >= 4; /* narrow elements: the inlined code is short */
+template <class T, int W, class L, class R> INLINE void load_tile_transposed(T *tile, const T *p, i64 step, L lanes, R rows) {
   typedef typename MemoryOf<T>::type M;
-  if constexpr (is_worth_a_call<T>) take_square_apart<M, W>((M *)square, W, (const M *)p, step, lanes, rows);
-  else take_square<M, W>((M *)square, W, (const M *)p, step, lanes, rows);
+  if constexpr (is_worth_outlining<T>) load_transposed_outlined<M, W>((M *)tile, W, (const M *)p, step, lanes, rows);
+  else load_transposed<M, W>((M *)tile, W, (const M *)p, step, lanes, rows);
 }
-template <class T, int W, class L, class R> INLINE void store_turned(bool is_large, T *square, T *p, i64 step, L lanes, R rows) {
+template <class T, int W, class L, class R> INLINE void store_tile_transposed(bool is_large, T *tile, T *p, i64 step, L lanes, R rows) {
   typedef typename MemoryOf<T>::type M;
-  if constexpr (is_worth_a_call<T>) give_square_apart<M, W>(is_large, (const M *)square, W, (M *)p, step, lanes, rows);
-  else give_square<M, W>(is_large, (const M *)square, W, (M *)p, step, lanes, rows);
+  if constexpr (is_worth_outlining<T>) store_transposed_outlined<M, W>(is_large, (const M *)tile, W, (M *)p, step, lanes, rows);
+  else store_transposed<M, W>(is_large, (const M *)tile, W, (M *)p, step, lanes, rows);
 }
-/* Rows of a panel: squares after squares. */
-template <class T, int W> INLINE void take_rows(T *panel, i64 apart, const T *p, i64 step, i64 length, i64 rows) {
+/* Pack strided rows into a contiguous panel, tile by tile; unpack_panel() does the reverse. */
+template <class T, int W> INLINE void pack_panel(T *panel, i64 row_pitch, const T *p, i64 step, i64 length, i64 rows) {
   typedef typename MemoryOf<T>::type M;
   for (i64 at = 0; at < length; at += W)
     for (i64 row = 0; row < rows; row += W) {
-      M *to = (M *)panel + row * apart + at;
+      M *to = (M *)panel + row * row_pitch + at;
       const M *from = (const M *)p + row + at * step;
-      if (at + W <= length && row + W <= rows) take_square_apart<M, W>(to, apart, from, step, All{}, All{});
-      else take_square_apart<M, W>(to, apart, from, step, First{length - at}, First{rows - row});
+      if (at + W <= length && row + W <= rows) load_transposed_outlined<M, W>(to, row_pitch, from, step, All{}, All{});
+      else load_transposed_outlined<M, W>(to, row_pitch, from, step, First{length - at}, First{rows - row});
     }
 }
-template <class T, int W> INLINE void give_rows(bool is_large, const T *panel, i64 apart, T *p, i64 step, i64 length, i64 rows) {
+template <class T, int W> INLINE void unpack_panel(bool is_large, const T *panel, i64 row_pitch, T *p, i64 step, i64 length, i64 rows) {
   typedef typename MemoryOf<T>::type M;
   for (i64 at = 0; at < length; at += W)
     for (i64 row = 0; row < rows; row += W) {
-      const M *from = (const M *)panel + row * apart + at;
+      const M *from = (const M *)panel + row * row_pitch + at;
       M *to = (M *)p + row + at * step;
-      if (at + W <= length && row + W <= rows) give_square_apart<M, W>(is_large, from, apart, to, step, All{}, All{});
-      else give_square_apart<M, W>(is_large, from, apart, to, step, First{length - at}, First{rows - row});
+      if (at + W <= length && row + W <= rows) store_transposed_outlined<M, W>(is_large, from, row_pitch, to, step, All{}, All{});
+      else store_transposed_outlined<M, W>(is_large, from, row_pitch, to, step, First{length - at}, First{rows - row});
     }
 }
 
-/* A number for each lane, by a function of the lane (a value, an index). */
-template <class T, int W, class F> INLINE Vec<T, W> each_lane(F value) {
+/* Vector whose lanes are given by a function of the lane. */
+template <class T, int W, class F> INLINE Vec<T, W> for_each_lane(F value) {
   Vec<T, W> x;
-  EACH(j) x.v[j] = value(j);
+  FOR_EACH_LANE(j) x.v[j] = value(j);
   return x;
 }
 /* first, first + step, first + 2 * step, ... */
 template <class T, int W> INLINE Vec<T, W> sequence(i64 first, i64 step) {
   Raw<i64, W> count;
-  EACH(j) count[j] = j;
+  FOR_EACH_LANE(j) count[j] = j;
   if constexpr (sizeof(T) == 8) return cast<T>(Vec<i64, W>(count * step + first));
   else {
     Raw<T, W> narrow;
-    EACH(j) narrow[j] = (T)j;
+    FOR_EACH_LANE(j) narrow[j] = (T)j;
     return narrow * (T)step + (T)first;
   }
 }
 
-/* Indices that were read from memory: wrapped if negative ones count from the end, and checked. */
-template <class L, int W> INLINE Vec<i64, W> checked(Context *context, i64 site, i64 size, bool wraps, L lanes, Vec<i64, W> index, Vec<bool, W> *good) {
+/* Bounds check of indices that were loaded from memory; `wraps`: negative ones count from the end. */
+template <class L, int W> INLINE Vec<i64, W> checked_index(Context *context, i64 site, i64 size, bool wraps, L lanes, Vec<i64, W> index, Vec<bool, W> *in_range) {
   Vec<bool, W> m = mask_of<W>(lanes);
   Vec<i64, W> wrapped = index;
   if (wraps) wrapped = where(index < Vec<i64, W>(0), index + Vec<i64, W>(size), index);
-  *good = m & (wrapped >= Vec<i64, W>(0)) & (wrapped < Vec<i64, W>(size));
-  if (__builtin_expect(some(m & !*good), 0)) {
-    EACH(j) if (m[j] && !(*good)[j]) {
+  *in_range = m & (wrapped >= Vec<i64, W>(0)) & (wrapped < Vec<i64, W>(size));
+  if (__builtin_expect(some(m & !*in_range), 0)) {
+    FOR_EACH_LANE(j) if (m[j] && !(*in_range)[j]) {
       __atomic_store_n(&context->site, site, __ATOMIC_RELAXED);
       __atomic_store_n(&context->index, index[j], __ATOMIC_RELAXED);
       __atomic_store_n(&context->size, size, __ATOMIC_RELAXED);
@@ -631,16 +642,16 @@ template <class L, int W> INLINE Vec<i64, W> checked(Context *context, i64 site,
   return wrapped;
 }
 
-/* Divisors, of which none may be 0. */
-template <class T, int W, class L> INLINE Vec<T, W> divisor(Context *context, i64 site, L lanes, Vec<T, W> b) {
+/* Divisors of integers: a 0 in an active lane is reported as ZeroDivisionError. */
+template <class T, int W, class L> INLINE Vec<T, W> checked_divisor(Context *context, i64 site, L lanes, Vec<T, W> b) {
   if (__builtin_expect(some(mask_of<W>(lanes) & (b == Vec<T, W>((T)0))), 0)) __atomic_store_n(&context->site, site, __ATOMIC_RELAXED);
   return b;
 }
-INLINE i64 checked_one(Context *context, i64 site, i64 size, bool wraps, i64 index, bool *good) {
+INLINE i64 checked_scalar_index(Context *context, i64 site, i64 size, bool wraps, i64 index, bool *in_range) {
   Vec<bool, 1> ok;
-  i64 wrapped = checked(context, site, size, wraps, All{}, Vec<i64, 1>(index), &ok)[0];
-  *good = ok[0];
-  return *good ? wrapped : 0;
+  i64 wrapped = checked_index(context, site, size, wraps, All{}, Vec<i64, 1>(index), &ok)[0];
+  *in_range = ok[0];
+  return *in_range ? wrapped : 0;
 }
 
 /* -------------------------------------------------------- integer arithmetic */
@@ -666,11 +677,11 @@ INLINE i64 int_pow(i64 base, i64 exponent) {
 /* ------------------------------------------------- single instructions */
 
 #define NB_LANEWISE(name, single, twice)                                                                         \
-  template <int W> INLINE Vec<f32, W> name(Vec<f32, W> x) { EACH(j) x.v[j] = single(x.v[j]); return x; }              \
-  template <int W> INLINE Vec<f64, W> name(Vec<f64, W> x) { EACH(j) x.v[j] = twice(x.v[j]); return x; }
+  template <int W> INLINE Vec<f32, W> name(Vec<f32, W> x) { FOR_EACH_LANE(j) x.v[j] = single(x.v[j]); return x; }              \
+  template <int W> INLINE Vec<f64, W> name(Vec<f64, W> x) { FOR_EACH_LANE(j) x.v[j] = twice(x.v[j]); return x; }
 #define NB_LANEWISE2(name, single, twice)                                                                        \
-  template <int W> INLINE Vec<f32, W> name(Vec<f32, W> x, Vec<f32, W> y) { EACH(j) x.v[j] = single(x.v[j], y.v[j]); return x; } \
-  template <int W> INLINE Vec<f64, W> name(Vec<f64, W> x, Vec<f64, W> y) { EACH(j) x.v[j] = twice(x.v[j], y.v[j]); return x; }
+  template <int W> INLINE Vec<f32, W> name(Vec<f32, W> x, Vec<f32, W> y) { FOR_EACH_LANE(j) x.v[j] = single(x.v[j], y.v[j]); return x; } \
+  template <int W> INLINE Vec<f64, W> name(Vec<f64, W> x, Vec<f64, W> y) { FOR_EACH_LANE(j) x.v[j] = twice(x.v[j], y.v[j]); return x; }
 
 template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, Vec<T, W> b, Vec<T, W> c) {
 #if defined(NB_X86) && defined(__AVX512F__)
@@ -685,7 +696,7 @@ template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, Vec<T, W> b, Vec<T, 
   else if constexpr (sizeof(a) == 16) return (Raw<T, W>)__builtin_ia32_vfmaddpd(a.v, b.v, c.v);
   else
 #endif
-  { EACH(j) if constexpr (sizeof(T) == 4) a.v[j] = __builtin_fmaf(a.v[j], b.v[j], c.v[j]); else a.v[j] = __builtin_fma(a.v[j], b.v[j], c.v[j]); return a; }
+  { FOR_EACH_LANE(j) if constexpr (sizeof(T) == 4) a.v[j] = __builtin_fmaf(a.v[j], b.v[j], c.v[j]); else a.v[j] = __builtin_fma(a.v[j], b.v[j], c.v[j]); return a; }
 }
 template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, Vec<T, W> b, T c) { return fma(a, b, Vec<T, W>(c)); }
 template <class T, int W> INLINE Vec<T, W> fma(Vec<T, W> a, T b, Vec<T, W> c) { return fma(a, Vec<T, W>(b), c); }
@@ -706,7 +717,7 @@ template <class T, int W> INLINE Vec<T, W> sqrt(Vec<T, W> x) {
   else if constexpr (sizeof(x) == 32) return (Raw<T, W>)__builtin_ia32_sqrtpd256(x.v);
   else
 #endif
-  { EACH(j) if constexpr (sizeof(T) == 4) x.v[j] = __builtin_sqrtf(x.v[j]); else x.v[j] = __builtin_sqrt(x.v[j]); return x; }
+  { FOR_EACH_LANE(j) if constexpr (sizeof(T) == 4) x.v[j] = __builtin_sqrtf(x.v[j]); else x.v[j] = __builtin_sqrt(x.v[j]); return x; }
 }
 
 /* mode: 0 nearest even, 1 down, 2 up, 3 towards zero (the instruction's own numbers) */
@@ -722,7 +733,7 @@ template <int mode, class T, int W> INLINE Vec<T, W> to_integer(Vec<T, W> x) {
   else
 #endif
   {
-    EACH(j) {
+    FOR_EACH_LANE(j) {
       if constexpr (mode == 0) x.v[j] = sizeof(T) == 4 ? __builtin_rintf(x.v[j]) : __builtin_rint(x.v[j]);
       else if constexpr (mode == 1) x.v[j] = sizeof(T) == 4 ? __builtin_floorf(x.v[j]) : __builtin_floor(x.v[j]);
       else if constexpr (mode == 2) x.v[j] = sizeof(T) == 4 ? __builtin_ceilf(x.v[j]) : __builtin_ceil(x.v[j]);
@@ -812,8 +823,8 @@ template <class T, int W> INLINE Vec<T, W> float_fmod(Vec<T, W> a, Vec<T, W> b) 
 }
 /* Quotients of whole numbers as those of floats, rounded as to_integer() does: exact where a dividend has two bits less than a
  * float's fraction, as rounding never brings such a quotient to the next whole number. By 0 it is 0. */
-template <int mode, class T, int W> RARE Raw<T, W> long_quotient(Raw<T, W> a, Raw<T, W> b) {
-  EACH(j) a[j] = mode == 1 ? floor_div((i64)a[j], (i64)b[j]) : trunc_div((i64)a[j], (i64)b[j]);
+template <int mode, class T, int W> COLD Raw<T, W> long_quotient(Raw<T, W> a, Raw<T, W> b) {
+  FOR_EACH_LANE(j) a[j] = mode == 1 ? floor_div((i64)a[j], (i64)b[j]) : trunc_div((i64)a[j], (i64)b[j]);
   return a;
 }
 template <class T, int W, class F> INLINE Vec<T, W> by_halves(Vec<T, W> a, Vec<T, W> b, F function) {
@@ -860,7 +871,7 @@ template <class T, int W> INLINE Vec<T, W> trunc_div(Vec<T, W> a, Vec<T, W> b) {
   else return whole_quotient<3>(a, b);
 }
 /* As Python's // and torch's: through the remainder, so that it agrees with it. */
-template <class T, int W> RARE Raw<T, W> floor_div_far(Raw<T, W> first, Raw<T, W> second) {
+template <class T, int W> COLD Raw<T, W> floor_div_slow_path(Raw<T, W> first, Raw<T, W> second) {
   Vec<T, W> a(first), b(second), zero((T)0), left = float_fmod(a, b), quotient = (a - left) / b;
   quotient = where((left != zero) & ((b < zero) != (left < zero)), quotient - Vec<T, W>((T)1), quotient);
   Vec<T, W> down = floor(quotient);
@@ -875,15 +886,15 @@ template <class T, int W> INLINE Vec<T, W> floor_div(Vec<T, W> a, Vec<T, W> b) {
     Vec<bool, W> over = left * copysign(Vec<T, W>((T)1), b) < zero;
     Vec<bool, W> fits = (abs(down) < Vec<T, W>((T)(sizeof(T) == 4 ? 0x1p22 : 0x1p51))) & !isnan(left);
     if (__builtin_expect(every(fits), 1)) return where(over, down - Vec<T, W>((T)1), down);
-    return floor_div_far<T, W>(a.v, b.v);
+    return floor_div_slow_path<T, W>(a.v, b.v);
   } else return whole_quotient<1>(a, b);
 }
 template <class T, int W> INLINE Vec<T, W> shift_left(Vec<T, W> a, Vec<T, W> b) {
-  EACH(j) a.v[j] = (u64)b.v[j] < 8 * sizeof(T) ? (T)((u64)a.v[j] << b.v[j]) : (T)0;
+  FOR_EACH_LANE(j) a.v[j] = (u64)b.v[j] < 8 * sizeof(T) ? (T)((u64)a.v[j] << b.v[j]) : (T)0;
   return a;
 }
 template <class T, int W> INLINE Vec<T, W> shift_right(Vec<T, W> a, Vec<T, W> b) {
-  EACH(j) a.v[j] = a.v[j] >> ((u64)b.v[j] < 8 * sizeof(T) ? (i64)b.v[j] : (i64)(8 * sizeof(T) - 1));
+  FOR_EACH_LANE(j) a.v[j] = a.v[j] >> ((u64)b.v[j] < 8 * sizeof(T) ? (i64)b.v[j] : (i64)(8 * sizeof(T) - 1));
   return a;
 }
 
@@ -914,7 +925,7 @@ template <int W> INLINE Vec<f32, W> reduce_ln2(Vec<f32, W> x, Raw<i32, W> *n) {
 template <int W> INLINE Vec<f32, W> exp_tail(Vec<f32, W> r) { /* exp(r) - 1 - r, over r^2 */
   return polynomial(r, Vec<f32, W>(0.00139385136f), 0.00836881343f, 0.0416664258f, 0.166665196f, 0.5f);
 }
-template <int W> RARE Raw<f32, W> exp_far(Raw<f32, W> given) {
+template <int W> COLD Raw<f32, W> exp_slow_path(Raw<f32, W> given) {
   Vec<f32, W> x0(given), low(-104.f), high(89.f), x = where(x0 < low, low, where(x0 > high, high, x0));
   Raw<i32, W> n, half;
   Vec<f32, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r) + Vec<f32, W>(1.f);
@@ -926,7 +937,7 @@ template <int W> INLINE Vec<f32, W> exp(Vec<f32, W> x) {
   Raw<i32, W> n;
   Vec<f32, W> r = reduce_ln2(x, &n), y = fma(r * r, exp_tail(r), r) + Vec<f32, W>(1.f);
   if (all_within(x, 87.f)) return (Raw<f32, W>)((Raw<i32, W>)y.v + (n << 23)); /* no result overflows, none is subnormal */
-  return exp_far<W>(x.v);
+  return exp_slow_path<W>(x.v);
 }
 template <int W> INLINE Vec<f32, W> exp2(Vec<f32, W> x0) {
   Vec<f32, W> low(-151.f), high(129.f), x = where(x0 < low, low, where(x0 > high, high, x0));
@@ -942,9 +953,9 @@ template <int W> INLINE Vec<f32, W> expm1(Vec<f32, W> x0) {
   y = fma(scale, y, scale - Vec<f32, W>(0.5f)); /* half of the result: 2^n may overflow */
   return where(abs(x0) < Vec<f32, W>(1e-8f), x0, y + y);
 }
-template <int W> RARE Raw<f32, W> sigmoid_far(Raw<f32, W> x) {
+template <int W> COLD Raw<f32, W> sigmoid_slow_path(Raw<f32, W> x) {
   Vec<f32, W> one(1.f);
-  return (one / (one + Vec<f32, W>(exp_far<W>(-x)))).v;
+  return (one / (one + Vec<f32, W>(exp_slow_path<W>(-x)))).v;
 }
 template <int W> INLINE Vec<f32, W> sigmoid(Vec<f32, W> x) {
   Raw<i32, W> n;
@@ -952,7 +963,7 @@ template <int W> INLINE Vec<f32, W> sigmoid(Vec<f32, W> x) {
   /* 1 + exp(-x) = 1 + scale * (1 + y), the largest term added last: one rounding counts */
   Vec<bool, W> large = scale > one;
   if (all_within(x, 87.f)) return one / (fma(y, scale, where(large, one, scale)) + where(large, scale, one));
-  return sigmoid_far<W>(x.v);
+  return sigmoid_slow_path<W>(x.v);
 }
 template <int W> INLINE Vec<f32, W> tanh(Vec<f32, W> x) {
   Vec<f32, W> a = abs(x), s = x * x, one(1.f);
@@ -972,8 +983,8 @@ template <int W> INLINE Vec<f32, W> erf(Vec<f32, W> x) {
   return where(a < Vec<f32, W>(0.9f), fma(p, x, x), copysign(one - e, x));
 }
 
-/* 1 / x, to 22 bits or more, of an ordinary number: for what is put right later. */
-template <int W> INLINE Vec<f32, W> about_one_over(Vec<f32, W> x) {
+/* 1 / x of a normal number, to 22 bits or more; the caller refines it. */
+template <int W> INLINE Vec<f32, W> approximate_reciprocal(Vec<f32, W> x) {
   Vec<f32, W> guess;
 #if defined(NB_X86) && defined(__AVX512F__)
   if constexpr (W == 16) guess = (Raw<f32, W>)__builtin_ia32_rcp14ps512_mask(x.v, x.v, (short)-1);
@@ -1023,30 +1034,30 @@ template <int W> INLINE Vec<f32, W> split_quarters(Vec<f32, W> x, Raw<i32, W> *n
   Vec<f32, W> r = fma(count, -1.57079637e+00f, x);
   return fma(count, 1.71512489e-15f, fma(count, 4.37113883e-08f, r));
 }
-template <int W> INLINE Vec<f32, W> sin_near(Vec<f32, W> r) {
+template <int W> INLINE Vec<f32, W> sin_reduced(Vec<f32, W> r) {
   Vec<f32, W> s = r * r, p = polynomial(s, Vec<f32, W>(2.83754162e-06f), -0.000198535126f, 0.00833338033f, -0.166666672f);
   return fma(p * s, r, r);
 }
-template <int W> INLINE Vec<f32, W> cos_near(Vec<f32, W> r) {
+template <int W> INLINE Vec<f32, W> cos_reduced(Vec<f32, W> r) {
   Vec<f32, W> s = r * r, p = polynomial(s, Vec<f32, W>(-2.89776466e-07f), 2.48229862e-05f, -0.00138889824f, 0.0416666679f);
   return fma(s * s, p, fma(s, -0.5f, Vec<f32, W>(1.f)));
 }
-template <class T, int W> INLINE Vec<T, W> turn(Vec<T, W> r, Bits<T, W> n) { /* sin(r + n * pi/2) */
-  Vec<T, W> y = where(Vec<bool, W>((Bits<T, W>)((n & 1) == 0)), sin_near(r), cos_near(r));
+template <class T, int W> INLINE Vec<T, W> select_quadrant(Vec<T, W> r, Bits<T, W> n) { /* sin(r + n * pi/2) */
+  Vec<T, W> y = where(Vec<bool, W>((Bits<T, W>)((n & 1) == 0)), sin_reduced(r), cos_reduced(r));
   return (Raw<T, W>)((Bits<T, W>)y.v ^ ((n & 2) << (8 * sizeof(T) - 2)));
 }
-template <class T, int W> INLINE bool far_away(Vec<T, W> x) { return !every(abs(x) < Vec<T, W>((T)1e4)); }
+template <class T, int W> INLINE bool needs_range_reduction(Vec<T, W> x) { return !every(abs(x) < Vec<T, W>((T)1e4)); }
 template <class T, int W> INLINE Vec<T, W> sin(Vec<T, W> x) {
   Bits<T, W> n;
-  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = sizeof(T) == 4 ? __builtin_sinf(x.v[j]) : __builtin_sin(x.v[j]); return x; }
+  if (__builtin_expect(needs_range_reduction(x), 0)) { FOR_EACH_LANE(j) x.v[j] = sizeof(T) == 4 ? __builtin_sinf(x.v[j]) : __builtin_sin(x.v[j]); return x; }
   Vec<T, W> r = split_quarters(x, &n);
-  return where(x == Vec<T, W>((T)0), x, turn(r, n));
+  return where(x == Vec<T, W>((T)0), x, select_quadrant(r, n));
 }
 template <class T, int W> INLINE Vec<T, W> cos(Vec<T, W> x) {
   Bits<T, W> n;
-  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = sizeof(T) == 4 ? __builtin_cosf(x.v[j]) : __builtin_cos(x.v[j]); return x; }
+  if (__builtin_expect(needs_range_reduction(x), 0)) { FOR_EACH_LANE(j) x.v[j] = sizeof(T) == 4 ? __builtin_cosf(x.v[j]) : __builtin_cos(x.v[j]); return x; }
   Vec<T, W> r = split_quarters(x, &n);
-  return turn(r, n + 1);
+  return select_quadrant(r, n + 1);
 }
 
 /* --------------------------------------------------------- float64 functions */
@@ -1118,12 +1129,12 @@ template <int W> INLINE Vec<f64, W> split_quarters(Vec<f64, W> x, Raw<i64, W> *n
   *n = (Raw<i64, W>)shifted.v;
   return fma(count, -6.123233995736766e-17, fma(count, -1.5707963267948966, x));
 }
-template <int W> INLINE Vec<f64, W> sin_near(Vec<f64, W> r) {
+template <int W> INLINE Vec<f64, W> sin_reduced(Vec<f64, W> r) {
   Vec<f64, W> s = r * r, p = polynomial(s, Vec<f64, W>(-7.379619800664796e-13), 1.6054126542133615e-10, -2.5052069607735413e-08,
                                         2.7557319069631193e-06, -0.00019841269840955916, 0.008333333333333038, -0.16666666666666666);
   return fma(p * s, r, r);
 }
-template <int W> INLINE Vec<f64, W> cos_near(Vec<f64, W> r) {
+template <int W> INLINE Vec<f64, W> cos_reduced(Vec<f64, W> r) {
   Vec<f64, W> s = r * r, p = polynomial(s, Vec<f64, W>(-1.1359939388067108e-11), 2.087572937817166e-09, -2.7557314401700487e-07,
                                         2.480158728967354e-05, -0.0013888888888874476, 0.0416666666666666);
   return fma(s * s, p, fma(s, -0.5, Vec<f64, W>(1.)));
@@ -1131,7 +1142,7 @@ template <int W> INLINE Vec<f64, W> cos_near(Vec<f64, W> r) {
 
 /* ------------------------------------------- the normal distribution, of both types */
 
-template <int W> INLINE Vec<f64, W> about_one_over(Vec<f64, W> x) { return Vec<f64, W>(1.) / x; }
+template <int W> INLINE Vec<f64, W> approximate_reciprocal(Vec<f64, W> x) { return Vec<f64, W>(1.) / x; }
 /* The share of a normal distribution beyond a > 0 is exp(-a^2 / 2) * (tail_end + t * tail_polynomial(t)) / (a + 4), where
  * t = (a - 4) / (a + 4): no difference of near numbers is taken, so small shares are as exact as large ones. */
 template <class T> constexpr T tail_end = sizeof(T) == 4 ? 0.755285144f : 0.7552851304157515;
@@ -1151,7 +1162,7 @@ template <int W> INLINE Vec<f64, W> tail_polynomial(Vec<f64, W> t) {
 template <class T, int W, class... Rest>
 INLINE Vec<T, W> normal_tail(Vec<T, W> a, Vec<T, W> half_square, Vec<T, W> rest_of_square, Bits<T, W> *n, Vec<T, W> *low, Rest... rest_of_a) {
   Vec<T, W> four((T)4), last(tail_end<T>);
-  Vec<T, W> below = a + four, lost = a - (below - four), over = about_one_over(below);
+  Vec<T, W> below = a + four, lost = a - (below - four), over = approximate_reciprocal(below);
   Vec<T, W> above = a - four, missed = a - (above + four), t = above * over;
   ((lost = lost + rest_of_a, missed = missed + rest_of_a), ...);
   Vec<T, W> off = fma(-t, below, above) + fma(-t, lost, missed);
@@ -1172,18 +1183,18 @@ template <class T, int W> INLINE Vec<T, W> times_power_of_two(Vec<T, W> x, Bits<
   return x * power_of_two<W>(half) * power_of_two<W>(n - half);
 }
 template <class T> constexpr T tail_limit = sizeof(T) == 4 ? 15 : 39; /* nothing is left beyond */
-template <class T, int W> INLINE Vec<T, W> within(Vec<T, W> x, T limit) { return where(abs(x) > Vec<T, W>(limit), Vec<T, W>(limit), abs(x)); }
-/* The share that lies below x. */
+template <class T, int W> INLINE Vec<T, W> clamped_abs(Vec<T, W> x, T limit) { return where(abs(x) > Vec<T, W>(limit), Vec<T, W>(limit), abs(x)); }
+/* Cumulative distribution function of the normal distribution. */
 template <class T, int W> INLINE Vec<T, W> ndtr(Vec<T, W> x) {
   Bits<T, W> n;
-  Vec<T, W> low, limit(tail_limit<T>), tail = normal_tail(within(x, tail_limit<T>), &n, &low), zero((T)0);
+  Vec<T, W> low, limit(tail_limit<T>), tail = normal_tail(clamped_abs(x, tail_limit<T>), &n, &low), zero((T)0);
   tail = where(abs(x) > limit, zero, times_power_of_two(tail, n));
   return where(x > zero, Vec<T, W>((T)1) - tail, tail);
 }
-/* x times the share below x; the power of two comes last, as a share may be subnormal where x times it is not. */
-template <class T, int W> RARE Raw<T, W> gelu_far(Raw<T, W> given) {
+/* x * ndtr(x); the power of two is applied last, as ndtr(x) may be subnormal where the product is not. */
+template <class T, int W> COLD Raw<T, W> gelu_slow_path(Raw<T, W> given) {
   Bits<T, W> n;
-  Vec<T, W> low, x(given), limit(tail_limit<T>), tail = normal_tail(within(x, tail_limit<T>), &n, &low), zero((T)0);
+  Vec<T, W> low, x(given), limit(tail_limit<T>), tail = normal_tail(clamped_abs(x, tail_limit<T>), &n, &low), zero((T)0);
   Vec<bool, W> gone = abs(x) > limit; /* times 0, as in eager: of minus infinity that is a nan */
   Vec<T, W> part = times_power_of_two(fma(x, where(gone, zero, tail), x * where(gone, zero, low)), n);
   return where(x > limit, x, where(x > zero, x - part, part)).v;
@@ -1192,24 +1203,24 @@ template <class T, int W> INLINE Vec<T, W> gelu(Vec<T, W> x) {
   Bits<T, W> n;
   Vec<T, W> low, tail = normal_tail(abs(x), &n, &low), part = fma(x, tail, x * low) * power_of_two<W>(n);
   if (all_within(x, (T)(sizeof(T) == 4 ? 12 : 37))) return where(x > Vec<T, W>((T)0), x - part, part); /* no part is subnormal beside its x */
-  return gelu_far<T, W>(x.v);
+  return gelu_slow_path<T, W>(x.v);
 }
-/* To five digits, for what is rounded to bfloat16's two and a half: nothing that rounding loses is carried along. */
-template <int W> INLINE Vec<f32, W> rough_gelu(Vec<f32, W> x) {
-  if (!all_within(x, 12.f)) return gelu_far<f32, W>(x.v);
+/* Accurate to five digits, enough for bfloat16's two and a half: no compensation terms. */
+template <int W> INLINE Vec<f32, W> approximate_gelu(Vec<f32, W> x) {
+  if (!all_within(x, 12.f)) return gelu_slow_path<f32, W>(x.v);
   Raw<i32, W> n;
-  Vec<f32, W> a = abs(x), four(4.f), over = about_one_over(a + four), t = (a - four) * over;
+  Vec<f32, W> a = abs(x), four(4.f), over = approximate_reciprocal(a + four), t = (a - four) * over;
   Vec<f32, W> p = polynomial(t, Vec<f32, W>(-0.00479807798f), -0.00685912417f, 0.0611078702f, -0.186616763f, 0.387041658f, -0.607890844f, 0.755286932f);
   Vec<f32, W> r = reduce_ln2(a * a * Vec<f32, W>(-0.5f), &n);
   Vec<f32, W> e = fma(r * r, polynomial(r, Vec<f32, W>(0.041921176f), 0.167538866f, 0.49998951f), r) + Vec<f32, W>(1.f);
   Vec<f32, W> part = x * p * over * Vec<f32, W>((Raw<f32, W>)((Raw<i32, W>)e.v + (n << 23)));
   return where(x > Vec<f32, W>(0.f), x - part, part);
 }
-/* Twice the share beyond sqrt(2) * x; of a negative number 2 less that. */
+/* Twice the upper tail at sqrt(2) * x; for negative x, 2 minus that. */
 template <class T, int W> INLINE Vec<T, W> erfc(Vec<T, W> x) {
   constexpr T root = 1.4142135623730951, limit = sizeof(T) == 4 ? 10.5 : 27.5;
   Bits<T, W> n;
-  Vec<T, W> low, zero((T)0), size = within(x, limit), square = size * size, a = size * Vec<T, W>(root);
+  Vec<T, W> low, zero((T)0), size = clamped_abs(x, limit), square = size * size, a = size * Vec<T, W>(root);
   Vec<T, W> rest = fma(size, root, -a) + size * Vec<T, W>((T)(1.4142135623730951 - root) + (T)(sizeof(T) == 8 ? -9.667293313452913e-17 : 0));
   Vec<T, W> tail = normal_tail(a, square, fma(size, size, -square), &n, &low, rest);
   tail = where(abs(x) > Vec<T, W>(limit), zero, times_power_of_two(tail, n + 1));
@@ -1217,7 +1228,7 @@ template <class T, int W> INLINE Vec<T, W> erfc(Vec<T, W> x) {
 }
 /* Far from 0 it is 1 less a small number: nothing that rounding loses of that counts. */
 template <int W> INLINE Vec<f64, W> erf(Vec<f64, W> x) {
-  Vec<f64, W> one(1.), four(4.), s = x * x, size = within(x, 6.), a = size * Vec<f64, W>(1.4142135623730951);
+  Vec<f64, W> one(1.), four(4.), s = x * x, size = clamped_abs(x, 6.), a = size * Vec<f64, W>(1.4142135623730951);
   Vec<f64, W> p = polynomial(s, Vec<f64, W>(-7.685750634035418e-10), 1.3658844197906123e-08, -1.6193772793551128e-07, 1.6445424197077972e-06,
                              -1.4924567694946609e-05, 0.00012055285690674548, -0.0008548325652241672, 0.0052239776000212, -0.02686617064232217,
                              0.11283791670938845, -0.3761263890318337, 0.12837916709551256);
@@ -1235,9 +1246,9 @@ template <class T, int W> INLINE Vec<T, W> half_pi_less(Vec<T, W> x) { /* pi/2 -
   return (Vec<T, W>((T)1.5707963267948966) - x) + Vec<T, W>(half_pi_low<T>);
 }
 template <class T, int W> INLINE Vec<T, W> tan(Vec<T, W> x) {
-  if (__builtin_expect(far_away(x), 0)) { EACH(j) x.v[j] = sizeof(T) == 4 ? __builtin_tanf(x.v[j]) : __builtin_tan(x.v[j]); return x; }
+  if (__builtin_expect(needs_range_reduction(x), 0)) { FOR_EACH_LANE(j) x.v[j] = sizeof(T) == 4 ? __builtin_tanf(x.v[j]) : __builtin_tan(x.v[j]); return x; }
   Bits<T, W> n;
-  Vec<T, W> r = split_quarters(x, &n), s = sin_near(r), c = cos_near(r);
+  Vec<T, W> r = split_quarters(x, &n), s = sin_reduced(r), c = cos_reduced(r);
   Vec<bool, W> even = Vec<bool, W>((Bits<T, W>)((n & 1) == 0));
   return where(x == Vec<T, W>((T)0), x, where(even, s, -c) / where(even, c, s));
 }
@@ -1250,8 +1261,8 @@ template <int W> INLINE Vec<f64, W> atan_polynomial(Vec<f64, W> s) { /* the same
                     -0.0666311637312908, 0.0769206125671185, -0.09090897813093607, 0.11111110785236766, -0.14285714280228168,
                     0.19999999999953852, -0.333333333333332);
 }
-template <int W> INLINE Vec<f32, W> atan_near(Vec<f32, W> t) { return fma(atan_polynomial(t * t) * (t * t), t, t); }
-template <int W> INLINE Vec<f64, W> atan_near(Vec<f64, W> t) { /* 0 <= t <= 1 */
+template <int W> INLINE Vec<f32, W> atan_reduced(Vec<f32, W> t) { return fma(atan_polynomial(t * t) * (t * t), t, t); }
+template <int W> INLINE Vec<f64, W> atan_reduced(Vec<f64, W> t) { /* 0 <= t <= 1 */
   Vec<f64, W> one(1.);
   Vec<bool, W> steep = t > Vec<f64, W>(0.41421356237309503);
   Vec<f64, W> u = where(steep, (t - one) / (t + one), t), p = fma(atan_polynomial(u * u) * (u * u), u, u);
@@ -1260,21 +1271,21 @@ template <int W> INLINE Vec<f64, W> atan_near(Vec<f64, W> t) { /* 0 <= t <= 1 */
 template <class T, int W> INLINE Vec<T, W> atan(Vec<T, W> x) {
   Vec<T, W> a = abs(x), one((T)1);
   Vec<bool, W> far = a > one;
-  Vec<T, W> p = atan_near(where(far, one / a, a));
+  Vec<T, W> p = atan_reduced(where(far, one / a, a));
   return copysign(where(far, half_pi_less(p), p), x);
 }
 template <class T, int W> INLINE Vec<T, W> atan2(Vec<T, W> y, Vec<T, W> x) {
   Vec<T, W> a = abs(y), b = abs(x), zero((T)0), one((T)1), most = larger(a, b), least = smaller(a, b);
-  Vec<T, W> p = atan_near(where(most == zero, zero, where(isinf(least), one, least / most)));
+  Vec<T, W> p = atan_reduced(where(most == zero, zero, where(isinf(least), one, least / most)));
   p = where(a > b, half_pi_less(p), p);
   p = where(signbit(x), (Vec<T, W>((T)3.141592653589793) - p) + Vec<T, W>(2 * half_pi_low<T>), p);
   return where(isnan(x) | isnan(y), x + y, copysign(p, y));
 }
-template <int W> INLINE Vec<f32, W> asin_near(Vec<f32, W> t, Vec<f32, W> s) { /* s = t^2 <= 1/4 */
+template <int W> INLINE Vec<f32, W> asin_reduced(Vec<f32, W> t, Vec<f32, W> s) { /* s = t^2 <= 1/4 */
   Vec<f32, W> p = polynomial(s, Vec<f32, W>(0.0422093011f), 0.0241533238f, 0.0454758592f, 0.0749525279f, 0.166667536f);
   return fma(p * s, t, t);
 }
-template <int W> INLINE Vec<f64, W> asin_near(Vec<f64, W> t, Vec<f64, W> s) {
+template <int W> INLINE Vec<f64, W> asin_reduced(Vec<f64, W> t, Vec<f64, W> s) {
   Vec<f64, W> p = polynomial(s, Vec<f64, W>(0.03268397762740283), -0.02108918261066137, 0.021772345160195748, 0.003679199799944035,
                              0.010787608161368607, 0.01139757099184296, 0.013980988205720763, 0.017351597706041357, 0.022372215801927425,
                              0.03038194267830506, 0.04464285717523566, 0.0749999999997014, 0.16666666666666763);
@@ -1283,13 +1294,13 @@ template <int W> INLINE Vec<f64, W> asin_near(Vec<f64, W> t, Vec<f64, W> s) {
 template <class T, int W> INLINE Vec<T, W> asin(Vec<T, W> x) {
   Vec<T, W> a = abs(x), half((T)0.5);
   Vec<bool, W> far = a > half; /* pi/2 less twice the arc whose sine is the root of (1 - a) / 2 */
-  Vec<T, W> s = where(far, fma(-a, half, half), a * a), p = asin_near(where(far, sqrt(s), a), s);
+  Vec<T, W> s = where(far, fma(-a, half, half), a * a), p = asin_reduced(where(far, sqrt(s), a), s);
   return copysign(where(far, half_pi_less(p + p), p), x);
 }
 template <class T, int W> INLINE Vec<T, W> acos(Vec<T, W> x) {
   Vec<T, W> a = abs(x), half((T)0.5);
   Vec<bool, W> far = a > half;
-  Vec<T, W> s = where(far, fma(-a, half, half), a * a), p = asin_near(where(far, sqrt(s), a), s), twice = p + p;
+  Vec<T, W> s = where(far, fma(-a, half, half), a * a), p = asin_reduced(where(far, sqrt(s), a), s), twice = p + p;
   Vec<T, W> turned = (Vec<T, W>((T)3.141592653589793) - twice) + Vec<T, W>(2 * half_pi_low<T>);
   return where(far, where(signbit(x), turned, twice), half_pi_less(copysign(p, x)));
 }
@@ -1302,7 +1313,7 @@ template <int W> INLINE Vec<f32, W> erfinv_share(Vec<f32, W> w) {
   return where(far, polynomial(sqrt(w) - Vec<f32, W>(3.f), Vec<f32, W>(0.000130665896f), -0.000316465244f, -8.25925599e-05f, 0.00149280392f,
                                -0.00358157302f, 0.00568472175f, -0.0076411441f, 0.00944534596f, 1.00167525f, 2.83297682f), near);
 }
-template <int W> RARE Raw<f64, W> erfinv_share_far(Raw<f64, W> given) { /* w > 6.25, then w > 16 */
+template <int W> COLD Raw<f64, W> erfinv_share_slow_path(Raw<f64, W> given) { /* w > 6.25, then w > 16 */
   Vec<f64, W> w(given), root = sqrt(w);
   Vec<f64, W> far = polynomial(root - Vec<f64, W>(3.25), Vec<f64, W>(-1.607800791604305e-08), -5.273263829458544e-10, 1.3353786977932906e-07,
                                -2.681469529503815e-07, -2.966103443914487e-08, 1.4952125971226234e-06, -3.984560939380483e-06,
@@ -1326,7 +1337,7 @@ template <int W> INLINE Vec<f64, W> erfinv_share(Vec<f64, W> w) {
                                 -0.0060336708714276936, 0.24015818242558826, 1.6536545626831027);
   Vec<bool, W> far = w > Vec<f64, W>(6.25);
   if (__builtin_expect(!some(far), 1)) return near;
-  return where(far, Vec<f64, W>(erfinv_share_far<W>(w.v)), near);
+  return where(far, Vec<f64, W>(erfinv_share_slow_path<W>(w.v)), near);
 }
 template <class T, int W> INLINE Vec<T, W> erfinv(Vec<T, W> y) {
   Vec<T, W> one((T)1), infinity((T)__builtin_inf()), x = y * erfinv_share(-log(fma(-y, y, one)));
@@ -1350,7 +1361,7 @@ template <int W> INLINE Vec<f64, W> lgamma_series(Vec<f64, W> s) {
   return polynomial(s, Vec<f64, W>(-0.0016217902352994688), 0.0008361304098549689, -0.000595187678576142, 0.0007936505874946076,
                     -0.0027777777774689078, 0.08333333333333326);
 }
-/* A logarithm and what rounding would lose of it. */
+/* Logarithm in two parts: value and rounding error. */
 template <class T, int W> INLINE Vec<T, W> log_in_two(Vec<T, W> x, Vec<T, W> *low) {
   constexpr T two = sizeof(T) == 4 ? 0.693145752f : 0.6931471803691238, rest = sizeof(T) == 4 ? 1.42860677e-06f : 1.9082149292705877e-10;
   Vec<T, W> e, f = split_exponent(x, &e), most = e * Vec<T, W>(two), sum = most + f;
@@ -1359,8 +1370,8 @@ template <class T, int W> INLINE Vec<T, W> log_in_two(Vec<T, W> x, Vec<T, W> *lo
 }
 NB_LANEWISE(libm_lgamma, __builtin_lgammaf, __builtin_lgamma)
 /* Below 0 logarithms cancel each other: float32's are those of float64, which asks the C library below -7.5. */
-template <int W> RARE Raw<f64, W> lgamma_below(Raw<f64, W> x) { return libm_lgamma<W>(Vec<f64, W>(x)).v; }
-template <int W> RARE Raw<f32, W> lgamma_below(Raw<f32, W> given) {
+template <int W> COLD Raw<f64, W> lgamma_below(Raw<f64, W> x) { return libm_lgamma<W>(Vec<f64, W>(x)).v; }
+template <int W> COLD Raw<f32, W> lgamma_below(Raw<f32, W> given) {
   Vec<f32, W> x(given);
   if constexpr (W <= LANES64) return cast<f32>(lgamma(cast<f64>(x))).v;
   else return both_halves(Vec<f32, W / 2>(lgamma_below<W / 2>(half_of(x, 0).v)), Vec<f32, W / 2>(lgamma_below<W / 2>(half_of(x, 1).v))).v;
@@ -1382,7 +1393,7 @@ template <class T, int W> INLINE Vec<T, W> lgamma(Vec<T, W> x) {
   return where(below, Vec<T, W>(lgamma_below<W>(x.v)), near);
 }
 
-/* exp(a) / 2, in two factors where exp(a) itself overflows. */
+/* exp(a) / 2, as two factors where exp(a) overflows. */
 template <class T, int W> INLINE Vec<T, W> half_exp(Vec<T, W> a) {
   Vec<T, W> half((T)0.5), w = exp(a * half);
   return half * w * w;
@@ -1426,7 +1437,7 @@ template <class T, int W> INLINE Vec<T, W> hypot(Vec<T, W> x, Vec<T, W> y) {
   return where(isinf(a) | isinf(b), Vec<T, W>((T)__builtin_inf()), length);
 }
 
-/* One half of the lanes, and both together again. */
+/* Split a vector into halves, and join them. */
 template <int W> INLINE Vec<f32, W / 2> half_of(Vec<f32, W> x, int which) {
   Vec<f32, W / 2> half;
 #if defined(NB_X86) && defined(__AVX512F__)
@@ -1504,7 +1515,7 @@ template <class T, int W> INLINE Vec<T, W> float_pow(Vec<T, W> x, Vec<T, W> y) {
   return where((x == one) | (y == zero), one, size);
 }
 
-/* ------------------------------------------------ the C library, lane by lane */
+/* -------------------------------------- calls of the C library, lane by lane */
 
 /* Neighbours are those of the bits as integers; away from zero the larger one. */
 template <class T, int W> INLINE Vec<T, W> nextafter(Vec<T, W> a, Vec<T, W> b) {
@@ -1517,7 +1528,7 @@ template <class T, int W> INLINE Vec<T, W> nextafter(Vec<T, W> a, Vec<T, W> b) {
 }
 template <class T, int W> INLINE Vec<T, W> pow(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) return float_pow(a, b);
-  else { EACH(j) a.v[j] = int_pow(a.v[j], b.v[j]); return a; }
+  else { FOR_EACH_LANE(j) a.v[j] = int_pow(a.v[j], b.v[j]); return a; }
 }
 
 /* digamma: carried to where its asymptotic series is exact; reflected for negative numbers. */
@@ -1539,14 +1550,14 @@ NB_LANEWISE(digamma, digamma_one, digamma_one)
 
 /* --------------------------------------------------------------- reductions */
 
-/* The best value so far of each lane and its place; of equal values the smallest place, a nan before anything.
- * Places are as wide as the lanes of the kernel. */
-template <int W> using Place = typename IntOf<W == LANES32 ? 4 : 8>::type;
+/* State of an argmax or argmin: the best value so far of each lane, and its index. Of equal values the smallest index,
+ * NaN before any number. Indices are as wide as the kernel's lanes. */
+template <int W> using IndexLane = typename IntOf<W == LANES32 ? 4 : 8>::type;
 template <class T, int W> struct Best {
   Vec<T, W> value;
-  Vec<Place<W>, W> place;
+  Vec<IndexLane<W>, W> index;
 };
-template <class T, int W> INLINE Vec<bool, W> beats(bool largest, Vec<T, W> a, Vec<Place<W>, W> at, Vec<T, W> b, Vec<Place<W>, W> bt) {
+template <class T, int W> INLINE Vec<bool, W> beats(bool largest, Vec<T, W> a, Vec<IndexLane<W>, W> at, Vec<T, W> b, Vec<IndexLane<W>, W> bt) {
   Vec<bool, W> better = (largest ? a > b : a < b) | (isnan(a) & !isnan(b));
   Vec<bool, W> equal = (a == b) | (isnan(a) & isnan(b));
   return better | (equal & (at < bt));
@@ -1571,46 +1582,46 @@ template <> struct Limits<bool> {
 
 struct Sum {
   template <class V> static METHOD V join(V a, V b) { return a + b; }
-  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>((T)0); }
+  template <class T, int W> static METHOD Vec<T, W> identity() { return Vec<T, W>((T)0); }
 };
 struct Prod {
   template <class V> static METHOD V join(V a, V b) { return a * b; }
-  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>((T)1); }
+  template <class T, int W> static METHOD Vec<T, W> identity() { return Vec<T, W>((T)1); }
 };
 struct Max {
   template <class V> static METHOD V join(V a, V b) { return maximum(a, b); }
-  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(Limits<T>::lowest()); }
+  template <class T, int W> static METHOD Vec<T, W> identity() { return Vec<T, W>(Limits<T>::lowest()); }
 };
 struct Min {
   template <class V> static METHOD V join(V a, V b) { return minimum(a, b); }
-  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(Limits<T>::highest()); }
+  template <class T, int W> static METHOD Vec<T, W> identity() { return Vec<T, W>(Limits<T>::highest()); }
 };
 struct Any {
   template <class V> static METHOD V join(V a, V b) { return a | b; }
-  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(false); }
+  template <class T, int W> static METHOD Vec<T, W> identity() { return Vec<T, W>(false); }
 };
 struct Every {
   template <class V> static METHOD V join(V a, V b) { return a & b; }
-  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(true); }
+  template <class T, int W> static METHOD Vec<T, W> identity() { return Vec<T, W>(true); }
 };
 template <bool largest> struct Arg {
   template <class T, int W> static METHOD Best<T, W> join(Best<T, W> a, Best<T, W> b) {
-    Vec<bool, W> taken = beats(largest, b.value, b.place, a.value, a.place);
-    return {where(taken, b.value, a.value), where(taken, b.place, a.place)};
+    Vec<bool, W> taken = beats(largest, b.value, b.index, a.value, a.index);
+    return {where(taken, b.value, a.value), where(taken, b.index, a.index)};
   }
-  template <class T, int W> static METHOD Best<T, W> start() {
-    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<Place<W>, W>(Limits<Place<W>>::highest())};
+  template <class T, int W> static METHOD Best<T, W> identity() {
+    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<IndexLane<W>, W>(Limits<IndexLane<W>>::highest())};
   }
 };
 
-/* Of the best so far the last place: what an index of cummax is. A nan is best. */
+/* As Arg, but of equal values the last index, as cummax and cummin have it. NaN is best. */
 template <bool largest> struct Latest {
   template <class T, int W> static METHOD Best<T, W> join(Best<T, W> a, Best<T, W> b) {
     Vec<bool, W> taken = isnan(b.value) | (!isnan(a.value) & (largest ? b.value >= a.value : b.value <= a.value));
-    return {where(taken, b.value, a.value), where(taken, b.place, a.place)};
+    return {where(taken, b.value, a.value), where(taken, b.index, a.index)};
   }
-  template <class T, int W> static METHOD Best<T, W> start() {
-    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<Place<W>, W>((Place<W>)0)};
+  template <class T, int W> static METHOD Best<T, W> identity() {
+    return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<IndexLane<W>, W>((IndexLane<W>)0)};
   }
 };
 struct LogSumExp {
@@ -1618,37 +1629,37 @@ struct LogSumExp {
     Vec<T, W> high = maximum(a, b), low = minimum(a, b), sum = high + log1p(exp(low - high));
     return where((a == b) & isinf(a), a, sum);
   }
-  template <class T, int W> static METHOD Vec<T, W> start() { return Vec<T, W>(Limits<T>::lowest()); }
+  template <class T, int W> static METHOD Vec<T, W> identity() { return Vec<T, W>(Limits<T>::lowest()); }
 };
 
-template <class T, int W> INLINE Vec<T, W> keep(All, Vec<T, W> next, Vec<T, W>) { return next; }
-template <class T, int W, class L> INLINE Vec<T, W> keep(L lanes, Vec<T, W> next, Vec<T, W> before) {
+template <class T, int W> INLINE Vec<T, W> select_lanes(All, Vec<T, W> next, Vec<T, W>) { return next; }
+template <class T, int W, class L> INLINE Vec<T, W> select_lanes(L lanes, Vec<T, W> next, Vec<T, W> before) {
   return where(mask_of<W>(lanes), next, before);
 }
-template <class T, int W, class L> INLINE Best<T, W> keep(L lanes, Best<T, W> next, Best<T, W> before) {
-  return {keep(lanes, next.value, before.value), keep(lanes, next.place, before.place)};
+template <class T, int W, class L> INLINE Best<T, W> select_lanes(L lanes, Best<T, W> next, Best<T, W> before) {
+  return {select_lanes(lanes, next.value, before.value), select_lanes(lanes, next.index, before.index)};
 }
-/* total = total (kind) value, in the lanes that take part */
+/* total = total (kind) value, in the active lanes */
 template <class Kind, class L, class V> INLINE void combine(V &total, L lanes, V value) {
-  total = keep(lanes, Kind::join(total, value), total);
+  total = select_lanes(lanes, Kind::join(total, value), total);
 }
 
-/* A short total into the long one. Of a sum, what rounding lost begins the next short one. */
+/* Fold a partial accumulator into the total. Compensated summation: the rounding error of a sum starts the next partial. */
 template <class Kind, class T, int W, class V> INLINE void fold(V &total, V &part) {
   V before = total;
   total = Kind::join(total, part);
   if constexpr (same_type<Kind, Sum> && is_float<T>) {
     V lost = part - (total - before);
-    part = where(total - total == V((T)0), lost, V((T)0)); /* of an infinite total nothing is lost */
+    part = where(total - total == V((T)0), lost, V((T)0)); /* an infinite total has no rounding error */
   } else {
-    part = Kind::template start<T, W>();
+    part = Kind::template identity<T, W>();
   }
 }
 
 template <class T, int W> INLINE Vec<T, 1> lane(Vec<T, W> x, int j) { return Vec<T, 1>((typename Vec<T, 1>::Lane)x.v[j]); }
 template <int W> INLINE Vec<bool, 1> lane(Vec<bool, W> x, int j) { return Vec<bool, 1>(x.v[j] != 0); }
-template <class T, int W> INLINE Best<T, 1> lane(Best<T, W> x, int j) { return {lane(x.value, j), Vec<i64, 1>((i64)x.place.v[j])}; }
-/* The upper half of the first 2 * half lanes, moved to the front. */
+template <class T, int W> INLINE Best<T, 1> lane(Best<T, W> x, int j) { return {lane(x.value, j), Vec<i64, 1>((i64)x.index.v[j])}; }
+/* Upper half of the first 2 * half lanes, moved to the front. */
 template <int half, class T, int W> INLINE Vec<T, W> upper(Vec<T, W> x) {
 #ifdef __clang__
   Vec<T, W> moved = x;
@@ -1656,18 +1667,18 @@ template <int half, class T, int W> INLINE Vec<T, W> upper(Vec<T, W> x) {
   return moved;
 #else
   Raw<typename IntOf<sizeof(x.v[0])>::type, W> from;
-  EACH(j) from[j] = j ^ half;
+  FOR_EACH_LANE(j) from[j] = j ^ half;
   return __builtin_shuffle(x.v, from);
 #endif
 }
-template <int half, class T, int W> INLINE Best<T, W> upper(Best<T, W> x) { return {upper<half>(x.value), upper<half>(x.place)}; }
-/* All lanes into one, by halves: the same tree every time. */
-template <class Kind, int W, int half = W / 2, class V> INLINE auto across(V x) {
+template <int half, class T, int W> INLINE Best<T, W> upper(Best<T, W> x) { return {upper<half>(x.value), upper<half>(x.index)}; }
+/* Horizontal reduction of all lanes by halves: always the same tree, so the result is deterministic. */
+template <class Kind, int W, int half = W / 2, class V> INLINE auto reduce_lanes(V x) {
   if constexpr (half == 0) return lane(x, 0);
-  else return across<Kind, W, half / 2>(Kind::join(x, upper<half>(x)));
+  else return reduce_lanes<Kind, W, half / 2>(Kind::join(x, upper<half>(x)));
 }
 
-/* All lanes moved up, the first ones taken from elsewhere. */
+/* Lanes shifted up by `by`; the first ones come from another vector. */
 template <int by, class T, int W> INLINE Vec<T, W> moved_up(Vec<T, W> x, Vec<T, W> first) {
 #ifdef __clang__
   Vec<T, W> moved = first;
@@ -1680,44 +1691,44 @@ template <int by, class T, int W> INLINE Vec<T, W> moved_up(Vec<T, W> x, Vec<T, 
 #endif
 }
 template <int by, class T, int W> INLINE Best<T, W> moved_up(Best<T, W> x, Best<T, W> first) {
-  return {moved_up<by>(x.value, first.value), moved_up<by>(x.place, first.place)};
+  return {moved_up<by>(x.value, first.value), moved_up<by>(x.index, first.index)};
 }
-/* Each lane combined with the lanes before it. */
-template <class Kind, int W, int by = 1, class V> INLINE V prefix(V x, V neutral) {
+/* Inclusive prefix scan in a register: log2(W) steps. */
+template <class Kind, int W, int by = 1, class V> INLINE V prefix(V x, V identity) {
   if constexpr (by >= W) return x;
-  else return prefix<Kind, W, by * 2>(Kind::join(moved_up<by>(x, neutral), x), neutral);
+  else return prefix<Kind, W, by * 2>(Kind::join(moved_up<by>(x, identity), x), identity);
 }
 template <class T, int W> INLINE Vec<T, W> last_lane(Vec<T, W> x) { return Vec<T, W>(lane(x, W - 1)); }
-template <class T, int W> INLINE Best<T, W> last_lane(Best<T, W> x) { return {last_lane(x.value), last_lane(x.place)}; }
-/* By bits: of two zeros the later one is taken. */
+template <class T, int W> INLINE Best<T, W> last_lane(Best<T, W> x) { return {last_lane(x.value), last_lane(x.index)}; }
+/* Bitwise equality: 0.0 and -0.0 differ. */
 template <class T, int W> INLINE bool all_same(Vec<T, W> a, Vec<T, W> b) {
   return every(Vec<bool, W>((Bits<T, W>)((Bits<T, W>)a.v == (Bits<T, W>)b.v)));
 }
-template <class T, int W> INLINE bool all_same(Best<T, W> a, Best<T, W> b) { return every(a.place == b.place); }
-/* Kinds that choose one of two: what no lane of a vector takes over from what came before goes on. */
+template <class T, int W> INLINE bool all_same(Best<T, W> a, Best<T, W> b) { return every(a.index == b.index); }
+/* Kinds that select one of two values: if no lane beats the carried value, the carried value is the result. */
 template <class Kind> constexpr bool chooses = same_type<Kind, Max> || same_type<Kind, Min> || same_type<Kind, Latest<true>> || same_type<Kind, Latest<false>>;
-/* A scan along lanes; what came before is carried on. */
-template <class Kind, class T, int W, class V> struct Running {
-  V neutral = Kind::template start<T, W>(), before = neutral;
+/* Scan along lanes; the last lane is carried to the next vector. */
+template <class Kind, class T, int W, class V> struct ScanState {
+  V identity = Kind::template identity<T, W>(), before = identity;
   METHOD V next(V x) {
     if constexpr (chooses<Kind>) if (all_same(Kind::join(before, x), before)) return before;
-    x = Kind::join(before, prefix<Kind, W>(x, neutral));
+    x = Kind::join(before, prefix<Kind, W>(x, identity));
     before = last_lane(x);
     return x;
   }
 };
 
-/* f(0), f(1), ..., written out: vectors side by side that need not wait for each other. */
+/* f(0), f(1), ..., unrolled: independent vectors, which hide the latency of each other. */
 template <int count> struct Parts {};
-template <int count, class F> INLINE void each_part(Parts<count>, F f) {
-  if constexpr (count > 1) each_part(Parts<count - 1>{}, f);
+template <int count, class F> INLINE void for_each_part(Parts<count>, F f) {
+  if constexpr (count > 1) for_each_part(Parts<count - 1>{}, f);
   f(count - 1);
 }
-template <int count> constexpr int number(Parts<count>) { return count; }
-/* As many vectors of W as there are in a row, at most so many. */
-constexpr int parts_in(i64 size, int width, int most) { return size >= most * width ? most : size < 2 * width ? 1 : size / width; }
+template <int count> constexpr int count_parts(Parts<count>) { return count; }
+/* Unroll factor: as many vectors as a row has, at most `most`. */
+constexpr int unroll_factor(i64 size, int width, int most) { return size >= most * width ? most : size < 2 * width ? 1 : size / width; }
 
-/* A scratch row that is too long for the stack. */
+/* Scratch buffer that is too large for the stack. */
 template <class T> struct Row {
   T *start;
   METHOD Row(i64 size) : start((T *)__builtin_malloc(size * sizeof(T) + 64)) {

@@ -22,20 +22,20 @@ from nbcompile.ir.expr import OPERATIONS
 from nbcompile.ir.index import Index, Symbol
 
 
-class NoText(NotImplementedError):
-    """A function of sizes that the target language has not: the graph runs through ATen."""
+class UnprintableIndex(NotImplementedError):
+    """A function of sizes that the target language lacks: the graph falls back to ATen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a language writes integer functions."""
+    """Syntax of integer functions in one language."""
 
     floor_div: str
     mod: str
     smaller: str
     larger: str
     wide: str = "{0}"
-    """A number that does not fit in 32 bits."""
+    """Literal that does not fit in 32 bits."""
 
 
 SIGNS = {
@@ -45,7 +45,7 @@ SIGNS = {
     "LShift": "<<",
     "RShift": ">>",
 }
-"""Functions of integers that all dialects write in the same way."""
+"""Integer operators that all dialects share."""
 
 C = Dialect("floor_div({0}, {1})", "mod({0}, {1})", "min_of({0}, {1})", "max_of({0}, {1})", "{0}L")
 PYTHON = Dialect("({0} // {1})", "({0} % {1})", "min({0}, {1})", "max({0}, {1})")
@@ -73,7 +73,7 @@ def python_number(expression: sympy.Basic) -> str:
             return f"({expression.p} / {expression.q})"
         case sympy.core.relational.Relational(lhs=left, rhs=right, rel_op=sign):
             return f"({python_number(left)} {sign} {python_number(right)})"
-    parts = [_python_operand(each) for each in expression.args]
+    parts = [_python_operand(arg) for arg in expression.args]
     match type(expression).__name__:
         case "ToFloat":
             return f"float({parts[0]})"
@@ -102,23 +102,23 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
             case sympy.Symbol():
                 return (names or {}).get(node, node.name)
             case sympy.Add():
-                joined = " + ".join(text(each, False) for each in _ordered(_terms(node))).replace(" + -", " - ")
+                joined = " + ".join(text(term, False) for term in _ordered(_terms(node))).replace(" + -", " - ")
                 return f"({joined})" if tight else joined
             case sympy.Mul() | sympy.Rational() | sympy.Pow() if (parts := sympy.fraction(node))[1] != 1:
-                return dialect.floor_div.format(*(text(each, True) for each in parts))  # nothing is left over
+                return dialect.floor_div.format(*(text(part, True) for part in parts))  # nothing is left over
             case sympy.Mul():
-                joined = "*".join(text(each, True) for each in node.args)
+                joined = "*".join(text(arg, True) for arg in node.args)
                 return f"({joined})" if tight else joined
             case sympy.Pow(args=(base, sympy.Integer() as power)) if int(power) > 0:
                 return "*".join([text(base, True)] * int(power))
             case _ if type(node).__name__ in {"Min", "Max"}:  # SymPy's own or torch's
                 pattern = dialect.smaller if type(node).__name__ == "Min" else dialect.larger
-                parts = [text(each, False) for each in node.args]
+                parts = [text(arg, False) for arg in node.args]
                 joined = parts[0]
-                for each in parts[1:]:
-                    joined = pattern.format(joined, each)
+                for part in parts[1:]:
+                    joined = pattern.format(joined, part)
                 return joined
-        parts = [text(each, True) for each in node.args]
+        parts = [text(arg, True) for arg in node.args]
         match type(node).__name__:
             case "FloorDiv" | "CleanDiv":
                 return _division(node, dialect, "/", dialect.floor_div, parts)
@@ -131,18 +131,18 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
             case kind if kind in SIGNS:
                 return f"({parts[0]} {SIGNS[kind]} {parts[1]})"
             case "PowByNatural":  # no language but Python has it for integers
-                raise NoText(f"a power of symbols, {node}, in an index")
+                raise UnprintableIndex(f"a power of symbols, {node}, in an index")
         raise NotImplementedError(f"no text for the index {node} ({type(node).__name__})")
 
     return text(expression, False)
 
 
 def _terms(total: sympy.Add) -> tuple[sympy.Basic, ...]:
-    """What is added; fractions, of which only the sum is known to be whole, as one."""
-    fractions = [each for each in total.args if sympy.fraction(each)[1] != 1]
+    """Terms of a sum; fractions are one term, as only their sum is known to be an integer."""
+    fractions = [arg for arg in total.args if sympy.fraction(arg)[1] != 1]
     if not fractions:
         return tuple(total.args)
-    return (*(each for each in total.args if each not in fractions), sympy.together(sympy.Add(*fractions)))
+    return (*(arg for arg in total.args if arg not in fractions), sympy.together(sympy.Add(*fractions)))
 
 
 def _ordered(terms: tuple[sympy.Basic, ...]) -> list[sympy.Basic]:
@@ -177,9 +177,11 @@ def _call(name: str, arity: int) -> str:
     return f"{name}({', '.join(f'{{{at}}}' for at in range(arity))})"
 
 
-ROUGH = {"gelu": "rough_gelu"}
-"""Functions of which there is a quicker one, as exact as bfloat16 needs."""
-CPP_OPERATIONS: dict[str, str] = {rough: _call(rough, OPERATIONS[name].arity) for name, rough in ROUGH.items()} | {
+APPROXIMATE = {"gelu": "approximate_gelu"}
+"""Functions with a faster approximation that is accurate enough for bfloat16."""
+CPP_OPERATIONS: dict[str, str] = {
+    rough: _call(rough, OPERATIONS[name].arity) for name, rough in APPROXIMATE.items()
+} | {
     name: f"{{0}} {_INFIX[name]} {{1}}"
     if name in _INFIX
     else f"{_PREFIX[name]}{{0}}"
@@ -188,7 +190,7 @@ CPP_OPERATIONS: dict[str, str] = {rough: _call(rough, OPERATIONS[name].arity) fo
     for name, operation in OPERATIONS.items()
     if name != "cast"
 }
-"""The C++ of each operation over Vec; all names are functions of nbvec.h."""
+"""C++ of each operation over Vec, by functions of nbvec.h."""
 
 
 def cpp_operation(name: str, dtype: torch.dtype) -> str:

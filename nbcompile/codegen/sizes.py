@@ -1,11 +1,12 @@
-"""Symbolic sizes as values that each call of a graph works out before it begins.
+"""Run-time sizes: symbolic sizes as integers that each call of a graph computes first.
 
     s0 = arg0_1.size(0)          Value("size", 0, 0)
     2*s0 + 1                     Value("mul", FromCall(0), 2), Value("add", FromCall(1), 1)
 
-One operation each, in an order in which they can be done; an expression that comes twice is worked out once.
+One operation each, in topological order; common subexpressions are computed once.
 
-In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, which writes them as C++. Read next: nbcompile/codegen/plan.py
+In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, which writes them as C++. Read next:
+nbcompile/codegen/launch_plan.py
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ OPERATIONS = {
 
 
 class NeedsPython(Exception):
-    """What only the wrapper can do."""
+    """The graph needs the Python wrapper; the message says why."""
 
 
 class Sizes:
-    """The values of one graph, found as they are asked for."""
+    """Values of one graph, added on first use."""
 
     def __init__(self, sources: Sequence[SymbolSource]) -> None:
         self.values: list[Value] = []
@@ -41,7 +42,7 @@ class Sizes:
         self._by_name = {source.symbol.name: self._known[source.symbol] for source in sources}
 
     def number(self, value: object) -> Any:
-        """A number as it is, an expression as the place of its value.
+        """A number as it is, an expression as a reference to its value.
 
         Raises:
             NeedsPython: it is more than arithmetic of whole numbers.
@@ -55,7 +56,7 @@ class Sizes:
         return self._known[value]
 
     def named(self, symbol: str) -> Number:
-        """The value of a symbol that a kernel asks for."""
+        """Value of a symbol that a kernel takes as a parameter."""
         return self._by_name[symbol]
 
     def _computed(self, expression: sympy.Basic) -> Number:
@@ -65,8 +66,8 @@ class Sizes:
         if operation is None:
             raise NeedsPython(f"a size is not arithmetic of whole numbers: {expression}")
         total, *rest = map(self.number, arguments)
-        for each in rest:
-            total = self._value(operation, total, each)
+        for operand in rest:
+            total = self._value(operation, total, operand)
         return total
 
     def _value(self, operation: str, first: object, second: object) -> FromCall:

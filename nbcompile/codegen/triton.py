@@ -1,4 +1,4 @@
-"""A schedule as Triton kernels: the same IR, for a GPU.
+"""Triton kernels of a schedule: the same IR, for a GPU.
 
     kernel0: for i0 < 64:  for r0 < 1000: buf0 = sum(x[1000*i0 + r0])  ...
     ->  @triton.jit
@@ -8,12 +8,10 @@
             ...
             v0 = tl.sum(tl.where(r0 < 1000, tl.load(in0 + 1000*i0 + r0, r0 < 1000, 0.0), 0.0), 0)
 
-Four shapes of kernel: pointwise (one program for a block of elements), tiles (a square of them, where memory is
-adjacent along two loops), rows
-(one program for an outer iteration; short rows stay in registers, "persistent",
-long ones are looped over), and columns (a block of outer iterations, the
-reduction a plain loop). A block has no lanes to spare: what lies beyond the
-end is masked.
+Four shapes of kernel: pointwise (one program per block of elements); tiles (a square block, where accesses are
+contiguous along two loops); rows (one program per outer iteration: a short row is a persistent reduction in registers,
+a long one a looped reduction); columns (a block of outer iterations, with a serial reduction loop). Elements beyond the
+end of a block are masked.
 
 In torch: torch/_inductor/codegen/triton.py. Read next:
 nbcompile/runtime/triton.py
@@ -26,19 +24,26 @@ from pathlib import Path
 
 import torch
 
-from nbcompile.codegen import tiles
-from nbcompile.codegen.facts import flat, own_work, size_symbols, stored, vector_is_outside
+from nbcompile.codegen import triton_tiles
 from nbcompile.codegen.index_width import fits_in_32_bits
+from nbcompile.codegen.kernel_analysis import (
+    buffer_origins,
+    flatten_statements,
+    size_symbols,
+    stored_buffers,
+    vectorises_outer_loop,
+)
+from nbcompile.codegen.machine_model import MAX_WARPS, THREAD_ELEMENTS, TRITON_BLOCK, TRITON_COLUMN_BLOCK, TRITON_TILE
 from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_reductions import (
-    across,
-    combine,
+    accumulator_name,
+    declare_accumulators,
+    emit_combine,
+    reduce_block,
     reduce_row,
     scan_block,
     scan_next_block,
     scan_step,
-    start,
-    total_name,
 )
 from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text
 from nbcompile.codegen.wrapper import write_wrapper
@@ -50,12 +55,6 @@ from nbcompile.ir.expr import Load, walk
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import REGISTER_ROW, Accumulate, Carry, Kernel, Loop, Nest, Schedule, Statement, Update
 
-BLOCK = 1024
-COLUMN_BLOCK = 128
-THREAD_ELEMENTS = 8
-"""Of a row that is in registers, in each thread, as long as a program may have more threads."""
-MOST_WARPS = 16
-
 POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.bool: "*i1",
     torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
@@ -63,7 +62,7 @@ POINTERS = {
 }  # fmt: skip
 
 PRELUDE = Path(__file__).with_name("triton_functions.py").read_text()
-"""What Triton's own language lacks, as the source of functions that every generated module carries."""
+"""Source of the helper functions that every generated module contains."""
 
 
 def emit(schedule: Schedule) -> EmittedProgram:
@@ -96,17 +95,17 @@ def _emitted(schedule: Schedule) -> tuple[EmittedKernel, ...]:
         except NoTriton as reason:
             refused.update(reason.refused)
     if refused:
-        told = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in refused.values())))
-        told.refused = refused
-        raise told
+        error = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in refused.values())))
+        error.refused = refused
+        raise error
     return tuple(kernels)
 
 
 def _written(schedule: Schedule) -> tuple[int, ...]:
     names = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
     names |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
-    inputs = (each for each in schedule.program.buffers if isinstance(each, GraphInput))
-    return tuple(each.position for each in inputs if each.name in names)
+    inputs = (buffer for buffer in schedule.program.buffers if isinstance(buffer, GraphInput))
+    return tuple(graph_input.position for graph_input in inputs if graph_input.name in names)
 
 
 def signature(kernel: EmittedKernel) -> dict[str, str]:
@@ -116,26 +115,26 @@ def signature(kernel: EmittedKernel) -> dict[str, str]:
 
 
 def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
-    """One kernel as a Triton function, and its grid as a Python one.
+    """Emit one kernel as a Triton function, and its grid as a Python function.
 
     Raises:
-        NoTriton: it has none; of a kernel that computes several nodes, those are named that ask for what is missing.
+        NoTriton: an operation has no Triton form; the exception names the fx nodes that need it.
     """
     arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
     sizes = tuple(symbol.name for symbol in size_symbols(kernel))
     writer = SourceWriter()
     pointers = {name: f"p{at}" for at, name in enumerate(arguments)}
-    emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=own_work(kernel, schedule.program))
-    emitter.wide = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
+    emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=buffer_origins(kernel, schedule.program))
+    emitter.int64_cast = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
     writer.line("@triton.jit")
     writer.line(f"def {kernel.name}({', '.join((*emitter.pointers.values(), *sizes))}):")
     writer.depth += 2
     for name, pointer in emitter.pointers.items():
         writer.line(f"# {pointer} is {name}", emitter.origins[name])
     try:
-        programs = _columns(emitter) if vector_is_outside(kernel) else _rows(emitter)
+        programs = _columns(emitter) if vectorises_outer_loop(kernel) else _rows(emitter)
     except NoTriton as reason:
-        reason.refused = {kernel.name: (str(reason), emitter.asking)}
+        reason.refused = {kernel.name: (str(reason), emitter.origin)}
         raise
     writer.depth -= 2
     writer.line("")
@@ -154,38 +153,40 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         language="triton",
         types=(*(POINTERS[schedule.program.tensors()[name].dtype] for name in arguments), *("i64" for _ in sizes)),
         warps=emitter.warps,
-        rounds=" + ".join(emitter.rounds) or "0",
-        any_order=any(isinstance(part, Update) and part.kind in ("store", "any") for part in flat(kernel.body)),
+        rounds=" + ".join(emitter.trip_counts) or "0",
+        any_order=any(
+            isinstance(part, Update) and part.kind in ("store", "any") for part in flatten_statements(kernel.body)
+        ),
     )
 
 
 def _columns(emitter: TritonEmitter) -> str:
-    """A block of outer iterations; nests are plain loops. Answers how many programs there are."""
+    """Emit a kernel with one program per block of outer iterations; return the number of programs."""
     kernel, writer = emitter.kernel, emitter.writer
-    tile = tiles.find(kernel)
+    tile = triton_tiles.find(kernel)
     if tile is not None:
         return _tile(emitter, *tile)
     has_nests = any(isinstance(statement, Nest) for statement in kernel.body)
     if kernel.scratch:
         raise NoTriton("a scratch row inside a vectorised outer loop")
-    block = COLUMN_BLOCK if has_nests else BLOCK
+    block = TRITON_COLUMN_BLOCK if has_nests else TRITON_BLOCK
     total = indexing.product([loop.size for loop in kernel.loops])
-    writer.line(f"element = tl.program_id(0){emitter.wide} * {block} + tl.arange(0, {block})")
+    writer.line(f"element = tl.program_id(0){emitter.int64_cast} * {block} + tl.arange(0, {block})")
     _begin_block(emitter, "element", total, block, kernel.loops)
     for statement in kernel.body:
         if isinstance(statement, Nest):
-            _plain_nest(emitter, statement, block)
+            _emit_serial_nest(emitter, statement, block)
         else:
             emit_statement(emitter, statement)
     return f"({index_text(total)} + {block - 1}) // {block}"
 
 
 def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
-    """A square of two outer loops; the others are numbers. Answers how many programs there are."""
-    kernel, writer, side = emitter.kernel, emitter.writer, tiles.SIDE
+    """Emit a kernel with one program per tile of two outer loops; return the number of programs."""
+    kernel, writer, side = emitter.kernel, emitter.writer, TRITON_TILE
     counts = [-(-int(loop.size) // side) for loop in (across, down)]
     x, y = across.variable.name, down.variable.name
-    writer.line(f"program = tl.program_id(0){emitter.wide}")
+    writer.line(f"program = tl.program_id(0){emitter.int64_cast}")
     writer.line(f"{x} = program % {counts[0]} * {side} + tl.arange(0, {side})[None, :]")
     writer.line(f"{y} = program // {counts[0]} % {counts[1]} * {side} + tl.arange(0, {side})[:, None]")
     writer.line(f"element = {x} + {y}")
@@ -196,27 +197,27 @@ def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     whole = all(int(loop.size) % side == 0 for loop in (across, down))
     emitter.mask = "" if whole else f"(({x} < {across.size}) & ({y} < {down.size}))"
     emitter.block, emitter.is_tile = "element", True
-    emitter.moving = frozenset((across.variable, down.variable))
+    emitter.block_variables = frozenset((across.variable, down.variable))
     for statement in kernel.body:
         emit_statement(emitter, statement)  # type: ignore[arg-type]
     return index_text(indexing.product([loop.size for loop in others]) * counts[0] * counts[1])
 
 
 def _begin_block(emitter: TritonEmitter, name: str, length: Index, block: int, loops: Sequence[Loop]) -> None:
-    """Some loops are a block now: the loop variables of each element of it, and which of them exist."""
+    """Begin a block: define the loop variables of its elements, and the mask of those that exist."""
     known = indexing.constant(length)
     emitter.mask = f"({name} < {index_text(length)})" if known is None or known % block or not known else ""
     emitter.block, emitter.loops = name, tuple(loops)
-    emitter.moving = frozenset(loop.variable for loop in loops)
+    emitter.block_variables = frozenset(loop.variable for loop in loops)
     _split(emitter.writer, name, loops)
 
 
 def _end_block(emitter: TritonEmitter) -> None:
-    emitter.mask, emitter.block, emitter.loops, emitter.moving = "", "", (), frozenset()
+    emitter.mask, emitter.block, emitter.loops, emitter.block_variables = "", "", (), frozenset()
 
 
 def _split(writer: SourceWriter, flat: str, loops: Sequence[Loop]) -> None:
-    """The loop variables of an element that is counted over all loops."""
+    """Define the loop variables from a flat index."""
     step: Index = indexing.ONE
     for at, loop in reversed(list(enumerate(loops))):
         text = flat if step == indexing.ONE else f"{flat} // ({index_text(step)})"
@@ -228,39 +229,39 @@ def _split(writer: SourceWriter, flat: str, loops: Sequence[Loop]) -> None:
         step = step * loop.size
 
 
-def _plain_nest(emitter: TritonEmitter, nest: Nest, block: int) -> None:
+def _emit_serial_nest(emitter: TritonEmitter, nest: Nest, block: int) -> None:
     writer = emitter.writer
-    totals = [part for part in nest.body if isinstance(part, Accumulate)]
-    for total in nest.body:
-        if isinstance(total, (Accumulate, Carry)):
-            start(emitter, total, block)
-    emitter.rounds.append(python_index(indexing.product([loop.size for loop in nest.loops])))
+    accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
+    for accumulator in nest.body:
+        if isinstance(accumulator, (Accumulate, Carry)):
+            declare_accumulators(emitter, accumulator, block)
+    emitter.trip_counts.append(python_index(indexing.product([loop.size for loop in nest.loops])))
     for loop in nest.loops:
         writer.line(f"for {loop.variable.name} in range({index_text(loop.size)}):")
         writer.depth += 2
     before = dict(emitter.locals)
     for part in nest.body:
         if isinstance(part, Accumulate):
-            combine(emitter, part, emitter.mask)
+            emit_combine(emitter, part, emitter.mask)
         elif isinstance(part, Carry):
             scan_step(emitter, part)
         else:
             emit_statement(emitter, part)
     emitter.locals = before
     writer.depth -= 2 * len(nest.loops)
-    for part in totals:
-        emitter.locals[part.name] = total_name(part) if not part.kind.startswith("arg") else f"{part.name}_place"
+    for part in accumulators:
+        emitter.locals[part.name] = accumulator_name(part) if not part.kind.startswith("arg") else f"{part.name}_index"
 
 
 def _rows(emitter: TritonEmitter) -> str:
-    """One program for an outer iteration. Answers how many programs there are."""
+    """Emit a kernel with one program per outer iteration; return the number of programs."""
     kernel, writer = emitter.kernel, emitter.writer
-    writer.line(f"row = tl.program_id(0){emitter.wide}")
+    writer.line(f"row = tl.program_id(0){emitter.int64_cast}")
     _split(writer, "row", kernel.loops)
     lengths = [
-        indexing.constant(indexing.product([loop.size for loop in each.loops]))
-        for each in kernel.body
-        if isinstance(each, Nest)
+        indexing.constant(indexing.product([loop.size for loop in statement.loops]))
+        for statement in kernel.body
+        if isinstance(statement, Nest)
     ]
     persistent = all(length is not None and length <= REGISTER_ROW for length in lengths)
     if kernel.scratch and not persistent:
@@ -269,31 +270,31 @@ def _rows(emitter: TritonEmitter) -> str:
     written: set[str] = set()
     for statement in kernel.body:
         if written & set(_read(statement)):
-            # Other threads of the program may have stored what is loaded now.
+            # Another thread of the program may have stored what is loaded here.
             writer.line("tl.debug_barrier()")
             written.clear()
-        written |= stored([statement]) & set(kernel.writes)
+        written |= stored_buffers([statement]) & set(kernel.writes)
         if not isinstance(statement, Nest):
             emit_statement(emitter, statement)
         elif persistent:
-            _persistent_nest(emitter, statement)
+            _emit_persistent_nest(emitter, statement)
         else:
-            _looped_nest(emitter, statement)
+            _emit_looped_nest(emitter, statement)
     return index_text(indexing.product([loop.size for loop in kernel.loops]))
 
 
 def _read(statement: Statement) -> Iterator[str]:
-    """The buffers that a statement loads from."""
-    for part in flat([statement]):
+    """Iterate over the buffers that a statement loads from."""
+    for part in flatten_statements([statement]):
         if not isinstance(part, Nest):
-            yield from (each.buffer for each in walk(part.value) if isinstance(each, Load))
+            yield from (node.buffer for node in walk(part.value) if isinstance(node, Load))
 
 
-def _persistent_nest(emitter: TritonEmitter, nest: Nest) -> None:
+def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest) -> None:
     writer = emitter.writer
     length = indexing.product([loop.size for loop in nest.loops])
     block = 1 << max(int(length) - 1, 0).bit_length()
-    emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MOST_WARPS))
+    emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
     writer.line(f"inner = tl.arange(0, {block})")
     _begin_block(emitter, "inner", length, block, nest.loops)
     finished = {}
@@ -308,28 +309,28 @@ def _persistent_nest(emitter: TritonEmitter, nest: Nest) -> None:
     _end_block(emitter)
 
 
-def _looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
+def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     writer = emitter.writer
-    totals = [part for part in nest.body if isinstance(part, Accumulate)]
+    accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     length = indexing.product([loop.size for loop in nest.loops])
-    for total in nest.body:
-        if isinstance(total, (Accumulate, Carry)):
-            start(emitter, total, BLOCK)
-    emitter.rounds.append(f"({python_index(length)} + {BLOCK - 1}) // {BLOCK}")
-    writer.line(f"for begin in range(0, {index_text(length)}, {BLOCK}):")
+    for accumulator in nest.body:
+        if isinstance(accumulator, (Accumulate, Carry)):
+            declare_accumulators(emitter, accumulator, TRITON_BLOCK)
+    emitter.trip_counts.append(f"({python_index(length)} + {TRITON_BLOCK - 1}) // {TRITON_BLOCK}")
+    writer.line(f"for begin in range(0, {index_text(length)}, {TRITON_BLOCK}):")
     writer.depth += 2
-    writer.line(f"inner = begin + tl.arange(0, {BLOCK})")
-    _begin_block(emitter, "inner", length, BLOCK, nest.loops)
+    writer.line(f"inner = begin + tl.arange(0, {TRITON_BLOCK})")
+    _begin_block(emitter, "inner", length, TRITON_BLOCK, nest.loops)
     before = dict(emitter.locals)
     for part in nest.body:
         if isinstance(part, Accumulate):
-            combine(emitter, part, emitter.mask)
+            emit_combine(emitter, part, emitter.mask)
         elif isinstance(part, Carry):
-            scan_next_block(emitter, part, BLOCK)
+            scan_next_block(emitter, part, TRITON_BLOCK)
         else:
             emit_statement(emitter, part)
     emitter.locals = before
     _end_block(emitter)
     writer.depth -= 2
-    for part in totals:
-        emitter.locals[part.name] = across(emitter, part)
+    for part in accumulators:
+        emitter.locals[part.name] = reduce_block(emitter, part)

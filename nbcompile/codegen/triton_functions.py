@@ -1,4 +1,4 @@
-"""Functions that Triton's language lacks, carried by every generated module.
+"""Helper functions in Triton, which every generated module contains.
 
     nan_maximum(a, b)       as torch.maximum: nan if either is nan
     tanh(x)                 as torch.tanh, from exp
@@ -89,7 +89,7 @@ def square_root(x):
 
 
 @triton.jit
-def normal_share(x):
+def normal_cdf(x):
     return 0.5 * (1.0 + tl.erf(0.7071067811865476 * x))
 
 

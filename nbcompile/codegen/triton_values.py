@@ -1,4 +1,4 @@
-"""Statements and values as Triton, in blocks.
+"""Triton text of statements and values, one block at a time.
 
     tanh(x[8*i0 + i1] + 1.0), under a mask
     ->  x1 = tl.load(p0 + (8*i0 + i1), (element < 64), 0.0)
@@ -41,7 +41,7 @@ OPERATIONS = {
     "maximum": "nan_maximum({0}, {1})", "minimum": "nan_minimum({0}, {1})",
     "fmax": "number_maximum({0}, {1})", "fmin": "number_minimum({0}, {1})",
     "exp": "tl.exp({0})", "log": "tl.log({0})", "sqrt": "square_root({0})", "sin": "tl.sin({0})", "cos": "tl.cos({0})",
-    "erf": "tl.erf({0})", "ndtr": "normal_share({0})", "gelu": "{0} * normal_share({0})",
+    "erf": "tl.erf({0})", "ndtr": "normal_cdf({0})", "gelu": "{0} * normal_cdf({0})",
     "abs": "tl.abs({0})", "floor": "tl.floor({0})",
     "ceil": "tl.ceil({0})", "exp2": "tl.exp2({0})",
     "log2": "tl.log2({0})", "rsqrt": "1.0 / square_root({0})", "reciprocal": "1.0 / {0}", "isnan": "{0} != {0}",
@@ -55,59 +55,59 @@ OPERATIONS = {
     "nextafter": "libdevice.nextafter({0}, {1})", "pow": "power({0}, {1})",
     "philox": "random_bits({0}, {1})",
 }  # fmt: skip
-"""The Triton of each operation. ``libdevice`` is NVIDIA's mathematical library."""
+"""Triton text of each operation. ``libdevice`` is NVIDIA's mathematical library."""
 
 
 class NoTriton(NotImplementedError):
     """A kernel that has no Triton form yet; the message names what is missing."""
 
     refused: Mapping[str, tuple[str, tuple[str, ...]]] = {}
-    """By the name of the kernel the reason, and the fx nodes that ask for what is missing, where they are known."""
+    """Reason and, where known, the fx nodes that need the missing operation, by name of the kernel."""
 
 
 @dataclass(slots=True)
 class TritonEmitter:
-    """What is known while one kernel is written."""
+    """State of the Triton generator within one kernel."""
 
     kernel: Kernel
     schedule: Schedule
     writer: SourceWriter
     pointers: dict[str, str]
     mask: str = ""
-    """Which elements of the block exist; "" where all do, and outside of blocks."""
+    """Mask of the elements that exist; "" if all do, and outside of blocks."""
     block: str = ""
-    """A variable that has the shape of the block; "" outside of blocks."""
-    moving: frozenset[Symbol] = frozenset()
-    """The loop variables that are blocks."""
+    """Variable that has the shape of the block; "" outside of blocks."""
+    block_variables: frozenset[Symbol] = frozenset()
+    """Loop variables whose values are blocks."""
     is_tile: bool = False
-    """Each of them is one dimension of the block; else each has its shape."""
+    """Whether the block has two dimensions, one per loop variable; otherwise each variable has the block's shape."""
     loops: tuple[Loop, ...] = ()
-    """Those that are the block."""
+    """Loops that the block covers."""
     loaded: dict[tuple[str, tuple[Loop, ...]], str] | None = None
-    """What is in registers, by the text that loads it; None where loops go round, with other elements each time."""
-    wide: str = ""
-    """What makes 64 bits of a program's number, where an index may need them."""
+    """Loads of a persistent reduction that are still in registers, by their text; None in looped reductions."""
+    int64_cast: str = ""
+    """Cast of the program id to int64, for kernels whose indices may need it."""
     warps: int = 4
     locals: dict[str, str] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
-    """Scratch rows that are kept in registers."""
+    """Scratch rows, which are variables in registers."""
     counter: int = 0
     origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """As :func:`facts.own_work` tells."""
-    asking: tuple[str, ...] = ()
-    """The fx nodes that ask for what is computed now."""
-    pending: list[str] = field(default_factory=list)
-    """And those whose work stands in text that is in no line yet."""
-    rounds: list[str] = field(default_factory=list)
-    """How often each loop goes round, as Python."""
+    """fx nodes of each name: :func:`kernel_analysis.buffer_origins`."""
+    origin: tuple[str, ...] = ()
+    """fx nodes whose value is being computed."""
+    inline_origins: list[str] = field(default_factory=list)
+    """Origins of expressions that are not yet written to a line."""
+    trip_counts: list[str] = field(default_factory=list)
+    """Trip counts of the loops, as Python."""
 
     def line(self, text: str) -> None:
-        """A line that does the work of who asks for it, and of those whose text stands in it."""
-        self.writer.line(text, (*self.asking, *self.pending))
-        self.pending = []
+        """Write a line; its origins are the requesting nodes and those of the expressions inlined in it."""
+        self.writer.line(text, (*self.origin, *self.inline_origins))
+        self.inline_origins = []
 
     def fresh(self, stem: str) -> str:
-        """A name that is not taken."""
+        """Return an unused name."""
         self.counter += 1
         return f"{stem}{self.counter}"
 
@@ -118,8 +118,8 @@ def index_text(index: Index) -> str:
 
 
 def emit_statement(emitter: TritonEmitter, statement: Let | Store | Update) -> None:
-    """One statement, for all elements of a block."""
-    emitter.asking = emitter.origins.get(statement.name if isinstance(statement, Let) else statement.buffer, ())
+    """Emit one statement, for all elements of a block."""
+    emitter.origin = emitter.origins.get(statement.name if isinstance(statement, Let) else statement.buffer, ())
     value = value_text(emitter, statement.value)
     if isinstance(statement, Update):
         _update(emitter, statement, value)
@@ -130,7 +130,7 @@ def emit_statement(emitter: TritonEmitter, statement: Let | Store | Update) -> N
         emitter.line(f"{statement.buffer} = {value}")
         emitter.rows[statement.buffer] = statement.buffer
     else:
-        # Where there is no block, one of one element: the value may be one.
+        # Outside of blocks, store a block of one element: the value may have that shape.
         mask, block = (f", {emitter.mask}" if emitter.mask else ""), ("" if emitter.block else " + tl.arange(0, 1)")
         emitter.line(
             f"tl.store({emitter.pointers[statement.buffer]} + ({index_text(statement.offset)}){block}, {value}{mask})"
@@ -142,36 +142,36 @@ ATOMIC_TYPES = frozenset({torch.float32, torch.float64, torch.int32, torch.int64
 
 
 def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
-    """Lanes that meet at one element take turns: an atomic operation.
+    """Emit an update as an atomic operation, as several elements may update one address.
 
-    Of several stores to one element any may be the last, as in eager on a GPU.
+    Of several plain stores to one address any may be the last, as in eager mode on a GPU.
     """
     dtype = update.value.dtype
     # CUDA's maximum of floating-point numbers forgets nan.
-    forgets_nan = dtype.is_floating_point and update.kind in ("max", "min")
-    takes_turns = update.kind in ATOMIC and dtype in ATOMIC_TYPES and not forgets_nan
-    if not takes_turns and update.kind not in ("store", "any"):
+    loses_nan = dtype.is_floating_point and update.kind in ("max", "min")
+    is_atomic = update.kind in ATOMIC and dtype in ATOMIC_TYPES and not loses_nan
+    if not is_atomic and update.kind not in ("store", "any"):
         raise NoTriton(f"an element of {dtype} changed by {update.kind}, in turns")
     before = emitter.mask
     _gathers(emitter, update.place.gathers, update.place.index)
     limits = [f"({g.symbol.name} >= 0) & ({g.symbol.name} < {index_text(g.size)})" for g in update.place.gathers]
     if update.kind == "any":
         limits.append(value)  # what is true is stored, whoever comes first; what is false changes nothing
-    mask = " & ".join([*([before] if before else []), *(f"({each})" for each in limits)])
-    function = f"tl.atomic_{ATOMIC[update.kind]}" if takes_turns else "tl.store"
+    mask = " & ".join([*([before] if before else []), *(f"({limit})" for limit in limits)])
+    function = f"tl.atomic_{ATOMIC[update.kind]}" if is_atomic else "tl.store"
     address = f"{emitter.pointers[update.buffer]} + ({index_text(update.place.index)})"
     emitter.line(f"{function}({address}, {value}{f', {mask}' if mask else ''})")
 
 
 def value_text(emitter: TritonEmitter, body: Expr) -> str:
-    """A value of a block as an expression; lines are written as needed."""
+    """Expression for a value of a block; lines are written as needed."""
     if isinstance(body, (Constant, Local)) or not body.origin:
         return _text(emitter, body)
-    asking, pending = emitter.asking, emitter.pending
-    emitter.asking, emitter.pending = body.origin, []
+    outer_origin, outer_inline = emitter.origin, emitter.inline_origins
+    emitter.origin, emitter.inline_origins = body.origin, []
     text = _text(emitter, body)
-    inside = () if text.isidentifier() else (*body.origin, *emitter.pending)
-    emitter.asking, emitter.pending = asking, [*pending, *inside]
+    inside = () if text.isidentifier() else (*body.origin, *emitter.inline_origins)
+    emitter.origin, emitter.inline_origins = outer_origin, [*outer_inline, *inside]
     return text
 
 
@@ -189,7 +189,7 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
         case Apply(op, args):
             if op not in OPERATIONS:
                 raise NoTriton(f"the operation {op}")
-            return named(emitter, OPERATIONS[op].format(*(_operand(value_text(emitter, each)) for each in args)))
+            return named(emitter, OPERATIONS[op].format(*(_operand(value_text(emitter, arg)) for arg in args)))
         case Load():
             return _load(emitter, body)
         case IndexOf(index, dtype, gathers):
@@ -200,7 +200,7 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             name = named(emitter, value_text(emitter, condition), "m")
             emitter.mask = f"({before} & {name})" if before else name
             inside = named(emitter, value_text(emitter, value))
-            # The other value too is loaded only where it is used: elsewhere its address may lie outside of its tensor.
+            # The other value is masked too: elsewhere its address may be out of bounds.
             emitter.mask = f"({before} & ~{name})" if before else f"~{name}"
             outside = value_text(emitter, otherwise)
             emitter.mask = before
@@ -212,7 +212,7 @@ def _operand(text: str) -> str:
 
 
 def named(emitter: TritonEmitter, text: str, stem: str = "t") -> str:
-    """A value as a variable of its own, unless it is one."""
+    """Assign a value to a new variable, unless it is a variable."""
     if text.isidentifier():
         return text
     name = emitter.fresh(stem)
@@ -237,7 +237,7 @@ def _load(emitter: TritonEmitter, load: Load) -> str:
     text, known = f"tl.load({address}{mask})", emitter.loaded
     if known is None or load.gathers or load.buffer in emitter.kernel.writes:
         return named(emitter, text, "x")
-    # The same row again: a store in between would keep Triton from seeing that.
+    # Common subexpression: a store in between would hide it from Triton.
     key = (text, emitter.loops)
     if key not in known:
         known[key] = named(emitter, text, "x")
@@ -245,9 +245,9 @@ def _load(emitter: TritonEmitter, load: Load) -> str:
 
 
 def _spread(emitter: TritonEmitter, load: Load) -> str:
-    """What gives an address the shape of a block, so that a mask may go with it, where its index has not."""
-    own = emitter.moving & load.index[0].free_symbols
-    if emitter.block and not load.gathers and (own == emitter.moving if emitter.is_tile else own):
+    """Term that broadcasts an address to the shape of the block, as a mask requires, if its index does not."""
+    own = emitter.block_variables & load.index[0].free_symbols
+    if emitter.block and not load.gathers and (own == emitter.block_variables if emitter.is_tile else own):
         return ""
     if emitter.mask:
         return f" + tl.zeros_like({emitter.mask}).to(tl.int32)"
@@ -263,8 +263,8 @@ def _gathers(emitter: TritonEmitter, gathers: Sequence[Gather], index: sympy.Exp
         emitter.line(f"{name} = {value}")
         if gather.wraps:
             emitter.line(f"{name} = tl.where({name} < 0, {name} + {size}, {name})")
-        held = f" | ~{emitter.mask}" if emitter.mask else ""
-        emitter.line(f'tl.device_assert((({name} >= 0) & ({name} < {size})){held}, "index out of bounds")')
+        in_mask = f" | ~{emitter.mask}" if emitter.mask else ""
+        emitter.line(f'tl.device_assert((({name} >= 0) & ({name} < {size})){in_mask}, "index out of bounds")')
 
 
 def replace_with_int64(value: Expr) -> Expr:

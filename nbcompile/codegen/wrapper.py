@@ -8,9 +8,9 @@
         kernel0(arg0_1, buf3)
         return (buf3,)
 
-The same is written as data for the launcher in C, which mostly runs in place of this text.
+The launch plan is the same program as data; the launcher in C runs it instead of this text where it can.
 
-In torch: torch/_inductor/codegen/wrapper.py. Read next: nbcompile/codegen/plan.py
+In torch: torch/_inductor/codegen/wrapper.py. Read next: nbcompile/codegen/launch_plan.py
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nbcompile.ir.layout import Layout, same_places
 
 
 def write_wrapper(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> str:
-    """The wrapper's text; it defines ``call(args)``, which empties the list that it is given."""
+    """Write the wrapper's text: ``call(args)``, which clears the list ``args`` (boxed calling convention)."""
     program = schedule.program
     writer = SourceWriter()
     named = {kernel.name: kernel for kernel in kernels}
@@ -54,7 +54,7 @@ def write_wrapper(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> str:
         writer.line(
             f"return {results[0]}"
             if program.single_output
-            else f"return ({''.join(each + ', ' for each in results).rstrip(' ')})"
+            else f"return ({''.join(result + ', ' for result in results).rstrip(' ')})"
         )
     return writer.text()
 
@@ -75,7 +75,7 @@ class _function:
 
 def _inputs(writer: SourceWriter, schedule: Schedule) -> None:
     program = schedule.program
-    inputs = {each.position: each for each in program.buffers if isinstance(each, GraphInput)}
+    inputs = {buffer.position: buffer for buffer in program.buffers if isinstance(buffer, GraphInput)}
     names = [inputs[at].name if at in inputs else f"unused{at}" for at in range(program.arguments)]
     numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
     names = [numbers.get(at, name) for at, name in enumerate(names)]
@@ -86,10 +86,11 @@ def _inputs(writer: SourceWriter, schedule: Schedule) -> None:
             writer.line(f"{source.symbol.name} = {names[source.position]}.{source.property}({source.dim})")
     written = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
     written |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
-    for each in inputs.values():
-        # A copy with the expected strides is as good, unless somebody waits for what is written to it.
-        mutable = ", written=True" if each.name in written else ""
-        writer.line(f"{each.name} = expect({each.name}, {_sizes(each.layout)}, {each.dtype}{mutable})")
+    for graph_input in inputs.values():
+        # An input with other strides is copied, which is not allowed if the graph writes to it.
+        mutable = ", written=True" if graph_input.name in written else ""
+        name, layout = graph_input.name, _sizes(graph_input.layout)
+        writer.line(f"{name} = expect({name}, {layout}, {graph_input.dtype}{mutable})")
     for attribute in program.buffers:
         if isinstance(attribute, GraphAttribute):
             writer.line(f"{attribute.name} = attribute({attribute.attribute!r})")
@@ -101,7 +102,7 @@ def _sizes(layout: Layout) -> str:
 
 def _tuple(values: Sequence[Index]) -> str:
     return (
-        f"({''.join(python_index(each) + ', ' for each in values).rstrip(' ')})"
+        f"({''.join(python_index(value) + ', ' for value in values).rstrip(' ')})"
         if len(values) < 2
         else f"({', '.join(map(python_index, values))})"
     )
@@ -140,9 +141,9 @@ def view_text(tensors: dict[str, Tensor], view: BufferView) -> str:
     return f"view_of({view.buffer}, {_sizes(view.layout)}, {python_index(view.layout.offset)})"
 
 
-def is_itself(own: Layout, seen: Layout) -> bool:
+def is_itself(own: Layout, view_layout: Layout) -> bool:
     """Whether a view shows the whole buffer as it is, strides of size-1 dimensions included."""
-    return own == seen or (same_places(own, seen) and own.stride == seen.stride)
+    return own == view_layout or (same_places(own, view_layout) and own.stride == view_layout.stride)
 
 
 # --- calls of ATen ---------------------------------------------------------------------------------------------------
@@ -150,10 +151,12 @@ def is_itself(own: Layout, seen: Layout) -> bool:
 
 def _extern(writer: SourceWriter, schedule: Schedule, extern: Extern) -> None:
     tensors = schedule.program.tensors()
-    arguments = [_argument(tensors, each) for each in extern.args]
+    arguments = [_argument(tensors, arg) for arg in extern.args]
     arguments += [f"{key}={_argument(tensors, value)}" for key, value in extern.kwargs.items()]
     outputs = [
-        each for each in schedule.program.buffers if isinstance(each, ExternOutput) and each.extern == extern.name
+        buffer
+        for buffer in schedule.program.buffers
+        if isinstance(buffer, ExternOutput) and buffer.extern == extern.name
     ]
     call = f"{extern.name}_target({', '.join(arguments)})"
     writer.comment("#", f"{extern.name}: {extern.target}; {extern.reason}")
@@ -177,13 +180,13 @@ def _argument(tensors: dict[str, Tensor], value: object) -> str:
         case sympy.Basic():
             return python_number(value)
         case list():
-            return f"[{', '.join(_argument(tensors, each) for each in value)}]"
+            return f"[{', '.join(_argument(tensors, item) for item in value)}]"
         case tuple():
-            return f"({''.join(_argument(tensors, each) + ', ' for each in value)})"
+            return f"({''.join(_argument(tensors, item) + ', ' for item in value)})"
         case dict():
-            return f"{{{', '.join(f'{key!r}: {_argument(tensors, each)}' for key, each in value.items())}}}"
+            return f"{{{', '.join(f'{key!r}: {_argument(tensors, item)}' for key, item in value.items())}}}"
         case slice():
-            return f"slice({', '.join(_argument(tensors, each) for each in (value.start, value.stop, value.step))})"
+            return f"slice({', '.join(_argument(tensors, bound) for bound in (value.start, value.stop, value.step))})"
         case float() if not math.isfinite(value):
             return f"float({str(value)!r})"
         case complex():
@@ -198,18 +201,18 @@ def _argument(tensors: dict[str, Tensor], value: object) -> str:
 
 
 def opaque_values(schedule: Schedule) -> dict[int, object]:
-    """Arguments of externs that the wrapper's text cannot spell (a generator, a graph module), by id."""
+    """Arguments of extern calls that have no text (a generator, a graph module), by id."""
     tensors = schedule.program.tensors()
     found: dict[int, object] = {}
 
     def visit(value: object) -> None:
         match value:
             case list() | tuple():
-                for each in value:
-                    visit(each)
+                for item in value:
+                    visit(item)
             case dict():
-                for each in value.values():
-                    visit(each)
+                for item in value.values():
+                    visit(item)
             case _:
                 if _argument(tensors, value).startswith("constant("):
                     found[id(value)] = value

@@ -1,4 +1,4 @@
-"""Source text whose lines remember what they came from.
+"""Source text with provenance: each line has the fx nodes that it computes.
 
     writer = SourceWriter()
     with writer.block("for (i64 i0 = 0; i0 < 8; i0++) {"):       surrounds add
@@ -26,13 +26,13 @@ class SourceWriter:
     lines: list[str] = field(default_factory=list)
     origins: list[list[str]] = field(default_factory=list)
     roles: list[str] = field(default_factory=list)
-    """As in :class:`KernelLine`; where a line has no origin, :meth:`line_map` finds out what it surrounds."""
+    """Roles as in :class:`KernelLine`; :meth:`line_map` derives what a line without an origin surrounds."""
     depth: int = 0
 
     def line(self, text: str, origin: Iterable[str] = (), role: str = "computes") -> list[str]:
-        """Add one line at the present depth.
+        """Add one line at the current depth.
 
-        Answers the list of its origins. It may grow: a value is computed once, and used by several nodes.
+        Returns the list of its origins, which may grow: a value is computed once, and used by several nodes.
         """
         nodes = list(origin)
         self.lines.append("  " * self.depth + text if text else "")
@@ -41,12 +41,12 @@ class SourceWriter:
         return nodes
 
     def comment(self, mark: str, text: str) -> None:
-        """Add a comment of one line, which nothing in the text can end."""
+        """Add a one-line comment, which no text can end early."""
         self.line(f"{mark} {one_line(text)}")
 
     @contextmanager
     def block(self, header: str, footer: str = "}") -> Iterator[None]:
-        """Indent what is written inside."""
+        """Write a header and a footer, and indent the lines between them."""
         self.line(header)
         self.depth += 1
         yield
@@ -54,21 +54,21 @@ class SourceWriter:
         self.line(footer)
 
     def here(self) -> int:
-        """A place to which :meth:`insert` can come back."""
+        """Current position, for :meth:`insert`."""
         return len(self.lines)
 
-    def insert(self, place: int, other: SourceWriter) -> None:
-        """Put the lines of another writer at a place."""
-        self.lines[place:place] = other.lines
-        self.origins[place:place] = other.origins
-        self.roles[place:place] = other.roles
+    def insert(self, position: int, other: SourceWriter) -> None:
+        """Insert the lines of another writer at a position."""
+        self.lines[position:position] = other.lines
+        self.origins[position:position] = other.origins
+        self.roles[position:position] = other.roles
 
     def text(self) -> str:
-        """Everything, ending with a newline."""
+        """Whole text, ending with a newline."""
         return "\n".join(self.lines) + "\n"
 
     def line_map(self) -> tuple[KernelLine, ...]:
-        """What each line (from 1) that is not empty has to do with which nodes."""
+        """Map from each non-empty line (from 1) to its fx nodes, and its role for them."""
         indents = [len(line) - len(line.lstrip()) if line else None for line in self.lines]
         return tuple(self._line(at, indents) for at, indent in enumerate(indents) if indent is not None)
 
@@ -76,32 +76,32 @@ class SourceWriter:
         if self.origins[at] or self.roles[at] == "glue":
             return KernelLine(at + 1, tuple(dict.fromkeys(self.origins[at])), self.roles[at])
         around = _surrounded(at, self.lines, indents)
-        inside = tuple(dict.fromkeys(node for each in around for node in self.origins[each]))
+        inside = tuple(dict.fromkeys(node for neighbour in around for node in self.origins[neighbour]))
         return KernelLine(at + 1, inside, "surrounds" if inside else "glue")
 
 
 def one_line(text: str) -> str:
-    """A text without ends of lines, in characters that can be printed.
+    """Text on one line, in printable characters.
 
     C++ joins a line that ends with a backslash to the next one; Python takes no NUL.
     """
-    printable = "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
+    printable = "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
     return printable.rstrip("\\ ")
 
 
 def _surrounded(at: int, lines: list[str], indents: list[int | None]) -> range:
-    """The lines that one without work of its own is there for: those inside it, else those that it stands among."""
+    """Origins of a line without its own come from these lines: those of its block, or else its neighbours."""
     own = indents[at]
     assert own is not None
 
     def end(step: int, depth: int) -> int:
-        place = at + step
-        while 0 <= place < len(lines) and ((indent := indents[place]) is None or indent >= depth):
-            place += step
-        return place
+        line = at + step
+        while 0 <= line < len(lines) and ((indent := indents[line]) is None or indent >= depth):
+            line += step
+        return line
 
     if lines[at].lstrip().startswith("}"):
         return range(end(-1, own + 1) + 1, at)
     after = end(1, own + 1)
     inside = range(at + 1, after)
-    return inside if any(indents[each] is not None for each in inside) else range(end(-1, own) + 1, end(1, own))
+    return inside if any(indents[line] is not None for line in inside) else range(end(-1, own) + 1, end(1, own))

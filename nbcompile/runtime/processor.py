@@ -6,7 +6,7 @@
 Everything that depends on the processor can be chosen, so that one machine can try what another would do: the
 instructions here, the library for products (``config.products``), the number of compilers
 (``config.compile_threads``) and of threads (``torch.set_num_threads``). No size of a cache is asked for: the limits in
-nbcompile/codegen/facts.py and panels.py are numbers that are the same everywhere.
+nbcompile/codegen/machine_model.py are numbers that are the same everywhere.
 
 In torch: torch/_inductor/cpu_vec_isa.py (ATEN_CPU_CAPABILITY, config.cpp.simdlen). Read next:
 nbcompile/runtime/toolchain.py

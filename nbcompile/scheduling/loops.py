@@ -213,7 +213,7 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
         outer_weight += 8 * (varies and stride_along(load.index[0], last_outer) == 1)
         is_mixed &= not varies
     if is_mixed and kernel.device.type == "cpu" and is_short_row(nests[0].loops):
-        return last_inner  # transposed accesses are packed into panels first (codegen/panels.py)
+        return last_inner  # transposed accesses are packed into panels first (codegen/packed_panels.py)
     return last_outer if outer_weight > inner_weight else last_inner
 
 

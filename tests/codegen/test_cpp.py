@@ -352,7 +352,7 @@ def test_only_what_is_rounded_at_once_is_computed_roughly():
     ):
         _, plan = programs(function, x)
         (kernel,) = cpp.emit(plan).kernels
-        assert ("rough_gelu(" in kernel.source, " gelu(" in kernel.source or "(gelu(" in kernel.source) == (
+        assert ("approximate_gelu(" in kernel.source, " gelu(" in kernel.source or "(gelu(" in kernel.source) == (
             rough,
             exact,
         )

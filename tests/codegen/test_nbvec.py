@@ -66,7 +66,7 @@ def library():
     )
     text += (
         "EXPORT void rough(const bf16 *a, bf16 *o, i64 n) { constexpr int W = LANES32; for (i64 i = 0; i < n; i += W)"
-        " store(o + i, All{}, cast<bf16>(rough_gelu(cast<f32>(load<bf16, W>(a + i, All{}))))); }\n"
+        " store(o + i, All{}, cast<bf16>(approximate_gelu(cast<f32>(load<bf16, W>(a + i, All{}))))); }\n"
     )
     return cpp.load(text, compiler()).handle
 

@@ -33,7 +33,7 @@ def test_a_large_result_is_streamed(dtype, threads):
         result, text = compiled(lambda x: ~x if x.dtype == torch.bool else x + 1, x)
     finally:
         torch.set_num_threads(before)
-    assert "stream(out0" in text and "end_of_stream();" in text
+    assert "nt_store(out0" in text and "nt_store_fence();" in text
     assert torch.equal(result, ~x if dtype == torch.bool else x + 1)
 
 
@@ -44,7 +44,7 @@ def test_a_call_sees_whether_a_symbolic_size_is_large():
         return torch.relu(x) * 2
 
     _, text = compiled(function, torch.randn(3, 7), dynamic=True)
-    assert "stream_if(out0_is_large, out0" in text
+    assert "nt_store_if(out0_is_large, out0" in text
     again = nbcompile.compile(function, dynamic=True)
     for rows, columns in ((3, 7), (LARGE // 1000 + 1, 1001), (64, 32), (2, LARGE)):
         x = torch.randn(rows, columns)
@@ -54,7 +54,7 @@ def test_a_call_sees_whether_a_symbolic_size_is_large():
 def test_what_is_small_is_not():
     """A result that a cache holds stays in it."""
     _, text = compiled(lambda x: x + 1, torch.randn(LARGE // 2))
-    assert "store(out0" in text and "stream" not in text
+    assert "store(out0" in text and "nt_store" not in text
 
 
 def test_what_the_graph_reads_again_is_not():
@@ -66,7 +66,7 @@ def test_what_the_graph_reads_again_is_not():
         return y, y @ x.mT
 
     (shifted, product), text = compiled(function, x)
-    assert "stream(" not in text
+    assert "nt_store(" not in text
     torch.testing.assert_close((shifted, product), function(x), rtol=1e-3, atol=1.0)
 
 
@@ -74,7 +74,7 @@ def test_an_argument_that_is_changed_in_place_is_not():
     """Its lines are in the cache already, as they have been read."""
     x = torch.zeros(LARGE)
     _, text = compiled(lambda x: x.add_(1), x)
-    assert "stream(" not in text
+    assert "nt_store(" not in text
     assert bool((x == 1).all())
 
 
@@ -84,7 +84,7 @@ def test_rows_are_asked_for_ahead(function):
     for rows, ahead in ((8192, True), (64, False)):
         x = torch.randn(rows, 1024)
         result, text = compiled(lambda x: function(x, -1), x)
-        assert ("soon(in0 + " in text) == ahead
+        assert ("prefetch_l2(in0 + " in text) == ahead
         torch.testing.assert_close(result, function(x, -1))
 
 
@@ -97,7 +97,7 @@ def test_two_tensors_are_asked_for_in_two_passes():
 
     result, text = compiled(function, x, y)
     first, second, third = text.split("const auto step = ")[1:]
-    assert "soon(" not in first
-    assert "soon(in0 + 1024*i0 + i1 + 2048)" in second and "soon(in1" not in second
-    assert "soon(in1 + 1024*i0 + i1 + 2048)" in third and "soon(in0" not in third
+    assert "prefetch_l2(" not in first
+    assert "prefetch_l2(in0 + 1024*i0 + i1 + 2048)" in second and "prefetch_l2(in1" not in second
+    assert "prefetch_l2(in1 + 1024*i0 + i1 + 2048)" in third and "prefetch_l2(in0" not in third
     torch.testing.assert_close(result, function(x, y))

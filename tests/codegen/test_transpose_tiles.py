@@ -33,7 +33,7 @@ def test_a_transpose_of_any_type_and_size(dtype, size):
     """Whole squares, the ends of rows and columns, and elements of one byte to eight."""
     x = numbers(dtype, *size)
     result, text = sources(lambda x: x.t().contiguous(), x)
-    assert "load_turned" in text or "store_turned" in text
+    assert "load_tile_transposed" in text or "store_tile_transposed" in text
     torch.testing.assert_close(result, x.t().contiguous(), rtol=0, atol=0)
     assert result.is_contiguous()
 
@@ -98,7 +98,7 @@ def test_images_change_their_order(threads):
         for batch, channels, side in ((2, 24, 21), (3, 16, 32), (2, 64, 280)):
             x, scale = torch.randn(batch, channels, side, side), torch.randn(channels)
             result, text = sources(there, x, scale)
-            assert "turned" in text
+            assert "transposed" in text
             torch.testing.assert_close(result, there(x, scale))
             y = x.permute(0, 2, 3, 1).contiguous()
             torch.testing.assert_close(sources(back, y, scale)[0], back(y, scale))
@@ -109,7 +109,7 @@ def test_images_change_their_order(threads):
 def test_few_rows_are_left_as_they_are():
     """Of a square with three rows most would be empty."""
     _, text = sources(lambda x: x.permute(1, 2, 0).contiguous(), torch.randn(3, 40, 50))
-    assert "turned" not in text
+    assert "transposed" not in text
 
 
 def normalised(x, mean, variance, scale):
@@ -122,20 +122,20 @@ def test_lanes_go_along_what_has_numbers_of_its_own(dynamic):
     for batch, places, channels in ((2, 50, 64), (3, 49, 24)):
         given = (torch.randn(batch, places, channels), *(torch.rand(channels) for _ in range(3)))
         result, text = sources(normalised, *given, dynamic=dynamic)
-        assert "store_turned" in text and "load_turned" not in text
+        assert "store_tile_transposed" in text and "load_tile_transposed" not in text
         torch.testing.assert_close(result, normalised(*given))
 
 
 def test_the_other_way_there_are_no_numbers_to_share():
     """What the lanes need is computed once for a square already, so what is read stays turned."""
     given = torch.randn(3, 40, 50)
-    for scale, turned in ((torch.rand(40), "load_turned"), (torch.rand(50, 1), "store_turned")):
+    for scale, expected in ((torch.rand(40), "load_tile_transposed"), (torch.rand(50, 1), "store_tile_transposed")):
 
         def function(x, scale):
             return (x.permute(0, 2, 1).exp() * scale.sqrt()).contiguous()
 
         result, text = sources(function, given, scale)
-        assert turned in text
+        assert expected in text
         torch.testing.assert_close(result, function(given, scale))
 
 
@@ -143,7 +143,7 @@ def test_nothing_is_turned_twice():
     """Sizes that only a call knows say nothing of the best order of loops: squares find it."""
     x = torch.randn(130, 50)
     result, text = sources(lambda x: x.t() * 2, x, dynamic=True)
-    assert "turned" not in text
+    assert "transposed" not in text
     assert torch.equal(result, x.t() * 2)
     assert result.stride() == (x.t() * 2).stride()
 
@@ -161,8 +161,8 @@ def test_a_large_transpose_is_stored_past_the_caches(dtype, threads):
         for rows, columns in ((LINES, 1024), (LINES - 3, 1041)):
             x = numbers(dtype, rows, columns)
             result, text = sources(lambda x: x.t().contiguous(), x)
-            assert "W>(true, " in text or "stream_lines_if(true, " in text
-            assert "end_of_stream();" in text
+            assert "W>(true, " in text or "nt_store_lines_if(true, " in text
+            assert "nt_store_fence();" in text
             torch.testing.assert_close(result, x.t().contiguous(), rtol=0, atol=0)
     finally:
         torch.set_num_threads(before)

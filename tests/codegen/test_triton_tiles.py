@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.codegen import tiles
+from nbcompile.codegen import triton_tiles
 from tests.lowering.programs import programs
 
 
@@ -14,7 +14,7 @@ def found(function, *inputs):
     """The sizes of the tile's loops, along the store and along the load."""
     _, planned = programs(function, *inputs)
     (kernel,) = planned.kernels()
-    tile = tiles.find(kernel)
+    tile = triton_tiles.find(kernel)
     return tile and tuple(int(loop.size) for loop in tile)
 
 

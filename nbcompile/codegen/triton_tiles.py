@@ -1,9 +1,9 @@
-"""Which two loops of a pointwise kernel are a tile: one access is adjacent along the first, another along the second.
+"""Tiles of pointwise Triton kernels: two loops, with accesses that are contiguous along one or the other.
 
     y[1024*i0 + i1] = x[512*i1 + i0]      the store is adjacent along i1, the load along i0: tiles of 32 by 32
 
-In a block of 1024 elements in a row, each thread of a warp would load from a row of its own, 32 bytes for 4. In a tile
-both accesses find 32 neighbours; Triton turns the values over in shared memory.
+With a linear block of 1024 elements, the loads of a warp are not coalesced: each thread reads 32 bytes for 4. In a tile
+both accesses are coalesced; Triton transposes the values in shared memory.
 
 In torch: torch/_inductor/tiling_utils.py. Read next: nbcompile/codegen/triton.py
 """
@@ -14,19 +14,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nbcompile.codegen.facts import flat
+from nbcompile.codegen.kernel_analysis import flatten_statements
+from nbcompile.codegen.machine_model import MIN_TRITON_TILE
 from nbcompile.ir.expr import Load, walk
 from nbcompile.ir.index import ONE, Index, Symbol, constant, stride_along
 from nbcompile.ir.kernel import Kernel, Loop, Nest, Store, Update
 
-SIDE = 32
-LEAST = 8
-"""A shorter loop makes no tile."""
-
 
 def find(kernel: Kernel) -> tuple[Loop, Loop] | None:
-    """The loops along the columns and along the rows of the tile; None where there is none."""
-    parts = list(flat(kernel.body))
+    """Choose the loops of the tile's columns and rows; None if no tile helps."""
+    parts = list(flatten_statements(kernel.body))
     if any(isinstance(part, (Nest, Update)) for part in parts) or len(kernel.loops) < 2:
         return None
     stores = [part for part in parts if isinstance(part, Store)]
@@ -36,13 +33,13 @@ def find(kernel: Kernel) -> tuple[Loop, Loop] | None:
     if not along:
         return None
     columns = along.most_common(1)[0][0]
-    # What does not move along the columns is small, and read once for all of a row.
-    moving = (each for each in _loaded(parts) if columns in each.free_symbols)
-    across = Counter(filter(None, (_adjacent(kernel, each) for each in moving)))
+    # Loads that do not depend on the column are small, and are loaded once per row.
+    moving = (offset for offset in _loaded(parts) if columns in offset.free_symbols)
+    across = Counter(filter(None, (_adjacent(kernel, offset) for offset in moving)))
     others = [variable for variable, _ in across.most_common() if variable != columns]
     loops = {loop.variable: loop for loop in kernel.loops}
     chosen = (loops[columns], loops[others[0]]) if others else None
-    return chosen if chosen and all((constant(loop.size) or 0) >= LEAST for loop in chosen) else None
+    return chosen if chosen and all((constant(loop.size) or 0) >= MIN_TRITON_TILE for loop in chosen) else None
 
 
 def _loaded(parts: Sequence[Any]) -> Iterator[Index]:
@@ -53,5 +50,5 @@ def _loaded(parts: Sequence[Any]) -> Iterator[Index]:
 
 
 def _adjacent(kernel: Kernel, offset: Index) -> Symbol | None:
-    """The loop variable along which an access finds its neighbours."""
+    """Loop variable along which an access is contiguous."""
     return next((loop.variable for loop in kernel.loops if stride_along(offset, loop.variable) == ONE), None)

@@ -1,4 +1,4 @@
-"""A schedule as data, which the launcher in C runs in place of the wrapper's text.
+"""Launch plan: the wrapper as data, which the launcher in C interprets.
 
     wrapper                                                  plan
     buf0 = empty_strided((64, 32), (32, 1), ...)             Make(3, float32[64, 32])
@@ -6,8 +6,8 @@
     extern0 = extern0_target(view_of(buf0, ...), arg1_1)     Look(4, 3, ...), Make(5, ...), Multiply("mm", (5, 4, 1))
     del buf0                                                 Drop(3)
 
-Every operator can be called from a plan: as Python would call it, or, matrix products and convolutions, by torch's C
-function. A symbolic size is a value that each call works out first, from the sizes of its inputs:
+A plan can call any operator: through the dispatcher, or, for matrix products and convolutions, by torch's C function.
+Symbolic sizes are computed at the start of each call, from the sizes of the inputs:
 
     s0 = arg0_1.size(0); empty_strided((2*s0, 8), ...)       Value("size", 0, 0), Value("mul", 2, FromCall(0))
 
@@ -48,9 +48,9 @@ from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
 
 
-def make_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[Plan | None, str]:
-    """The graph for the launcher in C, or None and why it needs Python."""
-    if any(each.device.type != "cpu" for each in schedule.program.tensors().values()):
+def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[Plan | None, str]:
+    """Build the launch plan, or return None and the reason why the graph needs the Python wrapper."""
+    if any(tensor.device.type != "cpu" for tensor in schedule.program.tensors().values()):
         return None, "it is not on the CPU"
     try:
         return _Planner(schedule, {kernel.name: kernel for kernel in kernels}).plan(), ""
@@ -60,7 +60,7 @@ def make_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[Pla
 
 @dataclass(slots=True)
 class _Planner:
-    """Numbers the slots while it goes through the steps."""
+    """Builder of a plan: assigns slots to buffers, step by step."""
 
     schedule: Schedule
     kernels: dict[str, EmittedKernel]
@@ -74,10 +74,10 @@ class _Planner:
         program = self.schedule.program
         self.tensors = program.tensors()
         self.sizes = Sizes(program.symbols)
-        inputs = {each.position: each for each in program.buffers if isinstance(each, GraphInput)}
-        attributes = [each for each in program.buffers if isinstance(each, GraphAttribute)]
+        inputs = {buffer.position: buffer for buffer in program.buffers if isinstance(buffer, GraphInput)}
+        attributes = [buffer for buffer in program.buffers if isinstance(buffer, GraphAttribute)]
         self.count = program.arguments
-        self.slots = {each.name: position for position, each in inputs.items()}
+        self.slots = {graph_input.name: position for position, graph_input in inputs.items()}
         for attribute in attributes:
             self._new(attribute.name)
         for step in self.schedule.steps:
@@ -86,8 +86,8 @@ class _Planner:
             tuple(self._shape(inputs[at]) if at in inputs else None for at in range(program.arguments)),
             self.count,
             tuple(self.steps),
-            tuple(self._returned(each) for each in program.outputs),
-            tuple((each.attribute, self._shape(each)) for each in attributes),
+            tuple(self._returned(output) for output in program.outputs),
+            tuple((attribute.attribute, self._shape(attribute)) for attribute in attributes),
             program.single_output,
             tuple(self.sizes.values),
         )
@@ -108,7 +108,7 @@ class _Planner:
                 self.steps.append(Drop(self.slots[buffer]))
             case Kernel(name=name):
                 kernel = self.kernels[name]
-                slots = tuple(self.slots[each] for each in kernel.arguments)
+                slots = tuple(self.slots[argument] for argument in kernel.arguments)
                 self.steps.append(Launch(name, slots, tuple(map(self.sizes.named, kernel.sizes))))
             case Extern():
                 self._extern(step)
@@ -129,90 +129,96 @@ class _Planner:
             return Returned(self.slots[output.buffer], self._view(output))
         return Returned(None, value=self.sizes.number(output))
 
-    def _view(self, seen: BufferView) -> ViewNumbers | None:
-        """How a view differs from its buffer; None where it does not."""
-        if is_itself(self.tensors[seen.buffer].layout, seen.layout) and not seen.apart:
+    def _view(self, buffer_view: BufferView) -> ViewNumbers | None:
+        """Size, stride and offset of a view; None if it is the whole buffer."""
+        if is_itself(self.tensors[buffer_view.buffer].layout, buffer_view.layout) and not buffer_view.apart:
             return None
-        return self._numbers(seen.layout.size), self._numbers(seen.layout.stride), self.sizes.number(seen.layout.offset)
+        return (
+            self._numbers(buffer_view.layout.size),
+            self._numbers(buffer_view.layout.stride),
+            self.sizes.number(buffer_view.layout.offset),
+        )
 
     # --- operators of ATen -------------------------------------------------------------------------------------------
 
     def _extern(self, extern: Extern) -> None:
-        looks: list[int] = []
+        views: list[int] = []
         results = [
-            each
-            for each in self.schedule.program.buffers
-            if isinstance(each, ExternOutput) and each.extern == extern.name
+            buffer
+            for buffer in self.schedule.program.buffers
+            if isinstance(buffer, ExternOutput) and buffer.extern == extern.name
         ]
         native = NATIVE.get(extern.target)
-        if native is None or not native(self, extern, results, looks):
-            self._call(extern, results, looks)
-        self.steps += map(Drop, looks)
+        if native is None or not native(self, extern, results, views):
+            self._call(extern, results, views)
+        self.steps += map(Drop, views)
 
-    def _call(self, extern: Extern, results: Sequence[ExternOutput], looks: list[int]) -> None:
-        arguments = tuple(self._argument(each, looks) for each in extern.args)
-        keywords = tuple((name, self._argument(each, looks)) for name, each in extern.kwargs.items())
+    def _call(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> None:
+        arguments = tuple(self._argument(arg, views) for arg in extern.args)
+        keywords = tuple((name, self._argument(argument, views)) for name, argument in extern.kwargs.items())
         self.steps.append(Call(extern.name, arguments, keywords, tuple(map(self._adopted, results))))
 
     def _adopted(self, output: ExternOutput) -> Adopted:
         return Adopted(output.path, self._new(output.name), self._shape(output))
 
-    def _argument(self, value: object, looks: list[int]) -> Any:
+    def _argument(self, value: object, views: list[int]) -> Any:
         match value:
             case BufferView():
-                return AtSlot(self._slot(value, looks))
+                return AtSlot(self._slot(value, views))
             case ModuleReference():
                 raise NeedsPython("it calls a part of the graph")
             case sympy.Basic():
                 return self.sizes.number(value)
             case list():
-                return [self._argument(each, looks) for each in value]
+                return [self._argument(item, views) for item in value]
             case tuple():
-                return tuple(self._argument(each, looks) for each in value)
-            case dict() if any(isinstance(each, (BufferView, ModuleReference, sympy.Basic)) for each in value.values()):
+                return tuple(self._argument(item, views) for item in value)
+            case dict() if any(isinstance(item, (BufferView, ModuleReference, sympy.Basic)) for item in value.values()):
                 raise NeedsPython("an operator takes tensors in a dict")
             case slice():
                 raise NeedsPython("an operator takes a slice")
         return value
 
-    def _slot(self, seen: BufferView, looks: list[int]) -> int:
-        """The slot of a view, which is made for one call if it is not the buffer itself."""
-        numbers = self._view(seen)
+    def _slot(self, buffer_view: BufferView, views: list[int]) -> int:
+        """Slot of a view: the buffer's own, or a temporary one for a single call."""
+        numbers = self._view(buffer_view)
         if numbers is None:
-            return self.slots[seen.buffer]
-        looks.append(self._new())
-        self.steps.append(Look(looks[-1], self.slots[seen.buffer], numbers))
-        return looks[-1]
+            return self.slots[buffer_view.buffer]
+        views.append(self._new())
+        self.steps.append(Look(views[-1], self.slots[buffer_view.buffer], numbers))
+        return views[-1]
 
-    def multiply(self, extern: Extern, results: Sequence[ExternOutput], looks: list[int]) -> bool:
-        """A matrix product by torch's C function; False where Python has to call it."""
+    def multiply(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> bool:
+        """Plan a matrix product by torch's C function; return False if it has to go through the dispatcher."""
         scales = {"beta": 1.0, "alpha": 1.0} | extern.kwargs
         if (
-            not all(isinstance(each, BufferView) for each in extern.args)
+            not all(isinstance(arg, BufferView) for arg in extern.args)
             or scales.keys() != {"beta", "alpha"}
-            or not all(isinstance(each, (int, float)) for each in scales.values())
-            or any(each.dtype.is_complex for each in results)  # the dispatcher resolves conjugates
+            or not all(isinstance(scale, (int, float)) for scale in scales.values())
+            or any(result.dtype.is_complex for result in results)  # the dispatcher resolves conjugates
         ):
             return False
         (result,) = results
-        operands = [self._slot(each, looks) for each in extern.args]
+        operands = [self._slot(arg, views) for arg in extern.args]
         self.steps.append(Make(self._new(result.name), self._shape(result)))
         product = extern.target.overloadpacket.__name__
         slots = (self.slots[result.name], *operands)
         self.steps.append(Multiply(extern.name, product, slots, float(scales["beta"]), float(scales["alpha"])))
         return True
 
-    def convolve(self, extern: Extern, results: Sequence[ExternOutput], looks: list[int]) -> bool:
-        """A convolution by torch's C function; False where Python has to call it."""
+    def convolve(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> bool:
+        """Plan a convolution by torch's C function; return False if it has to go through the dispatcher."""
         tensors, numbers = extern.args[:3], extern.args[3:]
-        if len(numbers) != 6 or extern.kwargs or any(each.dtype.is_complex for each in results):
+        if len(numbers) != 6 or extern.kwargs or any(result.dtype.is_complex for result in results):
             return False
         stride, padding, dilation, transposed, output_padding, groups = numbers
         lists = (stride, padding, dilation, output_padding)
-        whole = all(isinstance(each, (list, tuple)) and all(type(one) is int for one in each) for each in lists)
-        if not whole or len({len(each) for each in lists}) != 1 or type(groups) is not int:
+        whole = all(
+            isinstance(parameter, (list, tuple)) and all(type(one) is int for one in parameter) for parameter in lists
+        )
+        if not whole or len({len(parameter) for parameter in lists}) != 1 or type(groups) is not int:
             return False
-        slots = tuple(self._slot(each, looks) for each in tensors if each is not None)
+        slots = tuple(self._slot(tensor, views) for tensor in tensors if tensor is not None)
         geometry = (tuple(stride), tuple(padding), tuple(dilation), tuple(output_padding), bool(transposed), groups)
         (result,) = results
         self.steps.append(Convolve(extern.name, slots, geometry, self._adopted(result)))
@@ -235,4 +241,4 @@ NATIVE: dict[object, Native] = {
     ),
     _aten.convolution.default: _Planner.convolve,
 }
-"""The operators that are called by C functions of torch's."""
+"""Operators that are called by torch's C functions, without the dispatcher."""

@@ -1,0 +1,96 @@
+"""Machine model: the numbers by which the code generators weigh one form of a kernel against another.
+
+    SERIAL_WORK = 32768          below it a kernel is one thread's: a parallel region costs more than it saves
+    NON_TEMPORAL_BYTES = 2**25   a result of 32 MiB bypasses the cache
+
+Each constant states its unit, and either where it was measured or that it was not. They are the same on every
+machine, so that a kernel's text does not depend on the machine that generates it.
+
+In torch: torch/_inductor/config.py (cpp.min_chunk_size, cpp.min_num_threads), torch/_inductor/codegen/cpp.py.
+Read next: nbcompile/codegen/kernel_analysis.py
+"""
+
+# --- vectors ---------------------------------------------------------------------------------------------------------
+
+ALIGNED_SIZE = 16
+"""Lanes: the largest number of lanes of a vector. A multiple of it has no tail on any machine, and each vector begins
+at a multiple of W. By definition: 64 bytes of AVX-512, 4 bytes each."""
+INLINE_LENGTH = 64
+"""Characters: a longer C++ expression gets a name and a line of its own. For readers; not measured."""
+MAX_TABLE_ENTRIES = 4096
+"""Elements: a longer loop has no constexpr table of the offsets that it loads. Not measured; bounds compile time."""
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+SERIAL_WORK = 32768
+"""Additions: below it a second thread costs more than it saves, as a parallel region takes about 1 us (docs/design/
+kernels.md, "Each kernel has a parallel region of its own"). The bound itself was not measured."""
+GIL_RELEASE_WORK = 200_000
+"""Additions: above it a kernel releases the GIL while it runs. Not measured; about 50 microseconds."""
+OUTER_BLOCK = 4096
+"""Iterations: the share of a vectorised outer loop that a thread takes at a time. Not measured."""
+CHUNKS = 32
+"""Parts: a long reduction to few values is split into so many, whatever the number of threads, so that the result does
+not depend on it. Not measured."""
+LONG_REDUCTION = 1 << 16
+"""Iterations: a shorter reduction is not split into chunks. Not measured."""
+
+# --- reductions ------------------------------------------------------------------------------------------------------
+
+CHEAP_BODY_COST, CHEAP_UNROLL, COSTLY_UNROLL = 8, 4, 2
+"""Additions, and accumulators: a loop body below this cost has 4 accumulators, others 2; they hide the latency of an
+addition (4 cycles, 2 a cycle). Not measured."""
+BLOCKED_SUM_LENGTH = 64
+"""Values: so many are added before their sum joins the total, which bounds the rounding error as eager's pairwise
+summation does. By accuracy, not by speed."""
+COLUMN_UNROLL, COLUMN_UNROLL_SIMPLE, COLUMN_UNROLL_COSTLY = 4, 8, 2
+"""Vectors: how many a column reduction takes at a time; 8 while all accumulators fit in registers, 2 for bodies that
+need many. Not measured one by one."""
+SIMPLE_ACCUMULATORS, SIMPLE_BODY_COST, COSTLY_BODY_COST = 2, 6, 16
+"""Accumulators, additions, additions: bounds between these cases. Not measured one by one."""
+
+# --- caches ----------------------------------------------------------------------------------------------------------
+
+STACK_BYTES = 1 << 17
+"""Bytes: scratch buffers up to this size are on the stack. Not measured; a thread's stack is 2 MiB or more."""
+NON_TEMPORAL_BYTES = 1 << 25
+"""Bytes: a result of this size is in no cache when it is read (the usual size of a last-level cache, which is shared),
+so it is stored non-temporally. Measured: docs/design/kernels.md, "Large results go past the caches"."""
+NON_TEMPORAL_TILE_BYTES = 1 << 22
+"""Bytes: the same for scattered stores of tiles and panels: above it, write-allocate costs more than re-reading.
+Measured: docs/design/kernels.md, "What lies across is turned over in registers"."""
+PREFETCH_ROWS, PREFETCH_ROW_BYTES, PREFETCH_MIN_BYTES = 2, 1 << 16, 1 << 22
+"""Rows, bytes, bytes: prefetch distance; longer rows do not fit in L2 beside the present one, smaller arrays are in a
+cache already. Measured: docs/design/kernels.md, "Large results go past the caches"."""
+
+# --- transposed accesses ---------------------------------------------------------------------------------------------
+
+MIN_TILED_ITERATIONS = 8
+"""Iterations: with a shorter loop most of a tile would be empty. Not measured."""
+BLOCK_TILES, LONG_BLOCK_TILES = 4, 16
+"""Tiles: width and length of a block; a cache line that begins within a tile is shared by two. Measured:
+docs/design/kernels.md, "What lies across is turned over in registers"."""
+TRANSPOSE_COST = 6
+"""Vector additions: cost of transposing one row of a tile: log2(16) shuffles, a load and a store. Not measured."""
+PANEL_BYTES = 1 << 18
+"""Bytes: the packed rows of one panel stay in L2. Measured: docs/design/kernels.md, "Rows that lie across"."""
+MAX_PANEL_ROWS = 4 * ALIGNED_SIZE
+"""Rows: more do not help, as each access already reads whole cache lines, and some adjacent ones. Not measured."""
+MIN_PANELS = 8
+"""Panels: at least so many, for the threads to share. Not measured."""
+
+# --- Triton ----------------------------------------------------------------------------------------------------------
+
+TRITON_BLOCK = 1024
+"""Elements: of one program of a pointwise kernel, and of one iteration of a looped reduction. Not measured."""
+TRITON_COLUMN_BLOCK = 128
+"""Elements: columns of one program of a column reduction. Not measured."""
+THREAD_ELEMENTS = 8
+"""Elements: of a persistent row in each thread, while the program may have more warps. Predicted:
+docs/design/gpu.md."""
+MAX_WARPS = 16
+"""Warps: of 32 threads each, in one program. Not measured."""
+TRITON_TILE = 32
+"""Elements: side of a square tile: a warp reads and writes whole lines. Predicted: docs/design/gpu.md."""
+MIN_TRITON_TILE = 8
+"""Iterations: a shorter loop makes no tile. Not measured."""

@@ -1,0 +1,557 @@
+"""C++ expressions over SIMD lanes for the scalar bodies of the IR.
+
+    tanh(x[8*i0 + i1] + 1.0), vectorised along i1
+    ->  tanh(load<f32, W>(in0 + 8*i0 + i1, lanes) + F32(1.0f))
+
+A value is uniform (a scalar) or varies between lanes (a vector); loop-invariant
+values are hoisted out of the vectorised loop. A load is contiguous, strided or a
+gather. Loads of masked values are masked, so that no address out of bounds is accessed.
+
+In torch: torch/_inductor/codegen/cpp.py (CppVecKernel). Read next:
+nbcompile/codegen/cpp.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import sympy
+import torch
+
+from nbcompile.codegen.machine_model import ALIGNED_SIZE, INLINE_LENGTH, MAX_TABLE_ENTRIES
+from nbcompile.codegen.printers import APPROXIMATE, C_TYPES, c_index, c_literal, cpp_operation
+from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir.emitted import ZERO_DIVISION
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
+from nbcompile.ir.index import (
+    ONE,
+    ZERO,
+    Index,
+    Symbol,
+    constant as number_of,
+    gather_variable,
+    repetition,
+    steepness,
+    straight_blocks,
+    stride_along,
+)
+from nbcompile.ir.kernel import access
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """C++ text of a value, and whether it is a vector."""
+
+    text: str
+    is_vector: bool
+    dtype: torch.dtype
+    origin: tuple[str, ...] = ()
+    """fx nodes that the text computes."""
+    line: list[str] | None = None
+    """Origins of the line that assigns it to a name; its users are added to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Active lanes where a value is computed: C++ text of the mask for vectors and for scalars."""
+
+    vector: str = "lanes"
+    scalar: str = "All{}"
+
+
+@dataclass(slots=True)
+class KernelNames:
+    """Names and tables that a whole kernel shares."""
+
+    pointers: Mapping[str, str]
+    """C++ name of each buffer and scratch row."""
+    error_messages: list[str] = field(default_factory=list)
+    extents: Mapping[Symbol, Index] = field(default_factory=dict)
+    """Number of iterations of each loop."""
+    offset_tables: dict[tuple[Index, Symbol], str] = field(default_factory=dict)
+    """Names of the constexpr tables of offsets that a loop loads, by index and variable."""
+    used_types: set[tuple[str, bool]] = field(default_factory=set)
+    counter: int = 0
+
+    def fresh(self, stem: str) -> str:
+        """Return an unused name."""
+        self.counter += 1
+        return f"{stem}{self.counter}"
+
+
+@dataclass(slots=True)
+class Scope:
+    """Context in which values are computed: loop, mask, and the values that are known."""
+
+    writer: SourceWriter
+    names: KernelNames
+    vector: Symbol | None
+    """Vectorised loop variable; None: scalars only."""
+    locals: dict[str, Value]
+    lanes: Lanes = field(default_factory=Lanes)
+    shared: SourceWriter | None = None
+    """Lines before the vectorised loop: loop-invariant values are hoisted there."""
+    inner: frozenset[str] = frozenset()
+    """KernelNames that exist only inside the vector loop (other than the vector variable)."""
+    stored: frozenset[str] = frozenset()
+    """Buffers that the loop writes: loads of them are not hoisted."""
+    transposed_loads: Mapping[Load, str] = field(default_factory=dict)
+    """Addresses of loads that a tile or panel already holds (transpose_tiles.py, packed_panels.py)."""
+    origin: tuple[str, ...] = ()
+    """fx nodes whose value is being computed."""
+    computed: dict[tuple[Expr, Lanes], Value] = field(default_factory=dict)
+    uses: Counter[Expr] = field(default_factory=Counter)
+
+
+def type_name(scope: Scope, dtype: torch.dtype, is_vector: bool) -> str:
+    """C++ type: ``F32`` for a vector of floats, ``F32_1`` for a scalar."""
+    name = C_TYPES[dtype]
+    scope.names.used_types.add((name, is_vector))
+    return name.upper() + ("" if is_vector else "_1")
+
+
+def emit_value(scope: Scope, body: Expr) -> Value:
+    """Emit a body in this scope; lines are written as needed."""
+    scope.uses.update(walk(body))
+    return _value(scope, body)
+
+
+def as_vector(scope: Scope, value: Value) -> str:
+    """Text of the value as a vector; a scalar is broadcast."""
+    return value.text if value.is_vector else f"{type_name(scope, value.dtype, True)}({value.text})"
+
+
+def varies(scope: Scope, body: Expr) -> bool:
+    """Return whether a value differs between lanes."""
+    for node in walk(body):
+        match node:
+            case Local(name):
+                if scope.locals[name].is_vector:
+                    return True
+            case Load(index=index):
+                if any(scope.vector in expression.free_symbols for expression in index):
+                    return True
+            case IndexOf(index=index):
+                if scope.vector in index.free_symbols:
+                    return True
+    return False
+
+
+def _value(scope: Scope, body: Expr) -> Value:
+    outer_origin = scope.origin
+    scope.origin = origin_of(body) or outer_origin
+    key = (body, scope.lanes)
+    found = scope.computed.get(key)
+    if found is None:
+        found = scope.computed[key] = _named(scope, body, _attributed(scope, body, _compute(scope, body)))
+    elif found.line is not None:
+        found.line.extend(scope.origin)
+    scope.origin = outer_origin
+    return found
+
+
+def _attributed(scope: Scope, body: Expr, value: Value) -> Value:
+    """Set a value's origins: none for constants and locals, else the requesting node's and the operands'."""
+    if isinstance(body, (Constant, Local)):
+        return value
+    return replace(value, origin=merge_origins(scope.origin, value.origin))
+
+
+def merge_origins(*origins: tuple[str, ...]) -> tuple[str, ...]:
+    """Union of several origins, in order."""
+    return tuple(dict.fromkeys(node for origin in origins for node in origin))
+
+
+def origin_of(body: Expr) -> tuple[str, ...]:
+    """Fx nodes that the root of a body computes; none for a constant or a local."""
+    return () if isinstance(body, (Constant, Local)) else body.origin
+
+
+def _compute(scope: Scope, body: Expr) -> Value:
+    match body:
+        case Constant(value, dtype):
+            wide = compute_dtype(dtype)  # 16-bit types hold bits: a constant is rounded to them
+            text = f"{type_name(scope, wide, False)}({c_literal(value, wide)})"
+            return Value(text if wide == dtype else f"cast<{C_TYPES[dtype]}>({text})", False, dtype)
+        case Local(name):
+            return scope.locals[name]
+        case Apply(op, args, dtype):
+            return _apply(scope, op, args, dtype)
+        case Load():
+            return _load(scope, body)
+        case IndexOf():
+            return _index_of(scope, body)
+        case Masked(condition, value, otherwise):
+            return _masked(scope, condition, value, otherwise)
+
+
+def _named(scope: Scope, body: Expr, value: Value) -> Value:
+    """Assign a value to a variable if it is long or reused (CSE); hoist loop-invariant values."""
+    if isinstance(body, (Constant, Local)):
+        return value
+    outside = (
+        scope.shared is not None and not value.is_vector and scope.lanes == Lanes() and _is_loop_invariant(scope, body)
+    )
+    if not outside and scope.uses[body] < 2 and len(value.text) <= INLINE_LENGTH and not isinstance(body, Masked):
+        return value
+    name = scope.names.fresh("t")
+    target = scope.shared if outside and scope.shared is not None else scope.writer
+    line = target.line(f"const auto {name} = {value.text};", value.origin)
+    return replace(value, text=name, origin=(), line=line)
+
+
+def _is_loop_invariant(scope: Scope, body: Expr) -> bool:
+    """Return whether a value can be hoisted out of the vectorised loop."""
+    for node in walk(body):
+        match node:
+            case Local(name) if name in scope.inner:
+                return False
+            case Load(buffer=buffer, index=index, gathers=gathers):
+                if (
+                    gathers
+                    or buffer in scope.stored
+                    or any(_depends_on_loop(scope, expression) for expression in index)
+                ):
+                    return False
+            case IndexOf(index=offset, gathers=gathers) if gathers or _depends_on_loop(scope, offset):
+                return False
+            case Masked():
+                return False
+    return True
+
+
+def _depends_on_loop(scope: Scope, index: Index) -> bool:
+    return any(symbol.name in scope.inner or symbol == scope.vector for symbol in index.free_symbols)
+
+
+# --- operations ------------------------------------------------------------------------------------------------------
+
+
+def _apply(scope: Scope, op: str, args: tuple[Expr, ...], dtype: torch.dtype) -> Value:
+    if op == "cast" and dtype == torch.bfloat16:
+        args = (_approximated(scope, args[0]),)
+    values = [_value(scope, arg) for arg in args]
+    is_vector = any(value.is_vector for value in values)
+    texts = [as_vector(scope, value) if is_vector else value.text for value in values]
+    if op in DIVISIONS and not dtype.is_floating_point and not isinstance(args[1], Constant):
+        texts[1] = _divisor(scope, texts[1], is_vector)
+    return Value(
+        _operation(op, args, dtype, texts), is_vector, dtype, merge_origins(*(value.origin for value in values))
+    )
+
+
+DIVISIONS = ("floor_div", "trunc_div", "remainder", "fmod")
+
+
+def _divisor(scope: Scope, text: str, is_vector: bool) -> str:
+    """Check a divisor: 0 raises ZeroDivisionError after the kernel."""
+    site = len(scope.names.error_messages)
+    scope.names.error_messages.append(ZERO_DIVISION)
+    return f"checked_divisor(context, {site}, {scope.lanes.vector if is_vector else scope.lanes.scalar}, {text})"
+
+
+def _approximated(scope: Scope, body: Expr) -> Expr:
+    """Replace a function from bfloat16 to bfloat16 by its approximation: five digits are enough."""
+    match body:
+        case Apply(op, (Apply("cast", (given,)),)) if op in APPROXIMATE and given.dtype == torch.bfloat16:
+            return replace(body, op=APPROXIMATE[op]) if scope.uses[body] < 2 else body
+    return body
+
+
+def _operation(op: str, args: tuple[Expr, ...], dtype: torch.dtype, texts: list[str]) -> str:
+    if op == "cast":
+        return f"cast<{C_TYPES[dtype]}>({texts[0]})"
+    if op == "pow" and isinstance(args[1], Constant) and args[0].dtype.is_floating_point:
+        special = _power(args[1].value, texts[0])
+        if special:
+            return special
+    pattern = cpp_operation(op, args[0].dtype)
+    is_call = "(" in pattern
+    return pattern.format(*(text if is_call else _parenthesized(text) for text in texts))
+
+
+def _power(exponent: bool | float, base: str) -> str:
+    """Powers that eager mode computes by multiplication."""
+    operand = _parenthesized(base)
+    match exponent:
+        case 1:
+            return base
+        case 2:
+            return f"{operand} * {operand}"
+        case 3:
+            return f"{operand} * {operand} * {operand}"
+        case 0.5:
+            return f"sqrt({base})"
+        case -1:
+            return f"reciprocal({base})"
+    return ""
+
+
+_CALL = re.compile(r"[\w:]+(<[^()]*>)?\(")
+
+
+def _parenthesized(text: str) -> str:
+    """Text in parentheses, unless it is a single name or call."""
+    call = _CALL.match(text)
+    if text.isidentifier() or (call and _closes_at_end(text, call.end())):
+        return text
+    return f"({text})"
+
+
+def _closes_at_end(text: str, start: int) -> bool:
+    depth = 1
+    for at in range(start, len(text)):
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def _load(scope: Scope, load: Load) -> Value:
+    pointer, offset = scope.names.pointers[load.buffer], load.index[0]
+    element = C_TYPES[load.dtype]
+    if load in scope.transposed_loads and scope.lanes == Lanes():
+        return Value(f"load<{element}, W>({scope.transposed_loads[load]}, lanes)", True, load.dtype)
+    gathered = [_gather(scope, gather) for gather in load.gathers if gather.symbol in offset.free_symbols]
+    is_vector = any(gather_index.is_vector for gather_index in gathered) or scope.vector in offset.free_symbols
+    names = {gather.symbol: found.index for gather, found in zip(_gathers_of(load, offset), gathered, strict=True)}
+    in_range = [gather_index.in_range for gather_index in gathered if not gather_index.is_vector]
+    if not is_vector:
+        lanes = scope.lanes.scalar
+        text = _load_call(in_range, element, "1", f"{pointer} + {_offset_text(c_index(offset, names))}", lanes)
+        return Value(text, False, load.dtype)
+    assert scope.vector is not None
+    if (
+        not any(gather_index.is_vector for gather_index in gathered)
+        and access(offset, (), scope.vector) == "contiguous"
+    ):
+        address = f"{pointer} + {_offset_text(c_index(offset, names))}"
+        whole = is_whole_row(scope, load.buffer, offset) and scope.lanes == Lanes()
+        return Value(
+            _load_call(in_range, element, "W", address, "All{}" if whole else scope.lanes.vector), True, load.dtype
+        )
+    mask = scope.lanes.vector
+    for index in gathered:
+        mask = index.in_range if index.is_vector and mask == "lanes" else f"mask_of<W>({mask}) & BOOL({index.in_range})"
+        scope.names.used_types.add(("bool", True))
+    step = stride_along(offset, scope.vector)
+    if step is not None and not any(gather_index.is_vector for gather_index in gathered):
+        address = f"{pointer} + {_offset_text(c_index(offset, names))}"
+        return Value(f"strided<{element}, W>({address}, {c_index(step)}, {mask})", True, load.dtype)
+    lane_names = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
+    if any(gather_index.is_vector for gather_index in gathered):
+        rest, offsets = _lane_offsets(scope.vector, load, offset, gathered)
+        if offsets:
+            address = pointer if rest == ZERO else f"{pointer} + {_offset_text(c_index(rest, names))}"
+            return Value(f"gather_offsets<{element}, W>({address}, {mask}, {offsets})", True, load.dtype)
+        lane_offset = c_index(offset, lane_names)
+        return Value(
+            f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {lane_offset}; }})", True, load.dtype
+        )
+    straight = straight_blocks(offset, scope.vector)
+    if straight is not None and straight[0] == 1 and straight[1] % ALIGNED_SIZE == 0:
+        address = f"{pointer} + {_offset_text(c_index(offset, names))}"
+        return Value(f"load<{element}, W>({address}, {mask})", True, load.dtype)
+    # The uniform part is added to the pointer, so that loads which differ in it alone share the rest.
+    shared = sum((term for term in sympy.Add.make_args(offset) if scope.vector not in term.free_symbols), ZERO)
+    address = pointer if shared == ZERO else f"{pointer} + {_offset_text(c_index(shared, names))}"
+    lane_offset = c_index(offset - shared, lane_names)
+    repeats = repetition(offset, scope.vector)
+    if repeats:
+        lanes = f"{scope.vector.name}, {mask}, [&](i64 j) {{ return {lane_offset}; }}"
+        return Value(f"load_repeated<{element}, W, {repeats}>({address}, {lanes})", True, load.dtype)
+    is_unit_slope = steepness(offset, scope.vector) == 1
+    table = _offset_table(scope.names, offset - shared, scope.vector) if is_unit_slope else ""
+    offsets = f"{table}.at + {scope.vector.name}" if table else f"[&](i64 j) {{ return {lane_offset}; }}"
+    return Value(
+        f"{'gather_unit_slope' if is_unit_slope else 'gather'}<{element}, W>({address}, {mask}, {offsets})",
+        True,
+        load.dtype,
+    )
+
+
+def is_whole_row(scope: Scope, buffer: str, offset: Index) -> bool:
+    """Return whether a scratch row is accessed from its start: it is padded to whole vectors, so no mask is needed."""
+    return scope.names.pointers[buffer].startswith("row") and offset == scope.vector
+
+
+def _lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[GatheredIndex]) -> tuple[Index, str]:
+    """Split an offset into a uniform part and a vector of the rest; "" if it is not linear in the gathered indices."""
+    found = {
+        gather.symbol: index
+        for gather, index in zip(_gathers_of(load, offset), gathered, strict=True)
+        if index.is_vector
+    }
+    moving = {
+        **{symbol: gather_index.index for symbol, gather_index in found.items()},
+        vector: "sequence<i64, W>(0, 1)",
+    }
+    steps = {symbol: stride_along(offset, symbol) for symbol in moving}
+    terms = []
+    for symbol, text in moving.items():
+        step = steps[symbol]
+        if step is None or step.free_symbols & moving.keys():
+            return ZERO, ""
+        if step != ZERO:
+            terms.append(text if step == ONE else f"{text} * Vec<i64, W>({c_index(step)})")
+    return offset.xreplace(dict.fromkeys(found, ZERO)), " + ".join(terms)
+
+
+def _offset_table(names: KernelNames, offset: Index, variable: Symbol) -> str:
+    """Name of the table of an index along its only variable; "" if the loop is too long or symbolic."""
+    extent = number_of(names.extents.get(variable, ZERO))
+    if offset.free_symbols != {variable} or not extent or extent > MAX_TABLE_ENTRIES:
+        return ""
+    return names.offset_tables.setdefault((offset, variable), f"offsets{len(names.offset_tables)}")
+
+
+def _gathers_of(node: Load | IndexOf, index: Index) -> list[Gather]:
+    return [gather for gather in node.gathers if gather.symbol in index.free_symbols]
+
+
+def _offset_text(text: str) -> str:
+    return text if " - " not in text else f"({text})"
+
+
+def _load_call(in_range: list[str], element: str, width: str, address: str, lanes: str) -> str:
+    if not in_range:
+        return f"load<{element}, {width}>({address}, {lanes})"
+    return f"load_if<{element}, {width}>({' & '.join(in_range)}, {address}, {lanes})"
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredIndex:
+    """Index that was loaded from memory and bounds-checked."""
+
+    index: str
+    in_range: str
+    is_vector: bool
+
+
+_ANY = gather_variable(0)
+
+
+def _per_lane(gathered: list[GatheredIndex], node: Load | IndexOf, index: Index) -> dict[Symbol, str]:
+    return {
+        gather.symbol: f"{found.index}[j]" if found.is_vector else found.index
+        for gather, found in zip(_gathers_of(node, index), gathered, strict=True)
+    }
+
+
+def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
+    """Emit an index and its bounds check, once per value, whatever its symbol."""
+    key = (IndexOf(_ANY, torch.int64, (replace(gather, symbol=_ANY),)), scope.lanes)
+    if key in scope.computed:
+        known = scope.computed[key]
+        if known.line is not None:
+            known.line.extend(scope.origin)
+        return GatheredIndex(known.text, known.text + "_in_range", known.is_vector)
+    value = _value(
+        scope, gather.value if gather.value.dtype == torch.int64 else Apply("cast", (gather.value,), torch.int64)
+    )
+    name = scope.names.fresh("g")
+    site = len(scope.names.error_messages)
+    scope.names.error_messages.append("index {index} is out of bounds for dimension with size {size}")
+    wraps = "true" if gather.wraps else "false"
+    size = c_index(gather.size)
+    origin = merge_origins(scope.origin, value.origin)
+    if value.is_vector:
+        scope.names.used_types.add(("bool", True))
+        scope.writer.line(f"BOOL {name}_in_range;", origin)
+        call = f"checked_index(context, {site}, {size}, {wraps}, {scope.lanes.vector}, {value.text}, &{name}_in_range)"
+    elif scope.lanes.scalar != "All{}":
+        # Under a scalar mask, an unused index must not raise an error.
+        scope.writer.line(f"Vec<bool, 1> {name}_valid;", origin)
+        line = scope.writer.line(
+            f"const i64 {name} = "
+            f"checked_index(context, {site}, {size}, {wraps}, {scope.lanes.scalar}, {value.text}, &{name}_valid)[0];",
+            origin,
+        )
+        scope.writer.line(f"const bool {name}_in_range = {name}_valid[0];", origin)
+        scope.computed[key] = Value(name, False, torch.int64, line=line)
+        return GatheredIndex(name, f"{name}_in_range", False)
+    else:
+        # The check of a uniform index is hoisted.
+        before = scope.shared is not None and _is_loop_invariant(scope, gather.value)
+        writer = scope.shared if before and scope.shared is not None else scope.writer
+        writer.line(f"bool {name}_in_range;", origin)
+        found = (
+            f"checked_scalar_index(context, {site}, {size}, {wraps}, {_parenthesized(value.text)}[0], &{name}_in_range)"
+        )
+        line = writer.line(f"const i64 {name} = {found};", origin)
+        scope.computed[key] = Value(name, False, torch.int64, line=line)
+        return GatheredIndex(name, f"{name}_in_range", False)
+    line = scope.writer.line(f"const auto {name} = {call};", origin)
+    scope.computed[key] = Value(name, value.is_vector, torch.int64, line=line)
+    return GatheredIndex(name, f"{name}_in_range", value.is_vector)
+
+
+def emit_offset(scope: Scope, offset: IndexOf) -> tuple[str, list[str]]:
+    """Offset of the first lane, and the conditions under which it is in range."""
+    gathered = [_gather(scope, gather) for gather in offset.gathers]
+    assert not any(gather_index.is_vector for gather_index in gathered)
+    names = {gather.symbol: found.index for gather, found in zip(offset.gathers, gathered, strict=True)}
+    return _offset_text(c_index(offset.index, names)), [gather_index.in_range for gather_index in gathered]
+
+
+def _index_of(scope: Scope, node: IndexOf) -> Value:
+    gathered = [_gather(scope, gather) for gather in _gathers_of(node, node.index)]
+    vector = scope.vector
+    integer = node.dtype if not node.dtype.is_floating_point and node.dtype != torch.bool else torch.int64
+    kind = C_TYPES[integer]
+    names = _per_lane(gathered, node, node.index)
+    if not any(gather_index.is_vector for gather_index in gathered) and vector not in node.index.free_symbols:
+        text, is_vector = f"{type_name(scope, integer, False)}({c_index(node.index, names)})", False
+    elif (
+        not any(gather_index.is_vector for gather_index in gathered)
+        and vector is not None
+        and (step := stride_along(node.index, vector)) is not None
+    ):
+        text, is_vector = f"sequence<{kind}, W>({c_index(node.index, names)}, {c_index(step)})", True
+    else:
+        lane_names = {**names, vector: f"({vector.name} + j)"} if vector is not None else names
+        text, is_vector = f"for_each_lane<{kind}, W>([&](i64 j) {{ return {c_index(node.index, lane_names)}; }})", True
+    if integer != node.dtype:
+        text = f"cast<{C_TYPES[node.dtype]}>({text})"
+    return Value(text, is_vector, node.dtype)
+
+
+def _masked(scope: Scope, condition: Expr, value: Expr, otherwise: Expr) -> Value:
+    mask = _value(scope, condition)
+    name = scope.names.fresh("m")
+    before = scope.lanes
+    vectorised = scope.vector is not None
+    own = merge_origins(scope.origin, mask.origin)
+    scope.writer.line(f"const auto {name} = {mask.text};", own)
+    mask = replace(mask, text=name, origin=())
+    vector_mask = before.vector
+    if vectorised:
+        vector_mask = f"{name}_lanes"
+        scope.writer.line(f"const auto {vector_mask} = mask_of<W>({before.vector}) & {as_vector(scope, mask)};", own)
+    scalar_mask = f"{name}_any"
+    any_lane = f"Vec<bool, 1>(some({vector_mask}))" if mask.is_vector else f"mask_of<1>({before.scalar}) & {mask.text}"
+    scope.writer.line(f"const auto {scalar_mask} = {any_lane};", own)
+    scope.lanes = Lanes(vector_mask, scalar_mask)
+    inside = _value(scope, value)
+    scope.lanes = before
+    outside = _value(scope, otherwise)
+    wide = mask.is_vector or inside.is_vector or outside.is_vector
+    texts = [as_vector(scope, operand) if wide else operand.text for operand in (mask, inside, outside)]
+    origin = merge_origins(inside.origin, outside.origin)
+    return Value(f"where({', '.join(texts)})", wide, value.dtype, origin)
+
+
+def has_64_bit_lanes(scope: Scope, body: Expr) -> bool:
+    """Return whether some vector in a body has 64-bit elements (then a kernel has half as many lanes)."""
+    for node in walk(body):
+        if node.dtype.itemsize == 8 and varies(scope, node):
+            return True
+        if isinstance(node, (Load, IndexOf)) and any(varies(scope, child) for child in children(node)):
+            return True
+    return False
