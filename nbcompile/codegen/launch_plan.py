@@ -1,15 +1,16 @@
 """Launch plan: the wrapper as data, which the launcher in C interprets.
 
     wrapper                                                  plan
-    buf0 = empty_strided((64, 32), (32, 1), ...)             Make(3, float32[64, 32])
+    buf0 = empty_strided((64, 32), (32, 1), ...)             AllocateSlot(3, float32[64, 32])
     kernel0(arg0_1, buf0)                                    Launch("kernel0", (0, 3))
-    extern0 = extern0_target(view_of(buf0, ...), arg1_1)     Look(4, 3, ...), Make(5, ...), Multiply("mm", (5, 4, 1))
-    del buf0                                                 Drop(3)
+    extern0 = extern0_target(view_of(buf0, ...), arg1_1)     ViewSlot(4, 3, ...), AllocateSlot(5, ...),
+                                                             Multiply("mm", (5, 4, 1))
+    del buf0                                                 FreeSlot(3)
 
 A plan can call any operator: through the dispatcher, or, for matrix products and convolutions, by torch's C function.
 Symbolic sizes are computed at the start of each call, from the sizes of the inputs:
 
-    s0 = arg0_1.size(0); empty_strided((2*s0, 8), ...)       Value("size", 0, 0), Value("mul", 2, FromCall(0))
+    s0 = arg0_1.size(0); empty_strided((2*s0, 8), ...)       Value("size", 0, 0), Value("mul", 2, RuntimeSize(0))
 
 In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, which writes C++ instead. Read next: nbcompile/runtime/operators.h
 """
@@ -27,28 +28,28 @@ from nbcompile.codegen.sizes import NeedsPython, Sizes
 from nbcompile.codegen.wrapper import is_itself
 from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute, GraphInput, ModuleReference, Tensor
 from nbcompile.ir.emitted import (
-    Adopted,
+    AllocateSlot,
     AtSlot,
     Call,
     Convolve,
-    Drop,
     EmittedKernel,
+    ExternResult,
+    FreeSlot,
     Launch,
-    Look,
-    Make,
+    LaunchPlan,
     Multiply,
     Number,
-    Plan,
     Returned,
     Step,
     TensorShape,
     ViewNumbers,
+    ViewSlot,
 )
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
 
 
-def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[Plan | None, str]:
+def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[LaunchPlan | None, str]:
     """Build the launch plan, or return None and the reason why the graph needs the Python wrapper."""
     if any(tensor.device.type != "cpu" for tensor in schedule.program.tensors().values()):
         return None, "it is not on the CPU"
@@ -70,7 +71,7 @@ class _Planner:
     steps: list[Step] = field(default_factory=list)
     count: int = 0
 
-    def plan(self) -> Plan:
+    def plan(self) -> LaunchPlan:
         program = self.schedule.program
         self.tensors = program.tensors()
         self.sizes = Sizes(program.symbols)
@@ -82,7 +83,7 @@ class _Planner:
             self._new(attribute.name)
         for step in self.schedule.steps:
             self._step(step)
-        return Plan(
+        return LaunchPlan(
             tuple(self._shape(inputs[at]) if at in inputs else None for at in range(program.arguments)),
             self.count,
             tuple(self.steps),
@@ -101,11 +102,11 @@ class _Planner:
     def _step(self, step: object) -> None:
         match step:
             case Allocate(buffer):
-                self.steps.append(Make(self._new(buffer), self._shape(self.tensors[buffer])))
+                self.steps.append(AllocateSlot(self._new(buffer), self._shape(self.tensors[buffer])))
             case Reuse(buffer, memory_of):
                 self._reuse(buffer, memory_of)
             case Free(buffer):
-                self.steps.append(Drop(self.slots[buffer]))
+                self.steps.append(FreeSlot(self.slots[buffer]))
             case Kernel(name=name):
                 kernel = self.kernels[name]
                 slots = tuple(self.slots[argument] for argument in kernel.arguments)
@@ -120,9 +121,9 @@ class _Planner:
             self.slots[buffer] = freed
         elif new.dtype == old.dtype:
             numbers = (self._numbers(new.layout.size), self._numbers(new.layout.stride), 0)
-            self.steps += [Look(self._new(buffer), freed, numbers), Drop(freed)]
+            self.steps += [ViewSlot(self._new(buffer), freed, numbers), FreeSlot(freed)]
         else:
-            self.steps += [Drop(freed), Make(self._new(buffer), self._shape(new))]
+            self.steps += [FreeSlot(freed), AllocateSlot(self._new(buffer), self._shape(new))]
 
     def _returned(self, output: BufferView | Index | float | None) -> Returned:
         if isinstance(output, BufferView):
@@ -151,15 +152,15 @@ class _Planner:
         native = NATIVE.get(extern.target)
         if native is None or not native(self, extern, results, views):
             self._call(extern, results, views)
-        self.steps += map(Drop, views)
+        self.steps += map(FreeSlot, views)
 
     def _call(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> None:
         arguments = tuple(self._argument(arg, views) for arg in extern.args)
         keywords = tuple((name, self._argument(argument, views)) for name, argument in extern.kwargs.items())
-        self.steps.append(Call(extern.name, arguments, keywords, tuple(map(self._adopted, results))))
+        self.steps.append(Call(extern.name, arguments, keywords, tuple(map(self._extern_result, results))))
 
-    def _adopted(self, output: ExternOutput) -> Adopted:
-        return Adopted(output.path, self._new(output.name), self._shape(output))
+    def _extern_result(self, output: ExternOutput) -> ExternResult:
+        return ExternResult(output.path, self._new(output.name), self._shape(output))
 
     def _argument(self, value: object, views: list[int]) -> Any:
         match value:
@@ -185,7 +186,7 @@ class _Planner:
         if numbers is None:
             return self.slots[buffer_view.buffer]
         views.append(self._new())
-        self.steps.append(Look(views[-1], self.slots[buffer_view.buffer], numbers))
+        self.steps.append(ViewSlot(views[-1], self.slots[buffer_view.buffer], numbers))
         return views[-1]
 
     def multiply(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> bool:
@@ -200,7 +201,7 @@ class _Planner:
             return False
         (result,) = results
         operands = [self._slot(arg, views) for arg in extern.args]
-        self.steps.append(Make(self._new(result.name), self._shape(result)))
+        self.steps.append(AllocateSlot(self._new(result.name), self._shape(result)))
         product = extern.target.overloadpacket.__name__
         slots = (self.slots[result.name], *operands)
         self.steps.append(Multiply(extern.name, product, slots, float(scales["beta"]), float(scales["alpha"])))
@@ -221,7 +222,7 @@ class _Planner:
         slots = tuple(self._slot(tensor, views) for tensor in tensors if tensor is not None)
         geometry = (tuple(stride), tuple(padding), tuple(dilation), tuple(output_padding), bool(transposed), groups)
         (result,) = results
-        self.steps.append(Convolve(extern.name, slots, geometry, self._adopted(result)))
+        self.steps.append(Convolve(extern.name, slots, geometry, self._extern_result(result)))
         return True
 
     # --- numbers -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Run-time sizes: symbolic sizes as integers that each call of a graph computes first.
 
     s0 = arg0_1.size(0)          Value("size", 0, 0)
-    2*s0 + 1                     Value("mul", FromCall(0), 2), Value("add", FromCall(1), 1)
+    2*s0 + 1                     Value("mul", RuntimeSize(0), 2), Value("add", RuntimeSize(1), 1)
 
 One operation each, in topological order; common subexpressions are computed once.
 
@@ -17,7 +17,7 @@ from typing import Any
 import sympy
 
 from nbcompile.ir.buffer import SymbolSource
-from nbcompile.ir.emitted import FromCall, Number, Value
+from nbcompile.ir.emitted import Number, RuntimeSize, Value
 
 OPERATIONS = {
     "Add": "add", "Mul": "mul", "FloorDiv": "floor_div", "CleanDiv": "floor_div", "Mod": "mod", "PythonMod": "mod",
@@ -70,8 +70,8 @@ class Sizes:
             total = self._value(operation, total, operand)
         return total
 
-    def _value(self, operation: str, first: object, second: object) -> FromCall:
-        if not (isinstance(first, (int, FromCall)) and isinstance(second, (int, FromCall))):
+    def _value(self, operation: str, first: object, second: object) -> RuntimeSize:
+        if not (isinstance(first, (int, RuntimeSize)) and isinstance(second, (int, RuntimeSize))):
             raise NeedsPython("a size is made of fractions")
         self.values.append(Value(operation, first, second))
-        return FromCall(len(self.values) - 1)
+        return RuntimeSize(len(self.values) - 1)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from nbcompile.ir.emitted import EmittedKernel, Plan
+from nbcompile.ir.emitted import EmittedKernel, LaunchPlan
 
 
 class Runnable(Protocol):
@@ -37,7 +37,7 @@ class Runnable(Protocol):
         """Extern calls, each with its ``name`` in the wrapper and its ``target``."""
 
     @property
-    def plan(self) -> Plan | None: ...
+    def plan(self) -> LaunchPlan | None: ...
     @property
     def no_plan(self) -> str: ...
 

@@ -1,6 +1,6 @@
 """Generated text and what is needed to run it: the hand-over from codegen to runtime.
 
-    EmittedProgram(source="EXPORT i64 kernel0(...", wrapper="def call(args): ...", kernels=(...,), plan=Plan(...))
+    EmittedProgram(source="EXPORT i64 kernel0(...", wrapper="def call(args): ...", kernels=(...,), plan=LaunchPlan(...))
 
 Still only data: nothing is built or loaded. ``plan`` says the same as
 ``wrapper``, for the launcher in C, where the graph needs no Python at all.
@@ -57,13 +57,13 @@ class EmittedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class FromCall:
-    """A number that only a call knows: ``Plan.values[at]``."""
+class RuntimeSize:
+    """A number that only a call knows: ``LaunchPlan.values[at]``."""
 
     at: int
 
 
-Number = int | FromCall
+Number = int | RuntimeSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class TensorShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Make:
+class AllocateSlot:
     """Allocate a slot."""
 
     slot: int
@@ -105,7 +105,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class FreeSlot:
     """Free a slot."""
 
     slot: int
@@ -116,7 +116,7 @@ ViewNumbers = tuple[tuple[Number, ...], tuple[Number, ...], Number]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ViewSlot:
     """A view of a slot's tensor, in a slot of its own."""
 
     slot: int
@@ -132,7 +132,7 @@ class AtSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
+class ExternResult:
     """One tensor that an operator returns: which item of the result, where it goes, what kernels rely on."""
 
     path: tuple[int, ...]
@@ -147,7 +147,7 @@ class Call:
     extern: str
     arguments: tuple[Any, ...]
     keywords: tuple[tuple[str, Any], ...]
-    results: tuple[Adopted, ...]
+    results: tuple[ExternResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +171,10 @@ class Convolve:
     """Input, weight, bias if there is one."""
     geometry: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], bool, int]
     """Strides, padding, dilation, output padding; whether it is transposed; groups."""
-    result: Adopted
+    result: ExternResult
 
 
-Step = Make | Launch | Drop | Look | Call | Multiply | Convolve
+Step = AllocateSlot | Launch | FreeSlot | ViewSlot | Call | Multiply | Convolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +183,11 @@ class Returned:
 
     slot: int | None
     view: ViewNumbers | None = None
-    value: float | FromCall | None = None
+    value: float | RuntimeSize | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LaunchPlan:
     """A graph as data: inputs are slots 0, 1, ...; the steps run in order."""
 
     inputs: tuple[TensorShape | None, ...]
@@ -214,7 +214,7 @@ class EmittedProgram:
     """Python: allocates, launches, calls ATen, returns."""
     kernels: tuple[EmittedKernel, ...]
     externs: tuple[Extern, ...] = ()
-    plan: Plan | None = None
+    plan: LaunchPlan | None = None
     """None: the graph needs the wrapper."""
     no_plan: str = ""
     """Why there is no plan."""

@@ -26,21 +26,21 @@ from nbcompile import torch_internals
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import (
-    Adopted,
+    AllocateSlot,
     AtSlot,
     Call,
     Convolve,
-    Drop,
-    FromCall,
+    ExternResult,
+    FreeSlot,
     Launch,
-    Look,
-    Make,
+    LaunchPlan,
     Multiply,
     Number,
-    Plan,
+    RuntimeSize,
     Step,
     TensorShape,
     ViewNumbers,
+    ViewSlot,
 )
 from nbcompile.runtime import cpp, launcher, processor
 from nbcompile.runtime.launcher import Entry, NoLauncher
@@ -98,7 +98,7 @@ def load(
 
 def _program(
     emitted: Runnable,
-    plan: Plan,
+    plan: LaunchPlan,
     entries: Mapping[str, Entry],
     extension: ModuleType,
     wrapped: Wrapped,
@@ -149,37 +149,37 @@ class _Coder:
 
     def step(self, step: Step) -> tuple[Any, ...]:
         match step:
-            case Make(slot, shape):
+            case AllocateSlot(slot, shape):
                 return (0, slot, *self.shape(shape))
             case Launch(name, slots, sizes):
                 return (1, self.entries[name].address, slots, _numbers(sizes), self.entries[name].lengthy, name)
-            case Drop(slot):
+            case FreeSlot(slot):
                 return (2, slot)
-            case Look(slot, source, view):
+            case ViewSlot(slot, source, view):
                 return (3, slot, source, *_view(view))
             case Call(extern, arguments, keywords, results):
                 forms = (*map(_form, arguments), *(_form(value) for _, value in keywords))
                 names = tuple(name for name, _ in keywords) or None
-                adopted = tuple(self.result(extern, each) for each in results)
-                return (4, _called(self.targets[extern]), forms, names, adopted)
+                extern_result = tuple(self.result(extern, each) for each in results)
+                return (4, _called(self.targets[extern]), forms, names, extern_result)
             case Multiply(_, product, slots, beta, alpha):
                 return (5, PRODUCTS.index(product), slots, beta, alpha, self.by_onednn)
             case Convolve(extern, slots, (stride, padding, dilation, output_padding, transposed, groups), result):
                 numbers = (len(stride), *stride, *padding, *dilation, *output_padding, int(transposed), groups)
                 return (6, slots, numbers, (self.result(extern, result),))
 
-    def result(self, extern: str, adopted: Adopted) -> tuple[Any, ...]:
-        shape, name = adopted.shape, str(self.targets[extern])
+    def result(self, extern: str, extern_result: ExternResult) -> tuple[Any, ...]:
+        shape, name = extern_result.shape, str(self.targets[extern])
 
         def other(value: object, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
             return adopt(value, size, stride, shape.dtype, name)
 
-        return (adopted.slot, adopted.path, *self.shape(shape), other)
+        return (extern_result.slot, extern_result.path, *self.shape(shape), other)
 
 
 def _number(value: Any) -> Any:
     """For C, a number that only a call knows is a tuple of its place among the values."""
-    return (value.at,) if isinstance(value, FromCall) else value
+    return (value.at,) if isinstance(value, RuntimeSize) else value
 
 
 def _numbers(values: Sequence[Number]) -> tuple[Any, ...]:
@@ -193,7 +193,7 @@ def _view(view: ViewNumbers) -> tuple[Any, ...]:
 
 def _form(value: object) -> tuple[int, Any]:
     match value:
-        case FromCall(at):
+        case RuntimeSize(at):
             return _NUMBER, at
         case AtSlot(slot):
             return _TENSOR, slot

@@ -18,7 +18,7 @@ import nbcompile
 from nbcompile.aot.decompositions import default_table
 from nbcompile.codegen import cpp
 from nbcompile.codegen.wrapper import opaque_values
-from nbcompile.ir.emitted import Call, Convolve, Launch, Look, Make, Multiply
+from nbcompile.ir.emitted import AllocateSlot, Call, Convolve, Launch, Multiply, ViewSlot
 from nbcompile.lowering.graph import lower
 from nbcompile.runtime import program
 from nbcompile.scheduling.plan import schedule
@@ -29,7 +29,7 @@ HELD = R(6, 5)
 
 PROGRAMS = {
     "mm": (lambda x, w: torch.mm(x, w).relu(), [R(7, 5), R(5, 6)], {Multiply}),
-    "mm, transposed and offset": (lambda x, w: x[2:].mm(w.t()[1:]) + 1, [R(7, 5), R(6, 6)], {Multiply, Look}),
+    "mm, transposed and offset": (lambda x, w: x[2:].mm(w.t()[1:]) + 1, [R(7, 5), R(6, 6)], {Multiply, ViewSlot}),
     "bmm": (lambda x, w: torch.bmm(x, w), [R(3, 7, 5), R(3, 5, 6)], {Multiply}),
     "addmm": (lambda b, x, w: torch.addmm(b, x, w), [R(6), R(7, 5), R(5, 6)], {Multiply}),
     "addmm, scaled": (lambda b, x, w: torch.addmm(b, x, w, beta=0.5, alpha=2), [R(6), R(7, 5), R(5, 6)], {Multiply}),
@@ -190,7 +190,7 @@ def test_memory_of_another_shape_or_type_is_taken_over():
 
     made, call = emitted(f, [x])
     assert made.plan is not None
-    assert Make in {type(each) for each in made.plan.steps}
+    assert AllocateSlot in {type(each) for each in made.plan.steps}
     for _ in range(2):
         torch.testing.assert_close(call.positional(x), f(x), rtol=1e-4, atol=1e-4)
 

@@ -23,21 +23,21 @@ from nbcompile.fast.disk_cache.descriptions import find, findable
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.ir.compiled_artifact import ArtifactBuilder, CapturedConstants, Runnable
 from nbcompile.ir.emitted import (
-    Adopted,
+    AllocateSlot,
     AtSlot,
     Call,
     Convolve,
-    Drop,
     EmittedKernel,
-    FromCall,
+    ExternResult,
+    FreeSlot,
     Launch,
-    Look,
-    Make,
+    LaunchPlan,
     Multiply,
-    Plan,
     Returned,
+    RuntimeSize,
     TensorShape,
     Value,
+    ViewSlot,
 )
 from nbcompile.runtime import program, toolchain
 
@@ -62,7 +62,7 @@ class StoredProgram:
     wrapper: str
     kernels: tuple[EmittedKernel, ...]
     externs: tuple[Called, ...]
-    plan: Plan | None
+    plan: LaunchPlan | None
     no_plan: str
 
 
@@ -105,7 +105,10 @@ def _expect_views(made: ArtifactBuilder) -> None:
             continue
         if plan is None:
             raise NotStorable(f"an output is a view of an input, and there is no plan: {made.programs[0].no_plan}")
-        slot, looks = plan.outputs[at].slot, {each.slot: each.source for each in plan.steps if isinstance(each, Look)}
+        slot, looks = (
+            plan.outputs[at].slot,
+            {each.slot: each.source for each in plan.steps if isinstance(each, ViewSlot)},
+        )
         while slot in looks:
             slot = looks[slot]
         if slot != base:
@@ -132,7 +135,7 @@ def _kernel(kernel: EmittedKernel) -> dict[str, Any]:
     return {name: encode(getattr(kernel, name)) for name in KEPT_OF_KERNELS}
 
 
-def _plan(plan: Plan) -> dict[str, Any]:
+def _plan(plan: LaunchPlan) -> dict[str, Any]:
     return {
         "inputs": [_step(each) for each in plan.inputs],
         "slots": plan.slots,
@@ -147,7 +150,8 @@ def _plan(plan: Plan) -> dict[str, Any]:
 _STEPS: dict[str, type[Any]] = {
     each.__name__: each
     for each in (
-        Make, Launch, Drop, Look, Call, Multiply, Convolve, TensorShape, Adopted, AtSlot, Returned, Value, FromCall,
+        AllocateSlot, Launch, FreeSlot, ViewSlot, Call, Multiply, Convolve, TensorShape,
+        ExternResult, AtSlot, Returned, Value, RuntimeSize,
     )
 }  # fmt: skip
 
@@ -228,8 +232,8 @@ def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.Loaded:
     return program.load(_read(data), compiler, held.__getitem__, constants)
 
 
-def _read_plan(data: dict[str, Any]) -> Plan:
-    return Plan(
+def _read_plan(data: dict[str, Any]) -> LaunchPlan:
+    return LaunchPlan(
         tuple(map(_read_step, data["inputs"])),
         data["slots"],
         tuple(map(_read_step, data["steps"])),
