@@ -105,12 +105,10 @@ def _expect_views(made: ArtifactBuilder) -> None:
             continue
         if plan is None:
             raise NotStorable(f"an output is a view of an input, and there is no plan: {made.programs[0].no_plan}")
-        slot, looks = (
-            plan.outputs[at].slot,
-            {each.slot: each.source for each in plan.steps if isinstance(each, ViewSlot)},
-        )
-        while slot in looks:
-            slot = looks[slot]
+        slot = plan.outputs[at].slot
+        sources = {step.slot: step.source for step in plan.steps if isinstance(step, ViewSlot)}
+        while slot in sources:
+            slot = sources[slot]
         if slot != base:
             raise NotStorable("an output is a view of an input in another way than by sizes and strides")
 
