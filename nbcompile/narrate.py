@@ -60,7 +60,7 @@ def graph(
     sources: Mapping[str, str] | None = None,
     captured: torch.fx.Graph | None = None,
 ) -> model.Graph:
-    """One fx graph, as data.
+    """Record entry of one fx graph.
 
     Args:
         module: the graph; its nodes carry what tracing knew (``val`` or ``example_value``, stacks).
@@ -113,7 +113,7 @@ def _node(
 
 
 def unfinished(left: FailedAttempt, compile_id: str) -> tuple[model.Graph, str]:
-    """What was traced before tracing ended, and the id of the operator that fails, which is its last; "" if none."""
+    """Partial graph of a frame that failed, and the id of the operator that fails (its last node), or ""."""
     assert left.graph is not None
     drawn = torch.fx.Graph()
     known: dict[torch.fx.Node, torch.fx.Node] = {}
@@ -123,19 +123,19 @@ def unfinished(left: FailedAttempt, compile_id: str) -> tuple[model.Graph, str]:
         given = torch.fx.map_arg((failed.arguments, failed.keywords), known.__getitem__)
         node = drawn.create_node(failed.op, failed.target, *given)
         node.meta[STACK] = failed.stack
-    for each in drawn.find_nodes(op="placeholder"):
-        if not each.users:
-            drawn.erase_node(each)
+    for placeholder in drawn.find_nodes(op="placeholder"):
+        if not placeholder.users:
+            drawn.erase_node(placeholder)
     module = torch.fx.GraphModule(left.modules, drawn)
-    told = graph(module, compile_id, "unfinished", left.sources)
-    return told, "" if node is None else node_ids(drawn, compile_id)[node.name]
+    entry = graph(module, compile_id, "unfinished", left.sources)
+    return entry, "" if node is None else node_ids(drawn, compile_id)[node.name]
 
 
 def failed(left: FailedNode, sources: Mapping[str, str]) -> model.FailedCall:
-    """An operator that fails on its inputs, and what these are."""
+    """Record entry of an operator that fails on its inputs."""
     positional = [_argument("", each, left.names, sources) for each in _flat(left.arguments)]
     keywords = [
-        _argument(name, each, left.names, sources) for name, value in left.keywords.items() for each in _flat(value)
+        _argument(name, leaf, left.names, sources) for name, value in left.keywords.items() for leaf in _flat(value)
     ]
     message = str(left.error) if not isinstance(left.error, KeyError) else repr(left.error.args[0])
     return model.FailedCall(
@@ -205,21 +205,22 @@ def _line_of(trace: TracebackType) -> model.StackLine | None:
 
 
 def instructions(bytecode: CodeType, kept: Mapping[str, object] | None = None) -> tuple[model.Instruction, ...]:
-    """Bytecode, as data; the objects that a program of ours keeps as constants go by their names."""
+    """Record entries of bytecode; objects that a residual program has as constants are shown by name."""
     names = {id(value): name for name, value in (kept or {}).items()}
 
-    def argument(each: Instruction) -> str:
-        if "CONST" not in each.opcode:
-            return argument_text(each)
-        return names.get(id(each.argval)) or _constant(each.argval)
+    def argument(instruction: Instruction) -> str:
+        if "CONST" not in instruction.opcode:
+            return argument_text(instruction)
+        return names.get(id(instruction.argval)) or _constant(instruction.argval)
 
     return tuple(
-        model.Instruction(each.offset, each.opcode, argument(each), each.line or 0) for each in disassemble(bytecode)
+        model.Instruction(instruction.offset, instruction.opcode, argument(instruction), instruction.line or 0)
+        for instruction in disassemble(bytecode)
     )
 
 
 def kept(objects: Mapping[str, object]) -> tuple[model.Kept, ...]:
-    """What the names of a residual program mean that are neither graphs nor resume functions."""
+    """Objects that a residual program refers to by name, other than graphs and resume functions."""
     ours = ("__compiled_fn_", "__torch_dynamo_resume_")
     return tuple(model.Kept(name, *_import_of(value)) for name, value in objects.items() if not name.startswith(ours))
 
@@ -254,17 +255,17 @@ def _constant(value: object) -> str:
 _LITERALS = (int, float, complex, str, bytes, bool, type(None), type(...))
 
 
-# --- what code generation made ---------------------------------------------------------------------------------------
+# --- generated code --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """How things of one ATen graph are called in the record of its frame."""
+    """Prefixes of ids and names of one ATen graph within the record of its frame."""
 
     prefix: str
-    """Of ids: ``0/0.forward.``"""
+    """Prefix of ids: ``0/0.forward.``"""
     group: str
-    """Of names: ``forward.`` or ``backward.`` where a frame has both, else nothing."""
+    """Prefix of names: ``forward.`` or ``backward.`` if a frame has both, else empty."""
     nodes: Mapping[str, str]
     """Ids of the graph's nodes, by name."""
 
@@ -280,7 +281,7 @@ def labels(fx_graph: torch.fx.Graph, compile_id: str, stage: str) -> Labels:
 
 
 def buffers(program: Program, names: Labels) -> tuple[model.Buffer, ...]:
-    """What a program computes, without its inputs."""
+    """Record entries of a program's buffers, without its inputs."""
     externs = {each.name: each for each in program.buffers if isinstance(each, Extern)}
     shown = [each for each in program.buffers if isinstance(each, (Pointwise, Reduction, Scan, Scatter, ExternOutput))]
     return tuple(_buffer(each, externs, names) for each in shown)
@@ -304,28 +305,28 @@ def _buffer(
 
 
 def fusions(decisions: Iterable[model.FusionDecision], names: Labels) -> tuple[model.FusionDecision, ...]:
-    """The fusion ledger."""
+    """Record entries of the fusion log."""
     group = names.group
     return tuple(dataclasses.replace(each, first=group + each.first, second=group + each.second) for each in decisions)
 
 
 def kernels(described: Iterable[model.Kernel], names: Labels) -> tuple[model.Kernel, ...]:
-    """Kernels as codegen describes them, with ids that are unique in the frame."""
+    """Record entries of kernels, with ids that are unique in the frame."""
     return tuple(
         dataclasses.replace(
-            each,
-            id=names.prefix + each.id.lstrip("."),
-            name=each.name if each.language == "aten" else names.group + each.name,
-            buffers=tuple(names.prefix + buffer for buffer in each.buffers),
-            from_nodes=names.of_nodes(each.from_nodes),
-            lines=tuple(dataclasses.replace(line, nodes=names.of_nodes(line.nodes)) for line in each.lines),
+            kernel,
+            id=names.prefix + kernel.id.lstrip("."),
+            name=kernel.name if kernel.language == "aten" else names.group + kernel.name,
+            buffers=tuple(names.prefix + buffer for buffer in kernel.buffers),
+            from_nodes=names.of_nodes(kernel.from_nodes),
+            lines=tuple(dataclasses.replace(line, nodes=names.of_nodes(line.nodes)) for line in kernel.lines),
         )
-        for each in described
+        for kernel in described
     )
 
 
 def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:
-    """The memory plan: each buffer that memory is made for or handed on to, in order."""
+    """Record entries of the memory plan: each buffer that is allocated or reuses memory, in order."""
     tensors, launch = planned.program.tensors(), 0
     last: dict[str, int] = {}
     begun: list[tuple[str, int, str]] = []
@@ -375,7 +376,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def target_name(target: object) -> str:
-    """What a node calls, spelled as a person writes it: ``torch.sin``, ``aten.add.Tensor``, ``operator.add``."""
+    """Target of a node, as in source code: ``torch.sin``, ``aten.add.Tensor``, ``operator.add``."""
     if isinstance(target, str):
         return target
     if isinstance(target, torch._ops.OperatorBase):

@@ -69,7 +69,7 @@ class Holder:
             lifetimes.release()
 
     def withdraw(self, stand_in: object) -> None:
-        """Put the entry out of use; C keeps ``stand_in`` in its place. What C may be looking at lives on."""
+        """Invalidate the entry; C keeps ``stand_in`` instead. Objects that C may be using stay alive."""
         code = self._code()  # None: the code is being freed, and its entries with it
         backend = None if self.cache_entry is None else self.cache_entry.backend
         lifetimes.keep(self, self.compiled, backend)
@@ -91,27 +91,27 @@ _forgotten = [object()]
 
 
 def add_copy(copy: _Copy) -> None:
-    """Remember what holds entries beside the code objects (call_path.py)."""
+    """Register an object that holds copies of cache entries (call_path.py)."""
     address = id(copy)
     _copies[address] = ref(copy, lambda _: _copies.pop(address, None))
 
 
 def forget_copies() -> None:
-    """Some entry is gone: nothing may run it any more."""
+    """Invalidate all copies of cache entries, after an entry was removed."""
     _forgotten[0] = object()
-    for each in list(_copies.values()):
-        copy = each()
+    for reference in list(_copies.values()):
+        copy = reference()
         if copy is not None:
             copy.forget()
 
 
 def last_forgotten() -> object:
-    """Another object after each :func:`forget_copies`: whoever copies an entry meanwhile has to forget it himself."""
+    """Token that changes with each :func:`forget_copies`, so that a copy made concurrently can be detected as stale."""
     return _forgotten[0]
 
 
 class _StandIn:
-    """What C keeps in place of a holder. To free it runs no Python, nor to write to it."""
+    """Placeholder of a holder in C. Freeing it, or writing to it, runs no Python code."""
 
     __slots__ = ("cache_entry", "extra_state")
     diff_guard_root = None
@@ -119,11 +119,11 @@ class _StandIn:
 
 
 _FORGOTTEN = _StandIn()
-"""In place of the holders that :func:`forget` put out of use."""
+"""Placeholder of holders that :func:`forget` invalidated."""
 
 
 class _Tombstone(_StandIn):
-    """What C keeps in place of a holder whose entry expired: the reason, for the next recompilation."""
+    """Placeholder of a holder whose entry expired, with the reason, for the next recompilation."""
 
     __slots__ = ("compile_id", "gone")
 
@@ -133,7 +133,7 @@ class _Tombstone(_StandIn):
 
     @property
     def is_superseded(self) -> bool:
-        """Whether what died is a global: a notebook cell that defines it ran again, and no call will bring it back."""
+        """Whether a global died: the notebook cell that defines it ran again, so the entry cannot match any more."""
         return self.gone.source.startswith("G[")
 
 
@@ -152,7 +152,7 @@ def entries(code: CodeType) -> tuple[CompiledFrame, ...]:
 
 
 def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGuard, ...]:
-    """Why each entry refused this call, newest first: the first guard of each that fails.
+    """First guard that fails in each entry for this call, newest entry first.
 
     ``key`` is the backend key of the call; an entry that was made with another
     one refuses for that.
@@ -193,7 +193,7 @@ def made_with(code: CodeType, key: object) -> list[CompiledFrame]:
 
 
 def accepts(frame: Frame, key: object) -> bool:
-    """Whether a living entry of a backend holds for this call."""
+    """Return whether a valid entry of a backend matches this call (a cache hit)."""
     return any(each.check.holds(frame.scope()) for each in made_with(frame.code, key))
 
 
@@ -223,12 +223,12 @@ class CodeState:
     """The first part of its compile ids, given at the first attempt."""
     attempts: int = 0
     skip_reason: str = ""
-    """Why a frame of it ran eagerly the last time one did."""
+    """Reason why a frame last fell back to eager."""
     living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
     """Its entries that are in use, of all regions, by their addresses."""
 
     def reset(self) -> None:
-        """As if it had never been tried."""
+        """Reset the state to that of code that was never compiled."""
         self.number, self.attempts, self.skip_reason = None, 0, ""
 
 
@@ -238,7 +238,7 @@ _states: dict[int, CodeState] = {}
 
 
 def state(code: CodeType) -> CodeState:
-    """The accounting of a code object; made at first need, gone with the code."""
+    """State of a code object, created on first use; it dies with the code object."""
     known = _states.get(id(code))
     if known is None or known.code() is not code:
         address = id(code)
@@ -267,7 +267,7 @@ def note_skip(code: CodeType, reason: str) -> None:
 
 
 def limit_reached(frame: Frame, recompile_limit: int | None = None) -> tuple[str, int] | None:
-    """Which limit forbids another entry for this call: its name in ``config`` and its value; None if none does."""
+    """Recompilation limit that is reached for this call: its name in ``config`` and its value; or None."""
     limit = config.recompile_limit if recompile_limit is None else recompile_limit
     accumulated = config.accumulated_recompile_limit
     kept = [each for each in _holders(frame.code) if not (isinstance(each[0], _Tombstone) and each[0].is_superseded)]
@@ -281,7 +281,7 @@ def limit_reached(frame: Frame, recompile_limit: int | None = None) -> tuple[str
 
 
 def limit_warning(code: CodeType, limit: tuple[str, int], failed: tuple[FailedGuard, ...]) -> str:
-    """What a user is told when a limit is reached, in torch's words."""
+    """Warning for a reached recompilation limit, in torch's words."""
     name, value = limit
     last = f"{failed[0].compile_id}: {failed[0].reason}" if failed else "Unable to find recompilation reasons"
     return (
@@ -312,7 +312,7 @@ def _about_same_modules(holder: Holder | _Tombstone, frame: Frame) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What to trace as symbols, by the expression of the source."""
+    """Values to trace as symbols, by the expression of the source."""
 
     dims: dict[str, frozenset[int]] = field(default_factory=dict)
     """Dims of a tensor whose size differed between calls."""
@@ -351,21 +351,21 @@ class _Values:
         return None
 
     def plain(self) -> list[Any]:
-        """The same as JSON has it, ``"?"`` for what varies."""
+        """JSON form, with ``"?"`` for values that vary."""
 
-        def told(atoms: _Atoms) -> Any:
-            return "?" if isinstance(atoms, _Varies) else ["?" if isinstance(each, _Varies) else each for each in atoms]
+        def encoded(atoms: _Atoms) -> Any:
+            return "?" if isinstance(atoms, _Varies) else ["?" if isinstance(atom, _Varies) else atom for atom in atoms]
 
-        return ["?" if isinstance(self.scalar, _Varies) else self.scalar, told(self.sizes), told(self.strides)]
+        return ["?" if isinstance(self.scalar, _Varies) else self.scalar, encoded(self.sizes), encoded(self.strides)]
 
     @staticmethod
-    def from_plain(told: list[Any]) -> _Values:
-        """Back again."""
+    def from_plain(plain: list[Any]) -> _Values:
+        """Inverse of :meth:`plain`."""
 
-        def atoms(each: Any) -> _Atoms:
-            return _VARIES if each == "?" else tuple(_VARIES if one == "?" else one for one in each)
+        def atoms(encoded: Any) -> _Atoms:
+            return _VARIES if encoded == "?" else tuple(_VARIES if atom == "?" else atom for atom in encoded)
 
-        scalar, sizes, strides = told
+        scalar, sizes, strides = plain
         return _Values(_VARIES if scalar == "?" else scalar, atoms(sizes), atoms(strides))
 
     def join(self, other: _Values) -> _Values:
@@ -391,7 +391,7 @@ _memory: dict[_CodeName, dict[Source, _Values]] = {}
 
 
 def observed(frame: Frame) -> Observed:
-    """What differs between this call and those that were compiled before (asked before it is traced)."""
+    """Values that differ between this call and those compiled before (automatic dynamic shapes)."""
     if not config.automatic_dynamic_shapes:
         return Observed()
     dims, strides, scalars = {}, {}, set()
@@ -423,7 +423,7 @@ def note(frame: Frame, guards: Iterable[Guard], inputs: Iterable[Source] = ()) -
 
 
 def _known(frame: Frame) -> dict[Source, _Values]:
-    """What was seen of a function so far, in this process and, for a job that has an id, in earlier ones."""
+    """Values of a function seen so far, in this process and, for a job with an id, in earlier ones."""
     name = _code_name(frame)
     if name not in _memory:
         recalled = profile.recall(frame.code)
@@ -464,8 +464,8 @@ def _varying(atoms: _Atoms, rank: int) -> frozenset[int]:
 
 
 def _code_name(frame: Frame) -> _CodeName:
-    # By place and name, as torch does: a function that is defined again (a cell
-    # that runs twice, a closure made anew) keeps what was learnt about it.
+    # By source location and name, as torch does: a function that is defined again (a cell
+    # that runs twice, a new closure) keeps its profile.
     code = frame.code
     captured = tuple(hash(code) for code in map(_code_in_cell, frame.closure) if code is not None)
     return (code.co_filename, code.co_firstlineno, code.co_name, captured)
@@ -476,7 +476,7 @@ def _code_in_cell(cell: object) -> CodeType | None:
         content = cell.cell_contents  # type: ignore[attr-defined]
     except ValueError:  # not assigned yet
         return None
-    # Of another object nothing is asked: its class may answer in the user's code.
+    # Other objects are not compared: __eq__ may be the user's code.
     return content.__code__ if type(content) in (FunctionType, MethodType) else None
 
 
@@ -493,8 +493,8 @@ def forget(code: CodeType) -> None:
     """Forget every entry and every skip of one code object (its number stays: ids are never used twice)."""
     known = state(code)
     known.skip_reason = ""
-    for each in list(known.living.values()):
-        holder = each()
+    for reference in list(known.living.values()):
+        holder = reference()
         if holder is not None:
             holder.withdraw(_FORGOTTEN)
     forget_copies()

@@ -52,7 +52,7 @@ class SkipFrame:
 
     reason: str
     code_wide: bool = False
-    """Do not ask again for any call of this code."""
+    """Skip this code object: the hook is not called for it again."""
     nested: bool = False
     """Look at nothing that this call calls either."""
 
@@ -72,7 +72,7 @@ CompileFrame = Callable[[Frame], Outcome]
 
 
 class BackendKey:
-    """What entries are shared by: two wrappers with equal backends use one another's entries.
+    """Key of a backend: wrappers with equal backends share cache entries.
 
     A class of its own, so that a real torch.compile with the same backend
     function never runs an entry of ours, nor we one of its.
@@ -170,7 +170,7 @@ tracebacks.ends_at(FrameCallback.__call__.__code__)
 
 
 def _replaced(member: str) -> str:
-    """Why nothing is compiled while a member of torch.Tensor or a builtin is replaced; a warning, once for each."""
+    """Reason why nothing is compiled while a member of torch.Tensor or a builtin is replaced; warns once for each."""
     text = f"{member} is replaced, and the compiler itself relies on it: nothing is compiled until it is put back"
     if member not in _replaced_members:
         _replaced_members.add(member)
@@ -240,7 +240,7 @@ _compiling = threading.RLock()
 
 
 def _renew_lock() -> None:
-    """In a forked child the thread that compiled is not there; it would never let go."""
+    """Replace the lock in a forked child: the thread that held it does not exist there."""
     if not _compiling._is_owned():  # type: ignore[attr-defined]
         _compiling._at_fork_reinit()  # type: ignore[attr-defined]
 
@@ -267,7 +267,7 @@ def not_compiling() -> Iterator[None]:
 
 
 class _Answer:
-    """What C reads after it asked: a new entry, or how to run frames of this code."""
+    """Result of the callback that C reads: a new cache entry, or how to run frames of this code."""
 
     __slots__ = ("apply_to_code", "frame_exec_strategy", "guarded_code")
 

@@ -35,7 +35,7 @@ pending: list[None] = []
 _references = map(sys.getrefcount, itertools.repeat(INSIDE))
 _quiet = next(_references)
 _nobody_is_inside: Iterator[bool] = map(_quiet.__eq__, _references)
-"""Each ``next`` of it asks anew."""
+"""Iterator whose every ``next`` evaluates it again."""
 _action: Iterator[Callable[[CodeType], object]] = map((id, eval_frame.reset_code).__getitem__, _nobody_is_inside)
 
 _kept: list[object] = []
@@ -61,7 +61,7 @@ def free_state(code: CodeType, living: Sized) -> None:
 
 
 def nobody_is_inside() -> bool:
-    """Whether no call of a compiled function, in whatever thread, has the hook on right now."""
+    """Return whether no thread is inside a call of a compiled function."""
     return next(_nobody_is_inside)
 
 

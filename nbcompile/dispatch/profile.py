@@ -30,11 +30,11 @@ _PLAIN = (
 )  # fmt: skip
 _BY_NAME: Mapping[str, type[Any]] = {each.__name__: each for each in _PLAIN}
 State = dict[str, dict[str, list[Any]]]
-"""Of each function (file, line, name), of each address (as a tree in JSON), what all its values have in common."""
+"""By function (file, line, name) and source (as a tree in JSON): what all values seen have in common."""
 
 
 def file() -> Path | None:
-    """Where the state of this job is kept; None where nothing is."""
+    """File with the profile of this job; None if it has no id."""
     job, folder = os.environ.get("TORCH_COMPILE_JOB_ID"), os.environ.get("NBCOMPILE_CACHE_DIR")
     if not job or not config.automatic_dynamic_local_pgo:
         return None
@@ -43,17 +43,17 @@ def file() -> Path | None:
 
 
 def name_of(code: CodeType) -> str:
-    """A function, as the next process finds it again: its place and what it is made of."""
+    """Name of a function across processes: its source location and a hash of its code."""
     return f"{code.co_filename}:{code.co_firstlineno}:{code.co_name}:{code.co_code.hex()[:32]}"
 
 
 def recall(code: CodeType) -> dict[Source, list[Any]]:
-    """What earlier processes saw of a function."""
+    """Load the profile of a function from earlier processes."""
     return {source: seen for text, seen in _read().get(name_of(code), {}).items() if (source := _source(text))}
 
 
 def keep(code: CodeType, seen: Iterable[tuple[Source, list[Any]]]) -> None:
-    """Write what this process saw, beside what is there."""
+    """Write the profile of this process, merged with the file."""
     path = file()
     if path is None:
         return
@@ -89,9 +89,9 @@ def _tree(source: Source) -> list[Any] | None:
     if not isinstance(source, _PLAIN):
         return None
     parts: list[Any] = [type(source).__name__]
-    for each in dataclasses.fields(source):
-        value = getattr(source, each.name)
-        part = _tree(value) if each.name == "base" else value
+    for field in dataclasses.fields(source):
+        value = getattr(source, field.name)
+        part = _tree(value) if field.name == "base" else value
         if part is None or not isinstance(part, list | str | int):
             return None
         parts.append(part)

@@ -70,17 +70,17 @@ _asked_for: WeakSet[CodeType] = WeakSet()
 
 
 def always_compile(code: CodeType) -> None:
-    """Look at frames of this code wherever its file lies (our own entry points in nbcompile/)."""
+    """Never skip this code because of its file (entry points in nbcompile/ itself)."""
     _always.add(code)
 
 
 def always_look(code: CodeType) -> None:
-    """Look at frames of this code whatever they are given: the user asked for this very function to be compiled."""
+    """Never skip frames of this code because of their values: the user asked for this function to be compiled."""
     _asked_for.add(code)
 
 
 def code_skip_reason(code: CodeType) -> str | None:
-    """Why no frame of this code is ever compiled; None if its frames may be."""
+    """Skip reason of a code object; None if its frames may be compiled."""
     if code in _always:
         return None
     for flag, name in _SUSPENDING.items():
@@ -99,7 +99,7 @@ def code_skip_reason(code: CodeType) -> str | None:
 
 @cache
 def file_skip_reason(filename: str) -> str | None:
-    """Why nothing in this file is compiled; None if it may be."""
+    """Skip reason of a file; None if its code may be compiled."""
     if filename.startswith(_SKIPPED_PSEUDO_FILES):
         return "the file belongs to the interpreter"
     path = os.path.normpath(filename)
@@ -116,7 +116,7 @@ def file_skip_reason(filename: str) -> str | None:
 
 
 def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | None:
-    """Why this one call is not compiled, judged by its values and its caller; None if it may be."""
+    """Skip reason of a single call, by its values and its caller; None if it may be compiled."""
     if caller is not None and caller.co_name == _DISABLE_ONE and caller.co_filename.startswith((_TORCH, _NBCOMPILE)):
         return "it is disabled, what it calls is not (torch.compiler.disable(recursive=False))"
     if config.disable:
@@ -129,7 +129,7 @@ def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | Non
 
 
 def module_forward_with_hooks(frame: Frame) -> bool:
-    """Whether this is ``forward`` of one of torch's modules that has hooks.
+    """Return whether this is ``forward`` of one of torch's modules that has hooks.
 
     A hook that breaks the graph skips the frame that calls it; ``forward`` below
     is then met on its own, although its file is torch's.
@@ -144,7 +144,7 @@ def module_forward_with_hooks(frame: Frame) -> bool:
 
 
 def touches_tensors(frame: Frame) -> bool:
-    """Whether the frame has anything to do with torch: a tensor it was given, or a module it names."""
+    """Return whether the frame involves torch: a tensor argument, or a module of torch among its names."""
     names = frame.globals
     if any(name in names and _is_array_module(names[name]) for name in frame.code.co_names):
         return True

@@ -121,8 +121,8 @@ def _sees_tensors(made: Tools) -> bool:
         if expected.layout is not torch.strided:
             continue
         check = made.check(("x",), [tensor_instruction(made, 0, expected)])
-        for each in samples:
-            if check.holds((each,)) is not (_facts(each) == _facts(expected)):
+        for sample in samples:
+            if check.holds((sample,)) is not (_facts(sample) == _facts(expected)):
                 return False
     return True
 

@@ -41,12 +41,12 @@ def seconds(function: Function, blocks: int, rounds: int, shared_bytes: int) -> 
 def _executed(function: Function, rounds: int) -> tuple[int, int]:
     """Instructions, and accesses to memory among them, of one thread; what is in a loop counts once a round."""
     in_loops: set[int] = set()
-    for at, each in enumerate(function.instructions):
-        if each.opcode == "bra" and function.labels[each.operands[0]] <= at:
-            in_loops.update(range(function.labels[each.operands[0]], at + 1))
+    for at, instruction in enumerate(function.instructions):
+        if instruction.opcode == "bra" and function.labels[instruction.operands[0]] <= at:
+            in_loops.update(range(function.labels[instruction.operands[0]], at + 1))
     steps = accesses = 0
-    for at, each in enumerate(function.instructions):
+    for at, instruction in enumerate(function.instructions):
         times = max(rounds, 1) if at in in_loops else 1
         steps += times
-        accesses += times * (each.opcode in ("ld", "st", "atom", "red") and "param" not in each.modifiers)
+        accesses += times * (instruction.opcode in ("ld", "st", "atom", "red") and "param" not in instruction.modifiers)
     return steps, accesses

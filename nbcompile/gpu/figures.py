@@ -46,14 +46,14 @@ def launched(gpu: model.Gpu, launch: Launch, first_line: int) -> model.Gpu:
         roofline_us=launch.times.roofline * 1e6,
         lines=tuple(
             replace(
-                each,
-                instructions=by_line[each.line].instructions,
-                moved=by_line[each.line].sectors * SECTOR,
-                least=by_line[each.line].least_sectors * SECTOR,
+                line,
+                instructions=by_line[line.line].instructions,
+                moved=by_line[line.line].sectors * SECTOR,
+                least=by_line[line.line].least_sectors * SECTOR,
             )
-            if each.line in by_line
-            else each
-            for each in gpu.lines
+            if line.line in by_line
+            else line
+            for line in gpu.lines
         ),
     )
 
@@ -61,15 +61,15 @@ def launched(gpu: model.Gpu, launch: Launch, first_line: int) -> model.Gpu:
 def _texts(ready: Ready) -> dict[int, tuple[str, ...]]:
     """The instructions of each line of the kernel's own text, those of a name together."""
     found: dict[int, list[str]] = {}
-    for each in ready.function.instructions:
-        line = each.line - ready.first_line + 1
-        if each.line and 1 <= line <= ready.kernel.source.count("\n"):
-            found.setdefault(line, []).append(each.name)
+    for instruction in ready.function.instructions:
+        line = instruction.line - ready.first_line + 1
+        if instruction.line and 1 <= line <= ready.kernel.source.count("\n"):
+            found.setdefault(line, []).append(instruction.name)
     return {line: tuple(_counted(names)) for line, names in sorted(found.items())}
 
 
 def _counted(names: list[str]) -> Iterator[str]:
-    for name, count in sorted(Counter(names).items(), key=lambda each: (not is_access(each[0]), -each[1])):
+    for name, count in sorted(Counter(names).items(), key=lambda item: (not is_access(item[0]), -item[1])):
         yield name if count == 1 else f"{count} {name}"
 
 

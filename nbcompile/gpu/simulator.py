@@ -82,11 +82,13 @@ def expect_supported(function: Function) -> None:
     Raises:
         UnsupportedInstruction: the simulator lacks one of its instructions.
     """
-    for each in function.instructions:
-        known = each.opcode in STEPS or each.opcode in arithmetic.RESULTS
-        in_space = each.opcode not in ("ld", "st", "atom", "red") or _space(each) in _SPACES[each.opcode]
+    for instruction in function.instructions:
+        known = instruction.opcode in STEPS or instruction.opcode in arithmetic.RESULTS
+        in_space = (
+            instruction.opcode not in ("ld", "st", "atom", "red") or _space(instruction) in _SPACES[instruction.opcode]
+        )
         if not known or not in_space:
-            raise UnsupportedInstruction(f"the simulator of GPU code lacks {each.name}")
+            raise UnsupportedInstruction(f"the simulator of GPU code lacks {instruction.name}")
 
 
 _SPACES = {

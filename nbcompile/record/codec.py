@@ -23,11 +23,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 from nbcompile.record import model
 
 LARGEST = 64 << 20
-"""Characters of the longest text that is read; what is made of it takes some twenty times as many bytes of memory."""
+"""Characters: the longest text that is read. The record takes some twenty times as many bytes of memory."""
 
 
 class RecordFormatError(ValueError):
-    """The text is no record that this version can read; the message says where."""
+    """The text is not a record that this version can read; the message names the path in the JSON."""
 
 
 def to_json(record: model.Record, indent: int | None = None) -> str:
@@ -96,7 +96,7 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 
 
 def _from_plain(wanted: Any, value: Any, path: str) -> Any:
-    """Build a value of the wanted type; ``path`` says where in the file it stands."""
+    """Build a value of the expected type; ``path`` is its path in the JSON."""
     if isinstance(wanted, types.UnionType):  # only ever ``X | None`` here
         return None if value is None else _from_plain(get_args(wanted)[0], value, path)
     if get_origin(wanted) is tuple:

@@ -31,13 +31,13 @@ class Span:
 
     begin: int
     end: int
-    """Columns of the line as it stands in the frame's source, indentation included."""
+    """Columns of the source line, including its indentation."""
     nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FrameLinks:
-    """What belongs together in one frame. Built by :func:`frame_links`."""
+    """Cross-references between the entries of one frame. Built by :func:`frame_links`."""
 
     frame: CompiledFrame
     origins: Mapping[str, tuple[str, ...]]
@@ -45,7 +45,7 @@ class FrameLinks:
     by_line: Mapping[int, tuple[str, ...]]
     """Line of the frame's own source -> operators it led to."""
     spans: Mapping[int, tuple[Span, ...]]
-    """The same more precisely, where columns are known: the pieces of each line, in order; they nest."""
+    """Parts of each line, where columns are known, in order; they nest."""
     by_instruction: Mapping[int, tuple[str, ...]]
     """Offset of an instruction of the frame -> operators that it led to."""
 
@@ -85,7 +85,7 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
     for names, made_from in _made_things(frame):
         found = _unique(origin for each in made_from for origin in origins.get(each, ()))
         for name in names:
-            # A name may stand for two things (a node and a buffer): an id never does.
+            # A node and a buffer may share a name, never an id.
             origins[name] = _unique((*origins.get(name, ()), *found))
     return FrameLinks(
         frame,
@@ -104,7 +104,7 @@ def _spans(frame: CompiledFrame, line: int, pieces: Mapping[tuple[int, int], lis
 
 
 def _made_things(frame: CompiledFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Names of each thing below the captured graph, and what it was made from."""
+    """Names of everything derived from the captured graph, with the nodes that it comes from."""
     compiled = frame.compiled_graph
     if compiled is None:
         return
@@ -129,11 +129,11 @@ def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:
 
 
 def own_place(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
-    """The place in the frame's own source in a user stack; None if it has none there."""
+    """Innermost line of a user stack that is in the frame's own source; None if there is none."""
     end = frame.first_line + frame.source.rstrip("\n").count("\n") + 1
-    for each in stack:
-        if each.file == frame.file and frame.first_line <= each.line < end:
-            return each
+    for line in stack:
+        if line.file == frame.file and frame.first_line <= line.line < end:
+            return line
     return None
 
 
@@ -143,7 +143,7 @@ def traced(frame: CompiledFrame) -> Graph | None:
 
 
 def graphs(frame: CompiledFrame) -> tuple[Graph, ...]:
-    """The captured graph and what was made of it, in order."""
+    """The captured graph and the graphs derived from it, in order."""
     first = (frame.graph,) if frame.graph else ()
     return (*first, *(frame.compiled_graph.graphs if frame.compiled_graph else ()))
 
@@ -164,12 +164,12 @@ class TreeNode:
 
     frame: CompiledFrame
     role: str
-    """``called``, ``resumes`` (goes on where its parent ended) or ``""`` for a root."""
+    """``called``, ``resumes`` (a resume function of its parent) or ``""`` for a root."""
     children: tuple[TreeNode, ...] = ()
 
 
 def resume_tree(record: Record) -> tuple[TreeNode, ...]:
-    """The frames as trees: below each, the frames its residual program called.
+    """The frames as trees: the children of a frame are those that its residual program called.
 
     A frame whose parent is not in the record, or comes after it, is a root:
     every frame stands in the result exactly once.
@@ -200,7 +200,7 @@ class DistinctBreak:
 
 
 def distinct_breaks(record: Record) -> tuple[DistinctBreak, ...]:
-    """The breaks folded by cause, in order of first appearance.
+    """Graph breaks grouped by cause, in order of first appearance.
 
     Two breaks are one when the later says so (``first_seen``), or when they
     have the same kind at the same line of the user's code.
@@ -208,11 +208,11 @@ def distinct_breaks(record: Record) -> tuple[DistinctBreak, ...]:
     folded: dict[object, list[tuple[Break, str]]] = {}
     keys: dict[str, object] = {}
     for frame in record.frames:
-        for each in frame.breaks:
-            place = (each.stack[-1].file, each.stack[-1].line) if each.stack else (each.context,)
-            key = keys.get(each.first_seen) or (each.kind, each.title, *place)
-            keys[each.id] = key
-            folded.setdefault(key, []).append((each, frame.id))
+        for entry in frame.breaks:
+            location = (entry.stack[-1].file, entry.stack[-1].line) if entry.stack else (entry.context,)
+            key = keys.get(entry.first_seen) or (entry.kind, entry.title, *location)
+            keys[entry.id] = key
+            folded.setdefault(key, []).append((entry, frame.id))
     return tuple(
         DistinctBreak(same[0][0], _unique(frame for _, frame in same), _unique(each.id for each, _ in same))
         for same in folded.values()
@@ -238,12 +238,12 @@ def entries(record: Record) -> tuple[tuple[CompiledFrame, ...], ...]:
 
 
 def resumed_function(record: Record, frame: CompiledFrame) -> tuple[CompiledFrame, int] | None:
-    """For a resume function's frame: the frame it goes on with, and the line; None otherwise."""
+    """Parent frame and line of a resume function's frame; None for other frames."""
     for parent in record.frames:
         if parent.id == frame.resumes:
-            for each in parent.resume_functions:
-                if each.name == frame.function:
-                    return parent, each.line
+            for function in parent.resume_functions:
+                if function.name == frame.function:
+                    return parent, function.line
     return None
 
 

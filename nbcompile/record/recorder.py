@@ -28,13 +28,13 @@ _draft: contextvars.ContextVar[FrameDraft | None] = contextvars.ContextVar("nbco
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What is being done right now."""
+    """Stage that is running."""
 
     compile_id: str
     function: str
     stage: str
     began: float
-    """When the frame's compilation did, in seconds of ``time.perf_counter``."""
+    """Start of the frame's compilation, in seconds of ``time.perf_counter``."""
 
 
 @dataclass(slots=True)
@@ -50,10 +50,10 @@ class Recorder:
     active: Phase | None = None
     """None while nothing is compiled."""
     tells_breaks: bool = False
-    """Whether its view will show each graph break to the user, so that no warning has to."""
+    """Whether its view shows graph breaks to the user, so that no warning is needed."""
 
     def record(self) -> model.Record:
-        """Everything so far, as data; may be asked again later."""
+        """Everything recorded so far, as data; recording continues."""
         frames, timings, calls = tuple(self.frames), tuple(self.timings), tuple(self.calls)
         return model.Record(self.function, self.environment, frames, timings, calls, self.raised)
 
@@ -99,7 +99,7 @@ watching: list[None] = []
 
 
 class FrameDraft:
-    """The entries made so far for the frame that is being compiled.
+    """Entries of the frame that is being compiled.
 
     Set any field of :class:`model.CompiledFrame` with :meth:`write`; grow a
     tuple field with :meth:`add`. What a backend does goes to
@@ -122,7 +122,7 @@ class FrameDraft:
         self.timings: list[model.Timing] = []
         self.began = time.perf_counter()
         self.stages: list[str] = []
-        """Those that run, outermost first."""
+        """Running stages, outermost first."""
         self._places: list[tuple[Recorder, int]] = []
 
     def write(self, **entries: object) -> None:
@@ -142,7 +142,7 @@ class FrameDraft:
         self.graph_fields[name] = (*self.graph_fields.get(name, ()), *entries)  # type: ignore[misc]
 
     def interrupted(self, stage: str) -> None:
-        """The user did not want to wait: what the record says of it, the innermost stage first."""
+        """Status of a compilation that Ctrl-C interrupted, with the innermost stage."""
         text = f"interrupted in {stage}: nothing of it is kept, the next call compiles again"
         self.frame_fields.setdefault("skip_reason", text)
         self.frame_fields.update(status="failed", instead=model.INTERRUPTED)
@@ -153,7 +153,7 @@ class FrameDraft:
         self.frame_fields.update(status="failed", instead=model.RAISED)
 
     def hand_in(self, recorder: Recorder) -> None:
-        """The page is finished, as far as the call is concerned."""
+        """Add the finished frame to the record."""
         self._places.append((recorder, len(recorder.frames)))
         recorder.frames.append(self.frame())
         recorder.timings.extend(self.timings)
@@ -164,7 +164,7 @@ class FrameDraft:
             recorder.frames[place] = self.frame()
 
     def frame(self) -> model.CompiledFrame:
-        """The page as data, however far it got."""
+        """The frame as data, also when it is unfinished."""
         entries = dict(self.frame_fields)
         if self.graph_fields:
             entries["compiled_graph"] = model.CompiledGraph(**{"backend": "", **self.graph_fields})  # type: ignore[arg-type]
@@ -174,34 +174,34 @@ class FrameDraft:
 
 
 def listening() -> bool:
-    """Whether anyone wants to know."""
+    """Return whether a recorder or a log is active."""
     return bool(_recorders.get()) or any(subscriber.wants_frames() for subscriber in subscribers)
 
 
 def wants_steps() -> bool:
-    """Whether a log prints each instruction that is traced."""
+    """Return whether a log prints each instruction that is traced."""
     return any(subscriber.wants_steps() for subscriber in subscribers)
 
 
 def tells_breaks() -> bool:
-    """Whether the user will be shown the graph breaks that are met now."""
+    """Return whether a view will show the graph breaks to the user."""
     return any(each.tells_breaks for each in _recorders.get())
 
 
 def note_call(call: model.Call) -> None:
-    """A compiled function was called from outside."""
-    for each in _recorders.get():
-        each.note_call(call)
+    """Record a call of a compiled function."""
+    for recorder in _recorders.get():
+        recorder.note_call(call)
 
 
 def draft() -> FrameDraft | None:
-    """The page of the frame that is being compiled; None if nobody listens."""
+    """Draft of the frame that is being compiled; None if no recorder is active."""
     return _draft.get()
 
 
 @contextmanager
 def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
-    """Record one frame: whatever was written is kept, also when it fails."""
+    """Record one frame, also if its compilation fails."""
     recorders = _recorders.get()
     interested = [subscriber for subscriber in subscribers if subscriber.wants_frames()]
     if not recorders and not interested:

@@ -35,12 +35,12 @@ def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_the_same(left: Value, right: Value) -> bool:
-    """``is``, which guards ask of None, True and False only."""
+    """Evaluate ``is``, which guards use with None, True and False only."""
     return type(left) is type(right) and left == right
 
 
 def same_value(left: Value, right: Value) -> bool:
-    """Equal and not to be told apart: ``1``, ``True`` and ``1.0`` are three values, so are ``0.0`` and ``-0.0``."""
+    """Equality that distinguishes types and signs: ``1``, ``True`` and ``1.0`` differ, as do ``0.0`` and ``-0.0``."""
     signs = isinstance(left, float) and isinstance(right, float) and math.copysign(1, left) != math.copysign(1, right)
     return _is_the_same(left, right) and not signs
 
@@ -62,7 +62,7 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "is": _is_the_same, "is not": lambda left, right: not _is_the_same(left, right),
     "same": same_value, "min": min, "max": max, "not": operator.not_,
 }  # fmt: skip
-"""What a tree may do; ``and`` and ``or`` stop early and are written out in :func:`evaluate`."""
+"""Operations of a tree; ``and`` and ``or`` short-circuit, and are in :func:`evaluate`."""
 
 _BINARY: Mapping[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/", ast.Pow: "**",
@@ -79,25 +79,25 @@ def read(name: str) -> Tree:
 
 
 def same(name: str, value: Value) -> Tree:
-    """Whether a value of the call is exactly this one."""
+    """Tree for a comparison with a constant, by value and type."""
     return {"op": "same", "of": [read(name), constant(value)]}
 
 
 def every(trees: Sequence[Tree]) -> Tree:
-    """Whether all hold."""
+    """Tree for the conjunction of several trees."""
     return trees[0] if len(trees) == 1 else {"op": "and", "of": list(trees)}
 
 
 def reads(tree: Tree) -> Iterator[str]:
-    """The names of all that a tree reads."""
+    """Iterate over the names that a tree reads."""
     if "read" in tree:
         yield tree["read"]
-    for each in tree.get("of", ()):
-        yield from reads(each)
+    for child in tree.get("of", ()):
+        yield from reads(child)
 
 
 def parse(condition: str) -> Tree | None:
-    """A condition as a tree; None where it says something that trees do not (``check_tensor(...)``)."""
+    """Parse a condition into a tree; None if it contains anything else (``check_tensor(...)``)."""
     try:
         return _tree(ast.parse(condition, mode="eval").body)
     except (SyntaxError, _Untold):
@@ -105,7 +105,7 @@ def parse(condition: str) -> Tree | None:
 
 
 class _Untold(Exception):
-    """No tree says this."""
+    """The condition has no tree."""
 
 
 def _tree(node: ast.expr) -> Tree:
@@ -161,7 +161,7 @@ def _name(op: ast.operator | ast.cmpop) -> str:
 
 
 def _is_address(node: ast.expr) -> bool:
-    """Whether an expression only follows attributes, constant items and ``size()`` from ``L`` or ``G``."""
+    """Return whether an expression only follows attributes, constant items and ``size()`` from ``L`` or ``G``."""
     match node:
         case ast.Name(name):
             return name in ("L", "G")
@@ -173,7 +173,7 @@ def _is_address(node: ast.expr) -> bool:
 
 
 def evaluate(tree: Tree, environment: Mapping[str, Value]) -> Value:
-    """What a tree says of the values in an environment.
+    """Evaluate a tree with the values of an environment.
 
     Raises:
         KeyError: the environment lacks what is read.
@@ -194,8 +194,8 @@ def evaluate(tree: Tree, environment: Mapping[str, Value]) -> Value:
 
 def _first(trees: Sequence[Tree], environment: Mapping[str, Value], stop: bool) -> Value:
     value: Value = None
-    for each in trees:
-        value = evaluate(each, environment)
+    for tree in trees:
+        value = evaluate(tree, environment)
         if bool(value) is stop:
             return value
     return value

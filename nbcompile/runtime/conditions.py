@@ -36,7 +36,7 @@ OPERATIONS = (
     "CONSTANT", "NUMBER", "Add", "Sub", "Mult", "FloorDiv", "Mod", "Div", "USub", "Lt", "LtE", "Eq", "NotEq", "Gt",
     "GtE", "And", "Or", "Not", "max", "min", "HOLDS",
 )  # fmt: skip
-"""In the order of conditions.c; those that are classes of ``ast`` under their names."""
+"""Operation codes, in the order of conditions.c; those that are classes of ``ast`` have their names."""
 STEPS = ("item", "attribute")
 PROPERTIES = ("value", "size", "stride", "storage_offset")
 ROOTS = {"L": -1, "G": -2}
@@ -46,7 +46,7 @@ MANY = 60
 @functools.cache
 @extension.tried_in_its_own_thread
 def maker() -> Conditions | None:
-    """What evaluates conditions in C; None where that cannot be had."""
+    """C function that evaluates conditions; None where the extension cannot be built."""
     compiler = toolchain.find()
     if not isinstance(compiler, toolchain.Compiler):
         return None
@@ -75,7 +75,7 @@ class Unknown(Exception):
 
 
 class Program:
-    """What ``conditions`` of conditions.c is given."""
+    """Program of the stack machine in conditions.c: guards' conditions in postfix form."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.objects: dict[tuple[int, int, object], int] = {}
@@ -90,7 +90,7 @@ class Program:
         """Objects, numbers, constants and code.
 
         Raises:
-            Unknown: there are more than the machine in C has room for.
+            Unknown: there are more than the stack machine in C can hold.
         """
         if max(len(self.objects), len(self.numbers), len(self.constants)) > MANY:
             raise Unknown
@@ -126,8 +126,8 @@ class Program:
                 self._emit("NUMBER", self._number(node))
 
     def _all(self, nodes: Sequence[ast.expr], operation: str, depth: int) -> None:
-        for number, each in enumerate(nodes):
-            self._value(each, depth + 1)
+        for number, node in enumerate(nodes):
+            self._value(node, depth + 1)
             if number:
                 self._emit(operation)
 
@@ -172,7 +172,7 @@ ABOUT_TENSORS = (
 
 
 def self_test(make: Conditions) -> bool:
-    """Whether conditions say in C what they say in Python."""
+    """Return whether conditions evaluated in C agree with Python."""
     numbers = zip(NUMBERS, NUMBERS[3:] + NUMBERS[:3], NUMBERS[7:] + NUMBERS[:7], strict=True)
     triples = [dict(zip("abc", each, strict=True)) for three in numbers for each in itertools.permutations(three)]
     base = torch.ones(5, 3)

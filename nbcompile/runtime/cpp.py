@@ -27,9 +27,9 @@ from nbcompile.runtime import store, toolchain
 from nbcompile.runtime.toolchain import Compiler
 
 PIECE = 20_000
-"""Characters of functions that take a compiler some tenths of a second: the header's 30 ms are nothing beside that."""
+"""Characters: source that takes a compiler some tenths of a second, compared with 30 ms for the header."""
 FUNCTION = re.compile(r"^// kernel\d+.*\nEXPORT ", re.MULTILINE)
-"""Where a function begins, with the comment that says whose work it does."""
+"""Start of a function, with the comment that names its fx nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Library:
     handle: ctypes.CDLL
 
     def address(self, name: str) -> int:
-        """Where a function begins."""
+        """Address of a function in the shared object."""
         return ctypes.cast(getattr(self.handle, name), ctypes.c_void_p).value or 0
 
 

@@ -1,9 +1,9 @@
-"""A C file of ours -> a Python module, built once for each machine.
+"""C extension modules of nbcompile: built from source once per machine, then loaded from the store.
 
     built("nbcompile_launcher", Path("launcher.c"), compiler)      a module; BuildError where it cannot be built
 
-It is linked with the torch that runs, because our C files call what torch exports. What has to be C++ lies in a
-file of the same name (launcher.c, launcher.cpp).
+It is linked with the installed torch, as the C files call functions that torch exports. What has to be C++ is in a file
+of the same name (launcher.c, launcher.cpp).
 
 In torch: torch/utils/cpp_extension.py. Read next: nbcompile/runtime/launcher.py
 """
@@ -33,10 +33,10 @@ INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 
 
 def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
-    """The module ``name`` from a C file, from the store where it was built before.
+    """Load the module ``name``, built from a C file; on a cache hit it is not built again.
 
     Raises:
-        BuildError: the compiler refuses it (no Python headers, say).
+        BuildError: compilation fails, for example without the Python headers.
     """
     path = file(source, compiler)
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))
@@ -48,7 +48,7 @@ def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
 
 
 def file(source: Path, compiler: Compiler) -> Path:
-    """Where the built file is; nothing is loaded.
+    """Path of the shared object; it is built if necessary, and not loaded.
 
     Raises:
         BuildError: as above.
@@ -75,7 +75,7 @@ def tried_in_its_own_thread(function: Callable[Given, Made]) -> Callable[Given, 
 
 
 def is_built(source: Path, compiler: Compiler) -> bool:
-    """Whether :func:`file` finds it in the store."""
+    """Return whether the shared object is in the store."""
     return store.fetch(_key(source, compiler), ".so") is not None
 
 
@@ -93,14 +93,14 @@ def _libraries() -> Path:
 
 
 def _whole(source: Path) -> str:
-    """The text with our own headers in their places: what is built is all that the key is made of."""
+    """Source with the included headers inlined, so that the cache key covers them."""
     return INCLUDE.sub(lambda found: (source.parent / found[1]).read_text(), source.read_text())
 
 
 def _compile(compiler: Compiler, source: str, more: tuple[Path, ...], target: Path, libraries: Path) -> None:
-    """One library of torch's brings the others along; the linker need not read their hundred thousand names (0.3 s).
+    """Compile and link; linking one library of torch is enough, as it loads the others (saves 0.3 s of symbol reading).
 
-    -O2 takes half as long again, beside the user's first kernels, and its calls are as fast.
+    -O2 takes 1.5 times as long, at the time of the user's first kernels, and the calls are no faster.
     """
     command = (
         *compiler.command, "-O1", "-fPIC", "-shared", "-w", "-pipe", f"-I{sysconfig.get_path('include')}",

@@ -3,10 +3,10 @@
     kernel = make_kernel(Entry("kernel0", address, tensors=2, sizes=0), owner=library)
     kernel(x, out)                                       120 ns
 
-launcher.c does this in C. It is built once, like a kernel, and has to pass a
-self-test before it is believed, because it knows where torch keeps a tensor
-inside its Python object. Where it cannot be built (no Python headers, say) or
-fails, the same calls go through ctypes: slower by a microsecond, otherwise equal.
+launcher.c does this in C. It is built once, like a kernel, and is used only after a
+self-test, because it relies on the offset of the at::Tensor within its Python object.
+If it cannot be built (for example without the Python headers) or the test fails, the
+calls fall back to ctypes: a microsecond slower, otherwise equal.
 
 In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, torch/csrc/inductor/aoti_runtime/
 Read next: nbcompile/runtime/program.py
@@ -37,9 +37,9 @@ DTYPES = (
     torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8,
     torch.bool,
 )  # fmt: skip
-"""What it allocates by itself; for other types it asks torch.empty_strided."""
+"""Element types that the launcher allocates itself; others through torch.empty_strided."""
 SEARCHED = 16
-"""How many words of a tensor object are looked at for its at::Tensor."""
+"""Words of a tensor object that are searched for its at::Tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +51,24 @@ class Entry:
     tensors: int
     sizes: int
     lengthy: bool = False
-    """It may run for long: other Python threads go on meanwhile."""
+    """Whether the launcher releases the GIL during the kernel, as it may run for long."""
     complaints: tuple[str, ...] = ()
-    """What to say when an index is out of bounds, by the place in the kernel."""
+    """Messages of bounds checks, by the number of the check in the kernel."""
 
 
 ERRORS: dict[str, type[Exception]] = {ZERO_DIVISION: RuntimeError}
-"""What eager raises, where it is no IndexError."""
+"""Message that stands for eager mode's ZeroDivisionError; all others are IndexErrors."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoLauncher:
-    """Why kernels are called through ctypes."""
+    """Reason why kernels are called through ctypes."""
 
     reason: str
 
 
 class Context(ctypes.Structure):
-    """What a kernel is told about its call, and where it reports a bad index."""
+    """Per-call state of a kernel: the number of threads, and the index that was out of bounds (nbvec.h, Context)."""
 
     _fields_ = (
         ("threads", ctypes.c_int64),
@@ -90,7 +90,7 @@ def make_kernel(entry: Entry, owner: object, compiler: Compiler) -> Callable[...
 
 
 def complain(complaints: tuple[str, ...]) -> Callable[[str, int, int, int], NoReturn]:
-    """What is called when a kernel met an index that is out of bounds, or a divisor that is 0."""
+    """Raise the error of a failed check: an index out of bounds, or an integer divided by 0."""
 
     def raise_error(kernel: str, site: int, index: int, size: int) -> NoReturn:
         pattern = (
@@ -165,7 +165,7 @@ def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
 
 
 def tensor_offset() -> int | None:
-    """How far inside a tensor object its at::Tensor lies (one pointer, to the TensorImpl)."""
+    """Offset of the at::Tensor (one pointer, to the TensorImpl) within a tensor object, in words."""
     tensor = torch.ones(3)
     size = min(type(tensor).__basicsize__, SEARCHED * POINTER)
     for offset in range(0, size - POINTER + 1, POINTER):
@@ -175,7 +175,7 @@ def tensor_offset() -> int | None:
 
 
 def self_test(module: ModuleType) -> str:
-    """What is wrong with the extension; "" if it tells the truth about tensors of several kinds."""
+    """Error of the extension; "" if it reads tensors of several kinds correctly."""
     base = torch.arange(24, dtype=torch.float32)
     samples = (
         base, base.view(4, 6).t()[1:, ::2], torch.tensor(1), torch.empty(0, 3), base.to(torch.float64),

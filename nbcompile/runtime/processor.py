@@ -1,12 +1,12 @@
-"""Which instructions kernels may use: those of this processor, or fewer, as a setting says.
+"""Instruction sets of kernels: those of this processor, or fewer, as ``config`` says.
 
     flags("avx2")        ("-mavx2", "-mfma", "-mf16c")
     lacking("avx512")    "avx512f"        what this processor lacks; "" where kernels of that set run
 
-Everything that depends on the processor can be chosen, so that one machine can try what another would do: the
-instructions here, the library for products (``config.products``), the number of compilers
-(``config.compile_threads``) and of threads (``torch.set_num_threads``). No size of a cache is asked for: the limits in
-nbcompile/codegen/machine_model.py are numbers that are the same everywhere.
+Everything that depends on the processor is a setting, so that one machine can show what another would do: the
+instruction set here, the library for matrix products (``config.products``), the number of compilers
+(``config.compile_threads``) and of threads (``torch.set_num_threads``). Cache sizes are not queried: the constants in
+nbcompile/codegen/machine_model.py are the same on every machine.
 
 In torch: torch/_inductor/cpu_vec_isa.py (ATEN_CPU_CAPABILITY, config.cpp.simdlen). Read next:
 nbcompile/runtime/toolchain.py
@@ -27,7 +27,7 @@ NATIVE = "native"
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """How a compiler is asked for it, and what a processor needs for it, in the words of /proc/cpuinfo."""
+    """Compiler flags of an instruction set, and the processor features it needs, as named in /proc/cpuinfo."""
 
     flags: tuple[str, ...]
     needs: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ INSTRUCTION_SETS = {
 
 
 def flags(name: str) -> tuple[str, ...] | None:
-    """What replaces ``-march=native``; None where nothing does."""
+    """Flags that replace ``-march=native``; None to keep it."""
     return None if name == NATIVE else INSTRUCTION_SETS[name].flags
 
 
@@ -68,7 +68,7 @@ def runnable() -> Sequence[str]:
 
 
 def multiplies_by_onednn() -> bool:
-    """Whether large products of float32 matrices are oneDNN's, by the setting and by what it can do here."""
+    """Return whether large float32 matrix products go to oneDNN, by the setting and by the processor."""
     if not any(needs <= features() for needs in ONEDNN_NEEDS):
         return False
     return config.products == "onednn" or (config.products == "" and maker() != "GenuineIntel")
@@ -79,20 +79,20 @@ ONEDNN_NEEDS = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx
 
 
 def features() -> frozenset[str]:
-    """What this processor can do, in the words of /proc/cpuinfo; nearly nothing where nobody says."""
+    """Features of this processor, as named in /proc/cpuinfo; hardly any if it cannot be read."""
     description = _description()
     baseline = "sse2" if platform.machine() in ("x86_64", "AMD64") else ""
     return frozenset((description.get("flags") or description.get("Features") or baseline).split())
 
 
 def maker() -> str:
-    """Who made this processor, in its own words: GenuineIntel, AuthenticAMD; "" where nobody says."""
+    """Vendor of this processor: GenuineIntel, AuthenticAMD; "" if unknown."""
     return _description().get("vendor_id", "")
 
 
 @functools.cache
 def _description() -> dict[str, str]:
-    """What /proc/cpuinfo says of the first core."""
+    """Entry of the first core in /proc/cpuinfo."""
     try:
         first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
     except OSError:

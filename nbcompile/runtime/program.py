@@ -51,7 +51,7 @@ Attribute = Callable[[str], torch.Tensor]
 
 
 class Loaded(Protocol):
-    """What a graph becomes."""
+    """A compiled graph in memory: its callable, and how it is launched."""
 
     _boxed_call: bool
 
@@ -112,8 +112,8 @@ def _program(
         (*map(coder.input, plan.inputs), *(coder.shape(shape) for _, shape in plan.attributes)),
         tuple(map(coder.step, plan.steps)),
         tuple(
-            (None, _number(each.value)) if each.slot is None else (each.slot, each.view and _view(each.view))
-            for each in plan.outputs
+            (None, _number(output.value)) if output.slot is None else (output.slot, output.view and _view(output.view))
+            for output in plan.outputs
         ),
         tuple((VALUES.index(each.operation), _number(each.first), _number(each.second)) for each in plan.values),
     )
@@ -126,9 +126,9 @@ def _program(
 
 
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
-"""In the order of their numbers in operators.h."""
+"""Operators with a C function, in the order of their numbers in operators.h."""
 VALUES = ("argument", "size", "stride", "add", "mul", "floor_div", "mod", "min", "max")
-"""In the order of their numbers in sizes.h."""
+"""Operations of run-time sizes, in the order of their numbers in sizes.h."""
 _VALUE, _TENSOR, _LIST, _TUPLE, _NUMBER = range(5)
 
 
@@ -178,7 +178,7 @@ class _Coder:
 
 
 def _number(value: Any) -> Any:
-    """For C, a number that only a call knows is a tuple of its place among the values."""
+    """Encode a number for C: a run-time size is a tuple with its position among the values."""
     return (value.at,) if isinstance(value, RuntimeSize) else value
 
 
@@ -205,7 +205,7 @@ def _form(value: object) -> tuple[int, Any]:
 
 
 def _called(target: Any) -> Callable[..., Any]:
-    """What C calls for an operator: no frame of Python's may run there that the hook would look at."""
+    """Callable of an operator for C: one that runs no Python frame, which the frame hook would see."""
     if isinstance(target, torch._ops.OpOverload) and target.namespace == "aten":
         in_c: Callable[..., Any] = target._op
         return in_c
@@ -261,9 +261,9 @@ def expect(
     dtype: torch.dtype,
     written: bool = False,
 ) -> torch.Tensor | None:
-    """The input, which must be what the graph was compiled for; a copy where only its strides are not.
+    """Check an input against its guards' shape and dtype; copy it if only its strides differ.
 
-    None is a token: it says in which order operators with effects run, and holds nothing.
+    None is an effect token: it orders operators with side effects, and holds no data.
 
     Raises:
         ValueError: another shape or dtype, or other strides where the graph writes to it.
@@ -280,11 +280,11 @@ def expect(
 
 
 def adopt(tensor: Any, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, operator: str) -> Any:
-    """The result of an operator, in the layout and of the type that the kernels after it rely on.
+    """Result of an extern call, converted to the layout and dtype that later kernels rely on.
 
     Raises:
-        RuntimeError: the operator's fake implementation promised something else. (The types that ATen promises
-            are sometimes not those that it gives; then the promise holds, as the graph was made for it.)
+        RuntimeError: the shape differs from that of the operator's fake implementation. (A dtype that differs is
+            converted: some fake implementations of ATen return another dtype, and the graph was compiled for it.)
     """
     if not isinstance(tensor, torch.Tensor):
         return tensor

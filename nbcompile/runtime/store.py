@@ -1,4 +1,4 @@
-"""Built kernels, kept on disk between processes.
+"""Kernel store: built kernels in a cache directory on disk, shared by processes.
 
     key = key_of(source, compiler.identity)      "9f2c..."
     fetch(key, ".so")                            None: never built here
@@ -6,11 +6,11 @@
     fetch(key, ".so")                            the same path, in any later process
     obtain(key, ".so", build)                    fetch, else add; two threads that ask at once share one build
 
-An entry is complete or absent. It is built under a name of its own and renamed
-into place, so neither Ctrl-C nor a second process building the same kernel
-leaves half a file (the loser of such a race replaces a file by an equal one,
-which is why no lock is needed). Its checksum stands beside it: an entry that
-was damaged is not mapped into the process, it is built again.
+An entry is complete or absent. It is built under a temporary name and then renamed,
+which is atomic, so neither Ctrl-C nor a second process building the same kernel
+leaves a partial file (the loser of such a race replaces a file by an equal one, so
+no lock is needed). A file with its checksum is next to it: a damaged entry is not
+mapped into the process, it is built again.
 
 In torch: torch/_inductor/codecache.py (CppCodeCache, get_path)
 Read next: nbcompile/runtime/cpp.py
@@ -43,7 +43,7 @@ LARGEST = 1 << 30
 
 
 def directory() -> Path:
-    """Where entries are kept: $NBCOMPILE_CACHE_DIR, else the user's cache directory; both only if they are safe."""
+    """Cache directory: $NBCOMPILE_CACHE_DIR, else the user's; either only if it is safe."""
     chosen = os.environ.get(VARIABLE)
     folder = Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("nbcompile"))
     reason = _danger(str(folder))
@@ -52,7 +52,7 @@ def directory() -> Path:
 
 @functools.cache
 def _danger(folder: str) -> str:
-    """Why another user could put code into a folder, which would run here; "" if none can. Asked once in a process."""
+    """Reason why another user could write code into a directory that would run here; "" if none can. Cached."""
     if not hasattr(os, "geteuid"):
         return ""
     try:
@@ -83,7 +83,7 @@ def fetch(key: str, suffix: str) -> Path | None:
 
 
 def checksum(name: str, content: bytes) -> str:
-    """Of a file under its name: the whole file of another entry is damage, too."""
+    """Checksum of a file and its name, so that the file of another entry counts as damaged too."""
     return hashlib.sha256(name.encode() + b"\n" + content).hexdigest()
 
 
@@ -101,9 +101,9 @@ def read(path: Path, most: int) -> bytes:
 
 
 def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
-    """The entry's path; it is made now if it is not there.
+    """Path of the entry, which is built on a cache miss.
 
-    A thread that asks for what another thread is building waits, and shares its path or its exception.
+    A thread that needs an entry which another thread is building waits, and shares its path or its exception.
     """
     found = fetch(key, suffix)
     if found is not None:
@@ -115,7 +115,7 @@ def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     try:
         mine.set_result(fetch(key, suffix) or add(key, suffix, build))
     except BaseException as error:
-        # Ctrl-C came to this thread alone: the others are told that nothing was built.
+        # Only this thread received Ctrl-C: the waiting ones get an error.
         mine.set_exception(error if isinstance(error, Exception) else OSError("the build was interrupted"))
         raise
     finally:
@@ -145,17 +145,17 @@ def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
 
 
 def _install(draft: Path, path: Path) -> Path:
-    """Rename a finished file to an entry; where something else has its name, to one of this process."""
-    told = checksum(path.name, draft.read_bytes())
-    beside = path.with_suffix(path.suffix + ".sha256")
-    for each in (path, beside):
-        if each.is_dir() and not each.is_symlink():
-            private = Path(tempfile.mkdtemp(dir=_private(str(path.parent), f"{each.name} is a folder")))
+    """Rename a finished file to its entry; if a directory has that name, use a private one."""
+    digest = checksum(path.name, draft.read_bytes())
+    digest_path = path.with_suffix(path.suffix + ".sha256")
+    for target in (path, digest_path):
+        if target.is_dir() and not target.is_symlink():
+            private = Path(tempfile.mkdtemp(dir=_private(str(path.parent), f"{target.name} is a folder")))
             return Path(shutil.move(draft, private / path.name))
-    # The old checksum goes first and the new one comes last: whoever looks in between finds no entry.
-    beside.unlink(missing_ok=True)
+    # The old checksum is removed first and the new one written last, so that readers in between find no entry.
+    digest_path.unlink(missing_ok=True)
     draft.replace(path)
-    _write(beside, told)
+    _write(digest_path, digest)
     return path
 
 
@@ -164,7 +164,7 @@ def _path(key: str, suffix: str) -> Path:
 
 
 def _writable(folder: Path) -> Path:
-    """The folder, made if need be; a private temporary one, for this process, where the disk refuses."""
+    """The directory, created if necessary; a private temporary one for this process if that fails."""
     reason: object = "it cannot be written"
     try:
         directory().mkdir(parents=True, exist_ok=True, mode=0o700)  # of parents, ``mode`` says nothing

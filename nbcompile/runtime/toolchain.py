@@ -1,12 +1,12 @@
-"""Which C++ compiler there is, asked once.
+"""C++ compiler: found, tested and identified once.
 
     find() -> Compiler("/usr/bin/g++", "g++ (Debian) 12.2.0", flags=("-O3", "-march=native", ...))
     find() -> NoCompiler("no C++ compiler: tried g++, clang++")     graphs then run through ATen
 
-The answer is a value, never an exception: a machine without a compiler is an
-ordinary machine, and the views say what it means. A candidate has to prove
-itself by building a shared object that this process can load; the proof is
-kept in the kernel store, so that it costs its 50 ms once per compiler.
+The result is a value, never an exception: a machine without a compiler is an
+ordinary machine, on which graphs fall back to ATen. A candidate is tested by
+building a shared object that this process can load; the result is in the kernel
+store, so that the test costs its 50 ms once per compiler.
 
 In torch: torch/_inductor/cpp_builder.py, torch/_inductor/cpu_vec_isa.py
 Read next: nbcompile/runtime/store.py
@@ -53,7 +53,7 @@ BASE_FLAGS = (
     "-w",
 )
 PATIENCE = "NBCOMPILE_COMPILER_TIMEOUT"
-"""The variable that says how long a compiler may take."""
+"""Environment variable for the timeout of a compiler."""
 TUNING_FLAGS = ("-march=native", "-mcpu=native", "")
 """The first that the compiler takes is used: x86 and aarch64 spell it differently."""
 
@@ -67,16 +67,16 @@ class Compiler:
     """The first line of ``--version``, for the record and the store's key."""
     flags: tuple[str, ...]
     processor: str
-    """What ``-march=native`` stands for; a store may be shared by machines."""
+    """Flags that ``-march=native`` expands to; a store may be shared by different machines."""
 
     @property
     def identity(self) -> str:
-        """Two compilers with equal identity make equal code of equal source."""
+        """Part of the cache key: compilers with equal identity generate equal code from equal source."""
         return "\n".join((*self.command, self.version, *self.flags, self.processor))
 
     @property
     def openmp(self) -> bool:
-        """Whether kernels may use several threads."""
+        """Whether the compiler supports OpenMP."""
         return "-fopenmp" in self.flags
 
 
@@ -86,7 +86,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NoCompiler:
-    """Why generated code cannot be built here."""
+    """Reason why generated code cannot be built on this machine."""
 
     reason: str
 
@@ -126,7 +126,7 @@ def _find(chosen: str, search_path: str) -> Compiler | NoCompiler:
 
 
 def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
-    """The richest set of flags with which the compiler does its work; found out once, and kept in the store."""
+    """Test a compiler with sets of flags, best first; the result is cached in the store."""
     try:
         binary = Path(command[0]).stat()
     except OSError as error:
@@ -253,7 +253,7 @@ def processor_model() -> str:
 
 
 def run(command: Sequence[str], source: str, timeout: float | None = None) -> tuple[int, str]:
-    """Run a compiler on source text: its exit status, and what it said."""
+    """Run a compiler on source text; return its exit status and output."""
     (result,) = run_together([command], source, timeout)
     return result
 
@@ -261,10 +261,10 @@ def run(command: Sequence[str], source: str, timeout: float | None = None) -> tu
 def run_together(
     commands: Sequence[Sequence[str]], source: str = "", timeout: float | None = None
 ) -> list[tuple[int, str]]:
-    """Run compilers side by side (on source text: one); their whole process groups die with us.
+    """Run compilers concurrently (on source text: one); their process groups are killed on an exception.
 
     A compiler is a tree of processes (driver, front end, assembler, linker).
-    Ctrl-C must leave none of them behind, writing to a file nobody wants.
+    Ctrl-C must not leave any of them running.
     """
     processes: list[subprocess.Popen[str]] = []
     try:
@@ -288,7 +288,7 @@ def run_together(
 
 @contextlib.contextmanager
 def _as_file(source: str) -> Iterator[TextIO]:
-    """What compilers read as their input: from a pipe they would wait for us."""
+    """Temporary file with a compiler's input: with a pipe, the compiler could wait for this process."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", prefix="nbcompile-") as text:
         text.write(source)
         text.seek(0)
@@ -310,11 +310,11 @@ def _started(command: Sequence[str], source: TextIO) -> subprocess.Popen[str]:
 
 
 class _Builds(threading.local):
-    """What a thread does while it waits for a compiler."""
+    """Work that a thread does while it waits for a compiler."""
 
     around: Callable[[], contextlib.AbstractContextManager[object]] = staticmethod(contextlib.nullcontext)
     beside: Callable[[], object] | None = None
-    """What is done once, as soon as a compiler works."""
+    """Functions to call once, when a compiler is known to work."""
 
     def do_beside(self) -> None:
         task, self.beside = self.beside, None
@@ -363,7 +363,7 @@ def _stop() -> None:
 
 
 def patience() -> float:
-    """How many seconds a compiler may take."""
+    """Timeout of a compiler, in seconds."""
     try:
         return float(os.environ.get(PATIENCE, ""))
     except ValueError:

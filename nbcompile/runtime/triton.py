@@ -63,10 +63,10 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
 
 
 def compile_options(source: str, warps: int = 4) -> dict[str, bool | int]:
-    """How Triton compiles a kernel.
+    """Options of ``triton.compile``.
 
-    A product and a sum may be one instruction, as in CUDA's own compiler. Checks of indices are compiled only if asked
-    for; those of whole numbers that overflow, which come with them, are not wanted.
+    Fused multiply-add is allowed, as in CUDA's own compiler. Device asserts (bounds checks) need debug mode; the checks
+    of integer overflow that come with it are switched off.
     """
     checks = "device_assert" in source
     return {"enable_fp_fusion": True, "debug": checks, "sanitize_overflow": False, "num_warps": warps}

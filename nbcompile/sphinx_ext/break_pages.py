@@ -19,7 +19,7 @@ FOLDER = "graph_breaks"
 
 
 def write_pages(app: Sphinx) -> None:
-    """When a build begins: write every page that changed."""
+    """Write every page that changed, at the start of a build."""
     write(Path(app.srcdir) / "docs" / FOLDER)
 
 

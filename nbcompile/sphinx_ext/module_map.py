@@ -33,7 +33,7 @@ class Row:
 
 
 def rows(package: Path = PACKAGE) -> Iterator[Row]:
-    """Every module that says what it teaches, in the order of the tree."""
+    """Rows of all modules with a docstring, in the order of the tree."""
     for path in sorted(package.rglob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
         if text:
@@ -42,7 +42,7 @@ def rows(package: Path = PACKAGE) -> Iterator[Row]:
 
 
 def _in_torch(docstring: str) -> str:
-    """What follows ``In torch:``, up to ``Read next``, on one line."""
+    """Text between ``In torch:`` and ``Read next``, on one line."""
     found = re.search(r"In torch:\s*(.*?)(?:[.;]?\s*[Rr]ead next\b|\n\n|\Z)", docstring, re.DOTALL)
     return re.sub(r"\s+", " ", found[1]).strip() if found else ""
 

@@ -22,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 from nbcompile.views.markup import xml_tag as tag
 
 WIDTH, ROW, TOP, LEFT, RIGHT = 360, 38, 30, 4, 8
-"""Of the drawing, of a bar with its words, above the first, and beside them."""
+"""Pixels: width of the drawing, height of a bar with its label, top margin, left margin."""
 TICKS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 _STYLE = Markup(
     ".nbc-ratios{display:block;width:100%;max-width:34em;margin:1em 0}"
@@ -81,7 +81,7 @@ def draw(title: str, found: Iterable[tuple[str, float]]) -> Markup:
 
 
 class _Scale:
-    """Where a ratio stands, on a logarithmic scale."""
+    """Logarithmic scale: position of a ratio in the drawing."""
 
     def __init__(self, least: float, most: float) -> None:
         self.least, self.span = math.log(least), math.log(most) - math.log(least)

@@ -20,9 +20,9 @@ def paragraph(text: str) -> nodes.paragraph:
 def table(rows: Iterable[Sequence[str]], widths: Sequence[int], cls: str) -> nodes.table:
     """Rows of text in columns."""
     body = nodes.tbody()
-    for each in rows:
+    for texts in rows:
         row = nodes.row()
-        for text in each:
+        for text in texts:
             entry = nodes.entry()
             entry += paragraph(text)
             row += entry

@@ -278,9 +278,9 @@ def _names(definition: ast.stmt) -> set[str]:
 
 def _given(definition: ast.stmt) -> ast.Call | None:
     """The decorator that says how an example is called: ``@given(x, 3)``."""
-    for each in getattr(definition, "decorator_list", ()):
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == "given":
-            return each
+    for decorator in getattr(definition, "decorator_list", ()):
+        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == "given":
+            return decorator
     return None
 
 

@@ -1,4 +1,4 @@
-"""From buffers to generated code: loop IR, fusion ledger, memory plan, kernels, wrapper.
+"""From buffers to generated code: loop IR, fusion log, memory plan, kernels, wrapper.
 
 In torch: TORCH_LOGS=output_code,fusion,ir_pre_fusion print these apart.
 Read next: nbcompile/views/timings.py
@@ -111,7 +111,7 @@ def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
         for each in decisions
     ]  # fmt: skip
     fused = sum(each.fused for each in compiled.fusions)
-    title = f"Fusion ledger: {fused} fused, {len(compiled.fusions) - fused} apart"
+    title = f"Fusion log: {fused} fused, {len(compiled.fusions) - fused} apart"
     return fold(
         title,
         table("Which buffers share a loop nest, and why", ("buffers", "verdict", "reason", "saves"), rows),

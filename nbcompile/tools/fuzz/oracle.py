@@ -221,10 +221,10 @@ def _within(expected: torch.Tensor, found: torch.Tensor, jittered: list[torch.Te
         return expected.shape == found.shape
     one, other = expected.double(), found.double()
     moved = torch.zeros_like(one)
-    for each in jittered:
-        if each is None or each.shape != expected.shape:
+    for result in jittered:
+        if result is None or result.shape != expected.shape:
             return True
-        moved = torch.maximum(moved, (each.double() - one).abs().nan_to_num(torch.inf, torch.inf))
+        moved = torch.maximum(moved, (result.double() - one).abs().nan_to_num(torch.inf, torch.inf))
     if bool(moved.isinf().any()):
         return True  # an overflow or a NaN hangs on the last digit
     apart = (other - one).abs()
@@ -245,12 +245,12 @@ class Jitter(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func._schema.name.partition("::")[2].rstrip("_") in EXACT or any(
-            each.alias_info is not None and not each.alias_info.is_write for each in func._schema.returns
+            output.alias_info is not None and not output.alias_info.is_write for output in func._schema.returns
         ):
             return result
-        for each in pytree.tree_leaves(result):
-            if isinstance(each, torch.Tensor) and each.is_floating_point() and each.numel():
-                self.move(each)
+        for leaf in pytree.tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel():
+                self.move(leaf)
         return result
 
     def move(self, tensor: torch.Tensor) -> None:
