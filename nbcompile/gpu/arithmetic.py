@@ -1,4 +1,4 @@
-"""What each arithmetic instruction of PTX computes, as functions of NumPy arrays: one table.
+"""Semantics of the arithmetic instructions of PTX, as functions of NumPy arrays: one table.
 
     RESULTS["fma"](instruction, a, b, c)    a * b + c, rounded once
     RESULTS["prmt"](instruction, a, b, s)   four bytes picked out of eight
@@ -23,7 +23,7 @@ Function = Callable[..., Array]
 
 
 def operand_types(instruction: Instruction) -> tuple[str, ...]:
-    """As what an instruction reads its operands; the last is for all that follow."""
+    """Types of an instruction's operands; the last one is that of all further operands."""
     kind = instruction.type
     if instruction.opcode in ("mad", "madc") and "wide" in instruction.modifiers:
         return kind, kind, f"{kind[0]}{2 * bits_of(kind)}"
@@ -46,7 +46,7 @@ _OPERANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "selp": lambda kind: (kind, kind, "pred"),
     "setp": lambda kind: (kind, kind, "pred"),
 }
-"""Where operands differ in type."""
+"""Operand types of instructions whose operands differ in type."""
 
 
 def result_type(instruction: Instruction) -> str:
@@ -136,7 +136,7 @@ def _remainder(_: Instruction, a: Array, b: Array) -> Array:
 
 
 def _extreme(take: Function, take_number: Function, zero_bits: Function) -> Function:
-    """Minimum or maximum; of floating-point numbers that which is a number, unless ``.NaN`` is asked for."""
+    """Minimum or maximum; NaN operands are ignored, unless the modifier is ``.NaN``."""
 
     def extreme(instruction: Instruction, a: Array, b: Array) -> Array:
         if a.dtype.kind != "f":
@@ -239,7 +239,7 @@ def _insert(_: Instruction, a: Array, b: Array, position: Array, length: Array) 
 
 
 def _permute(_: Instruction, a: Array, b: Array, selector: Array) -> Array:
-    """``prmt``: byte k of the result is that which digit k of the selector names; its upper bit asks for the sign."""
+    """``prmt``: byte k of the result is selected by digit k of the selector, whose upper bit replicates the sign."""
     a, b, selector = np.broadcast_arrays(a, b, selector)
     eight = np.concatenate([np.ascontiguousarray(word)[..., None].view(np.uint8) for word in (a, b)], -1)
     digits = (selector[..., None] >> (np.arange(4, dtype=np.uint32) * np.uint32(4))) & np.uint32(15)

@@ -1,4 +1,4 @@
-"""A Triton kernel as machine code for a chip that need not be here, with what ptxas says of it.
+"""Machine code of a Triton kernel, for a chip that may be absent, with the figures of ptxas.
 
     built = build(module.kernel0, {"p0": "*fp32", "p1": "*fp32"}, CHIPS["sm_90"])
     built.registers, built.spilled_bytes, built.occupancy(CHIPS["sm_90"])       24, 0, 1.0
@@ -29,7 +29,7 @@ from nbcompile.runtime.triton import compile_options
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 POINTER_BYTES = 16
-"""Of which every pointer is a multiple."""
+"""Bytes: alignment of every pointer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Built:
     registers: int
     """Of a thread."""
     spilled_bytes: int
-    """Of a thread, in memory, as its registers did not suffice."""
+    """Bytes that each thread spills to local memory, for lack of registers."""
 
     def resident_blocks(self, chip: Chip) -> int:
-        """How many blocks a multiprocessor holds at once."""
+        """Number of blocks that are resident on a multiprocessor at once."""
         of_block = self.threads * max(-(-self.registers // 8) * 8, 1)
         return min(
             chip.registers // of_block,
@@ -58,12 +58,12 @@ class Built:
         )
 
     def occupancy(self, chip: Chip) -> float:
-        """Which share of the threads that a multiprocessor can hold its registers and shared memory allow."""
+        """Fraction of a multiprocessor's threads that registers and shared memory allow."""
         return self.resident_blocks(chip) * self.threads / chip.threads
 
 
 class CannotBuild(RuntimeError):
-    """Why a kernel has no machine code, in one line."""
+    """Reason why a kernel cannot be compiled, in one line."""
 
 
 class NoTools(CannotBuild):

@@ -24,7 +24,7 @@ class Chip:
     """One kind of GPU."""
 
     name: str
-    """As ptxas names its instruction set: ``sm_90``."""
+    """Instruction set, as ptxas names it: ``sm_90``."""
     product: str
     multiprocessors: int
     registers: int
@@ -36,10 +36,10 @@ class Chip:
     blocks: int
     """Resident blocks of a multiprocessor, at most."""
     bytes_per_second: float
-    """Of its memory, by the data sheet."""
+    """Memory bandwidth, by the data sheet."""
     cycles_per_second: float
     load_cycles: float
-    """From a load of global memory until the value is there, where nothing else waits."""
+    """Latency of a load from global memory without contention."""
 
     @property
     def capability(self) -> int:

@@ -1,4 +1,4 @@
-"""What a line of generated code costs on a GPU, counted while it is simulated.
+"""Costs of each line of generated code on a GPU, counted during simulation.
 
     32 threads of a warp load neighbours            128 bytes in 4 sectors: coalescing 1.0
     32 threads load every 32nd number               128 bytes in 32 sectors: coalescing 0.125
@@ -25,10 +25,10 @@ BANK_BYTES = 4
 
 @dataclass(slots=True)
 class Costs:
-    """Of one line, over all blocks of a launch."""
+    """Costs of one line, over all blocks of a launch."""
 
     line: int
-    """Of the generated module; 0 where it is unknown."""
+    """Line of the generated module; 0 if unknown."""
     instructions: int = 0
     """Executed, by whole warps."""
     requests: int = 0
@@ -36,14 +36,14 @@ class Costs:
     sectors: int = 0
     """Moved for them."""
     least_sectors: int = 0
-    """That would hold the bytes they use."""
+    """Least number of sectors that would hold the bytes used."""
     passes: int = 0
     """Over the banks of shared memory."""
     least_passes: int = 0
 
     @property
     def coalescing(self) -> float:
-        """From 0 to 1: which share of the bytes moved was used."""
+        """Fraction of the bytes moved that was used."""
         return self.least_sectors / self.sectors if self.sectors else 1.0
 
     def count_global(self, addresses: Array, width: int, warps: Array) -> None:
@@ -55,7 +55,7 @@ class Costs:
         self.least_sectors += int((-(-lanes * width // SECTOR)).sum())
 
     def count_shared(self, addresses: Array, width: int, warps: Array) -> None:
-        """As :meth:`count_global`; wide accesses take a pass for each 128 bytes."""
+        """Count an access to shared memory; wide accesses take one pass per 128 bytes."""
         words = np.concatenate(
             [_distinct(warps, addresses.astype(np.int64) // BANK_BYTES + at) for at in range(-(-width // BANK_BYTES))]
         )
@@ -72,7 +72,7 @@ def _distinct(warps: Array, numbers: Array) -> Array:
 
 
 def total(costs: Iterable[Costs]) -> Costs:
-    """Of several lines; the line is 0."""
+    """Sum of the costs of several lines; its line is 0."""
     names = ("instructions", "requests", "sectors", "least_sectors", "passes", "least_passes")
     found = list(costs)
     return Costs(0, *(sum(getattr(line, name) for line in found) for name in names))

@@ -1,4 +1,4 @@
-"""How long a launch will be simulated, worked out before anything of it runs.
+"""Estimate of a simulation's duration, before it starts.
 
     estimate.seconds(function, blocks=4096, rounds=0, shared_bytes=16)      1.4
 
@@ -31,7 +31,7 @@ def rounds(kernel: EmittedKernel) -> Callable[..., int]:
 
 
 def seconds(function: Function, blocks: int, rounds: int, shared_bytes: int) -> float:
-    """How long a launch will be simulated."""
+    """Estimated duration of simulating a launch, in seconds."""
     steps, accesses = _executed(function, rounds)
     at_once = blocks_at_once(function, shared_bytes)
     threads = blocks * function.threads

@@ -19,7 +19,7 @@ from nbcompile.record import model
 
 
 def built(ready: Ready, chip: Chip) -> model.Gpu:
-    """What ptxas says."""
+    """Figures that ptxas reports."""
     made = ready.built
     return model.Gpu(
         chip.name,
@@ -33,7 +33,7 @@ def built(ready: Ready, chip: Chip) -> model.Gpu:
 
 
 def launched(gpu: model.Gpu, launch: Launch, first_line: int) -> model.Gpu:
-    """With what a launch cost."""
+    """Figures with the costs of a launch."""
     costs = launch.costs
     by_line = {each.line - first_line + 1: each for each in launch.lines.values()}
     return replace(
@@ -74,5 +74,5 @@ def _counted(names: list[str]) -> Iterator[str]:
 
 
 def is_access(name: str) -> bool:
-    """Whether an instruction accesses global memory, which is what costs most."""
+    """Return whether an instruction accesses global memory, the most expensive kind."""
     return name.startswith(("ld.global", "st.global", "atom.global", "red.global"))

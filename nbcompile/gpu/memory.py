@@ -1,4 +1,4 @@
-"""Memory of a simulated GPU: every access is checked, every byte remembers who wrote and who read it.
+"""Memory of a simulated GPU: every access is checked, and every byte records its last writer and readers.
 
     memory = GlobalMemory()
     address = memory.place(x, "x")          0x7f0000000000; nothing lies for 4 KiB before and behind it
@@ -24,12 +24,12 @@ from nbcompile.gpu.values import Array
 
 
 class Fault(RuntimeError):
-    """What a GPU would stop for, or would compute by chance."""
+    """A fault of the GPU, or a race whose result is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actors:
-    """Who makes an access: of each thread its block, its warp in the block, and the barriers it has passed."""
+    """Threads of an access: for each its block, its warp in the block, and the number of barriers it has passed."""
 
     block: Array
     warp: Array
@@ -40,7 +40,7 @@ class Actors:
         return (self.block.astype(np.int64) << 32) | (self.warp.astype(np.int64) << 24) | self.barriers
 
     def take(self, at: Array) -> Actors:
-        """Those of some threads."""
+        """Subset for some threads."""
         return Actors(self.block[at], self.warp[at], self.barriers[at])
 
 
@@ -50,7 +50,7 @@ SEVERAL_BLOCKS = 2**31 - 1
 
 
 def _unordered(before: Array, now: Array) -> Array:
-    """Whether no barrier lies between an earlier access and one of now."""
+    """Return whether two accesses are unordered: no barrier is between them."""
     same_block = before >> 32 == now >> 32
     ordered = (before >> 24 == now >> 24) | (before & 0xFFFFFF < now & 0xFFFFFF)
     return (before != NOBODY) & ~(same_block & ordered)
@@ -115,7 +115,7 @@ class Bytes:
 
 
 def _differ(before: Array, now: Array) -> Array:
-    """Which bytes are others. Numbers that differ by rounding alone are the same.
+    """Bytes that differ by more than rounding.
 
     Triton stores what each warp computed of the same numbers; where ``x * x + y * y`` is one instruction, the rounding
     depends on which of both the warp has.
@@ -135,14 +135,14 @@ def _threads(race: Array) -> str:
 
 FIRST_ADDRESS = 0x7F00_0000_0000
 GAP = 4096
-"""Bytes between two tensors. No tensor's address is a multiple of more than the gap asks for."""
+"""Bytes between two tensors, so that no tensor is aligned better than the gap implies."""
 ALIGNMENT = 512
-"""As torch's caching allocator gives it."""
+"""Alignment of torch's caching allocator."""
 
 
 @dataclass(slots=True)
 class GlobalMemory:
-    """The memory that all blocks share: copies of tensors, at made-up addresses."""
+    """Global memory: copies of tensors, at invented addresses."""
 
     check_races: bool = True
     starts: list[int] = field(default_factory=list)
@@ -153,7 +153,7 @@ class GlobalMemory:
     """Positions by the storage's own address: views of one storage share its bytes."""
 
     def place(self, tensor: torch.Tensor, name: str) -> int:
-        """Where a tensor's first element lies. Its whole storage is accessible, as on a GPU.
+        """Address of a tensor's first element. Its whole storage is accessible, as on a GPU.
 
         Args:
             tensor: On the CPU, dense or a view.
@@ -221,7 +221,7 @@ class GlobalMemory:
         ]
 
     def _outside(self, addresses: Array, at: Array, width: int) -> str:
-        """Which tensor is nearest to the first address, and on which side of it that lies."""
+        """Describe an address out of bounds: the nearest tensor, and on which side of it the address is."""
         count, first, index = len(addresses), int(addresses[0]), int(at[0])
         threads = f"{count} thread{'' if count == 1 else 's'} outside of every tensor; the first "
         if index + 1 < len(self.starts) and (index < 0 or self.starts[index + 1] - first < first - self.ends[index]):

@@ -1,4 +1,4 @@
-"""How long a kernel would take on a GPU that is not here: a model over what the simulator counted.
+"""Predicted time of a kernel on an absent GPU: a model over the counts of the simulator.
 
     sum of 4 Mi numbers by one block      4096 rounds, each waits for a load      latency: 1.0 ms
     the same by 1024 blocks               16.8 MB from memory                     memory: 6.9 us
@@ -25,18 +25,18 @@ from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.costs import SECTOR, Costs
 
 REACHED = 0.9
-"""Which share of its bandwidth memory reaches: an H200 was measured to copy 4.3 of its 4.8 TB a second."""
+"""Achievable fraction of the memory bandwidth: an H200 was measured to copy 4.3 of its 4.8 TB/s."""
 LAUNCH_SECONDS = 2e-6
-"""From the begin of an empty kernel to that of the next: some microseconds, by NVIDIA's best practices guide."""
+"""Launch overhead, between the starts of two empty kernels: some microseconds, by NVIDIA's best practices guide."""
 SCHEDULERS = 4
 """Instructions that a multiprocessor begins in a cycle, of different warps."""
 DEPENDENT_CYCLES = 4
-"""From an instruction of a warp to the next one, which mostly needs its result."""
+"""Cycles from an instruction of a warp to the next, which usually depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of one launch, in seconds."""
+    """Times of one launch, in seconds."""
 
     memory: float
     issue: float
@@ -46,17 +46,17 @@ class Times:
 
     @property
     def predicted(self) -> float:
-        """Of the launch."""
+        """Predicted time of the launch."""
         return LAUNCH_SECONDS + max(self.memory, self.issue, self.latency)
 
     @property
     def roofline(self) -> float:
-        """Of the best launch that there could be."""
+        """Least possible time, by the roofline model."""
         return LAUNCH_SECONDS + self.least
 
     @property
     def limit(self) -> str:
-        """Which of the three is the slowest."""
+        """Largest of the three times: the bottleneck."""
         return max(("memory", "issue", "latency"), key=lambda name: getattr(self, name))
 
 

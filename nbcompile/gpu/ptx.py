@@ -28,17 +28,17 @@ class Instruction:
 
     opcode: str
     modifiers: tuple[str, ...]
-    """What follows the opcode, without the dots: ``("rn", "ftz", "f32")``."""
+    """Modifiers of the opcode, without the dots: ``("rn", "ftz", "f32")``."""
     operands: tuple[str, ...]
     predicate: str = ""
     """The register that decides in which threads it runs; empty if in all."""
     negated: bool = False
     line: int = 0
-    """Of the generated Triton module, counted from 1; 0 if unknown."""
+    """Line of the generated Triton module, counted from 1; 0 if unknown."""
 
     @property
     def type(self) -> str:
-        """Of the operands, and of the result unless the opcode says otherwise: ``f32``."""
+        """Type of the operands, and of the result unless the opcode implies another: ``f32``."""
         return self.modifiers[-1] if self.modifiers else ""
 
     @cached_property
@@ -50,7 +50,7 @@ class Instruction:
 
     @cached_property
     def name(self) -> str:
-        """As written: ``fma.rn.ftz.f32``."""
+        """Opcode with modifiers, as in the text: ``fma.rn.ftz.f32``."""
         return ".".join((self.opcode, *self.modifiers))
 
 
@@ -61,7 +61,7 @@ class Function:
     name: str
     parameters: tuple[str, ...]
     threads: int
-    """In one block (Triton: one program)."""
+    """Threads of one block (Triton: one program)."""
     instructions: tuple[Instruction, ...]
     labels: Mapping[str, int]
     """Positions in ``instructions``."""
@@ -110,7 +110,7 @@ _VARIABLE = r"\.{space}\s+(?:\.align\s+(\d+)\s+)?\.b(\d+)\s+([\w$]+)\[(\d*)\]"
 
 
 def _variables(text: str, space: str) -> tuple[dict[str, int], int]:
-    """Offsets of variables, one after another; memory that is as long as the launch says begins at 0."""
+    """Offsets of shared variables, one after another; dynamic shared memory begins at 0."""
     offsets, end = {}, 0
     for alignment, bits, name, length in re.findall(_VARIABLE.format(space=space), text):
         if not length:
@@ -162,7 +162,7 @@ _PLACE = re.compile(r"\s*\.loc\s[^\n]*\n")
 
 
 def _of_one_line(block: re.Match[str]) -> str:
-    """What Triton writes as PTX itself is work of one line; LLVM counts a line further after each instruction of it."""
+    """Attribute inline PTX of Triton to one line; LLVM increments the line after each of its instructions."""
     first = _PLACE.search(block[1])
     return (first[0] if first else "") + _PLACE.sub("\n", block[1])
 

@@ -46,7 +46,7 @@ class Ready:
     built: Built
     function: ptx.Function
     first_line: int
-    """Of the module, where the kernel's own text begins."""
+    """Line of the module at which the kernel's own text begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Launch:
 
     @property
     def costs(self) -> costs.Costs:
-        """Of all lines."""
+        """Costs of all lines."""
         return costs.total(self.lines.values())
 
 
@@ -76,7 +76,7 @@ class Simulated:
     wrapped: Wrapped
     kernels: Mapping[str, Ready]
     launches: list[Launch] = field(default_factory=list)
-    """Of the last call, in order."""
+    """Simulations of the last call, in order."""
 
     def __call__(self, *inputs: object) -> tuple[object, ...]:
         """Run the graph.
@@ -88,7 +88,7 @@ class Simulated:
         return self.boxed(list(inputs))
 
     def boxed(self, inputs: list[object]) -> tuple[object, ...]:
-        """The same with a list, which is emptied."""
+        """Boxed calling convention: the list of arguments is cleared."""
         self.launches.clear()
         return self.wrapped(inputs)
 
@@ -129,7 +129,7 @@ def load(
 
 
 def _on_the_cpu(size: tuple[int, ...], stride: tuple[int, ...], *, dtype: torch.dtype, device: str = "") -> object:
-    """Memory that the wrapper asks for on the GPU."""
+    """Allocate on the CPU what the wrapper allocates on the GPU."""
     del device
     return torch.empty_strided(size, stride, dtype=dtype)
 
@@ -173,7 +173,7 @@ def _launcher(
 
 
 def _aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """A tensor whose address is what kernels rely on; if it is a copy, also where to write it back.
+    """Tensor with the alignment that kernels rely on; if it is a copy, also the tensor to write back to.
 
     What lies between its elements comes along.
     """

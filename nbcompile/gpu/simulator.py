@@ -1,4 +1,4 @@
-"""Run a compiled GPU kernel on the CPU: all threads of many blocks at once, one instruction after another.
+"""Simulator of compiled GPU kernels on the CPU: all threads of many blocks at once, instruction by instruction.
 
     memory = GlobalMemory()
     ran = run(ptx.parse(text), grid=16, arguments=[memory.place(x, "x"), memory.place(out, "out")], memory=memory)
@@ -35,12 +35,12 @@ SHARED_AT_ONCE = 1 << 26
 
 @dataclass(slots=True)
 class Simulation:
-    """What a launch did."""
+    """Result of a simulated launch."""
 
     lines: dict[int, Costs] = field(default_factory=dict)
     """By the line of the generated module."""
     waits: int = 0
-    """How often a warp, of those that do so most, used what it had loaded from global memory and had not used yet."""
+    """Largest number of dependent waits for global memory in one warp: uses of values loaded and not used before."""
 
 
 def run(
@@ -72,7 +72,7 @@ def run(
 
 
 def blocks_at_once(function: Function, shared_bytes: int) -> int:
-    """So many blocks of a kernel are simulated side by side."""
+    """Number of blocks of a kernel that are simulated at once."""
     return max(1, min(THREADS_AT_ONCE // function.threads, SHARED_AT_ONCE // max(shared_bytes, 1)))
 
 
@@ -218,7 +218,7 @@ class Blocks:
         return int(operand.rstrip("U"), 0) & (2 ** bits_of(kind) - 1)
 
     def bits(self, register: str) -> Array:
-        """What a register holds; 0 before it is written."""
+        """Bits of a register; 0 before it is written."""
         found = self.registers.get(register)
         if found is None:
             width = self.function.registers[register.rstrip("0123456789")]
@@ -274,7 +274,7 @@ class Blocks:
         return np.broadcast_to(found, (self.count,))
 
     def actors(self, threads: Array) -> Actors:
-        """Who the threads are."""
+        """Block, warp and barrier count of each thread."""
         return Actors(self.blocks[threads], self.warp[threads], self.barriers[threads])
 
     def load_bytes(self, instruction: Instruction, operand: str, width: int, threads: Array) -> Array:
@@ -432,7 +432,7 @@ def _matrices(instruction: Instruction) -> int:
 
 
 _ROWS, _ROW_BYTES = 8, 16
-"""Of a matrix of 8 by 8 numbers of 16 bits."""
+"""Lanes and registers of an 8 x 8 matrix of 16-bit elements."""
 
 
 def _load_matrix(blocks: Blocks, instruction: Instruction, active: Array) -> None:
@@ -467,7 +467,7 @@ def _store_matrix(blocks: Blocks, instruction: Instruction, active: Array) -> No
 
 
 def _expect_matrices(instruction: Instruction, active: Array) -> int:
-    """How many matrices are moved: all lanes have to take part, with numbers of 16 bits."""
+    """Number of matrices moved; all lanes have to be active, with 16-bit elements."""
     if instruction.type != "b16" or "m8n8" not in instruction.modifiers or _space(instruction) != "shared":
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
     if not active.all():
@@ -568,4 +568,4 @@ STEPS: dict[str, Callable[[Blocks, Instruction, Array], None]] = {
     "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote,
     "ldmatrix": _load_matrix, "stmatrix": _store_matrix, "call": _fail, "trap": _fail,
 }  # fmt: skip
-"""What changes more than one register of its own thread."""
+"""Instructions that change more than one register of their own thread."""

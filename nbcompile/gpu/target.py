@@ -1,4 +1,4 @@
-"""One ATen graph for a GPU that is not here: its kernels are compiled for the chip, and run in the simulator.
+"""Cross-compilation of an ATen graph for an absent GPU: kernels are compiled for the chip and run in the simulator.
 
     made = compile_graph(graph, examples, CHIPS["sm_90"], attribute=..., keep_sharing=True)
     made.emitted.kernels        Triton's text, as for a GPU
@@ -40,14 +40,14 @@ from nbcompile.scheduling import schedule
 __all__ = ["Made", "NoTools", "compile_graph", "run_or_call"]
 
 DEVICE = torch.device("cuda", 0)
-"""Where tensors are taken to lie."""
+"""Device that tensors are assumed to be on."""
 Refusals = Mapping[str, tuple[str, tuple[str, ...]]]
-"""By the name of the kernel the reason, and the fx nodes that ask for what is missing, where they are known."""
+"""Reason and, where known, the fx nodes that need the missing operation, by name of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What became of a graph."""
+    """Result of compiling a graph for a target."""
 
     planned: Schedule
     emitted: EmittedProgram
@@ -58,7 +58,7 @@ def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], chip: Chip, *, attribute: Attribute,
     keep_sharing: bool, own_random: bool = False, seconds: float = float("inf"),
 ) -> Made:  # fmt: skip
-    """Lower, schedule, emit and compile; again, with some operators apart, as long as a kernel is refused.
+    """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
     Raises:
         UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
@@ -87,7 +87,7 @@ def compile_graph(
 
 
 def _apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refusals) -> Iterator[tuple[str, str]]:
-    """The operators to be called in the place of kernels: who asks for what is missing, else all of a kernel's."""
+    """Operators to run as extern calls: those that need the missing operation, else all of the kernel's."""
     able = {node.name for node in graph_module.graph.nodes if may_run_through_aten(node)}
     for kernel in planned.kernels():
         if kernel.name in refusals:
@@ -100,7 +100,7 @@ def run_or_call(
     program: simulated.Simulated, written: Sequence[int], reference: Callable[[list[Any]], Sequence[Any]],
     tell: Callable[[str], None], done: Callable[[], None],
 ) -> Callable[[list[Any]], Sequence[Any]]:  # fmt: skip
-    """The graph as a callable: simulated, or through ATen where that ends in a fault or would take too long.
+    """Run the graph in the simulator, or through ATen on a fault or if the simulation would take too long.
 
     Args:
         program: The graph.

@@ -1,4 +1,4 @@
-"""Values of PTX registers: bits, and what they mean as numbers of a type.
+"""Values of PTX registers: bits, and their interpretation as numbers of a type.
 
     as_type(bits, "f32")          uint32[T] -> float32[T]
     as_type(bits, "bf16x2")       uint32[T] -> float32[T, 2]: the low half first
@@ -29,7 +29,7 @@ _PAIRS = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16", "f32
 
 
 def bits_of(kind: str) -> int:
-    """How wide a type is: ``bits_of("bf16x2") == 32``."""
+    """Width of a type in bits: ``bits_of("bf16x2") == 32``."""
     if kind == "pred":
         return 1
     if kind in _PAIRS:

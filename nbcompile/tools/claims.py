@@ -1,4 +1,4 @@
-"""Claims: what a page says about the compiler, checked while the page is made.
+"""Claims of a page about the compiler, checked while the page is executed.
 
     claim("GPT-2 is one graph", graphs == 1, graphs=graphs)     ✓ GPT-2 is one graph (graphs=1)
 
@@ -22,7 +22,7 @@ CLAIM = "nbcompile_claim"
 
 
 class ClaimFailed(AssertionError):
-    """A page says what is not so."""
+    """A claim of a page is false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,15 @@ def _figure(value: object) -> str:
 
 
 class HasRecord(Protocol):
-    """What ``%%compile -o name`` binds, or ``nbcompile.explain`` returns."""
+    """Object with a record: what ``%%compile -o name`` binds, or ``nbcompile.explain`` returns."""
 
     @property
     def record(self) -> Record:
-        """What happened."""
+        """Record of the compilation."""
 
 
 def graphs_of(seen: HasRecord) -> int:
-    """How many graphs with operators were captured."""
+    """Number of captured graphs with operators."""
     return sum(
         any(node.op.startswith("call") for node in frame.graph.nodes)
         for frame in seen.record.frames

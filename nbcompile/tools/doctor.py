@@ -1,4 +1,4 @@
-"""What this machine has for nbcompile, and what its absence means.
+"""Check of the machine: what nbcompile can use, and what its absence means.
 
     ✓ C++ compiler   g++ (Debian 12.2.0)
     ✗ Graphviz       no layout engine: graphs are shown as tables (pip install pygraphviz)

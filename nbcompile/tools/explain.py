@@ -43,7 +43,7 @@ WIDTH = 96
 
 
 class ExampleFailed(Exception):
-    """An example does not do what its page would say."""
+    """An example does not show what its page states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def load_examples() -> ModuleType:
 
 
 def _remember(file: str, text: str) -> None:
-    """Give a text that lies in no file its lines, for stacks and for ``inspect``."""
+    """Register source text without a file in ``linecache``, for stacks and for ``inspect``."""
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
 
 
@@ -205,7 +205,7 @@ class Example:
         return cls(name, text, _again(text, f"{name}.py", examples), arguments, getattr(original, "settings", {}))
 
     def can_run(self) -> bool:
-        """Whether what it needs is here: NumPy is no requirement."""
+        """Return whether the modules that it needs are installed: NumPy is optional."""
         needs_numpy = re.search(r"\bnp\.", self.text) or any(inspect.isfunction(each) for each in self.arguments)
         return not needs_numpy or self.function.__globals__["np"] is not None
 
@@ -245,7 +245,7 @@ def _again(text: str, file: str, examples: ModuleType) -> Callable[..., Any]:
 
 @functools.cache
 def _definitions(examples: ModuleType) -> dict[str, ast.stmt]:
-    """What the module of examples defines, by name; imports are left to the reader."""
+    """Definitions of the module of examples, by name, without imports."""
     tree = ast.parse("".join(linecache.getlines(str(examples.__file__))))
     found: dict[str, ast.stmt] = {}
     for node in tree.body:
@@ -270,14 +270,14 @@ def _helpers(examples: ModuleType, definition: ast.stmt) -> tuple[ast.stmt, ...]
 
 
 def _names(definition: ast.stmt) -> set[str]:
-    """What a definition names, without the settings of its call."""
+    """Names that a definition uses, without the settings of its call."""
     given = _given(definition)
     settings = {id(inner) for each in (given.keywords if given else ()) for inner in ast.walk(each)}
     return {node.id for node in ast.walk(definition) if isinstance(node, ast.Name) and id(node) not in settings}
 
 
 def _given(definition: ast.stmt) -> ast.Call | None:
-    """The decorator that says how an example is called: ``@given(x, 3)``."""
+    """Decorator with the arguments of an example: ``@given(x, 3)``."""
     for decorator in getattr(definition, "decorator_list", ()):
         if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == "given":
             return decorator
@@ -285,12 +285,12 @@ def _given(definition: ast.stmt) -> ast.Call | None:
 
 
 def _argument(node: ast.expr) -> ast.expr:
-    """An argument, which may stand in a lambda."""
+    """Argument of an example, which may be wrapped in a lambda."""
     return node.body if isinstance(node, ast.Lambda) else node
 
 
 def _source(node: ast.stmt, lines: list[str]) -> str:
-    """The text of a definition with its decorators, without what says how it is called here."""
+    """Source of a definition with its decorators, except ``@given``."""
     kept = [each for each in getattr(node, "decorator_list", ()) if each is not _given(node)]
     first = min([node.lineno, *(each.lineno for each in kept)])
     return "".join(lines[first - 1 : node.end_lineno]).rstrip()

@@ -1,4 +1,4 @@
-"""An executed notebook as one HTML file that needs nothing else.
+"""Self-contained HTML file of an executed notebook.
 
     cells, outputs  ->  <!doctype html> ... no link, no request, no script but the pictures' own
 

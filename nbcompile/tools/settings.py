@@ -1,4 +1,4 @@
-"""What each setting does, in words: for ``%compile_config --all`` and for the reference.
+"""Descriptions of the settings, for ``%compile_config --all`` and for the reference.
 
     verbose: bool = False        Meaning("verbose", False, "Error messages show the compiler's own stack as well.")
     "Error messages ..."

@@ -43,7 +43,7 @@ class Tour:
     error: str
     """"" if every cell ran to its end."""
     left_out: list[str]
-    """What was not run, and why: a sentence for each module that is not installed."""
+    """Reasons for cells that were not run: a sentence for each module that is not installed."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -97,7 +97,7 @@ def execute(source: Path, timeout: int = 900) -> Tour:
 
 
 def leave_out(notebook: NotebookNode) -> list[str]:
-    """Put one sentence in place of the cells that need a module that is not installed; the sentences."""
+    """Replace cells that need a module that is not installed by one sentence; return the sentences."""
     kept: list[NotebookNode] = []
     sentences: list[str] = []
     for cell in notebook.cells:
@@ -118,7 +118,7 @@ def _needs(cell: NotebookNode) -> list[str]:
 
 
 def claims(notebook: NotebookNode) -> list[str]:
-    """The claims that were checked, in order, as they stand on the page."""
+    """Claims that were checked, in the order of the page."""
     return [
         output.data["text/plain"]
         for cell in notebook.cells
@@ -128,7 +128,7 @@ def claims(notebook: NotebookNode) -> list[str]:
 
 
 def pictures(notebook: NotebookNode) -> int:
-    """How many rich outputs there are."""
+    """Number of rich outputs."""
     return sum("text/html" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", []))
 
 

@@ -1,4 +1,4 @@
-"""Random programs, run eagerly and compiled: what differs is found, made small, and kept.
+"""Fuzzer: random programs are run eagerly and compiled; differences are reduced and stored.
 
     python -m nbcompile.tools.fuzz --seconds 600 --seed 1
 

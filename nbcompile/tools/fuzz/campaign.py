@@ -1,4 +1,4 @@
-"""A run of the fuzzer: worker processes, what they counted, and the causes that they found.
+"""Run of the fuzzer: worker processes, their counts, and the causes that they found.
 
     run(Plan(seconds=600, seed=1, kinds=("python", "guards"), jobs=1, folder=Path("build/fuzz")))
 
@@ -37,7 +37,7 @@ FORK = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was asked for."""
+    """Options of a run."""
 
     seconds: float
     seed: int
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass(slots=True)
 class State:
-    """How far a seed's programs have been played."""
+    """Progress through the programs of a seed."""
 
     next_unit: dict[str, int] = field(default_factory=dict)
     programs: dict[str, int] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Unit:
 
 
 class Campaign:
-    """Units that run, and what was seen so far."""
+    """Running units, and the results so far."""
 
     def __init__(self, plan: Plan, state: State) -> None:
         self.plan, self.state, self.new = plan, state, 0
@@ -116,7 +116,7 @@ class Campaign:
         self.state.write(self.plan.folder / f"state-{self.plan.seed}.json")
 
     def next_kind(self) -> str:
-        """The kind that had the least time so far."""
+        """Kind of program with the least processor time so far."""
         busy = [unit.kind for unit in self.running]
         return min(self.plan.kinds, key=lambda kind: (busy.count(kind), self.state.seconds.get(kind, 0.0)))
 
@@ -170,7 +170,7 @@ class Campaign:
         print(f"new: {cause}\n     {path} (torch.compile: {peer or 'not asked'})", flush=True)
 
     def report(self) -> None:
-        """What was played, by kind."""
+        """Report of the programs run, by kind."""
         state = self.state
         for kind, count in sorted(state.programs.items()):
             rate = count / max(state.seconds.get(kind, 0.0), 0.01)
@@ -191,7 +191,7 @@ def _ending(status: int | None) -> str:
 
 
 def _play(plan: Plan, kind: str, number: int, known: frozenset[str], sender: Any) -> None:
-    """In the new process: play the unit, and send what was counted."""
+    """Run a unit in the worker process, and send its counts."""
     resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS + 10))
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)

@@ -1,4 +1,4 @@
-"""Two observations, eager's and the compiled program's: where they differ, and in what.
+"""Comparison of two observations, eager's and the compiled program's.
 
     compare(expected, found, approximate=False)    Difference("bits", "[0]", "... -0.0", "... 0.0")
 

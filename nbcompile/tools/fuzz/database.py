@@ -78,7 +78,7 @@ def names() -> tuple[str, ...]:
 
 
 def written(name: str) -> str | None:
-    """How a program calls an operator: ``torch.nn.functional.gelu``, ``torch.Tensor.expand``."""
+    """Name by which a program calls an operator: ``torch.nn.functional.gelu``, ``torch.Tensor.expand``."""
     for owner in ("torch", "torch.Tensor"):
         found: Any = torch if owner == "torch" else torch.Tensor
         for part in name.split("."):

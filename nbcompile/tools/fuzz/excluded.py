@@ -1,4 +1,4 @@
-"""Statements that are not generated: what they show is known, and nothing would be learnt from it again.
+"""Excluded statements: known differences that need not be found again.
 
     excluded("v1 = a.roll(1)", {"a": a})      "strides: those that torch's fake tensors promise (exactness)"
 
@@ -32,7 +32,7 @@ class Exclusion:
 
 
 def excluded(text: str, known: Mapping[str, object]) -> str:
-    """Why a statement is not generated; empty where it is."""
+    """Reason why a statement is excluded; empty if it is not."""
     named = [known.get(name) for name in dict.fromkeys(re.findall(r"\b[a-z]\d*\b", text))]
     values = [value for value in named if isinstance(value, torch.Tensor)]
     return next((row.reason for row in TABLE if re.search(row.pattern, text) and row.values(values)), "")

@@ -1,4 +1,4 @@
-"""Text that is drawn from tables of alternatives.
+"""Grammar: random text from tables of alternatives.
 
     == N                           an alternative of N is drawn wherever a text has <N>
     1  ¦  len(<L>)
@@ -22,7 +22,7 @@ from pathlib import Path
 HOLE = re.compile(r"<([A-Z]+)>")
 INDENT = "    "
 DEEPER = 0.6
-"""How often a hole in a text takes an alternative that has holes."""
+"""Probability that a hole is filled by an alternative with holes."""
 TABLES = Path(__file__).parent / "tables"
 
 
@@ -45,7 +45,7 @@ class Grammar:
     tables: Mapping[str, Sequence[str]]
     depth: int = 3
     nested: float = 0.25
-    """How often a statement holds others."""
+    """Probability of a compound statement."""
 
     def draw(self, chance: random.Random, text: str, depth: int | None = None) -> str:
         """The text, its holes filled."""

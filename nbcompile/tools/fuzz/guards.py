@@ -55,7 +55,7 @@ STORED = 0.03
 
 
 def generate(seed: str) -> Program:
-    """The program that a seed stands for."""
+    """Generate the program of a seed."""
     chance = random.Random(seed)
     stored = chance.random() < STORED
     lines = [f"    out.append({GRAMMAR.draw(chance, '<READ>')})" for _ in range(chance.randint(1, 5))]

@@ -1,4 +1,4 @@
-"""Input tensors of every layout, dtype and kind of value.
+"""Random input tensors of every layout, dtype and kind of value.
 
     made((2, 3), torch.float32, "transposed", 7)               values from a seed, strides (1, 2)
     made((2, 3), torch.float32, "contiguous", 7, special=True)    NaN, infinities, -0.0, denormals, extremes among them

@@ -1,4 +1,4 @@
-"""Modules, losses, gradients, optimisers: programs that train a small network some steps.
+"""Training programs: a small network, a loss and an optimizer, for some steps.
 
     model = nn.Sequential(Residual(nn.Linear(4, 4)), nn.BatchNorm1d(4))
     def step(x, y): out = model(x); ...; loss = F.mse_loss(out, y); loss.backward(); optimizer.step()
@@ -24,7 +24,7 @@ BACKENDS = ("eager",) * 12 + ("aot_eager",) * 7 + ("inductor",)
 
 
 def generate(seed: str) -> Program:
-    """The program that a seed stands for."""
+    """Generate the program of a seed."""
     chance = random.Random(seed)
 
     def drawn(name: str) -> str:

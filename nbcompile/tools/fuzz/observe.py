@@ -1,4 +1,4 @@
-"""Values as facts that can be compared: type, dtype, shape, strides, bits, who shares memory with whom.
+"""Comparable facts of values: type, dtype, shape, strides, bits, aliasing.
 
     observe((x, [x]))    {"": Fact("tuple of 2"), "[0]": Fact("Tensor float32 (3,) strides (1,)", elements=...),
                           "[1]": Fact("list of 1"), "[1][0]": Fact("is [0]")}
@@ -33,7 +33,7 @@ DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What can be seen of one value."""
+    """Observable facts of one value."""
 
     text: str
     elements: torch.Tensor | None = None

@@ -1,4 +1,4 @@
-"""Plays a program eagerly and compiled, and says what differs.
+"""Oracle: run a program eagerly and compiled, and compare.
 
     examine(program)    Outcome(refused="", difference=None)         as in eager
                         Outcome(refused="NameError: ...")            eager itself cannot play it
@@ -48,28 +48,28 @@ MAGNIFIED = 16
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a program showed."""
+    """Outcome of one program."""
 
     refused: str = ""
-    """Why eager itself cannot play it."""
+    """Reason why eager mode itself fails."""
     difference: Difference | None = None
     observations: int = 0
     members: tuple[int, ...] = ()
-    """Of many programs in one, those whose results differ, by number."""
+    """Numbers of the programs whose results differ, in a program of many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What was seen while a program was played to its end, or to an exception."""
+    """Observations of one run, to its end or to an exception."""
 
     seen: list[Observation]
     error: BaseException | None
     complaints: list[str]
-    """Of the compiler, about itself."""
+    """Messages of the compiler about itself."""
 
 
 def examine(program: Program, compiler: Compiler | None = None) -> Outcome:
-    """Play a program eagerly and compiled.
+    """Run a program eagerly and compiled, and compare.
 
     Args:
         program: the program.
@@ -129,7 +129,7 @@ def play(program: Program, compiler: Compiler) -> Played:
 
 
 def _process() -> dict[str, object]:
-    """What a program may have changed outside of itself."""
+    """Process state that a program may have changed."""
     return {
         "random state of torch": zlib.crc32(torch.get_rng_state().numpy().tobytes()),
         "random state of Python": zlib.crc32(repr(random.getstate()).encode()),
@@ -139,7 +139,7 @@ def _process() -> dict[str, object]:
 
 
 def _disagreement(program: Program, expected: Played, found: Played) -> Difference | None:
-    """What differs first; a distance, which may be rounding, only where nothing else does."""
+    """First difference; a numerical one, which may be rounding, only if there is no other."""
     distance = None
     for number, wanted in enumerate(expected.seen):
         if number == len(found.seen):
@@ -196,7 +196,7 @@ def _unstable(program: Program, expected: Played) -> bool:
 
 
 def _is_rounding(program: Program, expected: Played, compiler: Compiler | None) -> bool:
-    """Whether compiled and eager are not further apart than eager and eager with rounding errors."""
+    """Return whether the compiled result is as close to eager's as eager with random rounding errors is."""
     found = _compiled(program, compiler)
     jittered = []
     for seed in range(JITTERED):
@@ -236,7 +236,7 @@ def _within(expected: torch.Tensor, found: torch.Tensor, jittered: list[torch.Te
 
 
 class Jitter(TorchDispatchMode):
-    """Every result of an inexact operator is off by a unit in the last place or none."""
+    """Dispatch mode that perturbs every result of an inexact operator by at most one unit in the last place."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

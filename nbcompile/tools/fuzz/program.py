@@ -1,4 +1,4 @@
-"""A program: the text of a module that is played eagerly and compiled.
+"""Program: the text of a module that is run eagerly and compiled.
 
     def f(x):
         return x + 1
@@ -44,16 +44,16 @@ class Program:
 
     kind: str
     seed: str
-    """What it was made from: ``"1/python/17/4"``."""
+    """Seed and position that it is generated from: ``"1/python/17/4"``."""
     source: str
     backend: str = "eager"
     dynamic: bool | None = None
     stored: bool = False
     """Played a second time, from what the first left in the store."""
     size: int = 1
-    """How many small programs are in it."""
+    """Number of small programs in it."""
     approximate: bool = False
-    """It calls operators whose last digits may differ."""
+    """Whether it calls operators that are inexact in the last digits."""
 
     def text(self) -> str:
         """The file that runs alone."""
@@ -91,7 +91,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What a call raised."""
+    """Exception of a call."""
 
     kind: str
     text: str
@@ -99,7 +99,7 @@ class Raised:
 
 
 def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> object:
-    """What a call gives: its value, or the exception."""
+    """Value of a call, or its exception."""
     try:
         return function(*arguments, **keywords)
     except Exception as error:  # noqa: BLE001 - whatever it raises is what is observed
@@ -108,7 +108,7 @@ def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> 
 
 _numbers = itertools.count()
 _BEGINNING = re.compile(r"^def (?:f|play)\(", re.MULTILINE)
-"""Where a program's own text begins; what stands before is the same in all programs of a kind."""
+"""Marker before a program's own text; the prelude above it is the same for all programs of a kind."""
 
 
 def load(source: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ OBJECTS = {
     "described": ("Described()", "described"),
     "meta": ("Meta()", "meta"),
 }
-"""How an object that statements use begins, and what is returned of it. One that none uses would only cost time."""
+"""Initial value of each object that statements use, and the facts returned of it. Unused objects are left out."""
 PLAY = """
 def play(compiled):
     g = compiled(f)
@@ -59,7 +59,7 @@ CALLS = grammar.Grammar(grammar.read("calls.txt"))
 
 
 def generate(seed: str, size: int = 14) -> Program:
-    """The program that a seed stands for."""
+    """Generate the program of a seed."""
     chance = random.Random(seed)
     calls = [f"    yield call({CALLS.draw(chance, '<CALL>')})" for _ in range(chance.randint(2, 4))]
     return Program("python", seed, source(body(chance, size), calls))

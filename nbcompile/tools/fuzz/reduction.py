@@ -33,7 +33,7 @@ def cause(program: Program, difference: Difference) -> str:
 
 
 def is_named_by_text(difference: Difference) -> bool:
-    """Whether a message names the cause, whatever else the program holds."""
+    """Return whether a message alone identifies the cause."""
     return difference.aspect in ("internal", "error")
 
 

@@ -1,4 +1,4 @@
-"""Tensor programs: dtypes, layouts, views, changes in place, special values; many of them in one compiled function.
+"""Tensor programs: dtypes, layouts, views, mutations, special values; many of them in one compiled function.
 
     def p0(a, b):
         v0 = a.mT
@@ -87,7 +87,7 @@ def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _runs_as_captured(tensor: torch.Tensor, before: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-    """Whether what was done to an input makes the compiler run the graph, and all programs in it, operator by operator.
+    """Return whether a mutation of an input makes the whole graph, with all programs in it, fall back to eager.
 
     An input gets other sizes or strides in place, or one is written whose elements share memory.
     """
@@ -212,7 +212,7 @@ class _Author:
         return f"v{len(self.lines)} = {call.text.format(*names)}"
 
     def ran(self, text: str) -> bool:
-        """Whether eager can do it; the values are then what they are after it."""
+        """Return whether eager mode can run a statement; the values are then those after it."""
         scope = dict(self.values) | {"torch": torch}
         try:
             exec(text, scope)

@@ -30,7 +30,7 @@ GENERATORS: dict[str, tuple[Callable[[str], Program], int]] = {
     "nn": (networks.generate, 16),
     "tensor": (tensors.generate, 3),
 }
-"""What makes a program of a kind, and how many are a unit."""
+"""Generator of each kind of program, and the number of programs in a unit."""
 PEER_SECONDS = 900
 
 
@@ -47,7 +47,7 @@ def warm_up(kinds: Collection[str]) -> None:
 def play_unit(
     kind: str, seed: int, unit: int, known: Collection[str] = (), ask_about_new: bool = False
 ) -> dict[str, Any]:
-    """Play a unit's programs and make what differs small.
+    """Run a unit's programs, and reduce those that differ.
 
     Args:
         kind: of programs.
@@ -76,13 +76,13 @@ def play_unit(
 
 
 def _processor_seconds() -> float:
-    """Of this process and of the C++ compilers it started."""
+    """Processor time of this process and of the C++ compilers it started, in seconds."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def apart(program: Program, outcome: oracle.Outcome) -> list[tuple[Program, Difference]]:
-    """Of many programs in one, those that differ by themselves; the whole, if it takes several."""
+    """Split a program of many into those that differ on their own; the whole, if only a combination differs."""
     if outcome.difference is None:
         return []
     found = [*_apart(tensors.members(program, outcome.members))] if program.size > 1 else []
@@ -97,7 +97,7 @@ def _apart(parts: Iterable[Program]) -> Iterator[tuple[Program, Difference]]:
 
 
 def _described(program: Program, difference: Difference, known: Collection[str], ask_about_new: bool) -> dict[str, str]:
-    """The cause, a file that runs, and what torch.compile makes of it; a known cause is not made small."""
+    """Cause, a runnable file, and the result of torch.compile; a program with a known cause is not reduced."""
     if reduction.is_named_by_text(difference) and (cause := reduction.cause(program, difference)) in known:
         return {"cause": cause, "text": ""}
     small, shown = reduction.reduced(program, difference)
@@ -114,7 +114,7 @@ def _commented(text: str) -> str:
 
 
 def peer_verdict(text: str) -> str:
-    """What the real torch.compile makes of a program, in a process of its own."""
+    """Result of the real torch.compile for a program, in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.py"
         path.write_text(text, encoding="utf-8")
@@ -128,7 +128,7 @@ def peer_verdict(text: str) -> str:
 
 
 def ask_peer(path: str) -> str:
-    """What torch.compile makes of a program, as one line."""
+    """Result of torch.compile for a program, in one line."""
     logging.disable(logging.CRITICAL)
     program = Program.read(path)
     with contextlib.redirect_stderr(io.StringIO()):
