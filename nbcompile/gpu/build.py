@@ -39,11 +39,11 @@ class Built:
     ptx: str
     cubin: bytes
     threads: int
-    """Of a block."""
+    """Threads of a block."""
     shared_bytes: int
-    """Of a block."""
+    """Shared memory of a block."""
     registers: int
-    """Of a thread."""
+    """Registers of a thread."""
     spilled_bytes: int
     """Bytes that each thread spills to local memory, for lack of registers."""
 

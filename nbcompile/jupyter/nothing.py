@@ -43,10 +43,10 @@ def _sentences(record: Record, wrapped: Sequence[Wrapped], *, names_only: bool) 
     if record.calls:
         yield story.outcome(record)
     called = {each.function for each in record.calls}
-    for each in wrapped:
-        if each.obstacle:
-            yield f"`{each.name}` {each.obstacle}"
+    for function in wrapped:
+        if function.obstacle:
+            yield f"`{function.name}` {function.obstacle}"
         elif names_only:
-            yield f"`{each.name}` is compiled from now on, when it is called."
-        elif each.name not in called:
-            yield f"`{each.name}` was not called in this cell: it is compiled when it is."
+            yield f"`{function.name}` is compiled from now on, when it is called."
+        elif function.name not in called:
+            yield f"`{function.name}` was not called in this cell: it is compiled when it is."

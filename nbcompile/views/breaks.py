@@ -36,10 +36,10 @@ def render(record: Record, limits: Limits) -> Markup | None:
     return section("breaks", "Graph breaks", parts, more, about=about, figures=counted, opened=True)
 
 
-def _break(index: int, each: links.DistinctBreak) -> Markup:
-    cause = each.cause
+def _break(index: int, distinct: links.DistinctBreak) -> Markup:
+    cause = distinct.cause
     label = chip(facts.break_label(index), "warn")
-    ended = tag("small", f"{facts.break_ids(cause)} · ended ", facts.shortened(each.frames, 8))
+    ended = tag("small", f"{facts.break_ids(cause)} · ended ", facts.shortened(distinct.frames, 8))
     called = facts.call_of(cause)
     title = (label, " ", tag("b", prose(cause.title)), " ", prose(called), " " if called else None, ended)
     hints = [tag("li", prose(hint)) for hint in cause.hints]
@@ -83,9 +83,9 @@ def tree(record: Record, limits: Limits) -> Markup | None:
     return section("tree", "Resume tree", causes, items, more, about=about, figures="frames", opened=True)
 
 
-def _cause(record: Record, index: int, each: links.DistinctBreak) -> Markup:
-    label, title = chip(facts.break_label(index), "warn"), prose(each.cause.title)
-    said = facts.repeated(record, each)
+def _cause(record: Record, index: int, distinct: links.DistinctBreak) -> Markup:
+    label, title = chip(facts.break_label(index), "warn"), prose(distinct.cause.title)
+    said = facts.repeated(record, distinct)
     counted = f"frames.breaks|ended.{index}"
     return tag("p", label, " ", title, ": ", tag("span", prose(said), data_r=counted))
 
@@ -138,8 +138,8 @@ def _resumes(frame: CompiledFrame, path: str, limits: Limits) -> Content:
         return [_resume(each, path, limits) for each in frame.resume_functions]
     sides = [_resume(each, path, limits) for each in frame.resume_functions if each.branch]
     chain: Content = tag("ul", [tag("li", side) for side in sides]) if sides else None
-    for each in frame.resume_functions[len(sides) :]:
-        chain = tag("ul", tag("li", _resume(each, path, limits), chain))
+    for function in frame.resume_functions[len(sides) :]:
+        chain = tag("ul", tag("li", _resume(function, path, limits), chain))
     return chain
 
 

@@ -47,10 +47,12 @@ def _lines(instructions: Sequence[Instruction]) -> Iterator[str]:
     """``line offset opcode argument``; the line where it begins, as ``dis`` has it."""
     wide = max(len(each.opcode) for each in instructions)
     before = 0
-    for each in instructions:
-        line = str(each.line) if each.line not in (0, before) else ""
-        before = each.line
-        yield one_line(f"{line:>3} {each.offset:>4} {each.opcode:<{wide}} {each.argument}".rstrip())
+    for instruction in instructions:
+        line = str(instruction.line) if instruction.line not in (0, before) else ""
+        before = instruction.line
+        yield one_line(
+            f"{line:>3} {instruction.offset:>4} {instruction.opcode:<{wide}} {instruction.argument}".rstrip()
+        )
 
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:

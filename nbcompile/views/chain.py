@@ -69,9 +69,9 @@ def _collect(record: Record, frame: CompiledFrame, makers: dict[str, str]) -> No
     lines = [*_graph(frame), *_kept(frame), *_resumes(resumed), *_called(frame, called, resumed)]
     body = "\n".join((*lines, frame.residual.rstrip(), f"return {frame.function}"))
     makers[frame.id] = f"def {_maker(frame)}():\n" + textwrap.indent(body, "    ") + "\n"
-    for each in (*resumed.values(), *called.values()):
-        if each is not None and each.residual:
-            _collect(record, each, makers)
+    for child in (*resumed.values(), *called.values()):
+        if child is not None and child.residual:
+            _collect(record, child, makers)
 
 
 def _maker(frame: CompiledFrame) -> str:
@@ -82,10 +82,10 @@ def _resumed(record: Record, frame: CompiledFrame) -> Iterator[tuple[str, Compil
     """By what names the residual program calls its resume functions, and the frame that each became."""
     became = {each.place: each for each in reversed(record.frames) if each.resumes == frame.id}
     met: Counter[str] = Counter()
-    for place, each in enumerate(frame.resume_functions):
-        again = met[each.name]
-        met[each.name] += 1
-        yield each.name + (f"_{again}" if again else ""), became.get(place)
+    for place, function in enumerate(frame.resume_functions):
+        again = met[function.name]
+        met[function.name] += 1
+        yield function.name + (f"_{again}" if again else ""), became.get(place)
 
 
 def _graph(frame: CompiledFrame) -> Iterator[str]:
@@ -99,10 +99,10 @@ def _graph(frame: CompiledFrame) -> Iterator[str]:
 
 def _kept(frame: CompiledFrame) -> Iterator[str]:
     """Names that only the residual program has: by where they are imported from."""
-    for each in frame.kept:
-        found = f"importlib.import_module({each.module!r})" + (f".{each.path}" if each.path else "")
-        unknown = f"missing({f'{each.name} is an object that no import gives'!r})"
-        yield f"{each.name} = {found if each.module else unknown}"
+    for entry in frame.kept:
+        found = f"importlib.import_module({entry.module!r})" + (f".{entry.path}" if entry.path else "")
+        unknown = f"missing({f'{entry.name} is an object that no import gives'!r})"
+        yield f"{entry.name} = {found if entry.module else unknown}"
 
 
 def _resumes(resumed: dict[str, CompiledFrame | None]) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _called(
     frame: CompiledFrame, called: dict[str, CompiledFrame], resumed: dict[str, CompiledFrame | None]
 ) -> Iterator[str]:
     """Functions that it calls by name, where the name means what was compiled and nothing around it."""
-    for name, each in called.items():
+    for name, child in called.items():
         if name.isidentifier() and name not in resumed and re.search(rf"= {name}$", frame.residual, re.MULTILINE):
-            mine = f"is_at(globals().get({name!r}), {each.first_line})"
-            yield f"{name} = {_maker(each)}() if {mine} else globals()[{name!r}]"
+            mine = f"is_at(globals().get({name!r}), {child.first_line})"
+            yield f"{name} = {_maker(child)}() if {mine} else globals()[{name!r}]"

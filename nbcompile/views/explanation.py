@@ -118,8 +118,8 @@ class Explanation:
     def seconds(self) -> dict[str, float]:
         """How long each stage took, all frames together."""
         total: dict[str, float] = {}
-        for each in self.record.timings:
-            total[each.stage] = total.get(each.stage, 0.0) + each.seconds
+        for timing in self.record.timings:
+            total[timing.stage] = total.get(timing.stage, 0.0) + timing.seconds
         return total
 
     def save(self, path: str | Path) -> Path:

@@ -77,8 +77,8 @@ def _time(microseconds: float) -> str:
     return f"{microseconds:.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
 
 
-def _line(each: GpuLine, text: str, linked: str) -> Markup:
-    moved = (costs.words(each.moved), costs.words(each.least)) if each.moved else ("", "")
-    shown = ", ".join(each.ptx[:_PIECES]) + (f", {len(each.ptx) - _PIECES} more" if len(each.ptx) > _PIECES else "")
-    cells = (code(text), *moved, str(each.instructions) if each.instructions else "", code(shown))
-    return row(tag("th", str(each.line)), *cells, nodes=linked)
+def _line(line: GpuLine, text: str, linked: str) -> Markup:
+    moved = (costs.words(line.moved), costs.words(line.least)) if line.moved else ("", "")
+    shown = ", ".join(line.ptx[:_PIECES]) + (f", {len(line.ptx) - _PIECES} more" if len(line.ptx) > _PIECES else "")
+    cells = (code(text), *moved, str(line.instructions) if line.instructions else "", code(shown))
+    return row(tag("th", str(line.line)), *cells, nodes=linked)

@@ -104,8 +104,8 @@ def _first_try(record: Record) -> int:
 def _sizes(frame: CompiledFrame) -> Iterator[int]:
     """How many rows and lines each table and each program of a frame has."""
     yield from (len(frame.guards), len(frame.steps), len(frame.instructions), frame.residual.count("\n"))
-    for each in links.graphs(frame):
-        yield from (len(each.nodes), len(each.nodes))  # the table, and the code
+    for drawn_graph in links.graphs(frame):
+        yield from (len(drawn_graph.nodes), len(drawn_graph.nodes))  # the table, and the code
     if compiled := frame.compiled_graph:
         yield from (len(compiled.buffers), len(compiled.fusions), compiled.wrapper.count("\n"))
         yield sum(kernel.source.count("\n") // 2 for kernel in compiled.kernels)  # short lines
@@ -256,8 +256,8 @@ def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     walk = ("steps",) if "steps" in wanted and any(frame.steps for frame in record.frames) else ()
     asked = ("predict",) if "predict" in wanted else ()
     shown = [
-        each for frame in record.frames for each in links.graphs(frame)
-        if ("graph" if each is frame.graph else "aten") in wanted
+        drawn_graph for frame in record.frames for drawn_graph in links.graphs(frame)
+        if ("graph" if drawn_graph is frame.graph else "aten") in wanted
     ]  # fmt: skip
     drawn = ("graph",) if any(len(each.nodes) > graph.AT_A_GLANCE for each in shown) else ()
     return (*drawn, *form, *walk, *asked)

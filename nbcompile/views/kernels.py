@@ -44,8 +44,8 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
 def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:
     """The kernels and calls of ATen in the order in which the wrapper runs them, each with its place in the record."""
     waiting: dict[str, deque[tuple[int, Kernel]]] = {}
-    for index, each in enumerate(compiled.kernels):
-        waiting.setdefault(each.name, deque()).append((index, each))
+    for index, kernel in enumerate(compiled.kernels):
+        waiting.setdefault(kernel.name, deque()).append((index, kernel))
     names = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
     called = re.findall(rf"(?<![\w.])({names})\(", compiled.wrapper) if names else []
     ran = [waiting[name].popleft() for name in called if waiting[name]]
@@ -56,10 +56,12 @@ def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:
     """For each kernel, by id, the name of the first that has the same program but for names in comments."""
     firsts: dict[str, str] = {}
     return {
-        each.id: firsts.setdefault(re.sub(r"//.*|\b" + re.escape(each.name) + r"\b", "", each.source), each.name)
-        if each.source
-        else each.name
-        for each in kernels
+        kernel.id: firsts.setdefault(
+            re.sub(r"//.*|\b" + re.escape(kernel.name) + r"\b", "", kernel.source), kernel.name
+        )
+        if kernel.source
+        else kernel.name
+        for kernel in kernels
     }
 
 
@@ -105,10 +107,10 @@ def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
         return None
     decisions, more = limits.cut(compiled.fusions)
     rows = [
-        row(tag("th", code(each.first), " + ", code(each.second)),
-            chip("fused", "ok") if each.fused else chip("apart"), each.reason, facts.bytes_saved(each),
-            nodes=node_names(found, each.first, each.second))
-        for each in decisions
+        row(tag("th", code(decision.first), " + ", code(decision.second)),
+            chip("fused", "ok") if decision.fused else chip("apart"), decision.reason, facts.bytes_saved(decision),
+            nodes=node_names(found, decision.first, decision.second))
+        for decision in decisions
     ]  # fmt: skip
     fused = sum(each.fused for each in compiled.fusions)
     title = f"Fusion log: {fused} fused, {len(compiled.fusions) - fused} apart"
@@ -125,9 +127,9 @@ def _buffers(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
         return None
     buffers, more = limits.cut(compiled.buffers)
     rows = [
-        row(tag("th", code(each.name)), chip(each.kind), f"{each.dtype}[{', '.join(each.shape)}]",
-            tag("pre", tag("code", each.body)), nodes=node_names(found, each.id))
-        for each in buffers
+        row(tag("th", code(buffer.name)), chip(buffer.kind), f"{buffer.dtype}[{', '.join(buffer.shape)}]",
+            tag("pre", tag("code", buffer.body)), nodes=node_names(found, buffer.id))
+        for buffer in buffers
     ]  # fmt: skip
     title = f"Loop-level IR: {facts.count(len(compiled.buffers), 'buffer')}"
     shown = table("Buffers of the loop-level IR", ("buffer", "kind", "type", "body"), rows)

@@ -99,13 +99,13 @@ def _rename(words: list[Word]) -> None:
     scopes = _scopes(words, _pairs(words))
     free = _resolve(words, scopes)
     declared = [(places, scope) for scope in dict.fromkeys(scopes) for places in scope.names.values() if places]
-    for places, scope in sorted(declared, key=lambda each: (-len(each[0]), each[0])):
+    for places, scope in sorted(declared, key=lambda pair: (-len(pair[0]), pair[0])):
         crossed = {each for place in places for each in _outwards(scopes[place], scope)}
         used = free.union(scope.passing, *(each.taken for each in crossed))
         short = next(each for each in _candidates() if each not in used)
         scope.taken.add(short)
-        for each in crossed:
-            each.passing.add(short)
+        for scope_between in crossed:
+            scope_between.passing.add(short)
         for place in places:
             words[place].text = f"{words[place].text}:{short}" if words[place].is_key else short
 

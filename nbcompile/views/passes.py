@@ -74,13 +74,13 @@ def _table(caption: str, rows: Iterable[Markup]) -> Markup | None:
     return table(caption, ("pass", "what it does"), shown) if shown else None
 
 
-def _row(each: Pass, limits: Limits) -> Markup:
-    diff = each.diff
+def _row(entry: Pass, limits: Limits) -> Markup:
+    diff = entry.diff
     gone, come = (sum(line.startswith(sign) for line in diff[2:]) for sign in "-+")
     program = listing(
         facts.with_short_places("\n".join(diff)), "diff", limits, looks=lambda index: _LOOKS.get(diff[index][0], "")
     )
-    return row(tag("th", each.name), (each.words, fold(f"lines: −{gone} +{come}", program)))
+    return row(tag("th", entry.name), (entry.words, fold(f"lines: −{gone} +{come}", program)))
 
 
 _LOOKS = {"+": "n-ok", "-": "n-bad", "@": "c"}
@@ -88,6 +88,6 @@ _LOOKS = {"+": "n-ok", "-": "n-bad", "@": "c"}
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:
     """The same, a line a line."""
-    for each in of(frame):
-        yield f"{each.name}: {each.words if each.diff else 'nothing changes'}"
-        yield from (f"  {line}" for line in each.diff)
+    for entry in of(frame):
+        yield f"{entry.name}: {entry.words if entry.diff else 'nothing changes'}"
+        yield from (f"  {line}" for line in entry.diff)

@@ -96,9 +96,9 @@ def _kernels(compiled: list[CompiledFrame]) -> Iterator[Question]:
         names = {node.id: node.name for node in operators}
         found = links.frame_links(frame)
         work = {each.name: (names[node] for node in found.captured(each.id) if node in names) for each in generated}
-        each = [f"`{name}` computes {facts.shortened(computed)}" for name, computed in work.items()]
+        parts = [f"`{name}` computes {facts.shortened(computed)}" for name, computed in work.items()]
         called = facts.count(len(made.kernels) - len(generated), "operator")
-        because = "; ".join((*each, f"{called} left to ATen"))
+        because = "; ".join((*parts, f"{called} left to ATen"))
         text = f"Graph `{frame.id}` has {len(operators)} operators. How many kernels are generated for it?"
         yield _of_numbers(text, len(generated), because)
 
@@ -137,8 +137,8 @@ def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Questi
     full = len(frames) >= (newest[0].recompile_limit or len(frames) + 1)
     choices = (*(f"`{each.id}`" for each in newest), "none: it is compiled again", "none: it runs as plain Python")
     reasons = [
-        f"`{each.id}` refuses, for this does not hold: {guard.words or facts.readable(guard.condition)}"
-        for each, guard in zip(newest, refused, strict=True)
+        f"`{entry.id}` refuses, for this does not hold: {guard.words or facts.readable(guard.condition)}"
+        for entry, guard in zip(newest, refused, strict=True)
         if guard is not None
     ]
     if hit is not None:
@@ -211,9 +211,9 @@ def _letter(index: int) -> str:
 def as_text(record: Record) -> Iterator[str]:
     """The questions, then the key to them."""
     asked = questions(record)
-    for number, each in enumerate(asked, 1):
-        yield from lines.wrapped(f"{number}. {each.text}", "", "   ")
-        for index, choice in enumerate(each.choices):
+    for number, question in enumerate(asked, 1):
+        yield from lines.wrapped(f"{number}. {question.text}", "", "   ")
+        for index, choice in enumerate(question.choices):
             yield from lines.wrapped(f"{_letter(index)}. {choice}", "   ", "      ")
-    for number, each in enumerate(asked, 1):
-        yield from lines.wrapped(f"Answer {number}: {_letter(each.answer)}. {each.because}", "", "   ")
+    for number, question in enumerate(asked, 1):
+        yield from lines.wrapped(f"Answer {number}: {_letter(question.answer)}. {question.because}", "", "   ")

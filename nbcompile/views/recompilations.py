@@ -30,10 +30,10 @@ def render(record: Record, limits: Limits) -> Markup | None:
         return None
     shown, more = limits.cut(facts.causes(record, again))
     parts = [
-        _cause(record, each)
-        if len(each.frames) >= facts.SEVERAL and limits.repeated
-        else [_recompile(record, frame, limits, opened=len(again) < 4) for frame in each.frames]
-        for each in shown
+        _cause(record, cause)
+        if len(cause.frames) >= facts.SEVERAL and limits.repeated
+        else [_recompile(record, frame, limits, opened=len(again) < 4) for frame in cause.frames]
+        for cause in shown
     ]
     about = f"{facts.recompilations(record)}: no cache entry accepted the call"
     return section(
@@ -54,10 +54,10 @@ def render(record: Record, limits: Limits) -> Markup | None:
 def timeline(record: Record, number: str) -> list[tuple[str, Call]]:
     """The calls of a code object in order, runs of hits as one: ``2-3``."""
     rows, first = [], 1
-    for each in record.calls:
-        if each.code == number:
-            last = first + each.times - 1
-            rows.append((str(first) if last == first else f"{first}-{last}", each))
+    for call in record.calls:
+        if call.code == number:
+            last = first + call.times - 1
+            rows.append((str(first) if last == first else f"{first}-{last}", call))
             first = last + 1
     return rows
 
@@ -135,14 +135,14 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
     shown = [tag("p", text, class_="n-quiet") for text in facts.remedies_of(cause)]
     values = tag("p", title, ". The entries expect: ", code(facts.shortened(cause.values, ROWS)))
     head = ("entry", "guard of the newest older entry, which failed", "outcome")
-    each = fold("Entry by entry", table("What each entry refused because of", head, rows), opened=len(rows) <= ROWS)
-    return join((values, stack(no.stack[-1:]) if no.stack else None, shown, each))
+    entries = fold("Entry by entry", table("What each entry refused because of", head, rows), opened=len(rows) <= ROWS)
+    return join((values, stack(no.stack[-1:]) if no.stack else None, shown, entries))
 
 
 def _newest(frame: CompiledFrame) -> FailedGuard:
     """The refusal of the entry that was compiled last: refusals stand in the order in which entries were asked."""
     order = {each.compile_id: int(each.compile_id.rpartition("/")[2]) for each in frame.failed_guards}
-    return max(frame.failed_guards, key=lambda each: order[each.compile_id])
+    return max(frame.failed_guards, key=lambda failed: order[failed.compile_id])
 
 
 def _why(frame: CompiledFrame) -> str:
@@ -193,9 +193,9 @@ def changes(before: CompiledFrame, after: CompiledFrame) -> list[str]:
 def _missing(sign: str, frame: CompiledFrame, other: CompiledFrame) -> Iterator[str]:
     """The guards of one entry that the other lacks, in words where these tell them apart."""
     conditions, words = ({getattr(each, name) for each in other.guards} for name in ("condition", "words"))
-    for each in frame.guards:
-        if each.condition not in conditions:
-            yield f"{sign} {each.words if each.words not in words else facts.readable(each.condition)}"
+    for guard in frame.guards:
+        if guard.condition not in conditions:
+            yield f"{sign} {guard.words if guard.words not in words else facts.readable(guard.condition)}"
 
 
 def _program(frame: CompiledFrame) -> list[str]:

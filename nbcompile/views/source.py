@@ -82,8 +82,8 @@ def residual(frame: CompiledFrame, limits: Limits) -> Markup | None:
     if not frame.residual:
         return None
     rows = [
-        row(tag("th", code(facts.replayed(frame, each)[0])), chip(each.kind), code(each.code))
-        for each in frame.mutations
+        row(tag("th", code(facts.replayed(frame, mutation)[0])), chip(mutation.kind), code(mutation.code))
+        for mutation in frame.mutations
     ]
     effects = table("Side effects that it replays", ("object", "kind", "statement"), rows) if rows else None
     return section(

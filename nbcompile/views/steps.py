@@ -58,16 +58,16 @@ def summarised(steps: tuple[Step, ...]) -> Iterator[Told]:
     """The steps in order, with the later passes of loops drawn together."""
     met: dict[tuple[str, int, int], int] = {}
     repeats: list[Step] = []
-    for index, each in enumerate(steps):
-        place = (each.function, each.depth, each.offset)
+    for index, step in enumerate(steps):
+        place = (step.function, step.depth, step.offset)
         met[place] = met.get(place, 0) + 1
         if met[place] > PASSES:
-            repeats.append(each)
+            repeats.append(step)
             continue
         if repeats:
             yield Told(index - len(repeats), tuple(repeats))
             repeats = []
-        yield Told(index, (each,))
+        yield Told(index, (step,))
     if repeats:
         yield Told(len(steps) - len(repeats), tuple(repeats))
 
@@ -90,13 +90,13 @@ def packed(frame: CompiledFrame) -> dict[str, Any]:
     """What the script walks through: each text and each list of texts once, each step as numbers."""
     texts, lists = Pool(), Pool()
 
-    def several(each: tuple[str, ...]) -> int:
-        return lists.add([texts.add(in_words(text)) for text in each])
+    def several(words: tuple[str, ...]) -> int:
+        return lists.add([texts.add(in_words(text)) for text in words])
 
     steps = [
-        [texts.add(each.function), each.depth, texts.add(f"{each.opcode} {each.argument}".rstrip()), each.line,
-         texts.add(each.text), several(each.stack), several(each.locals), several(each.guards), several(each.nodes)]
-        for each in frame.steps
+        [texts.add(step.function), step.depth, texts.add(f"{step.opcode} {step.argument}".rstrip()), step.line,
+         texts.add(step.text), several(step.stack), several(step.locals), several(step.guards), several(step.nodes)]
+        for step in frame.steps
     ]  # fmt: skip
     broken = [f"{each.title}" for each in frame.breaks]
     return {"texts": texts.items, "lists": lists.items, "steps": steps, "end": broken[0] if broken else ""}
