@@ -64,7 +64,7 @@ def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%co
 
 
 def awaits(tree: ast.Module) -> bool:
-    """Whether a cell uses ``await``, ``async for`` or ``async with`` outside every function."""
+    """Return whether a cell uses ``await``, ``async for`` or ``async with`` at the top level."""
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()

@@ -38,7 +38,7 @@ from nbcompile.views import sections
 from nbcompile.views.explanation import Explanation
 
 Keep = Callable[[str, str, Record], None]
-"""What a cell led to is kept under its text, with a title."""
+"""Callback that stores a cell's record, with its source and a title."""
 
 
 @magics_class
@@ -179,7 +179,7 @@ def _sections(wanted: str | None) -> tuple[str, ...] | None:
 
 
 def complete_option(shell: InteractiveShell, event: Any) -> list[str]:
-    """What may stand at the end of a magic's line: options, sections after ``--show``, backends after ``-b``."""
+    """Completions at the end of a magic's line: options, sections after ``--show``, backends after ``-b``."""
     words = str(event.text_until_cursor).split(" ")
     last, begun = ["", *words][-2:]
     if last in ("-s", "--show"):

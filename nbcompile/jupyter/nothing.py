@@ -1,4 +1,4 @@
-"""Why a cell led to no compilation: each situation has a sentence of its own.
+"""Reasons why a cell compiled nothing: a sentence for each situation.
 
     %compile f                         `f` is compiled from now on, when it is called.
     @torch.compile                     `f` is compiled by torch.compile, which nbcompile leaves alone: ...
@@ -23,7 +23,7 @@ from nbcompile.views import story
 
 
 def why(record: Record, wrapped: Sequence[Wrapped], *, names_only: bool) -> str:
-    """What there is to say of a cell (or, with ``names_only``, of ``%compile f``) that compiled nothing."""
+    """Sentences about a cell (or, with ``names_only``, about ``%compile f``) that compiled nothing."""
     return " ".join(dict.fromkeys(_sentences(record, wrapped, names_only=names_only))) or NOTHING_DEFINED
 
 

@@ -1,4 +1,4 @@
-"""The other magics: settings, what the session showed so far, and a fresh start.
+"""Session magics: settings, the session's report, reset.
 
     %compile_config                          settings that are not as they were at first
     %compile_config recompile_limit          what one is
@@ -31,7 +31,7 @@ from nbcompile.tracing import breaks
 from nbcompile.views import report
 
 MOST_CELLS = 100
-"""Records of so many cells are kept for ``%compile_report``: the last ones."""
+"""Number of cells whose records are available to ``%compile_report``: the last ones."""
 
 
 @magics_class

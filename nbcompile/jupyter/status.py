@@ -1,4 +1,4 @@
-"""One line while a cell's compilation takes long: what is compiled, in which phase, for how long.
+"""Status line during a long compilation: the function, the stage and the time.
 
     nbcompile: 0/0 f, build, 3.2 s          in the cell's output; the view takes its place
 

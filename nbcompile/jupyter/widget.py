@@ -50,9 +50,9 @@ class LiveWhatIf(anywidget.AnyWidget):
     page = traitlets.Unicode().tag(sync=True)
     """The static view."""
     call = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
-    """The call that was asked about: the number of a reading, and its value as a tree."""
+    """Queried call: the index of each guarded value, and its value as a tree."""
     said = traitlets.Unicode().tag(sync=True)
-    """What the real guards said of it."""
+    """Answer of the real guards."""
 
     def __init__(self, record: Record, function: Callable[..., object]) -> None:
         whole = function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)
@@ -69,7 +69,7 @@ class LiveWhatIf(anywidget.AnyWidget):
         super().__init__(page=html.render(shown, "what_if", assets=False))
 
     def ask(self, *arguments: object, **keywords: object) -> str | None:
-        """Which entry would answer this call, by the guards that really run; None: it would be compiled.
+        """Cache entry that this call would hit, by the real guards; None: it would be compiled.
 
         The form shows the call, too. Nothing is called and nothing compiled.
         """

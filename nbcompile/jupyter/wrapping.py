@@ -1,4 +1,4 @@
-"""Which values of a cell are compiled, and how the cell's syntax tree says so.
+"""Wrapping of a cell: which values are compiled, and how the cell's syntax tree is changed.
 
 Definitions get one more decorator, the outermost; modules that a name is
 bound to are compiled in place. Functions inside functions, methods and
@@ -62,9 +62,9 @@ class Wrapped:
     """A function or a module that a cell brought before the compiler."""
 
     name: str
-    """As its calls are recorded."""
+    """Name under which its calls are recorded."""
     obstacle: str
-    """Why it is left as it is, as the rest of a sentence; "" where it is compiled."""
+    """Reason why it is not compiled, as the rest of a sentence; "" if it is."""
 
 
 def decorate_definitions(tree: ast.Module) -> ast.Module:
@@ -138,7 +138,7 @@ def _wrap(value: ast.expr) -> ast.expr:
 
 
 def wrapper(compile_function: Compile, met: list[Wrapped]) -> Callable[[object], object]:
-    """What :data:`WRAP` is bound to: compile what is worth it, hand back everything else as it is.
+    """Function that :data:`WRAP` is bound to: compile functions and modules, return other values unchanged.
 
     Args:
         compile_function: what compiles a function.
@@ -162,7 +162,7 @@ def wrapper(compile_function: Compile, met: list[Wrapped]) -> Callable[[object],
 
 
 def _obstacle(function: Callable[..., object]) -> str:
-    """Why calling a function runs no frame that can be compiled here; "" where it does."""
+    """Reason why calling a function runs no frame that can be compiled; "" if it does."""
     message = next((text for name, text in _LEFT_ALONE.items() if hasattr(function, name)), "")
     if message and not hasattr(function, ORIGINAL):
         return message
@@ -183,7 +183,7 @@ def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, met: l
 
 
 def _compile_instance(module: torch.nn.Module, compile_function: Compile, met: list[Wrapped]) -> None:
-    """Compile one module in place, as ``Module.compile`` does: copies and pickles of it are not compiled."""
+    """Compile one module in place, as ``Module.compile`` does; copies and pickles of it are not compiled."""
     name = type(module).__name__
     if isinstance(module, CompiledModule):
         met.append(Wrapped(name, ""))

@@ -1,4 +1,4 @@
-"""Pictures of a record: text, HTML, whole pages.
+"""Views: a record as text, as HTML, as a page.
 
     record -> facts -> text.render(record)      what terminals and diffs see
                     -> html.render(record)      what notebooks show
@@ -23,7 +23,7 @@ from nbcompile.views import html, text
 
 
 def mimebundle(record: Record, show: str | Iterable[str] | None = None) -> dict[str, str]:
-    """What Jupyter displays: HTML where it can, text everywhere else."""
+    """MIME bundle for Jupyter: HTML, and text for hosts without it."""
     wanted = show if show is None or isinstance(show, str) else tuple(show)
     return {"text/plain": text.render(record, wanted), "text/html": html.render(record, wanted)}
 
@@ -39,7 +39,7 @@ class Still:
 
 
 def for_marimo(record: Record) -> object:
-    """What marimo shows: it runs no scripts of outputs, only those of widgets, which not everybody has installed."""
+    """Display for marimo, which runs scripts of widgets only; without a widget library, plain HTML."""
     try:
         live: Any = importlib.import_module("nbcompile.views.live")
     except ImportError:

@@ -1,4 +1,4 @@
-"""The style sheet and the script of a view, made small, as elements that need no other file.
+"""Style sheet and script of a view, minified and inline, so that a view needs no other file.
 
     styles("steps")                 theme.css, and the parts that some sections need
     script("trees", "what_if")      view.js, and the parts that some sections need
@@ -28,7 +28,7 @@ def styles(*parts: str) -> Markup:
 
 @functools.cache
 def style_text(*parts: str) -> str:
-    """What stands in it."""
+    """Text of the style sheet."""
     text = re.sub(r"/\*.*?\*/", "", "\n".join(_static(f"{name}.css") for name in ("theme", *parts)), flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
@@ -45,7 +45,7 @@ def script(*parts: str) -> Markup:
 
 @functools.cache
 def module(*parts: str) -> str:
-    """The same as a module of JavaScript, for widgets: nothing is set up before it is rendered."""
+    """Script as a JavaScript module, for widgets: nothing is set up before rendering."""
     return _program("view", *parts, "widget")
 
 

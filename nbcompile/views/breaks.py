@@ -133,7 +133,7 @@ def _end(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> Mar
 
 
 def _resumes(frame: CompiledFrame, path: str, limits: Limits) -> Content:
-    """Where the frame goes on; of a nested break the whole chain, each resume function below the one that calls it."""
+    """Resume functions of a frame; of a nested break the whole chain, each below the one that calls it."""
     if not facts.is_chain(frame):
         return [_resume(each, path, limits) for each in frame.resume_functions]
     sides = [_resume(each, path, limits) for each in frame.resume_functions if each.branch]

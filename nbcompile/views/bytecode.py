@@ -1,4 +1,4 @@
-"""The function's bytecode, and the bytecode that runs in its place.
+"""Bytecode of the function, and of the residual program that replaces it.
 
     2   30 CALL         1          n1        0 RESUME     0
     2   42 BINARY_OP    *          n2        2 LOAD_CONST __compiled_fn_1
@@ -24,7 +24,7 @@ from nbcompile.views.markup import Limits, listing, section, tag
 
 
 def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
-    """Both, side by side where there is room; None where neither is known."""
+    """Render both, in two columns if the page is wide enough; None if neither is known."""
     if not frame.instructions:
         return None
     before = _pane("before", frame.instructions, limits, found.by_instruction)

@@ -1,4 +1,4 @@
-"""The frames of a resume tree as one Python program: what runs in a function's place after its graph breaks.
+"""Residual programs of a resume tree as one Python program.
 
     def frame_0_0():                      a frame; what its program means by a name stands in here
         class GraphModule: ...            its graph
@@ -44,7 +44,7 @@ def is_at(function, line):
 
 
 def program(record: Record, frame: str = "") -> str:
-    """The program of a frame (the first compiled one) and of all that it goes on with.
+    """Program of a frame (the first compiled one) and of all frames that it resumes or calls.
 
     Raises:
         ValueError: no such frame was compiled, or a graph holds what no text can say.

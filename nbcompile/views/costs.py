@@ -1,4 +1,4 @@
-"""What a line of the user's costs: the bytes that its operators read and write when each runs by itself.
+"""Cost of a user's line in eager mode: the bytes that its operators read and write.
 
     y = torch.sin(x) * 2     # sin, mul; 16 kB in eager        sin reads and writes 4 kB, and so does mul
 
@@ -59,7 +59,7 @@ def _name(node: Node) -> str:
 
 
 def _bytes(node: Node, hints: Mapping[str, int]) -> int | None:
-    """Of a node's tensor; 0 for a number, None where a size is not known."""
+    """Bytes of a node's tensor; 0 for a number, None if a size is unknown."""
     if node.shape is None:
         return 0
     total = _item_size(node.dtype)

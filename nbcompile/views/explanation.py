@@ -1,4 +1,4 @@
-"""What was recorded, as an object: ``%%compile -o r`` binds one, ``explain(f)(...)`` returns one.
+"""Explanation: a record with its views; ``%%compile -o r`` binds one, ``explain(f)(...)`` returns one.
 
     r                        the picture, which cannot fail
     r.show("guards")         one section of it
@@ -22,7 +22,7 @@ from nbcompile.record.model import Break, CompiledFrame, Graph, Guard, Kernel, R
 from nbcompile.views import chain, for_marimo, html, report, reproducer, sections, text, timings
 
 MOST_TEXT = 20_000
-"""Characters of the text of an output: it is saved with the notebook, beside the picture."""
+"""Characters: limit of an output's plain text, which is saved with the notebook in addition to the HTML."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Explanation:
     record: Record
     sections: tuple[str, ...] | None = None
     returned: Any = None
-    """What the function returned."""
+    """Return value of the function."""
     exception: Exception | None = None
-    """What the function raised instead."""
+    """Exception of the function."""
 
     def __repr__(self) -> str:
         return _drawn(lambda: text.render(self.record, self.sections, MOST_TEXT), self.record)
@@ -51,11 +51,11 @@ class Explanation:
         }
 
     def _display_(self) -> object:
-        """What marimo asks for first."""
+        """Display protocol of marimo."""
         return for_marimo(self.record)
 
     def show(self, *names: str) -> Explanation:
-        """The same with other sections: ``show("guards")``, ``show("graph", "kernels")``; without names, the usual.
+        """Show other sections: ``show("guards")``, ``show("graph", "kernels")``; without names, the default ones.
 
         Raises:
             ValueError: a name that is no section; the message lists those there are.
@@ -101,12 +101,12 @@ class Explanation:
 
     @property
     def graph_count(self) -> int:
-        """How many graphs were compiled."""
+        """Number of compiled graphs."""
         return len(self.graphs)
 
     @property
     def graph_break_count(self) -> int:
-        """How many distinct graph breaks: kinds of break at places of the user's code, however often each was met."""
+        """Number of distinct graph breaks, by kind and line of the user's code."""
         return len(self.breaks)
 
     @property
@@ -116,7 +116,7 @@ class Explanation:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """How long each stage took, all frames together."""
+        """Time of each stage, summed over all frames."""
         total: dict[str, float] = {}
         for timing in self.record.timings:
             total[timing.stage] = total.get(timing.stage, 0.0) + timing.seconds

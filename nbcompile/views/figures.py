@@ -1,4 +1,4 @@
-"""Where the figures on a page come from: an element that says numbers names what they count, in order.
+"""Provenance of the numbers on a page: an element that shows numbers names what they count, in order.
 
     <li data-r="frames[status=compiled].guards">5 guards</li>      from the record
     <small data-r="guards">5, all checked before each call</small>   inside a frame: from that frame
@@ -31,7 +31,7 @@ RECOMPILED = "frames|recompiled"
 
 
 def of_sentence(record: Record) -> str:
-    """For :func:`story.outcome`, where it says numbers."""
+    """Provenance of the numbers in :func:`story.outcome`."""
     breaks = links.distinct_breaks(record)
     compiled = any(each.status == "compiled" for each in record.frames)
     if not compiled or (len(record.frames) == 1 and not breaks):

@@ -1,4 +1,4 @@
-"""What is known of a kernel on a GPU that it was compiled for, and that is not here.
+"""Figures of a kernel that was cross-compiled for an absent GPU.
 
     sm_90   29 registers   0 B spilled   16 B shared   occupancy 100 %   moved 48 kB, least 48 kB   3.1 µs predicted
 
@@ -24,7 +24,7 @@ _HEAD = (
     "roofline",
 )  # fmt: skip
 _PIECES = 6
-"""So many different instructions of a line are named."""
+"""Number of different instructions of a line that are named."""
 
 
 def sentence(compiled: CompiledGraph) -> str:
@@ -50,7 +50,7 @@ def render(kernel: Kernel, by_line: Mapping[int, tuple[str, ...]], limits: Limit
 
 
 def text(kernel: Kernel) -> Iterator[str]:
-    """The same figures without a page."""
+    """Figures as plain text."""
     gpu = kernel.gpu
     if gpu is not None:
         names = [f"{name} {value}" for name, value in zip(_HEAD[1:], _cells(gpu), strict=True)]

@@ -1,4 +1,4 @@
-"""The section of a graph: a picture, and the same as a table.
+"""Section of a graph: a diagram, and a table of its nodes.
 
 The picture is an ``<img>``, so that it survives where scripts and inline SVG
 are stripped, and the page's script makes it selectable. The table twin says
@@ -44,7 +44,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
 
 
 def _unfinished(frame: CompiledFrame, graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
-    """What was traced of a frame that is not compiled, to the operator that fails."""
+    """Partial graph of a frame that is not compiled, up to the operator that fails."""
     note = tag("p", prose(facts.unfinished(frame)))
     counted = f"unfinished.{figures.OPERATORS}"
     about = f"{facts.count(len(links.operators(graph)), 'operator')}, not compiled"
@@ -121,7 +121,7 @@ def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, besid
 
 
 def _with_sources(graph: Graph, captured: Graph | None) -> Graph:
-    """The same with inputs named as the captured graph's: ``primals_1`` is ``self.weight``."""
+    """Graph with its inputs named as in the captured graph: ``primals_1`` is ``self.weight``."""
     known = {node.id: node.source for node in captured.nodes if node.source} if captured else {}
     nodes = tuple(
         replace(node, source=known.get(node.from_nodes[0], ""))
@@ -133,7 +133,7 @@ def _with_sources(graph: Graph, captured: Graph | None) -> Graph:
 
 
 def _why_not_drawn(captured: Graph | None, graph: Graph) -> str:
-    """What stands in the place of a picture that would say nothing new; "" where there is one."""
+    """Sentence that replaces a redundant diagram; "" if the diagram is drawn."""
     if graph.stage == "joint":
         return "Drawn below, as the forward and the backward graph."
     if captured is not None and _is_one_to_one(captured, graph):
@@ -142,7 +142,7 @@ def _why_not_drawn(captured: Graph | None, graph: Graph) -> str:
 
 
 def _is_one_to_one(captured: Graph, graph: Graph) -> bool:
-    """Whether each captured node became one node, with the same inputs."""
+    """Return whether each captured node became one node, with the same inputs."""
     origin = {node.id: node.from_nodes for node in graph.nodes}
     if len(graph.nodes) != len(captured.nodes) or any(len(each) > 1 for each in origin.values()):
         return False
@@ -165,7 +165,7 @@ def _program(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
 
 
 def node_names(found: links.FrameLinks, *ids: str) -> str:
-    """The link words of the captured nodes behind some ids: ``n1 n4``.
+    """Link names of the captured nodes that some ids derive from: ``n1 n4``.
 
     Inside one frame the frame's own prefix says nothing, and outputs stay small.
     """

@@ -1,4 +1,4 @@
-"""A record as one self-contained fragment of HTML.
+"""HTML of a record: one self-contained fragment.
 
     render(record)                  everything, the essentials open
     render(record, "guards")        one section
@@ -59,7 +59,7 @@ _DETAIL = (
 def render(
     record: Record, show: str | Iterable[str] | None = None, *, assets: bool = True, limit: int | None = HARD_LIMIT
 ) -> str:
-    """The chosen sections; without ``assets``, styles and script are left to the page around.
+    """Render the chosen sections; without ``assets``, the surrounding page provides styles and script.
 
     Where many sections are shown, most are folded, and their programs are not highlighted.
 
@@ -102,7 +102,7 @@ def _first_try(record: Record) -> int:
 
 
 def _sizes(frame: CompiledFrame) -> Iterator[int]:
-    """How many rows and lines each table and each program of a frame has."""
+    """Numbers of rows and lines of a frame's tables and programs."""
     yield from (len(frame.guards), len(frame.steps), len(frame.instructions), frame.residual.count("\n"))
     for drawn_graph in links.graphs(frame):
         yield from (len(drawn_graph.nodes), len(drawn_graph.nodes))  # the table, and the code
@@ -112,7 +112,7 @@ def _sizes(frame: CompiledFrame) -> Iterator[int]:
 
 
 def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
-    """Head and sections; where predictions are asked for, all else is hidden behind them."""
+    """Head and sections; if predictions are shown, they hide all others."""
     if "predict" not in wanted:
         return join((_head(record, wanted, limits), _sections(record, wanted, limits)))
     rest = tuple(each for each in wanted if each != "predict")
@@ -173,7 +173,7 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
 
 
 def _is_foreign(frame: CompiledFrame, shown: Sequence[CompiledFrame]) -> bool:
-    """Whether it is a library's own function, among functions of the user's."""
+    """Return whether it is a library's function, in a record of the user's functions."""
     return bool(facts.library(frame)) and not facts.library(shown[0])
 
 
@@ -199,12 +199,12 @@ def _unfolded(part: Markup) -> Markup:
 
 
 FEW = 5
-"""Who asks for so few sections wants to see them: they are unfolded."""
+"""Number of sections up to which they are unfolded."""
 _STATUS = {"compiled": "ok", "skipped": "warn", "failed": "bad"}
 
 
 def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits: Limits, *, opened: bool) -> Markup:
-    """One frame; on a wide page its graph stands beside all the rest."""
+    """Render one frame; on a wide page its graph is in a column of its own."""
     found = links.frame_links(frame)
     make = {
         "source": lambda: source.render(record, frame, found, limits),

@@ -1,4 +1,4 @@
-"""From buffers to generated code: loop IR, fusion log, memory plan, kernels, wrapper.
+"""Section of the backend: loop IR, fusion log, memory plan, kernels, wrapper.
 
 In torch: TORCH_LOGS=output_code,fusion,ir_pre_fusion print these apart.
 Read next: nbcompile/views/timings.py
@@ -21,7 +21,7 @@ _LANGUAGES = {"cpp": "C++", "triton": "Triton", "aten": "ATen"}
 
 
 def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
-    """What the backend made of a frame's graph."""
+    """Render the backend's results for a frame's graph."""
     compiled = frame.compiled_graph
     if compiled is None:
         return None
@@ -42,7 +42,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
 
 
 def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:
-    """The kernels and calls of ATen in the order in which the wrapper runs them, each with its place in the record."""
+    """Kernels and extern calls in the order in which the wrapper runs them, each with its index in the record."""
     waiting: dict[str, deque[tuple[int, Kernel]]] = {}
     for index, kernel in enumerate(compiled.kernels):
         waiting.setdefault(kernel.name, deque()).append((index, kernel))
@@ -95,11 +95,11 @@ def _kernel(
 
 
 _COLOURED = 8
-"""So many kernels are highlighted: those of a large model are many, and stay folded."""
+"""Number of kernels with syntax highlighting; further ones are folded."""
 _NAMED = 8
-"""So many of the operators that a kernel computes are named beside it."""
+"""Number of a kernel's operators that its title names."""
 _ROLES = {"surrounds": "r", "glue": "c"}
-"""How the lines look that compute nothing themselves."""
+"""CSS classes of lines that compute nothing themselves."""
 
 
 def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:

@@ -28,7 +28,7 @@ def encodable(text: str) -> str:
 
 
 def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Prose below 80 columns; its own line breaks are kept."""
+    """Wrap prose to 80 columns; existing line breaks are preserved."""
     lines: list[str] = []
     for part in text.split("\n"):
         lines += textwrap.wrap(

@@ -1,4 +1,4 @@
-"""A script made small: no comments, few spaces, declarations in a row as one, names of a letter or two.
+"""JavaScript minifier: no comments, few spaces, merged declarations, names of a letter or two.
 
     const wide = one => one + 1; const high = 2;      let a=a=>a+1,b=2;
 
@@ -84,7 +84,7 @@ class Scope:
     end: int
     around: Scope | None = None
     names: dict[str, list[int]] = field(default_factory=dict)
-    """What is declared, and the places where it is meant."""
+    """Declared names, with the indices of their uses."""
     taken: set[str] = field(default_factory=set)
     """New names of what is declared here."""
     passing: set[str] = field(default_factory=set)
@@ -95,7 +95,7 @@ class Scope:
 
 
 def _rename(words: list[Word]) -> None:
-    """Short names; two that are never visible in one place may share one."""
+    """Rename variables to short names; two that are never visible together may share one."""
     scopes = _scopes(words, _pairs(words))
     free = _resolve(words, scopes)
     declared = [(places, scope) for scope in dict.fromkeys(scopes) for places in scope.names.values() if places]
@@ -111,7 +111,7 @@ def _rename(words: list[Word]) -> None:
 
 
 def _pairs(words: list[Word]) -> dict[int, int]:
-    """Where each bracket that opens is closed."""
+    """Index of the closing bracket for each opening one."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
     for index, word in enumerate(words):

@@ -1,4 +1,4 @@
-"""What each pass over an ATen graph changed: the lines of the graph before and after, as a diff.
+"""Passes over an ATen graph, each as a diff of the graph before and after.
 
     joint → forward       the joint graph is cut: what the derivative alone needs is gone
     joint → backward      the other half
@@ -34,7 +34,7 @@ _PASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Two graphs of one frame, one made from the other."""
+    """One pass: two graphs of a frame, before and after."""
 
     before: Graph
     after: Graph
@@ -87,7 +87,7 @@ _LOOKS = {"+": "n-ok", "-": "n-bad", "@": "c"}
 
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:
-    """The same, a line a line."""
+    """Passes as plain text."""
     for entry in of(frame):
         yield f"{entry.name}: {entry.words if entry.diff else 'nothing changes'}"
         yield from (f"  {line}" for line in entry.diff)

@@ -1,4 +1,4 @@
-"""Predict, then reveal: questions about a program, with answers that are worked out from its record.
+"""Predict, then reveal: questions about a program, whose answers are computed from its record.
 
     How many graphs does `f` become?       a. 1    b. 2    c. 3
         Answer: b. The graph break B1 (print) ended 0/0 at line 3; 1/0 goes on behind it.
@@ -29,14 +29,14 @@ from nbcompile.views.markup import Limits, prose, section, tag
 from nbcompile.views.what_if import NUMBERS, compiled_calls
 
 MOST = 12
-"""So many questions are asked of one record."""
+"""Number of questions per record."""
 CHOICES = 6
-"""So many lines to choose from."""
+"""Number of lines to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question; `code` stands between backticks in all its texts."""
+    """One question; `code` is between backticks in all its texts."""
 
     text: str
     choices: tuple[str, ...]
@@ -45,7 +45,7 @@ class Question:
 
 
 def questions(record: Record) -> list[Question]:
-    """All that a record can be asked, in the order of the page."""
+    """All questions about a record, in the order of the page."""
     compiled = [each for each in record.frames if each.status == "compiled"]
     asked = [*_graphs(record, compiled), *_breaks(record), *_calls(record), *_kernels(compiled)]
     return asked[:MOST]
@@ -150,7 +150,7 @@ def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Questi
 
 
 def holds(guard: Guard, call: Mapping[str, trees.Value]) -> bool:
-    """Whether a guard accepts a call; what cannot be read, or compared, does not hold."""
+    """Return whether a guard holds for a call; it fails if a value cannot be read or compared."""
     try:
         return bool(trees.evaluate(json.loads(guard.test), call))
     except (LookupError, ArithmeticError, TypeError, ValueError):
@@ -188,7 +188,7 @@ def _variations(frame: CompiledFrame) -> Iterator[tuple[str, Values]]:
 
 
 def render(record: Record, limits: Limits) -> Markup | None:
-    """The questions, each with an answer that unfolds."""
+    """Render the questions, each with an answer to unfold."""
     asked, more = limits.cut(questions(record))
     if not asked:
         return None

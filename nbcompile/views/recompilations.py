@@ -63,7 +63,7 @@ def timeline(record: Record, number: str) -> list[tuple[str, Call]]:
 
 
 def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) -> str:
-    """What an entry had to do with a call."""
+    """Outcome of an entry for a call: ``hit``, ``compiled``, ``refused`` (its guards fail), or "" if it was not checked."""
     if call.entry == entry.id:
         return "compiled" if call.compiled else "hit"
     refused = compiled is not None and any(each.compile_id == entry.id for each in compiled.failed_guards)
@@ -140,7 +140,7 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
 
 
 def _newest(frame: CompiledFrame) -> FailedGuard:
-    """The refusal of the entry that was compiled last: refusals stand in the order in which entries were asked."""
+    """Failed guard of the newest entry; failed guards are in the order in which entries were checked."""
     order = {each.compile_id: int(each.compile_id.rpartition("/")[2]) for each in frame.failed_guards}
     return max(frame.failed_guards, key=lambda failed: order[failed.compile_id])
 
@@ -162,7 +162,7 @@ def _what(no: facts.Refusal) -> str:
 
 
 def _changed(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bool) -> Markup | None:
-    """What the new entry has that the one before it had not, and the other way round."""
+    """Guards that the new entry has and the one before it lacks, and the reverse."""
     before = previous(record, frame)
     found = changes(before, frame) if before is not None else []
     if before is None or not found:
@@ -191,7 +191,7 @@ def changes(before: CompiledFrame, after: CompiledFrame) -> list[str]:
 
 
 def _missing(sign: str, frame: CompiledFrame, other: CompiledFrame) -> Iterator[str]:
-    """The guards of one entry that the other lacks, in words where these tell them apart."""
+    """Guards of one entry that the other lacks, in words where these differ."""
     conditions, words = ({getattr(each, name) for each in other.guards} for name in ("condition", "words"))
     for guard in frame.guards:
         if guard.condition not in conditions:

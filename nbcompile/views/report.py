@@ -1,4 +1,4 @@
-"""Several records on one page: a single file that needs no network.
+"""Report of several records: one self-contained HTML file.
 
     page("Tour", [Section("A fused kernel", record, code="@compile ...", prose="...")])
 
@@ -85,7 +85,7 @@ def anchor(index: int, *path: str) -> str:
 
 
 def _with_anchors(fragment: str, index: int) -> Markup:
-    """The same with ids on frames and sections. User's text is escaped, so it holds no such element."""
+    """Add ids to frames and sections. User text is escaped, so it contains no such element."""
     frame: tuple[str, ...] = ()
     given: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""A captured graph as a program of its own: the graph, inputs like those of the call, eager beside compiled.
+"""Reproducer: a captured graph as a program, with similar inputs, that compares eager and compiled.
 
     graph, inputs = GraphModule(), [torch.randn(8, 16)]
     torch.testing.assert_close(nbcompile.compile(graph, fullgraph=True)(*inputs), graph(*inputs))
@@ -33,7 +33,7 @@ print("{id}: compiled equals eager")
 
 
 def script(frame: CompiledFrame) -> str:
-    """The program.
+    """Text of the program.
 
     Raises:
         ValueError: the frame has no graph, or one that holds what no text can say.

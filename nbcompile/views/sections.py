@@ -34,7 +34,7 @@ FRAME_SECTIONS = ("source", "steps", "graph", "guards", "residual", "bytecode", 
 
 
 def chosen(show: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The sections asked for, in page order; the usual ones for None.
+    """Requested sections, in page order; the default ones for None.
 
     Raises:
         ValueError: a name that is no section; the message lists those there are.

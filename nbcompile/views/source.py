@@ -78,7 +78,7 @@ def _inlined(frame: CompiledFrame, limits: Limits) -> Markup | None:
 
 
 def residual(frame: CompiledFrame, limits: Limits) -> Markup | None:
-    """The program that runs in the function's place, and the effects it replays."""
+    """Render the residual program, and the side effects that it replays."""
     if not frame.residual:
         return None
     rows = [

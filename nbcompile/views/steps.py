@@ -1,4 +1,4 @@
-"""The symbolic interpreter at work, instruction by instruction, back and forth.
+"""Steps of the symbolic interpreter, instruction by instruction, forwards and backwards.
 
     step 4 of 9   f, line 2   BINARY_OP *      |====o=====|      stack   TensorVariable(), ConstantVariable(2)
     y = x * 2                                                    locals  x = TensorVariable()
@@ -24,7 +24,7 @@ from nbcompile.views.markup import Limits, chip, code, row, section, table, tag
 from nbcompile.views.what_if import Pool, as_script
 
 PASSES = 2
-"""So many passes of a loop are shown in full."""
+"""Number of iterations of a loop that are shown in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Told:
 
     @property
     def is_loop(self) -> bool:
-        """Whether it stands for passes that repeat what was shown before."""
+        """Whether it summarises iterations that repeat earlier ones."""
         return len(self.steps) > 1
 
 
@@ -87,7 +87,7 @@ def _row(shown: Told) -> Markup:
 
 
 def packed(frame: CompiledFrame) -> dict[str, Any]:
-    """What the script walks through: each text and each list of texts once, each step as numbers."""
+    """Data of the script: each text and each list of texts once, each step as indices."""
     texts, lists = Pool(), Pool()
 
     def several(words: tuple[str, ...]) -> int:
@@ -112,7 +112,7 @@ _UNTOUCHED = "LazyVariableTracker(unrealized)"
 
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:
-    """The same table as lines."""
+    """Steps as plain text."""
     for shown in summarised(frame.steps):
         step, last = shown.steps[0], shown.first + len(shown.steps)
         added = facts.shortened((text for each in shown.steps for text in (*each.nodes, *each.guards)), 4)
