@@ -63,7 +63,7 @@ def timeline(record: Record, number: str) -> list[tuple[str, Call]]:
 
 
 def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) -> str:
-    """Outcome of an entry for a call: ``hit``, ``compiled``, ``refused`` (its guards fail), or "" if it was not checked."""
+    """Outcome of an entry for a call: ``hit``, ``compiled``, ``refused`` (a guard fails), or "" if not checked."""
     if call.entry == entry.id:
         return "compiled" if call.compiled else "hit"
     refused = compiled is not None and any(each.compile_id == entry.id for each in compiled.failed_guards)
