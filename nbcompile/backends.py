@@ -51,7 +51,7 @@ from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
 from nbcompile.runtime import toolchain
-from nbcompile.runtime.program import Wrapped, load
+from nbcompile.runtime.program import PythonWrapper, load
 from nbcompile.scheduling import schedule
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def lookup(
 def hidden(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """The frame hook looks at no Python that runs inside a compiled graph (the graph's own code, say)."""
     owner = getattr(compiled, "__self__", None)
-    if isinstance(compiled, BuiltinFunctionType) or isinstance(owner, Wrapped):
+    if isinstance(compiled, BuiltinFunctionType) or isinstance(owner, PythonWrapper):
         return compiled  # C, or Python that is hidden already
     if getattr(compiled, "__code__", None) in runtime_wrapper.HIDDEN_FROM_HOOK:
         return compiled
@@ -517,7 +517,7 @@ def _generate_for_gpu(
 class _GpuPage:
     """What the record says of the kernels of one graph: what ptxas does, and what the first call moved."""
 
-    def __init__(self, page: recorder.FrameDraft, stage: str, made: gpu.Made, chip: Chip) -> None:
+    def __init__(self, page: recorder.FrameDraft, stage: str, made: gpu.TargetGraph, chip: Chip) -> None:
         self.page: recorder.FrameDraft | None = page
         self.program = made.program
         self.prefix = f"{page.compile_id}.{stage}."

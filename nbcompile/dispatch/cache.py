@@ -188,8 +188,8 @@ def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: 
 
 def made_with(code: CodeType, key: object) -> list[CompiledFrame]:
     """The living entries of one backend, last used first."""
-    made = (each.compiled for each, backend in _holders(code) if backend is key)
-    return [compiled for compiled in made if compiled is not None]
+    compiled_frames = (each.compiled for each, backend in _holders(code) if backend is key)
+    return [compiled for compiled in compiled_frames if compiled is not None]
 
 
 def accepts(frame: Frame, key: object) -> bool:
@@ -311,7 +311,7 @@ def _about_same_modules(holder: Holder | _Tombstone, frame: Frame) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedValues:
     """Values to trace as symbols, by the expression of the source."""
 
     dims: dict[str, frozenset[int]] = field(default_factory=dict)
@@ -390,10 +390,10 @@ _CodeName = tuple[object, ...]
 _memory: dict[_CodeName, dict[Source, _Values]] = {}
 
 
-def observed(frame: Frame) -> Observed:
+def observed(frame: Frame) -> ObservedValues:
     """Values that differ between this call and those compiled before (automatic dynamic shapes)."""
     if not config.automatic_dynamic_shapes:
-        return Observed()
+        return ObservedValues()
     dims, strides, scalars = {}, {}, set()
     for source, values in _joined(frame, _known(frame)):
         name = expression(source)
@@ -405,7 +405,7 @@ def observed(frame: Frame) -> Observed:
             dims[name] = varying
         elif varying := _varying(values.strides, rank):
             strides[name] = varying
-    return Observed(dims, strides, frozenset(scalars))
+    return ObservedValues(dims, strides, frozenset(scalars))
 
 
 def note(frame: Frame, guards: Iterable[Guard], inputs: Iterable[Source] = ()) -> None:

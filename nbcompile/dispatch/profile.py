@@ -57,14 +57,14 @@ def keep(code: CodeType, seen: Iterable[tuple[Source, list[Any]]]) -> None:
     path = file()
     if path is None:
         return
-    told = {text: values for source, values in seen if (text := _text(source))}
+    profile = {text: values for source, values in seen if (text := _text(source))}
     state = _read()
-    if state.get(name_of(code)) == told:
+    if state.get(name_of(code)) == profile:
         return
     draft = path.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):  # a full disk, a folder that is read-only: the next process learns anew
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps({**state, name_of(code): told}, indent=1))
+        draft.write_text(json.dumps({**state, name_of(code): profile}, indent=1))
         draft.replace(path)
 
 
@@ -100,12 +100,12 @@ def _tree(source: Source) -> list[Any] | None:
 
 def _source(text: str) -> Source | None:
     try:
-        return _made(json.loads(text)[1])
+        return _source_of(json.loads(text)[1])
     except (ValueError, LookupError, TypeError):
         return None
 
 
-def _made(tree: list[Any]) -> Source:
+def _source_of(tree: list[Any]) -> Source:
     name, *parts = tree
-    made: Source = _BY_NAME[name](*(_made(each) if isinstance(each, list) else each for each in parts))
-    return made
+    source: Source = _BY_NAME[name](*(_source_of(each) if isinstance(each, list) else each for each in parts))
+    return source

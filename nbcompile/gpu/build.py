@@ -33,7 +33,7 @@ POINTER_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class MachineCode:
     """A kernel for one chip."""
 
     ptx: str
@@ -70,7 +70,7 @@ class NoTools(CannotBuild):
     """No kernel has: ptxas, or what reads its results, is missing."""
 
 
-def build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int = 4) -> Built:
+def build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int = 4) -> MachineCode:
     """Compile.
 
     Args:
@@ -97,7 +97,7 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), "")
 
 
-def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int) -> Built:
+def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int) -> MachineCode:
     aligned = {
         (at,): [["tt.divisibility", POINTER_BYTES]]
         for at, kind in enumerate(signature.values())
@@ -108,7 +108,7 @@ def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int) 
         source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src, warps)
     )
     registers, spilled = _resources(compiled.asm["cubin"])
-    return Built(
+    return MachineCode(
         compiled.asm["ptx"],
         compiled.asm["cubin"],
         32 * compiled.metadata.num_warps,

@@ -14,20 +14,20 @@ from dataclasses import replace
 
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.costs import SECTOR
-from nbcompile.gpu.simulated import Launch, Ready
+from nbcompile.gpu.simulated import Launch, ReadyKernel
 from nbcompile.record import model
 
 
-def built(ready: Ready, chip: Chip) -> model.Gpu:
+def built(ready: ReadyKernel, chip: Chip) -> model.Gpu:
     """Figures that ptxas reports."""
-    made = ready.built
+    machine_code = ready.built
     return model.Gpu(
         chip.name,
-        made.registers,
-        made.spilled_bytes,
-        made.shared_bytes,
-        made.threads,
-        made.occupancy(chip),
+        machine_code.registers,
+        machine_code.spilled_bytes,
+        machine_code.shared_bytes,
+        machine_code.threads,
+        machine_code.occupancy(chip),
         lines=tuple(model.GpuLine(line, ptx=texts) for line, texts in _texts(ready).items()),
     )
 
@@ -58,7 +58,7 @@ def launched(gpu: model.Gpu, launch: Launch, first_line: int) -> model.Gpu:
     )
 
 
-def _texts(ready: Ready) -> dict[int, tuple[str, ...]]:
+def _texts(ready: ReadyKernel) -> dict[int, tuple[str, ...]]:
     """The instructions of each line of the kernel's own text, those of a name together."""
     found: dict[int, list[str]] = {}
     for instruction in ready.function.instructions:

@@ -94,8 +94,8 @@ class Bytes:
         self.reader[at] = noted
         shared = self.reader[at] != noted  # by another thread of this very instruction
         if shared.any():
-            again = self.reader[at]
-            blocks = again >> 32 != noted >> 32
+            last = self.reader[at]
+            blocks = last >> 32 != noted >> 32
             self.reader[at[shared]] = np.where(blocks, np.int64(SEVERAL_BLOCKS) << 32, several)[shared]
 
     def store(self, offsets: Array, values: Array, actors: Actors, what: str) -> None:

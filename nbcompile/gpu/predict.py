@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nbcompile.gpu.build import Built
+from nbcompile.gpu.build import MachineCode
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.costs import SECTOR, Costs
 
@@ -60,7 +60,7 @@ class Times:
         return max(("memory", "issue", "latency"), key=lambda name: getattr(self, name))
 
 
-def times(built: Built, blocks: int, costs: Costs, waits: int, touched: int, chip: Chip) -> Times:
+def times(built: MachineCode, blocks: int, costs: Costs, waits: int, touched: int, chip: Chip) -> Times:
     """The model.
 
     Args:

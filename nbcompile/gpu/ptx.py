@@ -167,9 +167,9 @@ def _of_one_line(block: re.Match[str]) -> str:
     return (first[0] if first else "") + _PLACE.sub("\n", block[1])
 
 
-def _line(place: str, before: int) -> int:
+def _line(location: str, before: int) -> int:
     """The line in the generated module (file 1): of the call, where a function was inlined."""
-    file, line = (_INLINED.findall(place) or [place.split()[:2]])[-1]
+    file, line = (_INLINED.findall(location) or [location.split()[:2]])[-1]
     return int(line) if file == "1" else before
 
 

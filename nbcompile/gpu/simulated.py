@@ -17,12 +17,12 @@ import torch
 
 from nbcompile.codegen.triton import signature
 from nbcompile.gpu import costs, estimate, predict, ptx, simulator
-from nbcompile.gpu.build import POINTER_BYTES, Built, CannotBuild, NoTools, build
+from nbcompile.gpu.build import POINTER_BYTES, CannotBuild, MachineCode, NoTools, build
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import GlobalMemory
 from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import EmittedKernel
-from nbcompile.runtime.program import Attribute, Wrapped
+from nbcompile.runtime.program import Attribute, PythonWrapper
 from nbcompile.runtime.triton import load_source
 
 
@@ -39,11 +39,11 @@ class TooLong(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyKernel:
     """A kernel that can be launched."""
 
     kernel: EmittedKernel
-    built: Built
+    built: MachineCode
     function: ptx.Function
     first_line: int
     """Line of the module at which the kernel's own text begins."""
@@ -54,7 +54,7 @@ class Launch:
     """One launch of a kernel."""
 
     kernel: EmittedKernel
-    built: Built
+    built: MachineCode
     grid: int
     """Blocks."""
     lines: Mapping[int, costs.Costs]
@@ -70,11 +70,11 @@ class Launch:
 
 
 @dataclass(slots=True)
-class Simulated:
+class SimulatedGraph:
     """The graph as a callable over CPU tensors."""
 
-    wrapped: Wrapped
-    kernels: Mapping[str, Ready]
+    wrapped: PythonWrapper
+    kernels: Mapping[str, ReadyKernel]
     launches: list[Launch] = field(default_factory=list)
     """Simulations of the last call, in order."""
 
@@ -96,7 +96,7 @@ class Simulated:
 def load(
     emitted: Runnable, chip: Chip, attribute: Attribute, constants: Mapping[int, object] | None = None,
     seconds: float = float("inf"),
-) -> Simulated:  # fmt: skip
+) -> SimulatedGraph:  # fmt: skip
     """Compile every kernel for a chip.
 
     Args:
@@ -111,7 +111,7 @@ def load(
         NoTools: no kernel can be compiled.
     """
     module = load_source(emitted.source)
-    ready: dict[str, Ready] = {}
+    ready: dict[str, ReadyKernel] = {}
     refused: dict[str, str] = {}
     for kernel in emitted.kernels:
         try:
@@ -124,8 +124,8 @@ def load(
         raise CannotLoad(refused)
     launches: list[Launch] = []
     launchers = {name: _launcher(module, each, chip, launches, seconds) for name, each in ready.items()}
-    wrapped = Wrapped(emitted, {**launchers, "empty_strided": _on_the_cpu}, attribute, constants or {})
-    return Simulated(wrapped, ready, launches)
+    wrapped = PythonWrapper(emitted, {**launchers, "empty_strided": _on_the_cpu}, attribute, constants or {})
+    return SimulatedGraph(wrapped, ready, launches)
 
 
 def _on_the_cpu(size: tuple[int, ...], stride: tuple[int, ...], *, dtype: torch.dtype, device: str = "") -> object:
@@ -134,16 +134,16 @@ def _on_the_cpu(size: tuple[int, ...], stride: tuple[int, ...], *, dtype: torch.
     return torch.empty_strided(size, stride, dtype=dtype)
 
 
-def _ready(source: str, module: ModuleType, kernel: EmittedKernel, chip: Chip) -> Ready:
+def _ready(source: str, module: ModuleType, kernel: EmittedKernel, chip: Chip) -> ReadyKernel:
     built = build(getattr(module, kernel.name), signature(kernel), chip, kernel.warps)
     function = ptx.parse(built.ptx)
     simulator.expect_supported(function)
-    place = source.index(f"@triton.jit\ndef {kernel.name}(")
-    return Ready(kernel, built, function, source.count("\n", 0, place) + 1)
+    start = source.index(f"@triton.jit\ndef {kernel.name}(")
+    return ReadyKernel(kernel, built, function, source.count("\n", 0, start) + 1)
 
 
 def _launcher(
-    module: ModuleType, ready: Ready, chip: Chip, launches: list[Launch], seconds: float
+    module: ModuleType, ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: float
 ) -> Callable[..., None]:
     kernel, built = ready.kernel, ready.built
     grid_of, rounds_of = getattr(module, f"{kernel.name}_grid"), estimate.rounds(kernel)

@@ -37,7 +37,7 @@ from nbcompile.record import recorder
 from nbcompile.runtime.program import Attribute
 from nbcompile.scheduling import schedule
 
-__all__ = ["Made", "NoTools", "compile_graph", "run_or_call"]
+__all__ = ["NoTools", "TargetGraph", "compile_graph", "run_or_call"]
 
 DEVICE = torch.device("cuda", 0)
 """Device that tensors are assumed to be on."""
@@ -46,18 +46,18 @@ Refusals = Mapping[str, tuple[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TargetGraph:
     """Result of compiling a graph for a target."""
 
     planned: Schedule
     emitted: EmittedProgram
-    program: simulated.Simulated
+    program: simulated.SimulatedGraph
 
 
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], chip: Chip, *, attribute: Attribute,
     keep_sharing: bool, own_random: bool = False, seconds: float = float("inf"),
-) -> Made:  # fmt: skip
+) -> TargetGraph:  # fmt: skip
     """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
     Raises:
@@ -80,7 +80,7 @@ def compile_graph(
         except simulated.CannotLoad as reason:
             more = dict(_apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
         else:
-            return Made(planned, emitted, loaded)
+            return TargetGraph(planned, emitted, loaded)
         if not more.keys() - refused.keys():
             raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
         refused |= more
@@ -97,7 +97,7 @@ def _apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refu
 
 
 def run_or_call(
-    program: simulated.Simulated, written: Sequence[int], reference: Callable[[list[Any]], Sequence[Any]],
+    program: simulated.SimulatedGraph, written: Sequence[int], reference: Callable[[list[Any]], Sequence[Any]],
     tell: Callable[[str], None], done: Callable[[], None],
 ) -> Callable[[list[Any]], Sequence[Any]]:  # fmt: skip
     """Run the graph in the simulator, or through ATen on a fault or if the simulation would take too long.

@@ -32,7 +32,7 @@ from nbcompile.errors import InvalidBackend, InvalidMode
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.jupyter import cell as cells, nothing
 from nbcompile.jupyter.status import Status
-from nbcompile.jupyter.wrapping import VALUE, WRAP, Wrapped, decorate_definitions, wrap_call, wrapper
+from nbcompile.jupyter.wrapping import VALUE, WRAP, WrappedFunction, decorate_definitions, wrap_call, wrapper
 from nbcompile.record.model import Record
 from nbcompile.views import sections
 from nbcompile.views.explanation import Explanation
@@ -102,7 +102,7 @@ class CompileMagics(Magics):
         recorder = api.new_recorder(parsed.defines or (title if change is decorate_definitions else body.strip(" ;")))
         # What stands in the picture needs no warning above it.
         recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
-        met: list[Wrapped] = []
+        met: list[WrappedFunction] = []
         shell.user_ns[WRAP] = wrapper(_compiler(options), met)
         status = Status(recorder, shell)
         try:

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nbcompile import annotations as marks, config
-from nbcompile.jupyter.wrapping import Wrapped
+from nbcompile.jupyter.wrapping import WrappedFunction
 from nbcompile.record.model import Record
 from nbcompile.views import story
 
 
-def why(record: Record, wrapped: Sequence[Wrapped], *, names_only: bool) -> str:
+def why(record: Record, wrapped: Sequence[WrappedFunction], *, names_only: bool) -> str:
     """Sentences about a cell (or, with ``names_only``, about ``%compile f``) that compiled nothing."""
     return " ".join(dict.fromkeys(_sentences(record, wrapped, names_only=names_only))) or NOTHING_DEFINED
 
@@ -33,7 +33,7 @@ NOTHING_DEFINED = (
 )
 
 
-def _sentences(record: Record, wrapped: Sequence[Wrapped], *, names_only: bool) -> Iterator[str]:
+def _sentences(record: Record, wrapped: Sequence[WrappedFunction], *, names_only: bool) -> Iterator[str]:
     if config.disable:
         yield "Nothing was compiled: compilation is switched off (config.disable)."
         return

@@ -58,7 +58,7 @@ _SUSPENDED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapped:
+class WrappedFunction:
     """A function or a module that a cell brought before the compiler."""
 
     name: str
@@ -124,8 +124,8 @@ class _Decorate(ast.NodeTransformer):
         return node
 
 
-def _wrap_at(place: ast.expr | ast.stmt) -> ast.Name:
-    return ast.copy_location(ast.Name(WRAP, ast.Load()), place)
+def _wrap_at(location: ast.expr | ast.stmt) -> ast.Name:
+    return ast.copy_location(ast.Name(WRAP, ast.Load()), location)
 
 
 def _wrapped(value: ast.expr) -> ast.expr:
@@ -137,7 +137,7 @@ def _wrap(value: ast.expr) -> ast.expr:
     return ast.copy_location(ast.Call(_wrap_at(value), [value], []), value)
 
 
-def wrapper(compile_function: Compile, met: list[Wrapped]) -> Callable[[object], object]:
+def wrapper(compile_function: Compile, met: list[WrappedFunction]) -> Callable[[object], object]:
     """Function that :data:`WRAP` is bound to: compile functions and modules, return other values unchanged.
 
     Args:
@@ -148,14 +148,16 @@ def wrapper(compile_function: Compile, met: list[Wrapped]) -> Callable[[object],
     def wrap(value: object) -> object:
         if isinstance(value, (FunctionType, MethodType)):
             obstacle = _obstacle(value)
-            met.append(Wrapped(inspect.unwrap(value).__name__, obstacle))
+            met.append(WrappedFunction(inspect.unwrap(value).__name__, obstacle))
             return value if obstacle or hasattr(value, ORIGINAL) else compile_function(value)
         if isinstance(value, type) and issubclass(value, torch.nn.Module):
             _compile_class(value, compile_function, met)
         elif isinstance(value, torch.nn.Module):
             _compile_instance(value, compile_function, met)
         elif callable(value) and not isinstance(value, type) and hasattr(value, "__name__"):
-            met.append(Wrapped(value.__name__, "is no Python function, so that there is nothing in it to compile."))
+            met.append(
+                WrappedFunction(value.__name__, "is no Python function, so that there is nothing in it to compile.")
+            )
         return value
 
     return wrap
@@ -170,35 +172,37 @@ def _obstacle(function: Callable[..., object]) -> str:
     return next((text for suspends, text in _SUSPENDED.items() if suspends(innermost)), "")
 
 
-def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, met: list[Wrapped]) -> None:
+def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, met: list[WrappedFunction]) -> None:
     """Calls of instances run a compiled ``forward``; hooks stay outside, as in ``Module.__call__``."""
     forward = cls.forward
     if forward is torch.nn.Module.forward or not isinstance(forward, FunctionType):
-        met.append(Wrapped(cls.__name__, "has no `forward` method, so that there is nothing to compile."))
+        met.append(WrappedFunction(cls.__name__, "has no `forward` method, so that there is nothing to compile."))
         return
     obstacle = _obstacle(forward)
-    met.append(Wrapped(forward.__name__, obstacle))
+    met.append(WrappedFunction(forward.__name__, obstacle))
     if not obstacle and not hasattr(forward, ORIGINAL):
         cls.forward = compile_function(forward)
 
 
-def _compile_instance(module: torch.nn.Module, compile_function: Compile, met: list[Wrapped]) -> None:
+def _compile_instance(module: torch.nn.Module, compile_function: Compile, met: list[WrappedFunction]) -> None:
     """Compile one module in place, as ``Module.compile`` does; copies and pickles of it are not compiled."""
     name = type(module).__name__
     if isinstance(module, CompiledModule):
-        met.append(Wrapped(name, ""))
+        met.append(WrappedFunction(name, ""))
         return
     if hasattr(module, "_torchdynamo_orig_callable") or (
         module._compiled_call_impl is not None and not hasattr(module._compiled_call_impl, ORIGINAL)
     ):
-        met.append(Wrapped(name, _BY_TORCH))
+        met.append(WrappedFunction(name, _BY_TORCH))
         return
     forward = inspect.getattr_static(type(module), "forward")  # a scripted module's cannot be asked for
     if not isinstance(forward, FunctionType):
-        met.append(Wrapped(name, "has no `forward` that is a Python function, so that there is nothing to compile."))
+        met.append(
+            WrappedFunction(name, "has no `forward` that is a Python function, so that there is nothing to compile.")
+        )
         return
     obstacle = _obstacle(forward)
-    met.append(Wrapped(name if code_skip_reason(forward.__code__) is not None else forward.__name__, obstacle))
+    met.append(WrappedFunction(name if code_skip_reason(forward.__code__) is not None else forward.__name__, obstacle))
     if not obstacle and not hasattr(forward, ORIGINAL) and module._compiled_call_impl is None:
         # The frames of a library's own modules (torch.nn.Sequential) are not caught; a frame around them is.
         called = module._call_impl if code_skip_reason(forward.__code__) is None else _around(module)

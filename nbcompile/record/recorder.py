@@ -160,8 +160,8 @@ class FrameDraft:
 
     def rewrite(self) -> None:
         """Something was written after the page was handed in: what was compiled in the background."""
-        for recorder, place in self._places:
-            recorder.frames[place] = self.frame()
+        for recorder, index in self._places:
+            recorder.frames[index] = self.frame()
 
     def frame(self) -> model.CompiledFrame:
         """The frame as data, also when it is unfinished."""

@@ -46,10 +46,10 @@ def same_value(left: Value, right: Value) -> bool:
 
 
 def _power(base: float, exponent: float) -> Any:
-    made = base**exponent
-    if isinstance(made, complex):
+    power = base**exponent
+    if isinstance(power, complex):
         raise ArithmeticError("a root of a negative number")  # noqa: TRY004 - Python knows such roots, guards do not
-    return made
+    return power
 
 
 _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
@@ -100,11 +100,11 @@ def parse(condition: str) -> Tree | None:
     """Parse a condition into a tree; None if it contains anything else (``check_tensor(...)``)."""
     try:
         return _tree(ast.parse(condition, mode="eval").body)
-    except (SyntaxError, _Untold):
+    except (SyntaxError, _NoTree):
         return None
 
 
-class _Untold(Exception):
+class _NoTree(Exception):
     """The condition has no tree."""
 
 
@@ -128,7 +128,7 @@ def _tree(node: ast.expr) -> Tree:
             return {"read": ast.unparse(node)}
         case ast.Subscript() | ast.Attribute() if _is_address(node):
             return {"read": ast.unparse(node)}
-    raise _Untold
+    raise _NoTree
 
 
 def constant(value: object) -> Tree:
@@ -139,7 +139,7 @@ def constant(value: object) -> Tree:
         return {"int": str(value)}
     if isinstance(value, float):
         return {"float": repr(value)}
-    raise _Untold
+    raise _NoTree
 
 
 def _join(name: str, of: Sequence[Tree]) -> Tree:
@@ -156,7 +156,7 @@ def _chain(left: ast.expr, ops: list[ast.cmpop], rights: list[ast.expr]) -> Tree
 
 def _name(op: ast.operator | ast.cmpop) -> str:
     if type(op) not in _BINARY:
-        raise _Untold
+        raise _NoTree
     return _BINARY[type(op)]
 
 

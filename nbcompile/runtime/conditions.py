@@ -64,8 +64,8 @@ def maker() -> Conditions | None:
             program = Program(texts).parts()
         except Unknown:
             return otherwise
-        made: Check = module.conditions(*program, names, otherwise)
-        return made
+        check: Check = module.conditions(*program, names, otherwise)
+        return check
 
     return make if self_test(make) else None
 

@@ -186,11 +186,11 @@ def self_test(module: ModuleType) -> str:
         if (sizes, strides, pointer) != (tuple(sample.shape), sample.stride(), sample.data_ptr()):
             return f"a tensor of shape {tuple(sample.shape)} was misread"
     dtype, sizes, strides, _ = module.describe(base)
-    twin = module.make_program(
+    round_trip = module.make_program(
         (((dtype, sizes, strides),), ((0, 1, dtype, sizes, strides),), ((0, None), (1, None)), ()),
         2, False, (), print, print, None,
     )  # fmt: skip
-    first, second = twin([base])
+    first, second = round_trip([base])
     if (
         first is not base
         or not isinstance(second, torch.Tensor)

@@ -50,7 +50,7 @@ Attribute = Callable[[str], torch.Tensor]
 """Fetches a tensor that the graph module holds, by its dotted path."""
 
 
-class Loaded(Protocol):
+class LoadedGraph(Protocol):
     """A compiled graph in memory: its callable, and how it is launched."""
 
     _boxed_call: bool
@@ -67,7 +67,7 @@ def load(
     compiler: Compiler,
     attribute: Attribute | None = None,
     constants: Mapping[int, object] | None = None,
-) -> Loaded:
+) -> LoadedGraph:
     """Build what must be built, and return the graph as a callable.
 
     Raises:
@@ -89,10 +89,10 @@ def load(
     extension = launcher.extension_module(compiler)
     kernels = {name: launcher.make_kernel(entry, library, compiler) for name, entry in entries.items()}
     functions = kernels if isinstance(extension, NoLauncher) else {**kernels, "empty_strided": extension.empty_strided}
-    wrapped = Wrapped(emitted, functions, attribute or _no_attribute, constants or {})
+    wrapped = PythonWrapper(emitted, functions, attribute or _no_attribute, constants or {})
     if emitted.plan is None or isinstance(extension, NoLauncher):
         return wrapped
-    program: Loaded = _program(emitted, emitted.plan, entries, extension, wrapped, library)
+    program: LoadedGraph = _program(emitted, emitted.plan, entries, extension, wrapped, library)
     return program
 
 
@@ -101,12 +101,12 @@ def _program(
     plan: LaunchPlan,
     entries: Mapping[str, Entry],
     extension: ModuleType,
-    wrapped: Wrapped,
+    wrapped: PythonWrapper,
     library: object,
 ) -> Any:
     """The plan as the launcher in C understands it (launcher.c, operators.h, sizes.h)."""
     targets = {each.name: each.target for each in emitted.externs}
-    coder = _Coder(extension, entries, targets, processor.multiplies_by_onednn())
+    coder = _PlanEncoder(extension, entries, targets, processor.multiplies_by_onednn())
     held = tuple(wrapped.attribute(path) for path, _ in plan.attributes)
     description = (
         (*map(coder.input, plan.inputs), *(coder.shape(shape) for _, shape in plan.attributes)),
@@ -133,7 +133,7 @@ _VALUE, _TENSOR, _LIST, _TUPLE, _NUMBER = range(5)
 
 
 @dataclass(frozen=True, slots=True)
-class _Coder:
+class _PlanEncoder:
     """Writes steps as tuples for the launcher."""
 
     extension: ModuleType
@@ -217,7 +217,7 @@ def _called(target: Any) -> Callable[..., Any]:
     return call
 
 
-class Wrapped:
+class PythonWrapper:
     """A graph that runs its wrapper."""
 
     _boxed_call = True

@@ -133,9 +133,9 @@ def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
         return NoCompiler(str(error))
     key = store.key_of("compiler", *command, str((binary.st_size, binary.st_mtime_ns)), processor_model())
     known = store.fetch(key, ".json")
-    told = None if known is None else _read(known)
-    if told is not None:
-        return Compiler(command, told[0], tuple(told[1:]), processor_model())
+    cached = None if known is None else _read(known)
+    if cached is not None:
+        return Compiler(command, cached[0], tuple(cached[1:]), processor_model())
     found = _tried(command)
     if isinstance(found, Compiler):
         with contextlib.suppress(OSError):
@@ -146,16 +146,16 @@ def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
 def _read(path: Path) -> list[str] | None:
     """A version and flags of ours; None where something else was written there."""
     try:
-        told = json.loads(path.read_text())
+        cached = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
         return None
     ours = (*BASE_FLAGS, *TUNING_FLAGS, "-fopenmp")
-    is_told = isinstance(told, list) and told and all(isinstance(each, str) for each in told)
-    return told if is_told and all(flag in ours for flag in told[1:]) else None
+    is_valid = isinstance(cached, list) and cached and all(isinstance(each, str) for each in cached)
+    return cached if is_valid and all(flag in ours for flag in cached[1:]) else None
 
 
-def _write(path: Path, told: list[str]) -> None:
-    path.write_text(json.dumps(told))
+def _write(path: Path, cached: list[str]) -> None:
+    path.write_text(json.dumps(cached))
 
 
 def _tried(command: tuple[str, ...]) -> Compiler | NoCompiler:

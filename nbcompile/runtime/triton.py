@@ -21,16 +21,16 @@ import triton
 
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.runtime import store
-from nbcompile.runtime.program import Attribute, Wrapped
+from nbcompile.runtime.program import Attribute, PythonWrapper
 
 
 def load(
     emitted: EmittedProgram, attribute: Attribute | None = None, constants: Mapping[int, object] | None = None
-) -> Wrapped:
+) -> PythonWrapper:
     """The graph as a callable over tensors of a CUDA device (of any device in Triton's interpreter)."""
     module = load_source(emitted.source)
     kernels = {kernel.name: launcher(module, kernel) for kernel in emitted.kernels}
-    return Wrapped(emitted, kernels, attribute or _no_attribute, constants or {})
+    return PythonWrapper(emitted, kernels, attribute or _no_attribute, constants or {})
 
 
 def load_source(source: str) -> ModuleType:

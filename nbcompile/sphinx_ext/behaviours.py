@@ -76,13 +76,13 @@ class Behaviours(SphinxDirective):
         for path in TESTS.glob("test_*.py"):
             self.env.note_dependency(str(path))
         found = list(behaviours())
-        made: list[nodes.Node] = [paragraph(_summary(found))]
+        content: list[nodes.Node] = [paragraph(_summary(found))]
         for section in dict.fromkeys(each.section for each in found):
             rows = [each for each in found if each.section == section]
             texts = [(", ".join(each.ids), each.says, each.outcome) for each in rows]
-            made += [nodes.rubric(text=section), paragraph(_summary(rows))]
-            made.append(table(texts, widths=(1, 6, 3), cls="behaviours"))
-        return made
+            content += [nodes.rubric(text=section), paragraph(_summary(rows))]
+            content.append(table(texts, widths=(1, 6, 3), cls="behaviours"))
+        return content
 
 
 def _summary(rows: list[Behaviour]) -> str:

@@ -30,6 +30,6 @@ def table(rows: Iterable[Sequence[str]], widths: Sequence[int], cls: str) -> nod
     group = nodes.tgroup(cols=len(widths))
     group += [nodes.colspec(colwidth=width) for width in widths]
     group += body
-    made = nodes.table(classes=[cls])
-    made += group
-    return made
+    result = nodes.table(classes=[cls])
+    result += group
+    return result

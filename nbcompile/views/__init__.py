@@ -29,7 +29,7 @@ def mimebundle(record: Record, show: str | Iterable[str] | None = None) -> dict[
 
 
 @dataclass(frozen=True, slots=True)
-class Still:
+class StaticView:
     """The page as it is without scripts; a ``_repr_html_`` would be put into a frame, which knows no theme."""
 
     record: Record
@@ -43,5 +43,5 @@ def for_marimo(record: Record) -> object:
     try:
         live: Any = importlib.import_module("nbcompile.views.live")
     except ImportError:
-        return Still(record)
+        return StaticView(record)
     return live.View(record)

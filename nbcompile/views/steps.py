@@ -28,7 +28,7 @@ PASSES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StepRow:
     """A row of the table: one step, or the later passes of a loop."""
 
     first: int
@@ -54,7 +54,7 @@ def render(frame: CompiledFrame, limits: Limits) -> Markup | None:
     )
 
 
-def summarised(steps: tuple[Step, ...]) -> Iterator[Told]:
+def summarised(steps: tuple[Step, ...]) -> Iterator[StepRow]:
     """The steps in order, with the later passes of loops drawn together."""
     met: dict[tuple[str, int, int], int] = {}
     repeats: list[Step] = []
@@ -65,14 +65,14 @@ def summarised(steps: tuple[Step, ...]) -> Iterator[Told]:
             repeats.append(step)
             continue
         if repeats:
-            yield Told(index - len(repeats), tuple(repeats))
+            yield StepRow(index - len(repeats), tuple(repeats))
             repeats = []
-        yield Told(index, (step,))
+        yield StepRow(index, (step,))
     if repeats:
-        yield Told(len(steps) - len(repeats), tuple(repeats))
+        yield StepRow(len(steps) - len(repeats), tuple(repeats))
 
 
-def _row(shown: Told) -> Markup:
+def _row(shown: StepRow) -> Markup:
     step, last = shown.steps[0], shown.first + len(shown.steps)
     number = f"{shown.first + 1}" if not shown.is_loop else f"{shown.first + 1}-{last}"
     added = (text for each in shown.steps for text in (*each.nodes, *each.guards))

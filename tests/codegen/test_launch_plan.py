@@ -83,7 +83,7 @@ def test_every_step(name):
     made, call = emitted(function, arguments)
     assert made.plan is not None, made.no_plan
     assert steps <= {type(each) for each in made.plan.steps}
-    assert not isinstance(call, program.Wrapped)
+    assert not isinstance(call, program.PythonWrapper)
     expected = function(*arguments)
     for run in (call.positional, call.positional, lambda *given: call(list(given))):
         assert_same(run(*arguments), expected)
@@ -237,7 +237,7 @@ def test_symbolic_sizes(name):
     made, call = symbolic(function, make(6, 5))
     assert made.plan is not None, made.no_plan
     assert made.plan.values
-    assert not isinstance(call, program.Wrapped)
+    assert not isinstance(call, program.PythonWrapper)
     for n, m in ((6, 5), (3, 17), (2, 64), (41, 8), (0, 9)) if name not in NOT_EMPTY else ((6, 5), (9, 12), (2, 33)):
         arguments = make(n, m)
         expected = function(*arguments)

@@ -128,7 +128,7 @@ def test_automatic_dynamic_can_be_switched_off():
     """``automatic_dynamic_shapes=False``: nothing is dynamic by itself."""
     trace(x=torch.ones(3))
     with config.patch(automatic_dynamic_shapes=False):
-        assert cache.observed(frame_of(x=torch.ones(4))) == cache.Observed()
+        assert cache.observed(frame_of(x=torch.ones(4))) == cache.ObservedValues()
 
 
 def test_a_function_defined_again_keeps_what_was_learnt():

@@ -97,7 +97,7 @@ def simulating(name: str, rows: list[Row]) -> Callable[[Any, str], Any]:
     return stage_compiler
 
 
-def _comparing(made: target.Made, eager: Any, row: Row) -> Any:
+def _comparing(made: target.TargetGraph, eager: Any, row: Row) -> Any:
     def run(inputs: list[Any]) -> Any:
         copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
         expected = eager(inputs)

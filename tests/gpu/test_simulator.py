@@ -12,7 +12,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
 from nbcompile.codegen import triton as generator
 from nbcompile.gpu import costs, ptx, simulator
-from nbcompile.gpu.build import Built, build
+from nbcompile.gpu.build import MachineCode, build
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.memory import Fault, GlobalMemory
 from nbcompile.runtime import triton as runtime
@@ -21,7 +21,7 @@ from tests.lowering.programs import programs
 ROWS, COLUMNS = 6, 1000
 
 
-def built(function, *inputs) -> Built:
+def built(function, *inputs) -> MachineCode:
     """The one kernel of a function."""
     _, planned = programs(function, *inputs)
     emitted = generator.emit(planned)
@@ -31,11 +31,13 @@ def built(function, *inputs) -> Built:
 
 
 @pytest.fixture(scope="module")
-def softmax() -> Built:
+def softmax() -> MachineCode:
     return built(lambda x: x.softmax(-1), torch.randn(ROWS, COLUMNS))
 
 
-def run(kernel: Built, text: str | None = None, grid: int = ROWS, shift: int = 0, shared_bytes: int | None = None):
+def run(
+    kernel: MachineCode, text: str | None = None, grid: int = ROWS, shift: int = 0, shared_bytes: int | None = None
+):
     """Simulate a kernel over rows, and compare with eager mode."""
     torch.manual_seed(0)
     x, y = torch.randn(ROWS, COLUMNS), torch.empty(ROWS, COLUMNS)
@@ -86,7 +88,7 @@ def test_shared_memory_has_an_end(softmax):
         run(built_wide(), shared_bytes=0)
 
 
-def built_wide() -> Built:
+def built_wide() -> MachineCode:
     """A kernel whose warps exchange more than 16 bytes."""
     return built(lambda x: x.cumsum(-1), torch.randn(ROWS, COLUMNS))
 

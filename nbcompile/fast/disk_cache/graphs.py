@@ -224,7 +224,7 @@ def _read(data: dict[str, Any]) -> StoredProgram:
     return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"])
 
 
-def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.Loaded:
+def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.LoadedGraph:
     held = {path: tensors.decode(told) for path, told in data["held"]}
     constants = {number: find(told) for number, told in data["constants"]}
     return program.load(_read(data), compiler, held.__getitem__, constants)

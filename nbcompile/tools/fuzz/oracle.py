@@ -59,7 +59,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class Run:
     """Observations of one run, to its end or to an exception."""
 
     seen: list[Observation]
@@ -94,7 +94,7 @@ def examine(program: Program, compiler: Compiler | None = None) -> Outcome:
     return Outcome("", difference, len(expected.seen))
 
 
-def _compiled(program: Program, compiler: Compiler | None) -> Played:
+def _compiled(program: Program, compiler: Compiler | None) -> Run:
     if compiler is not None:
         return play(program, compiler)
     options: dict[str, Any] = {"backend": program.backend, "dynamic": program.dynamic, "recompile_limit": 64}
@@ -105,7 +105,7 @@ def _compiled(program: Program, compiler: Compiler | None) -> Played:
         nbcompile.reset()
 
 
-def play(program: Program, compiler: Compiler) -> Played:
+def play(program: Program, compiler: Compiler) -> Run:
     """All that a program yields."""
     seen: list[Observation] = []
     error: BaseException | None = None
@@ -125,7 +125,7 @@ def play(program: Program, compiler: Compiler) -> Played:
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(grad)
     complaints = [str(warning.message) for warning in warned if issubclass(warning.category, INTERNAL)]
-    return Played(seen, error, complaints)
+    return Run(seen, error, complaints)
 
 
 def _process() -> dict[str, object]:
@@ -138,7 +138,7 @@ def _process() -> dict[str, object]:
     }
 
 
-def _disagreement(program: Program, expected: Played, found: Played) -> Difference | None:
+def _disagreement(program: Program, expected: Run, found: Run) -> Difference | None:
     """First difference; a numerical one, which may be rounding, only if there is no other."""
     distance = None
     for number, wanted in enumerate(expected.seen):
@@ -158,7 +158,7 @@ def _disagreement(program: Program, expected: Played, found: Played) -> Differen
     return distance
 
 
-def _members(program: Program, expected: Played, found: Played) -> tuple[int, ...]:
+def _members(program: Program, expected: Run, found: Run) -> tuple[int, ...]:
     """The programs of a batch whose results differ: the first number in the path of each difference."""
     pairs = zip(expected.seen, found.seen, strict=False)
     paths = [each.path for one, other in pairs for each in differences(one, other, program.approximate)]
@@ -189,13 +189,13 @@ def _traced(error: BaseException) -> str:
 # -- rounding ---------------------------------------------------------------------------------------------------------
 
 
-def _unstable(program: Program, expected: Played) -> bool:
-    again = play(program, lambda function: function)
-    pairs = zip(expected.seen, again.seen, strict=False)
-    return again.error is not None or any(compare(one, other, approximate=False) for one, other in pairs)
+def _unstable(program: Program, expected: Run) -> bool:
+    repeated = play(program, lambda function: function)
+    pairs = zip(expected.seen, repeated.seen, strict=False)
+    return repeated.error is not None or any(compare(one, other, approximate=False) for one, other in pairs)
 
 
-def _is_rounding(program: Program, expected: Played, compiler: Compiler | None) -> bool:
+def _is_rounding(program: Program, expected: Run, compiler: Compiler | None) -> bool:
     """Return whether the compiled result is as close to eager's as eager with random rounding errors is."""
     found = _compiled(program, compiler)
     jittered = []
