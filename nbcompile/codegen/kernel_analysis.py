@@ -74,7 +74,7 @@ class NonTemporalStore:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is known to be small."""
+        """True if it is known to be smaller than the limit."""
         number = indexing.constant(self.size)
         return number is not None and number < self.limit
 

@@ -80,7 +80,7 @@ class TritonEmitter:
     block_variables: frozenset[Symbol] = frozenset()
     """Loop variables whose values are blocks."""
     is_tile: bool = False
-    """Whether the block has two dimensions, one per loop variable; otherwise each variable has the block's shape."""
+    """True if the block has two dimensions, one per loop variable; otherwise each variable has the block's shape."""
     loops: tuple[Loop, ...] = ()
     """Loops that the block covers."""
     loaded: dict[tuple[str, tuple[Loop, ...]], str] | None = None

@@ -142,7 +142,7 @@ def view_text(tensors: dict[str, Tensor], view: BufferView) -> str:
 
 
 def is_itself(own: Layout, view_layout: Layout) -> bool:
-    """Whether a view shows the whole buffer as it is, strides of size-1 dimensions included."""
+    """Return whether a view is the whole buffer unchanged, strides of size-1 dimensions included."""
     return own == view_layout or (same_places(own, view_layout) and own.stride == view_layout.stride)
 
 

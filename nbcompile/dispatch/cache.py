@@ -1,4 +1,4 @@
-"""What is known about each code object: its number, its entries, and what differed between calls.
+"""Cache of a code object: its number, its cache entries, and the values that varied between calls.
 
 The entries themselves belong to the code object (torch's C extension keeps the
 list, last used first), so they die with it: a superseded notebook cell leaves

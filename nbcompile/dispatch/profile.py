@@ -1,4 +1,4 @@
-"""What differed between calls, kept for the next process: its first compilation is dynamic already.
+"""Profile for automatic dynamic shapes, stored for the next process, whose first compilation is then dynamic.
 
     TORCH_COMPILE_JOB_ID=a python train.py      2 graphs, and a file  code_state_a.json
     TORCH_COMPILE_JOB_ID=a python train.py      1 graph

@@ -1,4 +1,4 @@
-"""Which frames are never looked at: the code that is not the user's.
+"""Skip rules: the code that is never compiled, as it is not the user's.
 
 The hook sees every Python call below a compiled function, also those of torch's
 own wrappers, of generators and of NumPy. A frame that is skipped runs as it

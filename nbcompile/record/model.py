@@ -1,4 +1,4 @@
-"""What happened while a function was compiled, as plain data.
+"""Record of a compilation, as plain data.
 
 Every picture nbcompile draws is a function of these dataclasses and of nothing
 else. They hold only ``str int float bool None tuple`` and each other: no
@@ -40,12 +40,12 @@ class StackLine:
     column: int = -1
     end_column: int = -1
     offset: int = -1
-    """Of the instruction that ran, in the function's bytecode; -1 where it is unknown."""
+    """Offset of the instruction in the function's bytecode; -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One promise that compiled code relies on, as it is checked."""
+    """One guard: a condition that compiled code relies on, and that is checked before it runs."""
 
     id: str
     """``"0/0.g3"``"""
@@ -58,7 +58,7 @@ class Guard:
     words: str = ""
     """The same in plain words: ``xs has 3 items``."""
     stack: tuple[StackLine, ...] = ()
-    """The user's code that made the promise necessary."""
+    """User stack of the code that needed the guard."""
     test: str = ""
     """The check as a tree (trees.py) over the frame's readings, as JSON."""
 
@@ -109,7 +109,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What an operator was called with."""
+    """Argument of an operator."""
 
     name: str
     """The user's name for it, an expression that reads it (``L['self'].weight``), or the node's; a keyword's name."""
@@ -118,7 +118,7 @@ class Argument:
     dtype: str = ""
     device: str = ""
     value: str = ""
-    """As Python writes it, where it is no tensor."""
+    """``repr`` of a value that is not a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class FailedCall:
     """An operator that fails on its inputs while it is traced, whatever runs it."""
 
     operator: str
-    """As :attr:`Node.target`."""
+    """Name of the operator, as :attr:`Node.target`."""
     arguments: tuple[Argument, ...]
     error: str
     """The class of the exception."""
@@ -157,7 +157,7 @@ class CarriedValue:
     name: str
     """The local's name, or ``___stack0`` for an operand."""
     recipe: str
-    """How the residual program makes it again, as Python text."""
+    """Expression by which the residual program reconstructs it."""
     kind: str
     """``tensor``, ``constant``, ``list``, ... in words."""
 
@@ -168,7 +168,7 @@ class Kept:
 
     name: str
     module: str = ""
-    """Where it is imported from; "" if no import gives it."""
+    """Module that it is imported from; "" if it cannot be imported."""
     path: str = ""
     """Its name there; "" for the module itself."""
 
@@ -185,7 +185,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Why a graph ended before its frame did (or why the frame was skipped)."""
+    """Graph break: the reason why a graph ended before its frame (or why the frame was skipped)."""
 
     id: str
     kind: str
@@ -205,11 +205,11 @@ class Break:
     first_seen: str = ""
     """Id of the earlier break with the same cause, "" if this is the first."""
     operands: tuple[Operand, ...] = ()
-    """What waited on the operand stack of the frame that ends, lowest first."""
+    """Operand stack of the frame at the break, bottom first."""
     traced: tuple[str, ...] = ()
     """The last instructions that were traced; only with ``config.verbose``."""
     callee: str = ""
-    """What the breaking line calls there, as the user wrote it: ``torch.save``; "" where it calls nothing."""
+    """Callee of the breaking line, as the user wrote it: ``torch.save``; "" if it is not a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class FusionDecision:
-    """Whether two buffers share a loop nest, and why (or why not)."""
+    """Fusion decision for two buffers, with its reason."""
 
     first: str
     second: str
@@ -281,12 +281,12 @@ class KernelLine:
 
 @dataclass(frozen=True, slots=True)
 class GpuLine:
-    """What one line of a kernel's text costs on a GPU, all threads together."""
+    """Costs of one line of a kernel on a GPU, summed over all threads."""
 
     line: int
     """1-based, in :attr:`Kernel.source`."""
     instructions: int = 0
-    """Of PTX, executed by whole warps."""
+    """PTX instructions executed by warps."""
     moved: int = 0
     """Bytes of global memory, in sectors of 32."""
     least: int = 0
@@ -297,24 +297,24 @@ class GpuLine:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What is known of a kernel on a GPU that it was compiled for and that is not here."""
+    """Figures of a kernel that was cross-compiled for an absent GPU."""
 
     chip: str
     """``sm_90``"""
     registers: int
-    """Of a thread."""
+    """Registers of a thread."""
     spills: int
     """Bytes of a thread that did not fit into its registers."""
     shared_bytes: int
-    """Of a block."""
+    """Shared memory of a block."""
     threads: int
-    """Of a block."""
+    """Threads of a block."""
     occupancy: float
-    """From 0 to 1: which share of the threads that a multiprocessor can hold its registers and shared memory allow."""
+    """Fraction of a multiprocessor's threads that registers and shared memory allow."""
     blocks: int = 0
-    """Of the launch that was simulated; 0 where none was yet."""
+    """Blocks of the simulated launch; 0 if none was simulated."""
     coalescing: float = 0.0
-    """From 0 to 1: which share of the bytes moved was used."""
+    """Fraction of the bytes moved that was used."""
     moved: int = 0
     """Bytes of global memory, in sectors of 32."""
     least: int = 0
@@ -341,12 +341,12 @@ class Kernel:
     reason: str = ""
     """For ``aten``: why no kernel was generated."""
     gpu: Gpu | None = None
-    """Where it was compiled for a GPU (``options={"target": "sm_90"}``)."""
+    """GPU figures, if it was compiled for a target (``options={"target": "sm_90"}``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """When a buffer has memory. Launches are counted from 1: the kernels and calls of ATen, in order."""
+    """Live range of a buffer. Launches (kernels and extern calls, in order) are numbered from 1."""
 
     buffer: str
     size: str
@@ -356,12 +356,12 @@ class Lifetime:
     last: int
     """The launch that reads it last; 0 where it is returned, or may be seen by what is."""
     memory_of: str = ""
-    """The buffer whose memory it takes over; "" where memory is made for it."""
+    """Buffer whose memory it reuses; "" if memory is allocated for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """A graph on its way to a callable: what a backend made of it."""
+    """Compiled graph: the backend's results, from buffers to kernels."""
 
     backend: str
     graphs: tuple[Graph, ...] = ()
@@ -372,7 +372,7 @@ class CompiledGraph:
     wrapper: str = ""
     """The program that allocates and launches, as text."""
     notes: tuple[str, ...] = ()
-    """What a reader must know: "no C++ compiler: the graph runs through ATen"."""
+    """Remark for the reader: "no C++ compiler: the graph runs through ATen"."""
     lifetimes: tuple[Lifetime, ...] = ()
     """The memory plan, graph by graph."""
     target: str = ""
@@ -395,13 +395,13 @@ class Symbol:
 
     name: str
     sources: tuple[str, ...]
-    """Where it can be read from; none for what only the run knows (``u0``)."""
+    """Sources that it can be read from; none for an unbacked symbol (``u0``)."""
     hint: str
     """The value of the traced call, by which branches were taken; "" if unbacked."""
     range: str
     """``[2, int_oo]``"""
     origin: str
-    """Why it is one: ``mark_dynamic``, ``automatic dynamic``, ``the run``, ..."""
+    """Reason why it is symbolic: ``mark_dynamic``, ``automatic dynamic``, ``the run``, ..."""
     refinements: tuple[Refinement, ...] = ()
 
     @property
@@ -412,7 +412,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What would have prevented a recompilation."""
+    """Advice: a change that would have prevented a recompilation."""
 
     text: str
     verified: bool = False
@@ -431,13 +431,13 @@ class FailedGuard:
     """Id of the guard, where it is known."""
     stack: tuple[StackLine, ...] = ()
     expected: str = ""
-    """The value that the guard wanted, as text; "" where ``reason`` says it all."""
+    """Expected value, as text; "" if ``reason`` contains it."""
     actual: str = ""
     """The value that it got."""
     source: str = ""
     """The value that the guard is about, as an expression."""
     note: str = ""
-    """Why there is such a guard, where no line of the user's needed it (sizes 0 and 1, sizes that were equal)."""
+    """Origin of a guard that no line of the user's code needed (specialisation of 0 and 1, equal sizes)."""
     advice: Advice | None = None
     others: tuple[str, ...] = ()
     """The reasons of the other guards of the entry that fail, too (``config.recompiles_verbose``)."""
@@ -451,7 +451,7 @@ class Instruction:
     opcode: str
     argument: str
     line: int
-    """Of the user's file; 0 where it stands for none."""
+    """Line of the user's file; 0 if none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,47 +498,47 @@ class CompiledFrame:
     resumes: str = ""
     """For a resume function: compile id of the frame it goes on with."""
     place: int = 0
-    """Which of that frame's resume functions it is."""
+    """Index among that frame's resume functions."""
     failed_guards: tuple[FailedGuard, ...] = ()
     """For a recompile: why each existing entry refused, newest first."""
     graph: Graph | None = None
     """The captured graph; None where no operator was met, or the frame was not traced to an end."""
     unfinished: Graph | None = None
-    """What was traced of a frame that was not compiled, up to where tracing ended."""
+    """Partial graph of a frame that was not compiled, up to the point where tracing ended."""
     failed: FailedCall | None = None
     """The operator that ended tracing, or the graph, because it fails on its inputs."""
     compiled_graph: CompiledGraph | None = None
     guards: tuple[Guard, ...] = ()
     readings: tuple[Reading, ...] = ()
-    """What the guards of this code object (of this entry and of older ones) ask of a call, as this call answers it."""
+    """Values that the guards of this code object (of this entry and older ones) read, in this call."""
     recompile_limit: int = 0
-    """So many entries there may be."""
+    """Recompilation limit: the largest number of cache entries."""
     symbols: tuple[Symbol, ...] = ()
     mutations: tuple[Mutation, ...] = ()
     breaks: tuple[Break, ...] = ()
     """At most one that ended the graph; more when a frame was skipped."""
     resume_functions: tuple[ResumeFunction, ...] = ()
     residual: str = ""
-    """The program that runs in the frame's place, exactly as it runs."""
+    """Residual program, exactly as it runs."""
     kept: tuple[Kept, ...] = ()
-    """What it means by names that the user's code does not have, but for graphs and resume functions."""
+    """Names that the residual program adds, except graphs and resume functions."""
     instructions: tuple[Instruction, ...] = ()
     """The frame's own bytecode."""
     residual_instructions: tuple[Instruction, ...] = ()
-    """What runs in its place: :attr:`residual`, compiled."""
+    """Bytecode of :attr:`residual`."""
     steps: tuple[Step, ...] = ()
     inlined: tuple[str, ...] = ()
     """Functions that were traced through, ``name (file:line)``, in order."""
     skip_reason: str = ""
     instead: str = ""
-    """What became of the call where no code was compiled for it: ``EAGER``, ``RAISED`` or ``INTERRUPTED``; "" else."""
+    """Outcome of a call for which no code was compiled: ``EAGER``, ``RAISED`` or ``INTERRUPTED``; "" otherwise."""
     store: str = ""
-    """Whether a later process can use what was compiled, or why not; "" where nothing is kept."""
+    """Disk cache: whether later processes can load the entry, or the reason why not; "" if the cache is off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long one stage of one frame took."""
+    """Duration of one stage of one frame."""
 
     frame: str
     stage: str
@@ -591,12 +591,12 @@ class Call:
     function: str = ""
     """The function's own name."""
     reason: str = ""
-    """Why it ran as Python, where that is known."""
+    """Reason why it ran eagerly, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where the record was made."""
+    """Environment of the record: versions and machine."""
 
     python: str = ""
     torch: str = ""
@@ -618,5 +618,5 @@ class Record:
     calls: tuple[Call, ...] = ()
     """The calls of compiled functions that were made meanwhile, in order."""
     raised: Raised | None = None
-    """What ended it, if an exception did."""
+    """Exception that ended the program, if any."""
     schema: int = SCHEMA

@@ -3,14 +3,24 @@
  *   Kernel(address, tensors, sizes, ...)   called as kernel(tensor, ..., size, ...) -> None
  *   Program(...)                           called as program([tensor, ...]) -> (tensor, ...)
  *
- * A kernel is `i64 kernel(void **buffers, const i64 *sizes, Context *context)`; it answers 0, or a number
- * above 0 when an index was out of bounds. A Program is a whole graph: a list of steps (allocate, run, view, call
- * an operator, free) over numbered slots, interpreted here so that no graph needs C glue of its own.
+ * A kernel is `i64 kernel(void **buffers, const i64 *sizes, Context *context)`; it returns 0, or a positive number
+ * if a bounds check failed. A Program is the launch plan of a whole graph: an array of steps over numbered slots,
+ * which interpret() runs, so that no graph needs C glue of its own:
  *
- * torch's C++ headers cost seconds to compile. This file uses the C functions that torch exports for
+ *     slots      0: input x   1: input w   2: buf0   3: buf1        (a call's variables, one tensor each)
+ *     steps      ALLOCATE 2, float32, (64, 32), (32, 1)
+ *                RUN kernel0, slots (0, 2)                           kernel0(x, buf0)
+ *                PRODUCT mm, slots (3, 2, 1)                         buf1 = buf0 @ w, by torch's C function
+ *                FREE 2
+ *     outputs    slot 3
+ *
+ * A call checks its inputs against the shapes that were compiled, computes the symbolic sizes, runs the steps and
+ * frees the slots. Inputs that do not match take the Python wrapper, which reports the error.
+ *
+ * torch's C++ headers take seconds to compile. This file uses the C functions that torch exports for
  * ahead-of-time compiled models (aoti_torch_*), whose ABI is stable, and two C++ symbols by their mangled
- * names. Where a tensor object keeps its at::Tensor is measured at start-up and passed to setup(), and a
- * self-test in launcher.py runs before anything relies on this file.
+ * names. The offset of the at::Tensor within a tensor object is measured at start-up and passed to setup(), and a
+ * self-test in launcher.py runs before this file is used.
  *
  * In torch: torch/csrc/inductor/aoti_runtime/
  */
@@ -40,13 +50,13 @@ extern PyObject *THPVariableClass;
 
 enum { CPU = 0 };
 
-/* What a kernel may know about its call, and where it says which index was out of bounds. */
+/* Per-call state of a kernel: the number of threads, and the index that was out of bounds. As in nbvec.h. */
 typedef struct {
   i64 threads, site, index, size;
 } Context;
 typedef i64 (*KernelFunction)(void **buffers, const i64 *sizes, Context *context);
 
-/* Set by setup(): where a torch.Tensor object keeps its at::Tensor, and torch's numbers of dtypes. */
+/* Set by setup(): the offset of the at::Tensor within a torch.Tensor object, and torch's numbers of dtypes. */
 static Py_ssize_t tensor_offset = 0;
 static PyObject *dtype_numbers = NULL, *torch_empty_strided = NULL;
 
@@ -75,7 +85,7 @@ static int pointer_of(PyObject *value, void **pointer) {
   return 0;
 }
 
-/* Run a kernel; without the interpreter's lock when it is expected to take long. */
+/* Run a kernel; release the GIL if it is expected to take long. */
 static int run(KernelFunction function, void **buffers, const i64 *sizes, int lengthy, PyObject *on_error,
                PyObject *name) {
   Context context = {at_get_num_threads(), -1, 0, 0};
@@ -192,7 +202,7 @@ typedef struct {
 
 enum { ALLOCATE, RUN, FREE, VIEW, CALL, PRODUCT, CONVOLVE };
 
-/* Where a tensor that an operator returns goes, and what kernels rely on. */
+/* Result of an extern call: its slot, and the shape that later kernels rely on. */
 typedef struct {
   Py_ssize_t slot, depth;
   const i64 *path;          /* which item of the result: result[path[0]][path[1]]... */
@@ -266,7 +276,8 @@ static int fits(PyObject *value, const Layout *expected) {
   return expected->dim == ANYTHING || (is_tensor(value) && has_layout(handle_of(value), expected));
 }
 
-/* The slots of one call. A slot holds an input, a tensor of ours (made, owned) or what an operator returned (held). */
+/* The slots of one call. A slot holds an input, a tensor that the program allocated (made, owned), or the result of an
+ * operator (held). */
 typedef struct {
   Program *program;
   PyObject **inputs;
@@ -277,7 +288,7 @@ typedef struct {
   const i64 *numbers, *values; /* the program's numbers in this call */
 } Slots;
 
-/* Some of the program's numbers, and a layout made of them, as they are in this call. */
+/* Integers of the program with their values in this call, and a layout of them. */
 static const i64 *now(const Slots *slots, const i64 *numbers) { return slots->numbers + (numbers - slots->program->numbers); }
 
 static Layout layout_now(const Slots *slots, const Layout *layout) {
@@ -312,7 +323,7 @@ static int view_of(const Slots *slots, Py_ssize_t slot, const Layout *layout, Ha
   return -1;
 }
 
-/* One output as a Python object; a slot that is an input is returned as the very object that came in. */
+/* One output as a Python object; an input is returned as the same object. */
 static PyObject *finish(const Output *output, const Slots *slots) {
   Handle view;
   if (output->constant) return Py_NewRef(output->constant);
@@ -326,7 +337,7 @@ static PyObject *finish(const Output *output, const Slots *slots) {
 
 #include "sizes.h"
 
-/* Copies tuples of ints to the end of Program.numbers; the caller has made sure that there is room. */
+/* Append tuples of ints to Program.numbers; the caller has checked the capacity. */
 typedef struct {
   i64 *next, *end;
   Program *program; /* NULL: there are no holes */
@@ -383,7 +394,7 @@ static int read_slot(PyObject *value, Py_ssize_t slots, Py_ssize_t *slot) {
 
 #include "operators.h"
 
-/* The steps, one after the other. 0: done; -1: Python exception; 1: an allocation failed. */
+/* Interpret the steps. Returns 0 when done, -1 with a Python exception, 1 if an allocation failed. */
 static int interpret(Program *program, const Slots *slots) {
   for (Py_ssize_t i = 0; i < program->steps; i++) {
     Step *step = &program->step[i];
@@ -438,7 +449,7 @@ static PyObject *results_of(Program *program, const Slots *slots) {
   return result;
 }
 
-/* Inputs that are not as they were at compile time take the wrapper in Python, which can say so. */
+/* Slow path: inputs that do not match the compiled shapes go to the Python wrapper, which reports the error. */
 static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ssize_t given) {
   PyObject *list = PyList_New(given);
   if (!list) return NULL;
@@ -451,7 +462,7 @@ static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ss
   return result;
 }
 
-/* A mode or the profiler wants to see the operators that are called: the wrapper calls them through the dispatcher. */
+/* With a dispatch mode or the profiler active, the wrapper calls operators through the dispatcher. */
 static int can_run(const Program *program, Py_ssize_t given) {
   return given == program->given && !(program->calls && (mode_count() || at_has_callbacks()));
 }
@@ -479,7 +490,7 @@ static PyObject *program_run(Program *program, PyObject **inputs) {
   Slots slots = {program, inputs, word, word + program->slots, (PyObject **)(word + 2 * program->slots), word + 3 * program->slots,
                  numbers ? values + program->values : program->numbers, values};
   PyObject *result = NULL;
-  int fit = !numbers || !work_out(program, inputs, values), status;
+  int fit = !numbers || !compute_values(program, inputs, values), status;
   if (fit && numbers) fill(program, values, values + program->values);
   if (fit) fit = take_inputs(&slots);
   if (!fit) {
@@ -495,7 +506,7 @@ static PyObject *program_run(Program *program, PyObject **inputs) {
   return result;
 }
 
-/* program([tensor, ...]): one list, which is emptied, so that the caller's frame keeps no input alive. */
+/* program([tensor, ...]): boxed calling convention; the list is cleared, so that the caller keeps no input alive. */
 static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
   Program *program = (Program *)self;
   if (PyVectorcall_NARGS(flags) != 1 || (keywords && PyTuple_GET_SIZE(keywords)) || !PyList_CheckExact(arguments[0]))
@@ -514,7 +525,7 @@ static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t
   return result;
 }
 
-/* program.positional(tensor, ...): the caller's stack holds the inputs while we run. */
+/* program.positional(tensor, ...): the caller keeps the inputs alive during the call. */
 static PyObject *program_positional(PyObject *self, PyObject *const *inputs, Py_ssize_t given) {
   Program *program = (Program *)self;
   if (!can_run(program, given)) return program_slowly(program, inputs, given);
@@ -627,7 +638,7 @@ static int read_output(Program *program, PyObject *text, Numbers *numbers, Outpu
   return read_layout(NULL, sizes, strides, offset, numbers, &output->layout);
 }
 
-/* How many ints there are in nested tuples: room enough for everything that read_numbers copies. */
+/* Number of ints in nested tuples: the capacity that read_numbers needs. */
 static Py_ssize_t count_numbers(PyObject *value) {
   if (!PyTuple_Check(value)) return 1;
   Py_ssize_t total = 0;
@@ -703,7 +714,7 @@ failed:
 
 /* ---------------------------------------------------------------- module */
 
-/* describe(tensor) -> (dtype, sizes, strides, data pointer): what make_program wants, and the self-test's question */
+/* describe(tensor) -> (dtype, sizes, strides, data pointer): for make_program and the self-test */
 static PyObject *describe(PyObject *module, PyObject *tensor) {
   void *pointer;
   int32_t dtype;

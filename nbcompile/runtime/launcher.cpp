@@ -19,7 +19,7 @@ __attribute__((weak)) void begin_excluding(void *guard, unsigned long keys)
     __asm__("_ZN3c104impl23ExcludeDispatchKeyGuardC1ENS_14DispatchKeySetE");
 __attribute__((weak)) void end_excluding(void *guard) __asm__("_ZN3c104impl23ExcludeDispatchKeyGuardD1Ev");
 
-/* Dispatch keys that no operator sees from here on, in this thread; `guard` has room for torch's object. */
+/* Exclude dispatch keys in this thread; `guard` is the memory of torch's guard object. */
 void exclude_keys(void *guard, unsigned long keys) {
   if (begin_excluding && end_excluding) begin_excluding(guard, keys);
 }
@@ -27,7 +27,7 @@ void include_keys(void *guard) {
   if (begin_excluding && end_excluding) end_excluding(guard);
 }
 
-/* Whether torch has oneDNN's products here, under the names that we know. */
+/* Return whether this torch exports oneDNN's matrix product, by its known names. */
 int has_onednn_products(void) {
 #if defined(__x86_64__) && defined(__linux__)
   return onednn_product && copy_values && torch_settings && allows_onednn;
@@ -36,10 +36,10 @@ int has_onednn_products(void) {
 #endif
 }
 
-/* An exception of torch's costs a millisecond. One is enough to know that this processor's products are not oneDNN's. */
+/* An exception of torch takes a millisecond: after the first one, oneDNN is not tried again. */
 static bool refuses = false;
 
-/* result = left @ right, + bias where there is one; anything but 0: not done. All are at::Tensor pointers. */
+/* result = left @ right (+ bias); nonzero on failure. All are at::Tensor pointers. */
 int multiply_by_onednn(const void *left, const void *right, void *result, const void *bias) {
   if (refuses || !allows_onednn(torch_settings())) return 1;
   try {

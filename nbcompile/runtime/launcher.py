@@ -51,7 +51,7 @@ class Entry:
     tensors: int
     sizes: int
     lengthy: bool = False
-    """Whether the launcher releases the GIL during the kernel, as it may run for long."""
+    """True if the launcher releases the GIL during the kernel, as it may run for long."""
     complaints: tuple[str, ...] = ()
     """Messages of bounds checks, by the number of the check in the kernel."""
 

@@ -47,7 +47,7 @@ static PyObject *build(PyObject *form, const Slots *slots) {
   return made;
 }
 
-/* Whether a form is one, and all its slots and values exist. */
+/* Return whether a form is valid, and all its slots and values exist. */
 static int is_form(PyObject *form, const Program *program) {
   if (!PyTuple_Check(form) || PyTuple_GET_SIZE(form) != 2) return 0;
   long kind = PyLong_AsLong(PyTuple_GET_ITEM(form, 0));
@@ -68,7 +68,7 @@ static PyObject *tuple_of(const i64 *numbers, i64 count) {
   return made;
 }
 
-/* Put what an operator returned into a slot; takes over the reference. */
+/* Store an operator's result in a slot; steals the reference. */
 static int hold(const Result *result, const Slots *slots, PyObject *value) {
   Layout layout = layout_now(slots, &result->layout);
   if (value && !(is_tensor(value) && has_layout(handle_of(value), &layout)))
@@ -102,7 +102,7 @@ enum { MM, BMM, ADDMM, BADDBMM };
 static const i64 LARGE_PRODUCT = 1 << 24; /* multiplications */
 static int has_onednn = 0; /* set by setup() */
 
-/* A float32 matrix, or a batch of them, that oneDNN reads as it lies: rows or columns without gaps. */
+/* Return whether oneDNN accepts a float32 matrix, or a batch, without a copy: rows or columns without gaps. */
 static int lies_plainly(Handle matrix, i64 dim) {
   i64 *size, *stride, rank;
   int32_t dtype;
@@ -114,7 +114,7 @@ static int lies_plainly(Handle matrix, i64 dim) {
   return dim == 2 || size[0] == 1 || stride[0] >= rows * columns;
 }
 
-/* Whether a product is one that oneDNN is faster at than MKL, on a processor that processor.py chose it for: so large that
+/* Return whether a product is one that oneDNN is faster at than MKL, on a processor that processor.py chose it for: so large that
  * preparing it does not count, and not only a few columns wide. docs/design/kernels.md has the figures. */
 static int is_for_onednn(const Step *step, Handle result, Handle left, Handle right) {
   i64 *size, *inner, dim;
@@ -126,7 +126,7 @@ static int is_for_onednn(const Step *step, Handle result, Handle left, Handle ri
          lies_plainly(result, dim) && lies_plainly(left, dim) && lies_plainly(right, dim);
 }
 
-/* result = left @ right, or + bias; 0 where that was done. */
+/* result = left @ right (+ bias); returns 0 on success. */
 static int by_onednn(const Step *step, Handle *with) {
   int with_bias = step->product == ADDMM || step->product == BADDBMM;
   Handle result = with[0], left = with[1 + with_bias], right = with[2 + with_bias];

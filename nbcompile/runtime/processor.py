@@ -47,7 +47,7 @@ INSTRUCTION_SETS = {
     "sse2": InstructionSet((), ("sse2",)),
     "generic": InstructionSet(("-DNB_GENERIC",)),
 }
-"""Of x86; ``generic`` names no instruction, and is what any other processor gets. ``native`` is none of these."""
+"""Instruction sets of x86; ``generic`` has no flags, and is that of other processors. ``native`` is not listed."""
 
 
 def flags(name: str) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-/* The numbers of a Program, some of which only a call knows; part of launcher.c.
+/* Run-time sizes: integers of a Program, some of which each call computes; part of launcher.c.
  *
  *   value 0 = size(input 0, dimension 1)      value 1 = value 0 * 8      number 17 = value 1
  *
@@ -9,19 +9,19 @@
 
 enum { ARGUMENT, SIZE, STRIDE, ADD, MULTIPLY, FLOOR_DIVIDE, MODULO, SMALLER, LARGER };
 
-/* A number, or the value with that number. */
+/* An integer, or a reference to a value. */
 typedef struct {
   i64 number;
   int is_value;
 } Operand;
 
-/* One operation: it asks an input (its position, a dimension), or computes with two others. */
+/* One operation: it reads an input (position, dimension), or computes with two earlier values. */
 typedef struct Value {
   int operation;
   Operand first, second;
 } Value;
 
-/* Where in the array a value goes. */
+/* Position of the array that a value is copied to. */
 typedef struct Hole {
   Py_ssize_t number, value;
 } Hole;
@@ -35,7 +35,7 @@ static int read_operand(PyObject *given, Py_ssize_t values, Operand *operand) {
   return PyErr_SetString(PyExc_ValueError, "no such value"), -1;
 }
 
-/* ((operation, first, second), ...): each of values before it */
+/* ((operation, first, second), ...), in topological order */
 static int read_values(Program *program, PyObject *texts) {
   program->values = PyTuple_GET_SIZE(texts);
   if (!(program->value = PyMem_Calloc(program->values + 1, sizeof(Value)))) return PyErr_NoMemory(), -1;
@@ -53,8 +53,8 @@ static int read_values(Program *program, PyObject *texts) {
   return 0;
 }
 
-/* What an input says: 0, or -1 where it is of another kind than expected. */
-static int ask(const Value *value, PyObject *input, i64 *answer) {
+/* Read a size, stride or integer of an input. Returns 0, or -1 if the input is of another type. */
+static int read_input(const Value *value, PyObject *input, i64 *answer) {
   i64 dim, *numbers;
   if (value->operation == ARGUMENT) {
     int overflow;
@@ -68,7 +68,7 @@ static int ask(const Value *value, PyObject *input, i64 *answer) {
   return 0;
 }
 
-/* Python's: rounded down. 0, or -1 where there is no answer. */
+/* Floor division and remainder, as in Python. Returns 0, or -1 for the divisors 0 and -1 (which may overflow). */
 static int divide(i64 a, i64 b, i64 *quotient, i64 *rest) {
   if (b == 0 || b == -1) return -1;
   *quotient = a / b - (a % b != 0 && (a < 0) != (b < 0));
@@ -76,13 +76,13 @@ static int divide(i64 a, i64 b, i64 *quotient, i64 *rest) {
   return 0;
 }
 
-/* The values of one call: 0, or -1 where the inputs have none. */
-static int work_out(const Program *program, PyObject *const *inputs, i64 *values) {
+/* Compute the values of one call. Returns 0, or -1 if the inputs do not have them. */
+static int compute_values(const Program *program, PyObject *const *inputs, i64 *values) {
   for (Py_ssize_t i = 0; i < program->values; i++) {
     const Value *value = &program->value[i];
     i64 other = 0;
     if (value->operation <= STRIDE) {
-      if (ask(value, inputs[value->first.number], &values[i])) return -1;
+      if (read_input(value, inputs[value->first.number], &values[i])) return -1;
       continue;
     }
     i64 a = value->first.is_value ? values[value->first.number] : value->first.number;
@@ -99,7 +99,7 @@ static int work_out(const Program *program, PyObject *const *inputs, i64 *values
   return 0;
 }
 
-/* The program's numbers with the holes filled. */
+/* The program's integers, with the values of this call. */
 static void fill(const Program *program, const i64 *values, i64 *numbers) {
   memcpy(numbers, program->numbers, program->count * sizeof(i64));
   for (Py_ssize_t i = 0; i < program->holes; i++) numbers[program->hole[i].number] = values[program->hole[i].value];

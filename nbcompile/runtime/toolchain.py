@@ -76,7 +76,7 @@ class Compiler:
 
     @property
     def openmp(self) -> bool:
-        """Whether the compiler supports OpenMP."""
+        """True if the compiler supports OpenMP."""
         return "-fopenmp" in self.flags
 
 

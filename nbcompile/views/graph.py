@@ -102,7 +102,7 @@ def nodes_table(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup
 
 
 def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, beside: bool) -> Markup | None:
-    """What the captured graph became, in functional ATen operators; ``beside`` the picture of the captured one."""
+    """Render the functional ATen graphs; ``beside`` is the diagram of the captured graph."""
     graphs = frame.compiled_graph.graphs if frame.compiled_graph else ()
     if not graphs:
         return None
@@ -191,4 +191,4 @@ def words(ids: tuple[str, ...]) -> str:
 
 _NUMBERED = re.compile(r"n\d+")
 _RUN = 4
-"""So many neighbours are written as a run: a loop around fifty operators names them all in one word."""
+"""Number of adjacent ids that are written as a range."""

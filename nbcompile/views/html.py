@@ -186,7 +186,7 @@ def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...
 
 
 def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
-    """What stands in the place of entries that differ in their guards alone."""
+    """Summaries that replace entries which differ in their guards alone."""
     ids = [code(each.id) for each in others]
     listed = [part for each in ids for part in (", ", each)][1:]
     said = "with the same graph: what differs in their guards is shown above, the full report has all of each."

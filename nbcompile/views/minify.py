@@ -60,7 +60,7 @@ _BEFORE_BLOCKS = (";", "{", "}", ")", "=>", "else", "try", "catch", "")
 
 
 def _tell_keys(words: list[Word]) -> None:
-    """What stands in the braces of an object before a colon is no name; what stands there alone is a key as well."""
+    """Mark the keys of object literals: before a colon it is not a variable; alone, it is both."""
     brackets: list[str] = []
     before = ""
     for word, after in itertools.pairwise(words):
@@ -245,7 +245,7 @@ def _one_declaration(words: list[Word]) -> Iterator[Word]:
 
 _SHORTER = {"const": "let", "true": "!0", "false": "!1", "undefined": "void 0"}
 _NEEDLESS = {"}": (";", ","), ")": (",",), "]": (",",)}
-"""What may be left out before these."""
+"""Tokens that may be omitted before these."""
 
 
 def _joined(words: Iterable[Word]) -> str:

@@ -36,7 +36,7 @@ class StepRow:
 
     @property
     def is_loop(self) -> bool:
-        """Whether it summarises iterations that repeat earlier ones."""
+        """True if it summarises iterations that repeat earlier ones."""
         return len(self.steps) > 1
 
 
