@@ -55,13 +55,13 @@ STACK_BYTES = 1 << 17
 """Bytes: scratch buffers up to this size are on the stack. Not measured; a thread's stack is 2 MiB or more."""
 NON_TEMPORAL_BYTES = 1 << 25
 """Bytes: a result of this size is in no cache when it is read (the usual size of a last-level cache, which is shared),
-so it is stored non-temporally. Measured: docs/design/kernels.md, "Large results go past the caches"."""
+so it is stored non-temporally. Measured: docs/design/kernels.md, "Large results are stored non-temporally"."""
 NON_TEMPORAL_TILE_BYTES = 1 << 22
 """Bytes: the same for scattered stores of tiles and panels: above it, write-allocate costs more than re-reading.
-Measured: docs/design/kernels.md, "What lies across is turned over in registers"."""
+Measured: docs/design/kernels.md, "Transposed accesses go through tiles in registers"."""
 PREFETCH_ROWS, PREFETCH_ROW_BYTES, PREFETCH_MIN_BYTES = 2, 1 << 16, 1 << 22
 """Rows, bytes, bytes: prefetch distance; longer rows do not fit in L2 beside the present one, smaller arrays are in a
-cache already. Measured: docs/design/kernels.md, "Large results go past the caches"."""
+cache already. Measured: docs/design/kernels.md, "Large results are stored non-temporally"."""
 
 # --- transposed accesses ---------------------------------------------------------------------------------------------
 
@@ -69,11 +69,12 @@ MIN_TILED_ITERATIONS = 8
 """Iterations: with a shorter loop most of a tile would be empty. Not measured."""
 BLOCK_TILES, LONG_BLOCK_TILES = 4, 16
 """Tiles: width and length of a block; a cache line that begins within a tile is shared by two. Measured:
-docs/design/kernels.md, "What lies across is turned over in registers"."""
+docs/design/kernels.md, "Transposed accesses go through tiles in registers"."""
 TRANSPOSE_COST = 6
 """Vector additions: cost of transposing one row of a tile: log2(16) shuffles, a load and a store. Not measured."""
 PANEL_BYTES = 1 << 18
-"""Bytes: the packed rows of one panel stay in L2. Measured: docs/design/kernels.md, "Rows that lie across"."""
+"""Bytes: the packed rows of one panel stay in L2. Measured: docs/design/kernels.md, "Strided rows are packed into
+panels"."""
 MAX_PANEL_ROWS = 4 * ALIGNED_SIZE
 """Rows: more do not help, as each access already reads whole cache lines, and some adjacent ones. Not measured."""
 MIN_PANELS = 8

@@ -216,7 +216,7 @@ REGISTER_ROW = 1 << 14
 
 
 def is_short_row(inner: tuple[Loop, ...]) -> bool:
-    """Whether some rows of so many elements can be turned over before a kernel goes over them."""
+    """Return whether rows of so many elements can be packed into a panel."""
     length = constant(product([loop.size for loop in inner]))
     return length is None or length <= SHORT_ROW
 

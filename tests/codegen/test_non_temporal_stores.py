@@ -1,4 +1,4 @@
-"""Large results that nobody in the graph reads are stored past the caches; rows are asked for one iteration ahead."""
+"""Large results that the graph does not read are stored non-temporally; rows are prefetched."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def compiled(function, *arguments, **options):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool], ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_large_result_is_streamed(dtype, threads):
-    """Of every type, with a remainder, by one thread and by two."""
+def test_a_large_result_is_stored_non_temporally(dtype, threads):
+    """Non-temporal stores work for every type, with a tail, in one thread and in two."""
     count = LARGE * 4 // dtype.itemsize + 13
     x = torch.randint(0, 2 if dtype == torch.bool else 100, (count,)).to(dtype)
     before = torch.get_num_threads()
@@ -37,8 +37,8 @@ def test_a_large_result_is_streamed(dtype, threads):
     assert torch.equal(result, ~x if dtype == torch.bool else x + 1)
 
 
-def test_a_call_sees_whether_a_symbolic_size_is_large():
-    """One kernel for all sizes, rows that do not end with a vector among them."""
+def test_a_symbolic_size_is_compared_at_run_time():
+    """One kernel serves all sizes, including rows with a tail."""
 
     def function(x):
         return torch.relu(x) * 2
@@ -51,14 +51,14 @@ def test_a_call_sees_whether_a_symbolic_size_is_large():
         assert torch.equal(again(x), function(x))
 
 
-def test_what_is_small_is_not():
-    """A result that a cache holds stays in it."""
+def test_a_small_result_is_stored_normally():
+    """A result that fits in a cache stays there."""
     _, text = compiled(lambda x: x + 1, torch.randn(LARGE // 2))
     assert "store(out0" in text and "nt_store" not in text
 
 
-def test_what_the_graph_reads_again_is_not():
-    """A call of ATen takes the result next."""
+def test_a_result_that_the_graph_reads_is_stored_normally():
+    """An extern call reads the result next."""
     x = torch.randn(1, LARGE)
 
     def function(x):
@@ -70,8 +70,8 @@ def test_what_the_graph_reads_again_is_not():
     torch.testing.assert_close((shifted, product), function(x), rtol=1e-3, atol=1.0)
 
 
-def test_an_argument_that_is_changed_in_place_is_not():
-    """Its lines are in the cache already, as they have been read."""
+def test_an_input_that_is_mutated_is_stored_normally():
+    """Its cache lines were loaded already."""
     x = torch.zeros(LARGE)
     _, text = compiled(lambda x: x.add_(1), x)
     assert "nt_store(" not in text
@@ -79,8 +79,8 @@ def test_an_argument_that_is_changed_in_place_is_not():
 
 
 @pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax], ids=lambda each: each.__name__)
-def test_rows_are_asked_for_ahead(function):
-    """The second pass over a row asks for one further on; where all rows are near, none does."""
+def test_rows_are_prefetched(function):
+    """The second pass over a row prefetches a later row, unless the tensor is small."""
     for rows, ahead in ((8192, True), (64, False)):
         x = torch.randn(rows, 1024)
         result, text = compiled(lambda x: function(x, -1), x)
@@ -88,8 +88,8 @@ def test_rows_are_asked_for_ahead(function):
         torch.testing.assert_close(result, function(x, -1))
 
 
-def test_two_tensors_are_asked_for_in_two_passes():
-    """All lines in one pass would wait for one another: of what the first pass reads, each later one asks for a part."""
+def test_two_tensors_are_prefetched_in_two_passes():
+    """Each later pass prefetches a part of the first pass's loads, so that the prefetches are spread over time."""
     x, y = torch.randn(8192, 1024), torch.randn(8192, 1024)
 
     def function(x, y):

@@ -1,4 +1,4 @@
-"""Rows that lie across are turned over before a kernel goes over them; the results are eager's, whatever the sizes."""
+"""Strided rows are packed into panels before the passes over them; the results are eager's for all sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_and_type(layout, dtype):
-    """Whole squares and their ends, rows that lie across along any outer loop, lanes of 16 to 64 bits."""
+    """Whole tiles and tails, rows that are strided along any outer loop, and elements of 16 to 64 bits."""
     torch.manual_seed(0)
     size, change = LAYOUTS[layout]
     x = torch.randn(size).to(dtype)
@@ -41,10 +41,10 @@ def test_every_layout_and_type(layout, dtype):
 
 PROGRAMS = {
     "beside rows that lie along": lambda x, y: torch.softmax(x.t() + y, -1),
-    "turned on the way out": lambda x, y: torch.softmax(x.t(), 0),
-    "turned both ways": lambda x, y: torch.empty_like(x).t().copy_(torch.softmax(x.t(), -1)) * 2,
+    "packed store": lambda x, y: torch.softmax(x.t(), 0),
+    "packed load and store": lambda x, y: torch.empty_like(x).t().copy_(torch.softmax(x.t(), -1)) * 2,
     "two results": lambda x, y: (torch.softmax(x.t(), -1), torch.softmax(y, -1).t().contiguous()),
-    "two that are turned": lambda x, y: F.layer_norm(x.t() * (x * 2 + 1).t(), y.shape[-1:]) + y,
+    "two packed loads": lambda x, y: F.layer_norm(x.t() * (x * 2 + 1).t(), y.shape[-1:]) + y,
     "reduced only": lambda x, y: ((x.t() * y).sum(-1), (x.t() - y).amax(-1)),
     "largest of a row": lambda x, y: ((x.t() + y).argmax(-1), (x.t() + y).sum(-1)),
     "scanned": lambda x, y: (x.t() + y).cumsum(-1),
@@ -64,8 +64,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_that_turn_rows(name, dynamic):
-    """What stands beside turned rows in the same loops, and sizes that only a call knows."""
+def test_programs_with_strided_rows(name, dynamic):
+    """Contiguous accesses in the same loops, and symbolic sizes, give eager's results."""
     torch.manual_seed(0)
     function = PROGRAMS[name]
     compiled = nbcompile.compile(function, dynamic=dynamic)
@@ -86,7 +86,7 @@ def test_gradients():
 
 
 def test_what_is_changed_in_place_is_read_before():
-    """Rows that are overwritten are read where they are."""
+    """Rows that are mutated in place are not packed."""
 
     def change(x):
         x.t().copy_(torch.softmax(x.t(), -1))
@@ -100,7 +100,7 @@ def test_what_is_changed_in_place_is_read_before():
 
 
 def test_rows_for_two_threads():
-    """Each thread has a panel of its own."""
+    """Each thread has its own panel."""
     x = torch.randn(700, 512)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -1,4 +1,4 @@
-"""Transposes are turned over in registers, W by W elements at a time; the results are eager's, whatever the sizes."""
+"""Transposed accesses go through tiles in registers; the results are eager's for all sizes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbers(dtype, *size):
 @pytest.mark.parametrize("size", [(16, 32), (64, 64), (8, 9), (37, 130), (130, 65)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_transpose_of_any_type_and_size(dtype, size):
-    """Whole squares, the ends of rows and columns, and elements of one byte to eight."""
+    """Whole tiles, the tails of rows and columns, and elements of one to eight bytes give eager's results."""
     x = numbers(dtype, *size)
     result, text = sources(lambda x: x.t().contiguous(), x)
     assert "load_tile_transposed" in text or "store_tile_transposed" in text
@@ -39,9 +39,9 @@ def test_a_transpose_of_any_type_and_size(dtype, size):
 
 
 PROGRAMS = {
-    "beside what is not turned": lambda x, y: x * 2 + y.t(),
-    "two turned": lambda x, y: (y + 1).t() * (y - x.t()).t(),
-    "turned store": lambda x, y: torch.empty_like(y).t().copy_(x + 1),
+    "with a contiguous access": lambda x, y: x * 2 + y.t(),
+    "two transposed loads": lambda x, y: (y + 1).t() * (y - x.t()).t(),
+    "transposed store": lambda x, y: torch.empty_like(y).t().copy_(x + 1),
     "stores both ways": lambda x, y: (x + y.t(), (x - y.t()).t().contiguous()),
     "numbers of rows and columns": lambda x, y: y.t() * torch.arange(x.shape[0])[:, None] + torch.arange(x.shape[1]),
     "rows and columns of their own": lambda x, y: y.t() * x[:, :1] + x[:1].exp(),
@@ -57,8 +57,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_that_turn_something(name, dynamic):
-    """What stands beside a turned access, in the same loops, and sizes that only a call knows."""
+def test_programs_with_transposed_accesses(name, dynamic):
+    """Other accesses in the same loops, and symbolic sizes, give eager's results."""
     torch.manual_seed(0)
     function = PROGRAMS[name]
     compiled = nbcompile.compile(function, dynamic=dynamic)
@@ -69,7 +69,7 @@ def test_programs_that_turn_something(name, dynamic):
 
 
 def test_what_is_changed_in_place_is_read_before():
-    """A square that is read ahead must not be written meanwhile: such loops go element by element, or copy."""
+    """A tile's loads must not alias its stores: such loops have no tiles."""
 
     def change(x):
         x.copy_(x.t() + 1)
@@ -83,8 +83,8 @@ def test_what_is_changed_in_place_is_read_before():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_images_change_their_order(threads):
-    """Channels to the end and back, beside what is computed for each channel; results too large for any cache."""
+def test_images_change_their_memory_format(threads):
+    """Conversions to channels last and back, with a value per channel; results that fit in no cache."""
 
     def there(x, scale):
         return (x * scale[:, None, None]).permute(0, 2, 3, 1).contiguous()
@@ -106,8 +106,8 @@ def test_images_change_their_order(threads):
         torch.set_num_threads(before)
 
 
-def test_few_rows_are_left_as_they_are():
-    """Of a square with three rows most would be empty."""
+def test_few_rows_have_no_tiles():
+    """Most of a tile with three rows would be empty."""
     _, text = sources(lambda x: x.permute(1, 2, 0).contiguous(), torch.randn(3, 40, 50))
     assert "transposed" not in text
 
@@ -117,8 +117,8 @@ def normalised(x, mean, variance, scale):
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
-def test_lanes_go_along_what_has_numbers_of_its_own(dynamic):
-    """A channel's root is computed for a whole square, not for each of its rows: the result is turned in its place."""
+def test_the_loop_with_more_values_of_its_own_is_vectorised(dynamic):
+    """A channel's root is computed once per tile, not for each of its rows: the store is transposed instead."""
     for batch, places, channels in ((2, 50, 64), (3, 49, 24)):
         given = (torch.randn(batch, places, channels), *(torch.rand(channels) for _ in range(3)))
         result, text = sources(normalised, *given, dynamic=dynamic)
@@ -126,8 +126,8 @@ def test_lanes_go_along_what_has_numbers_of_its_own(dynamic):
         torch.testing.assert_close(result, normalised(*given))
 
 
-def test_the_other_way_there_are_no_numbers_to_share():
-    """What the lanes need is computed once for a square already, so what is read stays turned."""
+def test_the_loops_are_not_swapped_without_gain():
+    """Values of the lanes are computed once per tile already, so the load stays transposed."""
     given = torch.randn(3, 40, 50)
     for scale, expected in ((torch.rand(40), "load_tile_transposed"), (torch.rand(50, 1), "store_tile_transposed")):
 
@@ -139,8 +139,8 @@ def test_the_other_way_there_are_no_numbers_to_share():
         torch.testing.assert_close(result, function(given, scale))
 
 
-def test_nothing_is_turned_twice():
-    """Sizes that only a call knows say nothing of the best order of loops: squares find it."""
+def test_swapped_loops_may_need_no_tile():
+    """With symbolic sizes the best order of loops is unknown; the choice of the vectorised loop finds it."""
     x = torch.randn(130, 50)
     result, text = sources(lambda x: x.t() * 2, x, dynamic=True)
     assert "transposed" not in text
@@ -153,8 +153,8 @@ LINES = 1 << 11
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int16], ids=str)
-def test_a_large_transpose_is_stored_past_the_caches(dtype, threads):
-    """From 4 MiB on, by lines that are whole: sizes with a remainder, and what another operator reads next."""
+def test_a_large_transpose_is_stored_non_temporally(dtype, threads):
+    """From 4 MiB on whole cache lines are stored non-temporally, also with tails and if another operator reads them."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -171,8 +171,8 @@ def test_a_large_transpose_is_stored_past_the_caches(dtype, threads):
     torch.testing.assert_close(product, y.t() @ torch.ones(LINES, 1), rtol=1e-3, atol=1e-3)
 
 
-def test_a_call_sees_whether_a_transpose_is_large():
-    """One kernel for all sizes."""
+def test_a_symbolic_transpose_is_compared_at_run_time():
+    """One kernel serves all sizes."""
     turn = nbcompile.compile(lambda x: (x * 2).t().contiguous(), dynamic=True)
     for rows, columns in ((40, 50), (LINES, 1024), (1000, 1311)):
         x = torch.randn(rows, columns)
