@@ -17,7 +17,7 @@ from nbcompile.gpu.simulator import blocks_at_once
 from nbcompile.ir.emitted import EmittedKernel
 
 STEP_SECONDS, THREAD_SECONDS, ACCESS_SECONDS = 25e-6, 10e-9, 400e-9
-"""Of one instruction: for itself, for each thread, and for each thread that accesses memory. Measured on two cores of a
+"""Seconds per instruction: fixed, per thread, and per thread that accesses memory. Measured on two cores of a
 server; a guess that is right within a factor of three is good enough."""
 
 

@@ -50,7 +50,7 @@ class Recorder:
     active: Phase | None = None
     """None while nothing is compiled."""
     tells_breaks: bool = False
-    """Whether its view shows graph breaks to the user, so that no warning is needed."""
+    """True if its view shows graph breaks to the user, so that no warning is needed."""
 
     def record(self) -> model.Record:
         """Everything recorded so far, as data; recording continues."""
@@ -81,10 +81,10 @@ class Subscriber(Protocol):
     """Receives each finished frame of the process, whatever recorder is active: logs and traces."""
 
     def wants_frames(self) -> bool:
-        """Whether frames are wanted now; asked once for each compile."""
+        """Return whether frames are to be recorded; called once per compile."""
 
     def wants_steps(self) -> bool:
-        """Whether each instruction of the trace is wanted, too."""
+        """Return whether the steps of the trace are to be recorded, too."""
 
     def receive(self, frame: model.CompiledFrame, timings: Sequence[model.Timing]) -> None:
         """Take a finished frame."""
