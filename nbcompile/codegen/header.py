@@ -40,6 +40,7 @@ class Declaration:
 
 def header_for(functions: str) -> str:
     """Header with the declarations that ``functions`` reach: the transitive closure of the names they mention."""
+    # Mark and sweep: start from the names that the kernels mention, follow mentions until nothing new is reached.
     before, pieces, after = declarations()
     wanted = set(WORD.findall(functions))
     kept: set[int] = set()

@@ -32,6 +32,7 @@ def fits_in_32_bits(kernel: Kernel) -> bool:
     for part in flatten_statements(kernel.body):
         if isinstance(part, Nest):
             ends |= {loop.variable: constant(loop.size) for loop in part.loops}
+    # The program id times the block length counts elements of all loops: that product has to fit, too.
     elements = 1
     for loop in kernel.loops:
         elements *= constant(loop.size) or LARGEST

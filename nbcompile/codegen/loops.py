@@ -143,6 +143,7 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
     writer.insert(shared_at, shared)
     writer.line(f"i64 {variable} = {begin};")
     first = ", 0" if accumulators else ""
+    # The main loop calls the step with a constant accumulator number: each call is inlined with its own registers.
     if unroll > 1:
         calls = " ".join(f"step(All{{}}, {variable}{f' + {at}*W' if at else ''}, {at});" for at in range(unroll))
         writer.line(f"for (; {variable} + {unroll}*W <= {end}; {variable} += {unroll}*W) {{ {calls} }}")
@@ -176,6 +177,8 @@ def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     writer = emitter.writer
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     unroll = accumulator_count(nest)
+    # The number of chunks does not depend on the number of threads: floating-point addition is not associative, so
+    # another split would give another result. Chunks begin at multiples of W (whole_vectors).
     first, *rest = nest.loops
     size, chunks, only_if = c_index(first.size), str(CHUNKS), ""
     if trip_count(nest.loops) is None:

@@ -51,7 +51,7 @@ def _update(emitter: KernelEmitter, scope: Scope, update: Update, value: Value) 
         text = f"{REDUCTIONS[update.kind]}::join(load<{C_TYPES[value.dtype]}, {width}>({address}, {lanes}), {text})"
     condition = f"if ({' && '.join(conditions)}) " if conditions else ""
     emitter.writer.line(f"{condition}store({address}, {lanes}, {text});", scope.origin)
-    scope.computed.clear()
+    scope.computed.clear()  # an update may alias any load
 
 
 def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> None:

@@ -263,6 +263,7 @@ def _rows(emitter: TritonEmitter) -> str:
         for statement in kernel.body
         if isinstance(statement, Nest)
     ]
+    # A row in registers is loaded once for all passes; a longer one is loaded again by each pass.
     persistent = all(length is not None and length <= REGISTER_ROW for length in lengths)
     if kernel.scratch and not persistent:
         raise NoTriton("a scratch row that is too long for registers")

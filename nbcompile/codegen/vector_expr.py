@@ -314,23 +314,21 @@ def _closes_at_end(text: str, start: int) -> bool:
 
 
 def _load(scope: Scope, load: Load) -> Value:
+    """Emit a load by the cheapest form that its index allows; the cases are ordered by cost."""
     pointer, offset = scope.names.pointers[load.buffer], load.index[0]
     element = C_TYPES[load.dtype]
     if load in scope.transposed_loads and scope.lanes == Lanes():
         return Value(f"load<{element}, W>({scope.transposed_loads[load]}, lanes)", True, load.dtype)
     gathered = [_gather(scope, gather) for gather in load.gathers if gather.symbol in offset.free_symbols]
-    is_vector = any(gather_index.is_vector for gather_index in gathered) or scope.vector in offset.free_symbols
+    has_vector_index = any(index.is_vector for index in gathered)
     names = {gather.symbol: found.index for gather, found in zip(_gathers_of(load, offset), gathered, strict=True)}
-    in_range = [gather_index.in_range for gather_index in gathered if not gather_index.is_vector]
-    if not is_vector:
+    in_range = [index.in_range for index in gathered if not index.is_vector]
+    if not has_vector_index and scope.vector not in offset.free_symbols:  # uniform: one scalar for all lanes
         lanes = scope.lanes.scalar
         text = _load_call(in_range, element, "1", f"{pointer} + {_offset_text(c_index(offset, names))}", lanes)
         return Value(text, False, load.dtype)
     assert scope.vector is not None
-    if (
-        not any(gather_index.is_vector for gather_index in gathered)
-        and access(offset, (), scope.vector) == "contiguous"
-    ):
+    if not has_vector_index and access(offset, (), scope.vector) == "contiguous":
         address = f"{pointer} + {_offset_text(c_index(offset, names))}"
         whole = is_whole_row(scope, load.buffer, offset) and scope.lanes == Lanes()
         return Value(
@@ -341,11 +339,12 @@ def _load(scope: Scope, load: Load) -> Value:
         mask = index.in_range if index.is_vector and mask == "lanes" else f"mask_of<W>({mask}) & BOOL({index.in_range})"
         scope.names.used_types.add(("bool", True))
     step = stride_along(offset, scope.vector)
-    if step is not None and not any(gather_index.is_vector for gather_index in gathered):
+    if step is not None and not has_vector_index:
         address = f"{pointer} + {_offset_text(c_index(offset, names))}"
         return Value(f"strided<{element}, W>({address}, {c_index(step)}, {mask})", True, load.dtype)
     lane_names = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
-    if any(gather_index.is_vector for gather_index in gathered):
+    if has_vector_index:
+        # Linear in the gathered indices: a gather with a vector of offsets, one instruction with AVX-512.
         rest, offsets = _lane_offsets(scope.vector, load, offset, gathered)
         if offsets:
             address = pointer if rest == ZERO else f"{pointer} + {_offset_text(c_index(rest, names))}"
@@ -354,6 +353,7 @@ def _load(scope: Scope, load: Load) -> Value:
         return Value(
             f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {lane_offset}; }})", True, load.dtype
         )
+    # Contiguous in blocks of whole vectors: no vector crosses a block (64*(i1 // 16) + i1 % 16).
     straight = straight_blocks(offset, scope.vector)
     if straight is not None and straight[0] == 1 and straight[1] % ALIGNED_SIZE == 0:
         address = f"{pointer} + {_offset_text(c_index(offset, names))}"
@@ -362,10 +362,12 @@ def _load(scope: Scope, load: Load) -> Value:
     shared = sum((term for term in sympy.Add.make_args(offset) if scope.vector not in term.free_symbols), ZERO)
     address = pointer if shared == ZERO else f"{pointer} + {_offset_text(c_index(shared, names))}"
     lane_offset = c_index(offset - shared, lane_names)
+    # Each element is loaded by several adjacent lanes (i1 // 2).
     repeats = repetition(offset, scope.vector)
     if repeats:
         lanes = f"{scope.vector.name}, {mask}, [&](i64 j) {{ return {lane_offset}; }}"
         return Value(f"load_repeated<{element}, W, {repeats}>({address}, {lanes})", True, load.dtype)
+    # Offsets grow by at most 1 from lane to lane (padding, resizing): mostly contiguous, so a load is tried first.
     is_unit_slope = steepness(offset, scope.vector) == 1
     table = _offset_table(scope.names, offset - shared, scope.vector) if is_unit_slope else ""
     offsets = f"{table}.at + {scope.vector.name}" if table else f"[&](i64 j) {{ return {lane_offset}; }}"
@@ -389,7 +391,7 @@ def _lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[Gath
         if index.is_vector
     }
     moving = {
-        **{symbol: gather_index.index for symbol, gather_index in found.items()},
+        **{symbol: index.index for symbol, index in found.items()},
         vector: "sequence<i64, W>(0, 1)",
     }
     steps = {symbol: stride_along(offset, symbol) for symbol in moving}
@@ -495,9 +497,9 @@ def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
 def emit_offset(scope: Scope, offset: IndexOf) -> tuple[str, list[str]]:
     """Offset of the first lane, and the conditions under which it is in range."""
     gathered = [_gather(scope, gather) for gather in offset.gathers]
-    assert not any(gather_index.is_vector for gather_index in gathered)
+    assert not any(index.is_vector for index in gathered)
     names = {gather.symbol: found.index for gather, found in zip(offset.gathers, gathered, strict=True)}
-    return _offset_text(c_index(offset.index, names)), [gather_index.in_range for gather_index in gathered]
+    return _offset_text(c_index(offset.index, names)), [index.in_range for index in gathered]
 
 
 def _index_of(scope: Scope, node: IndexOf) -> Value:
@@ -506,10 +508,10 @@ def _index_of(scope: Scope, node: IndexOf) -> Value:
     integer = node.dtype if not node.dtype.is_floating_point and node.dtype != torch.bool else torch.int64
     kind = C_TYPES[integer]
     names = _per_lane(gathered, node, node.index)
-    if not any(gather_index.is_vector for gather_index in gathered) and vector not in node.index.free_symbols:
+    if not any(index.is_vector for index in gathered) and vector not in node.index.free_symbols:
         text, is_vector = f"{type_name(scope, integer, False)}({c_index(node.index, names)})", False
     elif (
-        not any(gather_index.is_vector for gather_index in gathered)
+        not any(index.is_vector for index in gathered)
         and vector is not None
         and (step := stride_along(node.index, vector)) is not None
     ):
