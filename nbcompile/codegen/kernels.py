@@ -138,8 +138,8 @@ def _prologue(
 
 def needs_64_bit_lanes(kernel: Kernel) -> bool:
     """Return whether some vector of the kernel has 64-bit elements: then it has half as many lanes (LANES64)."""
-    # All vectors of a kernel have equally many lanes, so one 64-bit type halves W for all. An index of argmax is int64 in
-    # the IR, but is kept in 32 bits within the loop if it fits.
+    # All vectors of a kernel have equally many lanes, so one 64-bit type halves W for all. An index of argmax is int64
+    # in the IR, but is kept in 32 bits within the loop if it fits.
     outside = vectorises_outer_loop(kernel)
     values: dict[str, Value] = {}
     index_names: set[str] = set()

@@ -1,7 +1,7 @@
 """Memory of a simulated GPU: every access is checked, and every byte records its last writer and readers.
 
     memory = GlobalMemory()
-    address = memory.place(x, "x")          0x7f0000000000; nothing lies for 4 KiB before and behind it
+    address = memory.copy_in(x, "x")          0x7f0000000000; a gap of 4 KiB before and after it
     memory.load(address + [0, 4, 8], 4, who, "x1 = tl.load(...)")
     memory.store(address + 4 * n, ...)      Fault: 1 thread outside of every tensor; the first 4 bytes past the end of x
 
@@ -152,8 +152,8 @@ class GlobalMemory:
     storages: dict[int, int] = field(default_factory=dict)
     """Positions by the storage's own address: views of one storage share its bytes."""
 
-    def place(self, tensor: torch.Tensor, name: str) -> int:
-        """Address of a tensor's first element. Its whole storage is accessible, as on a GPU.
+    def copy_in(self, tensor: torch.Tensor, name: str) -> int:
+        """Copy a tensor in; return the address of its first element. Its whole storage is accessible, as on a GPU.
 
         Args:
             tensor: On the CPU, dense or a view.
@@ -163,11 +163,11 @@ class GlobalMemory:
         at = self.storages.get(storage.data_ptr()) if storage.nbytes() else None
         if at is None:
             content = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
-            at = self.place_bytes(content, name)
+            at = self.copy_bytes_in(content, name)
             self.storages[storage.data_ptr()] = at
         return self.starts[at] + int(tensor.storage_offset()) * tensor.element_size()
 
-    def place_bytes(self, content: Array, name: str) -> int:
+    def copy_bytes_in(self, content: Array, name: str) -> int:
         """Its position among all."""
         start = FIRST_ADDRESS if not self.ends else -(-(self.ends[-1] + GAP) // ALIGNMENT) * ALIGNMENT
         self.starts.append(start)

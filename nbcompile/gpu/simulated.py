@@ -159,7 +159,7 @@ def _launcher(
             )
         memory = GlobalMemory(not kernel.any_order)
         placed = [_aligned(value) for value in arguments[:tensors] if isinstance(value, torch.Tensor)]
-        given = [memory.place(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
+        given = [memory.copy_in(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
         numbers = [int(value) for value in sizes]  # type: ignore[call-overload]
         ran = simulator.run(ready.function, blocks, [*given, *numbers], memory, built.shared_bytes)
         for value, original in placed:

@@ -1,7 +1,7 @@
 """Simulator of compiled GPU kernels on the CPU: all threads of many blocks at once, instruction by instruction.
 
     memory = GlobalMemory()
-    ran = run(ptx.parse(text), grid=16, arguments=[memory.place(x, "x"), memory.place(out, "out")], memory=memory)
+    ran = run(ptx.parse(text), grid=16, arguments=[memory.copy_in(x, "x"), memory.copy_in(out, "out")], memory=memory)
     out                            now holds what the kernel wrote
     ran.lines[229].coalescing      least sectors / sectors of line 229 of the generated module: 1.0 is best
     ran.waits                      how often a warp waited for what it loads
@@ -98,7 +98,7 @@ _SPACES = {
 
 
 def _place(memory: GlobalMemory, name: str, content: bytes) -> int:
-    return memory.starts[memory.place_bytes(np.frombuffer(content, np.uint8), name)]
+    return memory.starts[memory.copy_bytes_in(np.frombuffer(content, np.uint8), name)]
 
 
 class Blocks:

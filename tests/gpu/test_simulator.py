@@ -42,7 +42,7 @@ def run(
     torch.manual_seed(0)
     x, y = torch.randn(ROWS, COLUMNS), torch.empty(ROWS, COLUMNS)
     memory = GlobalMemory()
-    arguments = [memory.place(x, "x") + shift, memory.place(y, "y")]
+    arguments = [memory.copy_in(x, "x") + shift, memory.copy_in(y, "y")]
     shared = kernel.shared_bytes if shared_bytes is None else shared_bytes
     found = simulator.run(ptx.parse(text or kernel.ptx), grid, arguments, memory, shared)
     torch.testing.assert_close(y, x.softmax(-1))
@@ -109,7 +109,7 @@ def test_a_load_without_its_mask():
     unmasked = re.sub(r"@%p\d+ (ld\.global)", r"\1", kernel.ptx)
     for text, fault in ((kernel.ptx, False), (unmasked, True)):
         memory = GlobalMemory()
-        arguments = [memory.place(x, "x"), memory.place(y, "y")]
+        arguments = [memory.copy_in(x, "x"), memory.copy_in(y, "y")]
         if not fault:
             simulator.run(ptx.parse(text), 1, arguments, memory)
             assert torch.equal(x + 1, y)
@@ -123,7 +123,7 @@ def test_an_index_out_of_bounds():
     table, wrong = torch.randn(10, 8), torch.tensor([3, 10])
     kernel = built(lambda t, i: t[i], table, torch.tensor([3, 9]))
     memory = GlobalMemory()
-    arguments = [memory.place(t, n) for t, n in ((table, "table"), (wrong, "index"), (torch.empty(2, 8), "out"))]
+    arguments = [memory.copy_in(t, n) for t, n in ((table, "table"), (wrong, "index"), (torch.empty(2, 8), "out"))]
     with pytest.raises(Fault, match=r"line \d+: index out of bounds, in \d+ threads"):
         simulator.run(ptx.parse(kernel.ptx), 1, arguments, memory)
 
@@ -133,7 +133,9 @@ def test_the_second_operand_of_cat_is_loaded_where_it_is_used():
     kernel = built(lambda a, b: torch.cat([a, b, a]), torch.randn(8), torch.randn(8))
     a, b, out = torch.randn(8), torch.randn(8), torch.empty(24)
     memory = GlobalMemory()
-    simulator.run(ptx.parse(kernel.ptx), 1, [memory.place(t, n) for t, n in ((a, "a"), (b, "b"), (out, "out"))], memory)
+    simulator.run(
+        ptx.parse(kernel.ptx), 1, [memory.copy_in(t, n) for t, n in ((a, "a"), (b, "b"), (out, "out"))], memory
+    )
     assert torch.equal(out, torch.cat([a, b, a]))
 
 
@@ -168,7 +170,7 @@ def execute(body: str, words: list[int], threads: int = 32) -> list[int]:
     given = torch.tensor([w - 2**64 if w >= 2**63 else w for w in words + [0] * (threads - len(words))])
     out = torch.zeros(threads, dtype=torch.int64)
     memory = GlobalMemory()
-    arguments = [memory.place(given, "in"), memory.place(out, "out")]
+    arguments = [memory.copy_in(given, "in"), memory.copy_in(out, "out")]
     simulator.run(ptx.parse(HEAD.format(body=body, threads=threads)), 1, arguments, memory, 256)
     return [value % 2**64 for value in out[: len(words)].tolist()]
 
