@@ -8,6 +8,8 @@ takes part in that. Only when none holds is :meth:`FrameCallback.__call__` asked
     callback = FrameCallback(compile_frame, backend)
     callback.call(f, (x,), {})      miss: compile_frame(Frame) -> CompiledFrame, kept and run
     callback.call(f, (x,), {})      hit:  guards in C++, then the residual program
+    f(x) from the third call on     no hook: fast/call_path.py evaluates the guards as instructions in C, and calls the
+                                    residual program; this file is the slow path of calls that they refuse
 
 The hook belongs to one thread. It is off while guards run and while a frame is
 compiled, and what was installed before (nothing, or a real torch.compile) is put

@@ -1,0 +1,150 @@
+"""How a call runs whose frame is not compiled: eagerly, with the reason, or it raises the compiler's error.
+
+    breaks.Unsupported        the graph breaks where no resume function can begin: the frame is skipped, with a warning
+    recompile limit           the entries that exist are used, nothing is compiled any more
+    a mistake of ours         the frame is skipped, with a warning that says so
+
+In torch: ConvertFrame in torch/_dynamo/convert_frame.py. Read next: nbcompile/tracing/breaks.py
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nbcompile import config, errors, logs, torch_internals
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.trace import Trace
+from nbcompile.dispatch import cache
+from nbcompile.dispatch.hook import Outcome, RunOnly, SkipFrame
+from nbcompile.frame_observer import FrameObserver, narrate_mutations, observing
+from nbcompile.guarding import check as guarding
+from nbcompile.options import Options
+from nbcompile.record import model, recorder
+from nbcompile.rewriting import residual as rewriting
+from nbcompile.tracing import breaks, tracer
+
+
+def outcome_of(frame: Frame, options: Options, compile_id: str, observer: FrameObserver, error: Exception) -> Outcome:
+    """How a call runs whose compilation failed; or the error that the call raises."""
+    match error:
+        case breaks.SkipFrame():
+            return _skipped(observer, error.reason)
+        case breaks.Unsupported():
+            return _cannot_compile(options, compile_id, observer, error)
+        case errors.NbcompileError():
+            obstacle = getattr(error, "obstacle", None)
+            if isinstance(obstacle, breaks.Unsupported):
+                observer.broke((tracer.break_report(obstacle),))
+            if config.suppress_errors and not options.fullgraph:
+                return _suppressed(frame, observer, error)
+            raise error
+        case guarding.GuardsDoNotHold() if error.is_broken_promise:
+            return _promise_broken(observer, error)
+        case RecursionError():
+            return replace(_skipped(observer, "Python's stack is too deep to trace"), code_wide=False, nested=True)
+    if torch_internals.is_constraint_violation(error):
+        raise error  # the user's own promise does not hold
+    return _internal_error(frame, options, observer, error)
+
+
+def limit_reached(
+    frame: Frame, options: Options, limit: tuple[str, int], failed: tuple[model.FailedGuard, ...]
+) -> Outcome:
+    """No entry may be added any more: those that exist are used, other calls run eagerly."""
+    text = cache.limit_warning(frame.code, limit, failed)
+    with observing(frame, f"{cache.state(frame.code).number}/-") as observer:
+        observer.called(options, failed, limit)
+        observer.runs_eagerly(f"{limit[0]} ({limit[1]}) reached")
+        if options.fullgraph or config.fail_on_recompile_limit_hit:
+            raise errors.FailOnRecompileLimitHit(text, fullgraph=options.fullgraph)
+    warnings.warn(text, errors.RecompileLimitWarning, stacklevel=2)
+    return RunOnly(text)
+
+
+def _skipped(observer: FrameObserver, reason: str) -> SkipFrame:
+    observer.runs_eagerly(reason)
+    return SkipFrame(reason, code_wide=True)
+
+
+def _promise_broken(observer: FrameObserver, error: guarding.GuardsDoNotHold) -> Outcome:
+    """The program promises something of a size that this call does not keep: run as it stands, it says so itself."""
+    told = f"this call breaks a promise of the program: {error.failed.reason if error.failed else ''}"
+    observer.runs_eagerly(told)
+    return SkipFrame(told)
+
+
+def _cannot_compile(options: Options, compile_id: str, observer: FrameObserver, error: breaks.Unsupported) -> Outcome:
+    is_error = options.fullgraph or error.is_final
+    met = (error.cause, error) if error.cause else (error,)
+    reports = [tracer.break_report(each, "error" if is_error else "skip") for each in met]
+    observer.broke(reports)
+    if is_error:
+        why = "with fullgraph=True" if options.fullgraph else "here (error_on_graph_break)"
+        observer.raises(f"{reports[0].title.rstrip('.')}; {why} a graph break is an error")
+        _warn(reports)
+        raise errors.Unsupported(reports[0], config.verbose) from (error if config.verbose else None)
+    log_breaks(reports, compile_id)
+    error.forget_values()
+    skipped = _skipped(observer, f"graph break: {error.kind.title}")
+    # A stack that is used up now may not be the next time, and what is called from here finds less of it.
+    return replace(skipped, code_wide=False, nested=True) if error.kind is breaks.RECURSION else skipped
+
+
+def log_breaks(reports: Sequence[model.Break], compile_id: str) -> None:
+    """Warn of graph breaks, unless a view shows them, and log them."""
+    _warn(reports)
+    logs.graph_break(reports, compile_id)
+
+
+def _warn(reports: Sequence[model.Break]) -> None:
+    if recorder.tells_breaks():
+        return
+    for each in reports:
+        if breaks.KINDS[each.kind].warns:
+            logs.warn_once(each)
+
+
+def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outcome:
+    code = frame.code
+    fails_anyway = isinstance(error, errors.TorchRuntimeError)
+    if not (fails_anyway and recorder.tells_breaks()):  # what fails in eager mode too is told there, and in the picture
+        warnings.warn(
+            f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
+            errors.SuppressedErrorWarning,
+            stacklevel=2,
+        )
+    if fails_anyway:
+        return _skipped(observer, "an operator fails on its inputs, whatever runs it")
+    return _skipped(observer, f"{type(error).__name__} (config.suppress_errors)")
+
+
+def _internal_error(frame: Frame, options: Options, observer: FrameObserver, error: Exception) -> Outcome:
+    """A mistake of ours: the function still runs, uncompiled, and the user is told."""
+    told = errors.InternalError(frame.code, error)
+    observer.runs_eagerly(f"internal error of nbcompile: {type(error).__name__}: {error}", "failed")
+    if options.fullgraph or config.verbose:
+        raise told from error
+    last = "".join(traceback.format_exception(error)[-3:])
+    warnings.warn(f"{told}\n{last}", errors.InternalErrorWarning, stacklevel=2)
+    return SkipFrame(str(told), code_wide=True)
+
+
+def log_side_effects(trace: Trace, residual: rewriting.Residual, compile_id: str) -> None:
+    """As config.side_effect_replay_policy has it.
+
+    Raises:
+        RuntimeError: the policy is ``error``, and there are some.
+    """
+    policy = config.side_effect_replay_policy
+    if not trace.mutations or policy == "silent":
+        return
+    logs.side_effects(lambda: narrate_mutations(trace, residual), compile_id)
+    if policy in ("warn", "error"):
+        changed = ", ".join(dict.fromkeys(target for target, _ in residual.effects if target))
+        text = f"The function changes what others can see; it is replayed after the graph. Changed: {changed}"
+        if policy == "error":
+            raise errors.ReplayedSideEffects(text)
+        warnings.warn(text, errors.SideEffectWarning, stacklevel=2)

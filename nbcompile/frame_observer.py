@@ -1,0 +1,254 @@
+"""What the record says of a frame that is being compiled, written by an observer after each stage.
+
+    with observing(frame, compile_id) as observer:
+        observer.traced(trace, attempt)      somebody listens: writes the graph and the breaks; else builds nothing
+
+Stages know nothing of it. :class:`FrameObserver` does nothing; :class:`FrameRecord` writes to the draft of the frame.
+
+In torch: torch/_dynamo/utils.py (CompilationMetrics), torch/_logging/_internal.py (trace_structured). Read next:
+nbcompile/record/recorder.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import CodeType
+
+import torch
+
+from nbcompile import advice, chain, config, narrate, what_if
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.source import expression
+from nbcompile.capture.trace import GraphBreak, Trace
+from nbcompile.dispatch import cache
+from nbcompile.frame_dynamism import frame_dynamism
+from nbcompile.guarding import check as guarding
+from nbcompile.options import Options
+from nbcompile.record import links, model, recorder
+from nbcompile.rewriting import residual as rewriting
+from nbcompile.rewriting.resume import resume_info
+from nbcompile.tracing import tracer
+
+GUARD_LATENCY = "one evaluation of the guards"
+Failed = tuple[model.FailedGuard, ...]
+
+
+@contextmanager
+def observing(frame: Frame, compile_id: str) -> Iterator[FrameObserver]:
+    """Observe the compilation of one frame: for the record if somebody listens, else for nobody."""
+    with recorder.frame(compile_id, frame.code.co_name) as draft:
+        yield FrameObserver() if draft is None else FrameRecord(draft, frame)
+
+
+class FrameObserver:
+    """Nobody listens."""
+
+    records_steps = False
+    """Whether each instruction that is traced is recorded."""
+
+    def called(self, options: Options, failed: Failed, limit: tuple[str, int] | None = None) -> None:
+        """A call is about to be compiled; ``failed``: why no entry accepts it, ``limit``: why it is not compiled."""
+
+    def begin_trace(self) -> tracer.FailedAttempt | None:
+        """Begin a trace; what is returned collects how far it comes."""
+
+    def trace_failed(self, attempt: tracer.FailedAttempt | None) -> None:
+        """Tracing raised."""
+
+    def traced(self, trace: Trace, attempt: tracer.FailedAttempt | None) -> None:
+        """Tracing returned."""
+
+    def guarded(self, options: Options, check: guarding.FrameCheck, trace: Trace) -> None:
+        """The guards were compiled."""
+
+    def rewritten(self, trace: Trace, residual: rewriting.Residual) -> None:
+        """The residual program was built."""
+
+    def broke(self, reports: Sequence[model.Break]) -> None:
+        """These graph breaks ended the compilation."""
+
+    def runs_eagerly(self, reason: str, status: str = "skipped") -> None:
+        """The call runs eagerly."""
+
+    def raises(self, reason: str) -> None:
+        """The call raises the compiler's error."""
+
+
+class FrameRecord(FrameObserver):
+    """Somebody listens: all of it goes to the draft of the frame."""
+
+    def __init__(self, draft: recorder.FrameDraft, frame: Frame) -> None:
+        self.draft = draft
+        self.frame = frame
+        self.records_steps = config.record_steps or recorder.wants_steps()
+
+    def called(self, options: Options, failed: Failed, limit: tuple[str, int] | None = None) -> None:
+        """Write the function, its bytecode, who called it, and why no entry accepts the call."""
+        advised = _advised(self.frame, options, failed)
+        if limit is not None:
+            advised = tuple(advice.with_limit(each, *limit) for each in advised)
+        _write_call(self.draft, self.frame, advised)
+
+    def begin_trace(self) -> tracer.FailedAttempt:
+        """Collect what is known if tracing fails."""
+        return tracer.FailedAttempt()
+
+    def trace_failed(self, attempt: tracer.FailedAttempt | None) -> None:
+        """Write how far tracing came."""
+        assert attempt is not None
+        with torch._C.DisableTorchFunction():
+            _write_unfinished(self.draft, attempt)
+
+    def traced(self, trace: Trace, attempt: tracer.FailedAttempt | None) -> None:
+        """Write the captured graph, the breaks, and an operator that failed."""
+        assert attempt is not None
+        with torch._C.DisableTorchFunction():
+            _write_trace(self.draft, trace)
+            if attempt.failed is not None:
+                self.draft.write(failed=narrate.failed(attempt.failed, attempt.sources))
+
+    def guarded(self, options: Options, check: guarding.FrameCheck, trace: Trace) -> None:
+        """Write the guards, what they depend on, and how long one evaluation takes."""
+        draft = self.draft
+        draft.write(**what_if.describe(self.frame, options, check, draft.compile_id), symbols=trace.symbols())
+        latency = guarding.latency(check, self.frame)
+        draft.timings.append(model.Timing(draft.compile_id, GUARD_LATENCY, latency, inside=model.EACH_CALL))
+
+    def rewritten(self, trace: Trace, residual: rewriting.Residual) -> None:
+        """Write the residual program and its resume functions."""
+        _write_residual(self.draft, trace, residual)
+
+    def broke(self, reports: Sequence[model.Break]) -> None:
+        """Write the breaks."""
+        self.draft.write(breaks=_numbered(self.draft, tuple(reports)))
+
+    def runs_eagerly(self, reason: str, status: str = "skipped") -> None:
+        """Write why."""
+        self.draft.write(status=status, instead=model.EAGER, skip_reason=reason)
+
+    def raises(self, reason: str) -> None:
+        """Write why."""
+        self.draft.write(skip_reason=reason)
+
+
+def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> tuple[model.FailedGuard, ...]:
+    """With advice for each entry; what refused for one reason but for the numbers in it is tried once."""
+    entries = {each.compile_id: each for each in cache.entries(frame.code)}
+    dynamism = frame_dynamism(frame, options)
+    known: dict[str, model.Advice | None] = {}
+    for each in failed:
+        reason = re.sub(r"\d+", "", each.reason)
+        if reason not in known:
+            known[reason] = advice.advise(each, entries.get(each.compile_id), frame, options, dynamism).advice
+    return tuple(replace(each, advice=known[re.sub(r"\d+", "", each.reason)]) for each in failed)
+
+
+def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.FailedGuard, ...]) -> None:
+    code = frame.code
+    info = resume_info(code)
+    page.write(
+        file=code.co_filename,
+        first_line=(original_code(code) or code).co_firstlineno,
+        source=source_text(code),
+        instructions=narrate.instructions(code),
+        cause="recompiled" if failed else ("resumed" if info is not None else "first call"),
+        failed_guards=failed,
+        called_from=chain.calling_frame(),
+        resumes=chain.resumes(code),
+        place=chain.place(code),
+    )
+
+
+def original_code(code: CodeType) -> CodeType | None:
+    """The code of the user's function, of which a resume function is the rest; None where it is gone."""
+    info = resume_info(code)
+    return info.original() if info is not None else code
+
+
+def source_text(code: CodeType) -> str:
+    """The user's function as text; "" where it is unknown."""
+    original = original_code(code)
+    if original is None:
+        return ""
+    linecache.checkcache(original.co_filename)
+    try:
+        return textwrap.dedent(inspect.getsource(original))
+    except (OSError, TypeError):
+        return ""
+
+
+def _write_unfinished(page: recorder.FrameDraft, unfinished: tracer.FailedAttempt) -> None:
+    """How far tracing came, and the operator at which it ended if that is one that fails."""
+    if unfinished.steps:
+        page.write(steps=unfinished.steps)
+    if unfinished.failed is not None:
+        page.write(failed=narrate.failed(unfinished.failed, unfinished.sources))
+    if unfinished.graph is None:
+        return
+    graph, failed = narrate.unfinished(unfinished, page.compile_id)
+    if links.operators(graph):
+        page.write(unfinished=graph)
+        if unfinished.failed is not None and failed:
+            page.write(failed=replace(page.frame_fields["failed"], node=failed))  # type: ignore[type-var]
+
+
+def _write_trace(page: recorder.FrameDraft, trace: Trace) -> None:
+    page.write(inlined=trace.inlined)
+    if trace.graph is not None:
+        sources = {each.name: expression(each.source) for each in trace.graph.inputs}
+        page.write(graph=narrate.graph(trace.graph.module, page.compile_id, "captured", sources))
+    if isinstance(trace.exit, GraphBreak):
+        page.write(breaks=_numbered(page, (*trace.exit.earlier, trace.exit.report)))
+
+
+def _numbered(page: recorder.FrameDraft, reports: tuple[model.Break, ...]) -> tuple[model.Break, ...]:
+    return tuple(replace(report, id=f"{page.compile_id}.b{number}") for number, report in enumerate(reports))
+
+
+def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting.Residual) -> None:
+    chain.note(residual, page.compile_id)
+    page.write(
+        status="compiled",
+        residual=residual.source,
+        kept=narrate.kept(residual.kept),
+        residual_instructions=narrate.instructions(residual.code, residual.kept),
+        mutations=narrate_mutations(trace, residual),
+    )
+    if isinstance(trace.exit, GraphBreak):
+        page.write(resume_functions=_resume_functions(trace.exit, residual))
+
+
+def narrate_mutations(trace: Trace, residual: rewriting.Residual) -> tuple[model.Mutation, ...]:
+    """The side effects, in words and as the statements that replay them."""
+    return tuple(
+        model.Mutation(type(mutation).__name__, target, code, getattr(mutation, "stack", ()))
+        for mutation, (target, code) in zip(trace.mutations, residual.effects, strict=True)
+    )
+
+
+def _resume_functions(end: GraphBreak, residual: rewriting.Residual) -> tuple[model.ResumeFunction, ...]:
+    branches = [*(("if true", "if false") if len(end.resume) == 2 else ("",)), *("" for _ in end.callers)]
+    points = (*end.resume, *end.callers)
+    made = []
+    for point, code, branch, texts in zip(points, residual.resume_codes, branches, residual.carried, strict=True):
+        carried = tuple(model.CarriedValue(*text) for text in texts)
+        made.append(model.ResumeFunction(code.co_name, point.line, carried, _remaining(code, point.line), branch))
+    return tuple(made)
+
+
+def _remaining(code: CodeType, line: int) -> str:
+    """The remaining lines of the user's function."""
+    original = original_code(code)
+    if original is None:
+        return ""
+    try:
+        lines, first = inspect.getsourcelines(original)
+    except (OSError, TypeError):
+        return ""
+    return textwrap.dedent("".join(lines[max(line - first, 0) :]))
