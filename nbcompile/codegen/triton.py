@@ -53,7 +53,7 @@ from nbcompile.ir.buffer import Extern, GraphInput
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.expr import Load, walk
 from nbcompile.ir.index import Index
-from nbcompile.ir.kernel import REGISTER_ROW, Accumulate, Carry, Kernel, Loop, Nest, Schedule, Statement, Update
+from nbcompile.ir.kernel import MAX_REGISTER_ROW, Accumulate, Carry, Kernel, Loop, Nest, Schedule, Statement, Update
 
 POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.bool: "*i1",
@@ -264,7 +264,7 @@ def _rows(emitter: TritonEmitter) -> str:
         if isinstance(statement, Nest)
     ]
     # A row in registers is loaded once for all passes; a longer one is loaded again by each pass.
-    persistent = all(length is not None and length <= REGISTER_ROW for length in lengths)
+    persistent = all(length is not None and length <= MAX_REGISTER_ROW for length in lengths)
     if kernel.scratch and not persistent:
         raise NoTriton("a scratch row that is too long for registers")
     emitter.loaded = {} if persistent else None

@@ -33,9 +33,9 @@ from nbcompile.ir.index import (
     Symbol,
     constant as number_of,
     gather_variable,
-    repetition,
-    steepness,
-    straight_blocks,
+    repeat_count,
+    max_slope,
+    piecewise_stride,
     stride_along,
 )
 from nbcompile.ir.kernel import access
@@ -354,7 +354,7 @@ def _load(scope: Scope, load: Load) -> Value:
             f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {lane_offset}; }})", True, load.dtype
         )
     # Contiguous in blocks of whole vectors: no vector crosses a block (64*(i1 // 16) + i1 % 16).
-    straight = straight_blocks(offset, scope.vector)
+    straight = piecewise_stride(offset, scope.vector)
     if straight is not None and straight[0] == 1 and straight[1] % ALIGNED_SIZE == 0:
         address = f"{pointer} + {_offset_text(c_index(offset, names))}"
         return Value(f"load<{element}, W>({address}, {mask})", True, load.dtype)
@@ -363,12 +363,12 @@ def _load(scope: Scope, load: Load) -> Value:
     address = pointer if shared == ZERO else f"{pointer} + {_offset_text(c_index(shared, names))}"
     lane_offset = c_index(offset - shared, lane_names)
     # Each element is loaded by several adjacent lanes (i1 // 2).
-    repeats = repetition(offset, scope.vector)
+    repeats = repeat_count(offset, scope.vector)
     if repeats:
         lanes = f"{scope.vector.name}, {mask}, [&](i64 j) {{ return {lane_offset}; }}"
         return Value(f"load_repeated<{element}, W, {repeats}>({address}, {lanes})", True, load.dtype)
     # Offsets grow by at most 1 from lane to lane (padding, resizing): mostly contiguous, so a load is tried first.
-    is_unit_slope = steepness(offset, scope.vector) == 1
+    is_unit_slope = max_slope(offset, scope.vector) == 1
     table = _offset_table(scope.names, offset - shared, scope.vector) if is_unit_slope else ""
     offsets = f"{table}.at + {scope.vector.name}" if table else f"[&](i64 j) {{ return {lane_offset}; }}"
     return Value(

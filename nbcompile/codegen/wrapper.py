@@ -27,7 +27,7 @@ from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
-from nbcompile.ir.layout import Layout, same_places
+from nbcompile.ir.layout import Layout, same_addresses
 
 
 def write_wrapper(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> str:
@@ -143,7 +143,7 @@ def view_text(tensors: dict[str, Tensor], view: BufferView) -> str:
 
 def is_itself(own: Layout, view_layout: Layout) -> bool:
     """Return whether a view is the whole buffer unchanged, strides of size-1 dimensions included."""
-    return own == view_layout or (same_places(own, view_layout) and own.stride == view_layout.stride)
+    return own == view_layout or (same_addresses(own, view_layout) and own.stride == view_layout.stride)
 
 
 # --- calls of ATen ---------------------------------------------------------------------------------------------------

@@ -46,19 +46,21 @@ def attention(
         scale: by which number the scores are multiplied first.
     """
     out, sums = _FLASH(query, keys, values, 0.0, False, attn_mask=bias, scale=scale)
-    sure = _is_sure(sums, filler)
-    if sure.all():
+    exact_rows = _is_kernel_exact(sums, filler)
+    if exact_rows.all():
         return out, sums
     if bias is not None:
-        empty = (bias == -math.inf).all(-1, keepdim=True)
-        if (sure | empty.squeeze(-1)).all():
-            nothing = values.mean(-2, keepdim=True) if filler != -math.inf else torch.full_like(out[..., :1], math.nan)
-            return torch.where(empty, nothing, out), sums
+        fully_masked = (bias == -math.inf).all(-1, keepdim=True)
+        if (exact_rows | fully_masked.squeeze(-1)).all():
+            empty_row_result = (
+                values.mean(-2, keepdim=True) if filler != -math.inf else torch.full_like(out[..., :1], math.nan)
+            )
+            return torch.where(fully_masked, empty_row_result, out), sums
     weights = torch.softmax(_scores(query, keys, bias, masked, filler, scale), -1)
     return weights @ values, sums
 
 
-def _is_sure(sums: torch.Tensor, filler: float) -> torch.Tensor:
+def _is_kernel_exact(sums: torch.Tensor, filler: float) -> torch.Tensor:
     """Rows of which the kernel's result holds: some score was a number, none was NaN or plus infinity.
 
     The kernel's sum of nothing is 0. Beside a score of half the filler a masked one weighs nothing.
@@ -84,7 +86,7 @@ def _scores(
     return torch.where(masked, bias, with_bias)
 
 
-def _of_shapes(
+def _fake_attention(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
@@ -102,5 +104,5 @@ def _of_shapes(
 _LIBRARY = torch.library.Library("nbcompile", "DEF")
 _LIBRARY.define(_SCHEMA)
 _LIBRARY.impl("attention", attention, "CPU")
-torch.library.register_fake("nbcompile::attention", _of_shapes, lib=_LIBRARY)
+torch.library.register_fake("nbcompile::attention", _fake_attention, lib=_LIBRARY)
 ATTENTION = torch.ops.nbcompile.attention.default

@@ -194,7 +194,7 @@ class ModuleReference:
     attribute: str
 
 
-Computed = Pointwise | Reduction | Scan
+LoopBuffer = Pointwise | Reduction | Scan
 """What has a body over loops, and shares them with others in a kernel."""
 Tensor = GraphInput | GraphAttribute | Pointwise | Reduction | Scan | Scatter | ExternOutput
 """What has a layout and can be loaded from."""
@@ -239,13 +239,13 @@ class Program:
         return self.by_name
 
 
-def ranges(buffer: Computed | Scatter) -> Ranges:
+def ranges(buffer: LoopBuffer | Scatter) -> Ranges:
     """The size of each loop variable of a body."""
     if isinstance(buffer, Scatter):
-        return {loop_variable(at): size for at, size in enumerate(buffer.size)}
-    outer: dict[Symbol, Index] = {loop_variable(at): size for at, size in enumerate(buffer.layout.size)}
+        return {loop_variable(axis): size for axis, size in enumerate(buffer.size)}
+    outer: dict[Symbol, Index] = {loop_variable(axis): size for axis, size in enumerate(buffer.layout.size)}
     if isinstance(buffer, Reduction):
-        outer |= {reduction_variable(at): size for at, size in enumerate(buffer.reduced)}
+        outer |= {reduction_variable(axis): size for axis, size in enumerate(buffer.reduced)}
     return outer
 
 

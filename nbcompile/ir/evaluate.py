@@ -26,11 +26,11 @@ from torch import nn
 from nbcompile import torch_internals
 from nbcompile.ir.buffer import (
     BufferView,
-    Computed,
     Extern,
     ExternOutput,
     GraphAttribute,
     GraphInput,
+    LoopBuffer,
     ModuleReference,
     Pointwise,
     Program,
@@ -61,18 +61,18 @@ from nbcompile.ir.layout import Layout
 Values = Mapping[Symbol, int]
 
 
-def run(what: Program | Schedule, inputs: Sequence[Any], module: nn.Module | None = None) -> list[Any]:
+def run(computation: Program | Schedule, inputs: Sequence[Any], module: nn.Module | None = None) -> list[Any]:
     """Compute what a program (or its schedule) returns. Mutated inputs are written to.
 
     ``module`` is the graph module, needed if the program reads its attributes.
     """
-    program = what if isinstance(what, Program) else what.program
+    program = computation if isinstance(computation, Program) else computation.program
     sizes = symbol_values(program, inputs)
     machine = _Machine(program, sizes, inputs, module)
-    if isinstance(what, Program):
+    if isinstance(computation, Program):
         machine.run_buffers()
     else:
-        machine.run_steps(what)
+        machine.run_steps(computation)
     return [machine.output(each) for each in program.outputs]
 
 
@@ -80,14 +80,14 @@ def symbol_values(program: Program, inputs: Sequence[Any]) -> dict[Symbol, int]:
     """The number that each symbolic size has in this call."""
     found: dict[Symbol, int] = {}
     for source in program.symbols:
-        given = inputs[source.position]
+        value = inputs[source.position]
         if source.dim is not None:
-            given = given.shape[source.dim] if source.property == "size" else given.stride(source.dim)
-        found[source.symbol] = int(given)
+            value = value.shape[source.dim] if source.property == "size" else value.stride(source.dim)
+        found[source.symbol] = int(value)
     return found
 
 
-def values_along(body: Expr, variable: Symbol, size: int) -> list[int] | None:
+def tabulate(body: Expr, variable: Symbol, size: int) -> list[int] | None:
     """The integers that a body is for each value of its one loop variable; None where it depends on anything else."""
     for node in walk(body):
         if isinstance(node, (Load, Local)) or (isinstance(node, IndexOf) and node.index.free_symbols - {variable}):
@@ -131,7 +131,7 @@ class _Machine:
     # -- a program --------------------------------------------------------------------------------
 
     def run_buffers(self) -> None:
-        later: list[tuple[Pointwise, torch.Tensor]] = []
+        deferred_writes: list[tuple[Pointwise, torch.Tensor]] = []
         for buffer in self.program.buffers:
             match buffer:
                 case GraphInput() | GraphAttribute():
@@ -146,35 +146,37 @@ class _Machine:
                     value = self._compute(buffer)
                     if isinstance(buffer, Pointwise) and buffer.writes_to:
                         # Reads of the input elsewhere mean its old value.
-                        later.append((buffer, value))
+                        deferred_writes.append((buffer, value))
                         continue
                     self._allocate(buffer.name)
                     self._view(buffer.name).copy_(value)
                 case _:
                     assert_never(buffer)
-        for target, value in later:
+        for target, value in deferred_writes:
             self._view(target.writes_to).copy_(value)
 
-    def _compute(self, buffer: Computed) -> torch.Tensor:
+    def _compute(self, buffer: LoopBuffer) -> torch.Tensor:
         names = list(ranges(buffer))
         sizes = [value_of(size, self.sizes) for size in ranges(buffer).values()]
         inner = len(buffer.reduced) if isinstance(buffer, Reduction) else 0
         scope = _Scope(self, names, sizes, self._element)
         value = scope.full(buffer.body)
         if isinstance(buffer, Reduction):
-            place = scope.full(IndexOf(_counted(buffer.reduced), torch.int64)) if buffer.kind[:3] == "arg" else None
-            value = combine(buffer.kind, value, place, inner)
+            position = (
+                scope.full(IndexOf(_row_major_index(buffer.reduced), torch.int64)) if buffer.kind[:3] == "arg" else None
+            )
+            value = combine(buffer.kind, value, position, inner)
         if isinstance(buffer, Scan):
-            value = running(buffer.kind, value, scope.full(IndexOf(loop_variable(buffer.dim), torch.int64)), buffer.dim)
+            value = scan(buffer.kind, value, scope.full(IndexOf(loop_variable(buffer.dim), torch.int64)), buffer.dim)
         return value.to(buffer.dtype)
 
     def _scatter(self, buffer: Scatter) -> None:
         scope = _Scope(self, list(ranges(buffer)), [value_of(n, self.sizes) for n in buffer.size], self._element)
-        places = [scope.full(each).flatten() for each in buffer.position]
+        positions = [scope.full(each).flatten() for each in buffer.position]
         self.memory[buffer.name] = self.memory[buffer.into].clone()
         target, values = self._view(buffer.name), scope.full(buffer.body).flatten()
-        for at in range(values.numel()):
-            change_element(target, tuple(each[at] for each in places), buffer.kind, values[at])
+        for iteration in range(values.numel()):
+            update_element(target, tuple(each[iteration] for each in positions), buffer.kind, values[iteration])
 
     def _element(self, name: str, position: tuple[torch.Tensor, ...]) -> torch.Tensor:
         view = self._view(name)
@@ -207,19 +209,21 @@ class _Machine:
                     assert_never(step)
 
     def _launch(self, kernel: Kernel) -> None:
-        outer = _sized(kernel.loops, self.sizes)
+        outer = _loop_sizes(kernel.loops, self.sizes)
         rows = [size for _, size in outer]
         memory = {name: self.memory[name] for name in (*kernel.reads, *kernel.writes)}
-        scratch = {each.name: garbage((*rows, value_of(each.size, self.sizes)), each.dtype) for each in kernel.scratch}
+        scratch = {
+            each.name: uninitialised((*rows, value_of(each.size, self.sizes)), each.dtype) for each in kernel.scratch
+        }
         frame = _Frame(self, memory, scratch, rows)
         scope = _Scope(self, [v for v, _ in outer], rows, frame.load)
         for statement in kernel.body:
             match statement:
                 case Nest(loops, body):
-                    inner = _sized(loops, self.sizes)
-                    nested = scope.deeper([v for v, _ in inner], [size for _, size in inner])
+                    inner = _loop_sizes(loops, self.sizes)
+                    inner_scope = scope.nested([v for v, _ in inner], [size for _, size in inner])
                     for inner_statement in body:
-                        frame.execute(inner_statement, nested, scope)
+                        frame.execute(inner_statement, inner_scope, scope)
                 case _:
                     frame.execute(statement, scope, scope)
 
@@ -227,7 +231,7 @@ class _Machine:
 
     def _allocate(self, name: str) -> None:
         tensor = self.tensors[name]
-        self.memory[name] = garbage((value_of(tensor.layout.span, self.sizes),), tensor.dtype)
+        self.memory[name] = uninitialised((value_of(tensor.layout.span, self.sizes),), tensor.dtype)
 
     def _view(self, name: str) -> torch.Tensor:
         return self._strided(name, self.tensors[name].layout)
@@ -238,8 +242,8 @@ class _Machine:
         return torch.as_strided(flat, size, stride, flat.storage_offset() + value_of(layout.offset, self.sizes))
 
     def _call(self, extern: Extern) -> None:
-        args = _replaced(extern.args, self._argument)
-        kwargs = {key: _replaced(each, self._argument) for key, each in extern.kwargs.items()}
+        args = _map_leaves(extern.args, self._argument)
+        kwargs = {key: _map_leaves(each, self._argument) for key, each in extern.kwargs.items()}
         self.results[extern.name] = extern.target(*args, **kwargs)
 
     def _argument(self, leaf: Any) -> Any:
@@ -287,7 +291,7 @@ class _Scope:
             for at, (name, size) in enumerate(zip(names, sizes, strict=True))
         }
 
-    def deeper(self, names: Sequence[Symbol], sizes: Sequence[int]) -> _Scope:
+    def nested(self, names: Sequence[Symbol], sizes: Sequence[int]) -> _Scope:
         inner = _Scope(self.machine, [*self.names, *names], [*self.shape, *sizes], self.load)
         inner.parent = self
         return inner
@@ -307,36 +311,38 @@ class _Scope:
         match body:
             case Constant(number, dtype):
                 return torch.full([1] * len(self.shape), number, dtype=dtype)
-            case IndexOf(place, dtype, gathers):
-                return self.place(place, self.gathered(gathers, mask, bound)).to(dtype)
+            case IndexOf(index, dtype, gathers):
+                return self.evaluate_index(index, self.gather_symbols(gathers, mask, bound)).to(dtype)
             case Local(name):
                 return self.local(name)
-            case Apply(op, args, dtype):
-                result = EVALUATE[op](
-                    *(self.value(each, mask, bound) for each in args), *([dtype] if op == "cast" else [])
+            case Apply(operation, args, dtype):
+                result = EVALUATE[operation](
+                    *(self.value(each, mask, bound) for each in args), *([dtype] if operation == "cast" else [])
                 )
                 assert isinstance(result, torch.Tensor)
-                assert result.dtype == dtype, f"{op} gives {result.dtype}, the tree says {dtype}"
+                assert result.dtype == dtype, f"{operation} gives {result.dtype}, the tree says {dtype}"
                 return result
             case Masked(condition, value, otherwise):
                 holds = self.value(condition, mask, bound)
-                inside = holds if mask is None else holds & mask
-                outside = ~holds if mask is None else ~holds & mask
-                return torch.where(holds, self.value(value, inside, bound), self.value(otherwise, outside, bound))
+                inner_mask = holds if mask is None else holds & mask
+                outer_mask = ~holds if mask is None else ~holds & mask
+                return torch.where(
+                    holds, self.value(value, inner_mask, bound), self.value(otherwise, outer_mask, bound)
+                )
             case Load(buffer, index, dtype, gathers):
-                symbols = self.gathered(gathers, mask, bound)
-                places = tuple(self.place(each, symbols) for each in index)
+                symbols = self.gather_symbols(gathers, mask, bound)
+                indices = tuple(self.evaluate_index(each, symbols) for each in index)
                 if mask is not None:
-                    places = tuple(torch.where(mask, place, 0) for place in places)
+                    indices = tuple(torch.where(mask, index, 0) for index in indices)
                     if not mask.any():
                         return torch.zeros([1] * len(self.shape), dtype=dtype)
-                result = self.load(buffer, places)
+                result = self.load(buffer, indices)
                 assert result.dtype == dtype, f"{buffer} is {result.dtype}, the load says {dtype}"
                 return result.reshape([1] * len(self.shape)) if result.dim() == 0 else result
             case _:
                 assert_never(body)
 
-    def gathered(
+    def gather_symbols(
         self, gathers: tuple[Gather, ...], mask: torch.Tensor | None, bound: Mapping[Symbol, torch.Tensor]
     ) -> dict[Symbol, torch.Tensor]:
         symbols = dict(bound)
@@ -350,7 +356,7 @@ class _Scope:
             symbols[gather.symbol] = torch.where(found < 0, found + size, found)
         return symbols
 
-    def place(self, expression: Index, symbols: Mapping[Symbol, torch.Tensor]) -> torch.Tensor:
+    def evaluate_index(self, expression: Index, symbols: Mapping[Symbol, torch.Tensor]) -> torch.Tensor:
         """An index expression for every iteration."""
         if isinstance(expression, sympy.Integer):
             return torch.full([1] * len(self.shape), int(expression))
@@ -360,7 +366,7 @@ class _Scope:
             if expression in self.grids:
                 return self.grids[expression]
             return torch.full([1] * len(self.shape), self.machine.sizes[expression])
-        parts = [self.place(each, symbols) for each in expression.args]
+        parts = [self.evaluate_index(each, symbols) for each in expression.args]
         if isinstance(expression, sympy.Add):
             return functools.reduce(operator.add, parts)
         if isinstance(expression, sympy.Mul):
@@ -371,9 +377,9 @@ class _Scope:
             return torch.remainder(parts[0], parts[1])
         if isinstance(expression, sympy.Pow):
             return torch.pow(parts[0], parts[1])
-        chosen = {"Max": torch.maximum, "Min": torch.minimum}.get(type(expression).__name__)
-        if chosen is not None:
-            return functools.reduce(chosen, parts)
+        extremum = {"Max": torch.maximum, "Min": torch.minimum}.get(type(expression).__name__)
+        if extremum is not None:
+            return functools.reduce(extremum, parts)
         raise NotImplementedError(f"{type(expression).__name__} in the index {expression}")
 
 
@@ -385,16 +391,16 @@ class _Frame:
     ) -> None:
         self.machine, self.memory, self.scratch, self.rows = machine, memory, scratch, rows
 
-    def _row(self, name: str, place: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ndim = place.dim()
+    def _row(self, name: str, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ndim = index.dim()
         outer = [torch.arange(n).reshape([-1 if m == at else 1 for m in range(ndim)]) for at, n in enumerate(self.rows)]
-        return (*outer, place)
+        return (*outer, index)
 
     def load(self, name: str, position: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        (place,) = position
+        (index,) = position
         if name in self.scratch:
-            return self.scratch[name][self._row(name, place)]
-        return self.memory[name][place]
+            return self.scratch[name][self._row(name, index)]
+        return self.memory[name][index]
 
     def execute(self, statement: Inner, scope: _Scope, outer: _Scope) -> None:
         match statement:
@@ -402,40 +408,42 @@ class _Frame:
                 scope.locals[name] = scope.full(value)
             case Store(name, offset, value):
                 result = scope.full(value)
-                place = scope.place(offset, {}).expand(scope.shape)
+                index = scope.evaluate_index(offset, {}).expand(scope.shape)
                 if name in self.scratch:
-                    self.scratch[name][self._row(name, place)] = result
+                    self.scratch[name][self._row(name, index)] = result
                 else:
                     assert self.memory[name].dtype == result.dtype, f"{name} is not {result.dtype}"
-                    self.memory[name][place] = result
+                    self.memory[name][index] = result
             case Update(name, position, value, kind):
                 changes = zip(scope.full(position).flatten(), scope.full(value).flatten(), strict=True)
-                for at, new in changes:
-                    change_element(self.memory[name], (at,), kind, new)
+                for element, new in changes:
+                    update_element(self.memory[name], (element,), kind, new)
             case Accumulate(name, kind, value, where):
                 inner = len(scope.shape) - len(outer.shape)
-                places = scope.place(where, {}).expand(scope.shape) if kind[:3] == "arg" else None
+                places = scope.evaluate_index(where, {}).expand(scope.shape) if kind[:3] == "arg" else None
                 outer.locals[name] = combine(kind, scope.full(value), places, inner)
             case Carry(name, kind, value, where):
-                scope.locals[name] = running(kind, scope.full(value), scope.place(where, {}).expand(scope.shape), -1)
+                scope.locals[name] = scan(
+                    kind, scope.full(value), scope.evaluate_index(where, {}).expand(scope.shape), -1
+                )
             case _:
                 assert_never(statement)
 
 
-def change_element(target: torch.Tensor, place: tuple[torch.Tensor, ...], kind: str, value: torch.Tensor) -> None:
+def update_element(target: torch.Tensor, position: tuple[torch.Tensor, ...], kind: str, value: torch.Tensor) -> None:
     """Store, or combine with what is there."""
-    target[place] = value if kind == "store" else combine(kind, torch.stack((target[place], value)), None, 1)
+    target[position] = value if kind == "store" else combine(kind, torch.stack((target[position], value)), None, 1)
 
 
-def combine(kind: str, value: torch.Tensor, place: torch.Tensor | None, inner: int) -> torch.Tensor:
+def combine(kind: str, value: torch.Tensor, index: torch.Tensor | None, inner: int) -> torch.Tensor:
     """A reduction over the last ``inner`` dimensions."""
     flat = value.reshape(*value.shape[: value.dim() - inner], math.prod(value.shape[value.dim() - inner :]))
-    if place is not None:
+    if index is not None:
         best = (flat.argmax if kind == "argmax" else flat.argmin)(-1, keepdim=True)
-        places = place.reshape(flat.shape)
+        flat_indices = index.reshape(flat.shape)
         winner = flat.gather(-1, best)
         equal = (flat == winner) | (flat.isnan() & winner.isnan() if flat.is_floating_point() else False)
-        return torch.where(equal, places, torch.iinfo(torch.int64).max).amin(-1)
+        return torch.where(equal, flat_indices, torch.iinfo(torch.int64).max).amin(-1)
     match kind:
         case "sum":
             return flat.sum(-1, dtype=flat.dtype)
@@ -453,7 +461,7 @@ def combine(kind: str, value: torch.Tensor, place: torch.Tensor | None, inner: i
             raise ValueError(f"unknown reduction {kind!r}")
 
 
-def running(kind: str, value: torch.Tensor, place: torch.Tensor, dim: int) -> torch.Tensor:
+def scan(kind: str, value: torch.Tensor, index: torch.Tensor, dim: int) -> torch.Tensor:
     """A scan along a dimension: each element combined with those before it."""
     match kind:
         case "sum":
@@ -464,7 +472,7 @@ def running(kind: str, value: torch.Tensor, place: torch.Tensor, dim: int) -> to
             return value.logcumsumexp(dim)
         case "max" | "min" | "argmax" | "argmin":
             best, where = (torch.cummax if kind.endswith("max") else torch.cummin)(value, dim)
-            return place.gather(dim, where) if kind.startswith("arg") else best
+            return index.gather(dim, where) if kind.startswith("arg") else best
         case _:
             raise ValueError(f"unknown scan {kind!r}")
 
@@ -477,29 +485,29 @@ def number_of(expression: sympy.Basic, sizes: Values) -> int | float | bool:
     return int(result) if getattr(result, "is_integer", False) else float(result)
 
 
-def garbage(size: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+def uninitialised(size: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """Fresh memory: nan, or a number that stands out."""
     if dtype == torch.bool:
         return torch.ones(tuple(size), dtype=dtype)
     return torch.full(tuple(size), math.nan if dtype.is_floating_point or dtype.is_complex else 0x5A, dtype=dtype)
 
 
-def _counted(reduced: tuple[Index, ...]) -> Index:
+def _row_major_index(reduced: tuple[Index, ...]) -> Index:
     total: Index = sympy.Integer(0)
     for at, extent in enumerate(reduced):
         total = total * extent + reduction_variable(at)
     return sympy.expand(total)
 
 
-def _sized(loops: tuple[Loop, ...], sizes: Values) -> list[tuple[Symbol, int]]:
+def _loop_sizes(loops: tuple[Loop, ...], sizes: Values) -> list[tuple[Symbol, int]]:
     return [(loop.variable, value_of(loop.size, sizes)) for loop in loops]
 
 
-def _replaced(value: Any, change: Callable[[Any], Any]) -> Any:
+def _map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
-        return type(value)(_replaced(each, change) for each in value)
+        return type(value)(_map_leaves(each, change) for each in value)
     if isinstance(value, dict):
-        return {key: _replaced(each, change) for key, each in value.items()}
+        return {key: _map_leaves(each, change) for key, each in value.items()}
     return change(value)
 
 
@@ -542,14 +550,14 @@ def _minimum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where((a < b) | a.isnan(), a, b)
 
 
-_UNDER_TORCHS_NAME = (
+_TORCH_FUNCTIONS = (
     "add sub mul div fmax fmin remainder fmod pow neg abs sign atan2 hypot copysign nextafter floor "
     "ceil trunc round sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf sin cos tan asin acos "
     "atan sinh cosh asinh acosh atanh erfc erfinv lgamma digamma eq ne lt le gt ge isnan isinf signbit logical_and "
     "logical_or logical_not bitwise_and bitwise_or bitwise_xor bitwise_not where"
 )
 EVALUATE: dict[str, Callable[..., torch.Tensor]] = {
-    **{name: getattr(torch, name) for name in _UNDER_TORCHS_NAME.split()},
+    **{name: getattr(torch, name) for name in _TORCH_FUNCTIONS.split()},
     "maximum": _maximum,
     "minimum": _minimum,
     "ndtr": _ndtr,

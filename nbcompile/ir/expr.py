@@ -243,22 +243,27 @@ def apply(op: str, *args: object) -> Expr:
     operation = OPERATIONS[op]
     values = [each for each in args if isinstance(each, Operators)]
     typed: Expr = values[-1] if op != "where" else next(each for each in args[1:] if isinstance(each, Operators))  # type: ignore[assignment]
-    parts = tuple(each if isinstance(each, Operators) else constant(each, typed.dtype) for each in args)  # type: ignore[arg-type]
-    assert len(parts) == operation.arity, (op, parts)
+    operands = tuple(each if isinstance(each, Operators) else constant(each, typed.dtype) for each in args)  # type: ignore[arg-type]
+    assert len(operands) == operation.arity, (op, operands)
     dtype = torch.bool if operation.kind in ("comparison", "logical") else typed.dtype
     if op in _NEUTRAL:
         # "and True", "or False", "* 1": the other side.
-        for this, other in (parts, parts[::-1]):
+        for this, other in (operands, operands[::-1]):
             if isinstance(this, Constant) and this.value == _NEUTRAL[op]:
                 return other  # type: ignore[return-value]
-    return Apply(op, parts, dtype)  # type: ignore[arg-type]
+    return Apply(op, operands, dtype)  # type: ignore[arg-type]
 
 
 def cast(value: Expr, dtype: torch.dtype) -> Expr:
     """``value`` as another dtype; nothing where it has it already, or had it before it was widened."""
     if value.dtype == dtype:
         return value
-    if isinstance(value, Apply) and value.op == "cast" and value.args[0].dtype == dtype and _holds(value.dtype, dtype):
+    if (
+        isinstance(value, Apply)
+        and value.op == "cast"
+        and value.args[0].dtype == dtype
+        and _represents_all(value.dtype, dtype)
+    ):
         return value.args[0]
     if isinstance(value, Constant):
         return constant(value.value, dtype)
@@ -267,7 +272,7 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
     return Apply("cast", (value,), dtype)
 
 
-def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
+def _represents_all(wide: torch.dtype, narrow: torch.dtype) -> bool:
     """Whether every number of one type is one of the other."""
     if torch.bool in (narrow, wide) or wide.is_complex or narrow.is_complex:
         return narrow == torch.bool
@@ -279,7 +284,7 @@ def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
     return torch.iinfo(wide).min <= numbers.min and numbers.max <= torch.iinfo(wide).max
 
 
-class NotComputed(Exception):
+class UnsupportedDtype(Exception):
     """Generated code does not compute with numbers of this dtype (complex ones)."""
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -293,7 +298,7 @@ def constant(value: bool | float, dtype: torch.dtype) -> Constant:
         NotComputed: the dtype is complex.
     """
     if dtype.is_complex:
-        raise NotComputed(dtype)
+        raise UnsupportedDtype(dtype)
     widest = torch.float64 if isinstance(value, float) else None
     converted = torch.tensor(value, dtype=widest).to(dtype).item()
     assert isinstance(converted, (bool, int, float))
@@ -317,11 +322,11 @@ def children(body: Expr) -> tuple[Expr, ...]:
 
 def walk(body: Expr) -> Iterator[Expr]:
     """Every node, parents first."""
-    waiting = [body]
-    while waiting:
-        node = waiting.pop()
+    stack = [body]
+    while stack:
+        node = stack.pop()
         yield node
-        waiting.extend(reversed(children(node)))
+        stack.extend(reversed(children(node)))
 
 
 def loads(body: Expr) -> Iterator[Load]:
@@ -334,24 +339,24 @@ def cost(body: Expr) -> int:
     return sum(OPERATIONS[node.op].cost for node in walk(body) if isinstance(node, Apply))
 
 
-def rebuild(body: Expr, parts: Callable[[Expr], Expr]) -> Expr:
+def rebuild(body: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The same node with each of its :func:`children` replaced."""
     match body:
         case Load(gathers=gathers) | IndexOf(gathers=gathers):
             if not gathers:
                 return body
-            return replace(body, gathers=tuple(replace(each, value=parts(each.value)) for each in gathers))
+            return replace(body, gathers=tuple(replace(each, value=change(each.value)) for each in gathers))
         case Apply(op, args, dtype, origin):
-            return Apply(op, tuple(map(parts, args)), dtype, origin)
+            return Apply(op, tuple(map(change, args)), dtype, origin)
         case Masked(condition, value, otherwise, origin):
-            return Masked(parts(condition), parts(value), parts(otherwise), origin)
+            return Masked(change(condition), change(value), change(otherwise), origin)
         case Constant() | Local():
             return body
         case _:
             assert_never(body)
 
 
-def claimed(body: Expr, nodes: tuple[str, ...]) -> Expr:
+def with_origin(body: Expr, nodes: tuple[str, ...]) -> Expr:
     """The same body, in which what has no origin yet is the work of some fx nodes.
 
     What stands below work that has one was claimed when that was: it is not looked at.
@@ -362,14 +367,14 @@ def claimed(body: Expr, nodes: tuple[str, ...]) -> Expr:
         case _ if body.origin:
             return body
         case _:
-            made = rebuild(body, lambda part: claimed(part, nodes))
-            return replace(made, origin=nodes)  # type: ignore[arg-type]
+            rebuilt = rebuild(body, lambda part: with_origin(part, nodes))
+            return replace(rebuilt, origin=nodes)  # type: ignore[arg-type]
 
 
-def transform(body: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
+def transform(body: Expr, replace_node: Callable[[Expr], Expr | None]) -> Expr:
     """Replace nodes from the top down: where ``leaf`` answers a node, that is taken as it is."""
-    taken = leaf(body)
-    return taken if taken is not None else rebuild(body, lambda part: transform(part, leaf))
+    replacement = replace_node(body)
+    return replacement if replacement is not None else rebuild(body, lambda part: transform(part, replace_node))
 
 
 def substitute(
@@ -387,41 +392,41 @@ def substitute(
     def bound(own: tuple[Gather, ...], symbols: set[sympy.Basic]) -> tuple[Gather, ...]:
         return own + tuple(each for each in gathers if each.symbol in symbols and each not in own)
 
-    def at(node: Expr) -> Expr:
+    def rewrite(node: Expr) -> Expr:
         match node:
             case Load(buffer, index, dtype, own, origin):
-                moved = tuple(tidy(each.xreplace(mapping)) for each in index)
-                symbols = set().union(*(each.free_symbols for each in moved)) if gathers else set()
-                kept = bound(tuple(replace(g, value=at(g.value)) for g in own), symbols)
-                return Load(buffer, moved, dtype, kept, origin)
+                new_index = tuple(tidy(each.xreplace(mapping)) for each in index)
+                symbols = set().union(*(each.free_symbols for each in new_index)) if gathers else set()
+                bound_gathers = bound(tuple(replace(g, value=rewrite(g.value)) for g in own), symbols)
+                return Load(buffer, new_index, dtype, bound_gathers, origin)
             case IndexOf(index, dtype, own, origin):
-                place = tidy(index.xreplace(mapping))
-                kept = bound(tuple(replace(g, value=at(g.value)) for g in own), place.free_symbols)
-                return IndexOf(place, dtype, kept, origin)
+                new_index = tidy(index.xreplace(mapping))
+                bound_gathers = bound(tuple(replace(g, value=rewrite(g.value)) for g in own), new_index.free_symbols)
+                return IndexOf(new_index, dtype, bound_gathers, origin)
             case Masked(condition, value, otherwise, origin):
-                chosen = at(condition)
-                known = decided(chosen)
-                if known is None:
-                    return Masked(chosen, at(value), at(otherwise), origin)
-                return at(value) if known else at(otherwise)
+                chosen = rewrite(condition)
+                holds = constant_condition(chosen)
+                if holds is None:
+                    return Masked(chosen, rewrite(value), rewrite(otherwise), origin)
+                return rewrite(value) if holds else rewrite(otherwise)
             case _:
-                return rebuild(node, at)
+                return rebuild(node, rewrite)
 
-    return at(body)
+    return rewrite(body)
 
 
-def decided(condition: Expr) -> bool | None:
+def constant_condition(condition: Expr) -> bool | None:
     """Whether a comparison of two known numbers holds; None for every other condition."""
     match condition:
         case Constant(value=value):
             return bool(value)
-        case Apply(op, (left, right)) if op in _DECIDE:
-            first, second = _known(left), _known(right)
-            return None if first is None or second is None else bool(_DECIDE[op](first, second))
+        case Apply(op, (left, right)) if op in _COMPARISONS:
+            first, second = _constant_integer(left), _constant_integer(right)
+            return None if first is None or second is None else bool(_COMPARISONS[op](first, second))
     return None
 
 
-def _known(value: Expr) -> int | None:
+def _constant_integer(value: Expr) -> int | None:
     match value:
         case Constant(value=number) if isinstance(number, int):
             return number
@@ -430,4 +435,4 @@ def _known(value: Expr) -> int | None:
     return None
 
 
-_DECIDE = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq}
+_COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq}

@@ -95,7 +95,7 @@ def constant(expression: Index) -> int | None:
     return int(expression) if isinstance(expression, sympy.Integer) else None
 
 
-def same(first: Index, second: Index) -> bool:
+def known_equal(first: Index, second: Index) -> bool:
     """Whether two sizes are equal for every value of their symbols (False: cannot tell)."""
     if first == second:
         return True
@@ -119,22 +119,24 @@ def value_of(expression: Index, values: Mapping[Symbol, int]) -> int:
 def flatten(position: Sequence[Index], size: Sequence[Index]) -> Index:
     """The place of an element when all elements are counted in order (the last dimension fastest)."""
     total: Index = ZERO
-    for at, extent in zip(position, size, strict=True):
-        total = total * extent + at
+    for coordinate, extent in zip(position, size, strict=True):
+        total = total * extent + coordinate
     return sympy.expand(total)
 
 
-def unflatten(place: Index, size: Sequence[Index], ranges: Ranges) -> tuple[Index, ...]:
+def unflatten(linear_index: Index, size: Sequence[Index], ranges: Ranges) -> tuple[Index, ...]:
     """The position of the element that :func:`flatten` gives a place; its inverse."""
     if ZERO in size:
-        return (place,) * len(size)  # of no element: nothing divides by such an extent, and no place is ever asked for
+        return (linear_index,) * len(
+            size
+        )  # of no element: nothing divides by such an extent, and no place is ever asked for
     position: list[Index] = []
     step: Index = ONE
     for at, extent in reversed(list(enumerate(size))):
         if is_one(extent):
             position.append(ZERO)
             continue
-        quotient = divide(place, step, ranges)
+        quotient = divide(linear_index, step, ranges)
         # The first dimension needs no remainder: the place is inside the tensor.
         outermost = all(is_one(each) for each in size[:at])
         position.append(quotient if outermost else remainder(quotient, extent, ranges))
@@ -149,7 +151,7 @@ def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
     if divisor == ZERO:  # an empty dimension: no place is ever computed
         return ZERO
     whole, rest = _split(sympy.expand(numerator), divisor)
-    if _within(rest, divisor, ranges):
+    if _is_in_range(rest, divisor, ranges):
         return whole
     quotient: Index = FloorDiv(rest, divisor)
     return whole + quotient
@@ -160,10 +162,10 @@ def remainder(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
     if is_one(divisor) or divisor == ZERO:  # an empty dimension: no place is ever computed
         return ZERO
     _, rest = _split(sympy.expand(numerator), divisor)
-    if _within(rest, divisor, ranges):
+    if _is_in_range(rest, divisor, ranges):
         return rest
-    left: Index = Mod(rest, divisor)
-    return left
+    modulo: Index = Mod(rest, divisor)
+    return modulo
 
 
 def _split(numerator: Index, divisor: Index) -> tuple[Index, Index]:
@@ -171,14 +173,14 @@ def _split(numerator: Index, divisor: Index) -> tuple[Index, Index]:
     whole: list[Index] = []
     rest: list[Index] = []
     for term in sympy.Add.make_args(numerator):
-        quotient = _divided(term, divisor)
+        quotient = _exact_quotient(term, divisor)
         (rest if quotient is None else whole).append(term if quotient is None else quotient)
-    total, left = sympy.Add(*whole), sympy.Add(*rest)
+    total, remainder_sum = sympy.Add(*whole), sympy.Add(*rest)
     # Only a non-negative rest makes (whole, rest) the quotient and remainder.
-    return (total, left) if lower_bound(left) is not None else (ZERO, numerator)
+    return (total, remainder_sum) if lower_bound(remainder_sum) is not None else (ZERO, numerator)
 
 
-def _divided(term: Index, divisor: Index) -> Index | None:
+def _exact_quotient(term: Index, divisor: Index) -> Index | None:
     """``term / divisor`` where that leaves no fraction."""
     if isinstance(divisor, sympy.Integer):
         number, others = term.as_coeff_Mul()
@@ -190,11 +192,11 @@ def _divided(term: Index, divisor: Index) -> Index | None:
     return quotient if below == 1 else None
 
 
-def _within(expression: Index, bound: Index, ranges: Ranges) -> bool:
+def _is_in_range(expression: Index, bound: Index, ranges: Ranges) -> bool:
     if lower_bound(expression) is None:
         return False
-    largest = upper_bound(expression, ranges)
-    return largest is not None and known_positive(bound - largest)
+    upper = upper_bound(expression, ranges)
+    return upper is not None and known_positive(bound - upper)
 
 
 def known_positive(expression: Index) -> bool:
@@ -213,38 +215,38 @@ def upper_bound(expression: Index, ranges: Ranges) -> Index | None:
     """The largest value that an expression takes, itself an expression over sizes; None: cannot tell."""
     total: Index = ZERO
     for term in sympy.Add.make_args(expression):
-        most = _largest_term(term, ranges)
-        if most is None:
+        largest = _largest_term(term, ranges)
+        if largest is None:
             return None
-        total = total + most
+        total = total + largest
     return sympy.expand(total)
 
 
 def _largest_term(term: Index, ranges: Ranges) -> Index | None:
-    most: Index = ONE
+    largest: Index = ONE
     for factor in sympy.Mul.make_args(term):
         match factor:
             case sympy.Symbol() if factor in ranges:
-                most = most * (ranges[factor] - 1)
+                largest = largest * (ranges[factor] - 1)
             case sympy.Integer() if factor < 0:
                 return None
             case sympy.Integer() | sympy.Symbol():
                 if isinstance(factor, sympy.Symbol) and factor.name[0] in "irg":
                     return None
-                most = most * factor
+                largest = largest * factor
             case _ if isinstance(factor, Mod):
-                most = most * (factor.args[1] - 1)
+                largest = largest * (factor.args[1] - 1)
             case _ if isinstance(factor, FloorDiv):
-                inner = upper_bound(factor.args[0], ranges)
-                if inner is None:
+                upper = upper_bound(factor.args[0], ranges)
+                if upper is None:
                     return None
-                most = most * FloorDiv(inner, factor.args[1])
+                largest = largest * FloorDiv(upper, factor.args[1])
             case _:
                 return None
-    return most
+    return largest
 
 
-def without_rounding(expression: Index) -> Index:
+def drop_floor_divisions(expression: Index) -> Index:
     """At least as large, and free of divisions that round down, where those are taken as often as they divide.
 
     ``2*(s0 // 2) - s0 -> 0``
@@ -254,8 +256,8 @@ def without_rounding(expression: Index) -> Index:
         factor, rest = term.as_coeff_Mul()
         if isinstance(rest, FloorDiv) and factor > 0:
             top, bottom = rest.args
-            exact = _divided(factor, bottom)
-            total = total + (term if exact is None else exact * top)
+            quotient = _exact_quotient(factor, bottom)
+            total = total + (term if quotient is None else quotient * top)
         else:
             total = total + term
     return sympy.expand(total)
@@ -275,32 +277,34 @@ def simplify(expression: Index, ranges: Ranges) -> Index:
 @functools.lru_cache(maxsize=8192)
 def _simplified(expression: Index, known: frozenset[tuple[Symbol, Index]]) -> Index:
     ranges = dict(known)
-    done: dict[Index, Index] = {}
+    simplified: dict[Index, Index] = {}
     for division in sorted(expression.atoms(FloorDiv, Mod), key=lambda atom: atom.count_ops()):
-        top, bottom = (part.xreplace(done) for part in division.args)
+        top, bottom = (part.xreplace(simplified) for part in division.args)
         rule = divide if isinstance(division, FloorDiv) else remainder
-        done[division] = rule(simplify(top, ranges), bottom, ranges)
-    return _join(sympy.expand(expression.xreplace(done)))
+        simplified[division] = rule(simplify(top, ranges), bottom, ranges)
+    return _merge_quotient_and_remainder(sympy.expand(expression.xreplace(simplified)))
 
 
-def _join(expression: Index) -> Index:
+def _merge_quotient_and_remainder(expression: Index) -> Index:
     # c*n*(x // n) + c*(x % n) is c*x.
     for atom in sorted(expression.atoms(Mod), key=str):
         top, bottom = atom.args
         factor = expression.coeff(atom)
-        wanted = _one_division(top, bottom)
-        for whole in (each for each in expression.atoms(FloorDiv) if _one_division(*each.args) == wanted):
+        merged = _merge_divisions(top, bottom)
+        for whole in (each for each in expression.atoms(FloorDiv) if _merge_divisions(*each.args) == merged):
             if factor != 0 and not factor.has(Mod) and sympy.expand(expression.coeff(whole) - factor * bottom) == 0:
-                return _join(sympy.expand(expression - factor * atom - factor * bottom * whole + factor * top))
+                return _merge_quotient_and_remainder(
+                    sympy.expand(expression - factor * atom - factor * bottom * whole + factor * top)
+                )
     return expression
 
 
-def _one_division(top: Index, bottom: Index) -> Index:
+def _merge_divisions(top: Index, bottom: Index) -> Index:
     """``(a + x//m) // n`` is ``(m*a + x) // (m*n)``."""
     for term in sympy.Add.make_args(top):
         if isinstance(term, FloorDiv):
             inner, divisor = term.args
-            return _one_division(sympy.expand((top - term) * divisor + inner), sympy.expand(divisor * bottom))
+            return _merge_divisions(sympy.expand((top - term) * divisor + inner), sympy.expand(divisor * bottom))
     quotient: Index = FloorDiv(top, bottom)
     return quotient
 
@@ -333,7 +337,7 @@ def stride_along(offset: Index, variable: Symbol) -> Index | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def steepness(offset: Index, variable: Symbol) -> int | None:
+def max_slope(offset: Index, variable: Symbol) -> int | None:
     """How far the offset rises at most when a variable grows by one; None where that is not known.
 
     ``8*i0 + i1 // 2`` along ``i1`` is 1, and so are ``max(i1 - 1, 0)`` and ``(i1 + 3) % 8``, which also falls.
@@ -342,7 +346,7 @@ def steepness(offset: Index, variable: Symbol) -> int | None:
         return 0
     if offset == variable:
         return 1
-    parts = [steepness(each, variable) for each in offset.args]
+    parts = [max_slope(each, variable) for each in offset.args]
     known = [each for each in parts if each is not None]
     if len(known) < len(parts):
         return None
@@ -364,7 +368,7 @@ def steepness(offset: Index, variable: Symbol) -> int | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def straight_blocks(offset: Index, variable: Symbol) -> tuple[int, int] | None:
+def piecewise_stride(offset: Index, variable: Symbol) -> tuple[int, int] | None:
     """How an offset moves in blocks of a variable's values: by how much for each, and how long the blocks are.
 
     ``64*(i1 // 16) + i1 % 16`` along ``i1`` is (1, 16): from 16 to 31 it rises by one. A length of 0: always so.
@@ -375,16 +379,16 @@ def straight_blocks(offset: Index, variable: Symbol) -> tuple[int, int] | None:
         return 1, 0
     match type(offset).__name__:
         case "Add":
-            parts = [straight_blocks(each, variable) for each in offset.args]
+            parts = [piecewise_stride(each, variable) for each in offset.args]
             if all(part is not None for part in parts):
                 known = [part for part in parts if part is not None]
                 return sum(step for step, _ in known), math.gcd(*(length for _, length in known))
         case "Mul" if len(offset.args) == 2 and isinstance(offset.args[0], sympy.Integer):
-            part = straight_blocks(offset.args[1], variable)
+            part = piecewise_stride(offset.args[1], variable)
             return None if part is None else (int(offset.args[0]) * part[0], part[1])
         case "FloorDiv" | "Mod" if isinstance(offset.args[1], sympy.Integer) and offset.args[1] > 0:
             whole, divisor = offset.args
-            part, rest = straight_blocks(whole, variable), constant(whole - variable)
+            part, rest = piecewise_stride(whole, variable), constant(whole - variable)
             if part is not None and part[0] == 0:
                 return part
             if rest is not None:
@@ -392,7 +396,7 @@ def straight_blocks(offset: Index, variable: Symbol) -> tuple[int, int] | None:
     return None
 
 
-def repetition(offset: Index, variable: Symbol) -> int | None:
+def repeat_count(offset: Index, variable: Symbol) -> int | None:
     """How many values of a variable share one place, and then the next: ``8*i0 + i1 // 2`` along ``i1`` is 2."""
     terms = [term for term in sympy.Add.make_args(offset) if variable in term.free_symbols]
     match terms:

@@ -207,28 +207,28 @@ def access(offset: Index, gathers: tuple[Gather, ...], variable: Symbol) -> str:
     return {ONE: "contiguous", ZERO: "broadcast"}.get(step, "strided")
 
 
-SHORT_ROW = 1 << 16
+MAX_SHORT_ROW = 1 << 16
 """Sixteen longer rows are in no cache."""
 
 
-REGISTER_ROW = 1 << 14
+MAX_REGISTER_ROW = 1 << 14
 """The longest row that the threads of one program of a GPU keep in registers."""
 
 
 def is_short_row(inner: tuple[Loop, ...]) -> bool:
     """Return whether rows of so many elements can be packed into a panel."""
     length = constant(product([loop.size for loop in inner]))
-    return length is None or length <= SHORT_ROW
+    return length is None or length <= MAX_SHORT_ROW
 
 
-FEW_APART = 4
+MAX_SMALL_STRIDE = 4
 """Lanes that are so many elements apart are picked from whole loads."""
 
 
 def has_small_stride(offset: Index, variable: Symbol, other: Symbol) -> bool:
     """Whether an access is adjacent along a loop, or nearly so and not along the other one."""
     step = constant(stride_along(offset, variable) or ZERO)
-    return step == 1 or (step is not None and 0 < abs(step) <= FEW_APART and stride_along(offset, other) != ONE)
+    return step == 1 or (step is not None and 0 < abs(step) <= MAX_SMALL_STRIDE and stride_along(offset, other) != ONE)
 
 
 def is_transposed_access(offset: Index, lanes: Symbol, rows: Symbol) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import sympy
 import torch
 
-from nbcompile.ir.index import ONE, ZERO, Index, indices, is_one, product, same
+from nbcompile.ir.index import ONE, ZERO, Index, indices, is_one, known_equal, product
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Layout:
     def at(self, position: Sequence[Index]) -> Index:
         """The memory offset of an element, in elements."""
         terms = [
-            part * step
-            for place, step in zip(position, self.stride, strict=True)
-            if place != 0
-            for part in sympy.Add.make_args(place)
+            term * step
+            for coordinate, step in zip(position, self.stride, strict=True)
+            if coordinate != 0
+            for term in sympy.Add.make_args(coordinate)
         ]
         total = sympy.Add(self.offset, *terms)
         # Numbers as strides are distributed already; expanding is slow.
@@ -77,25 +77,25 @@ def is_dense(layout: Layout) -> bool:
     """Whether its elements fill one block of memory, in some order of the dimensions, none twice."""
     if any(extent == 0 for extent in layout.size):
         return True
-    left = [(step, extent) for extent, step in zip(layout.size, layout.stride, strict=True) if not is_one(extent)]
+    unmatched = [(step, extent) for extent, step in zip(layout.size, layout.stride, strict=True) if not is_one(extent)]
     expected: Index = ONE
-    while left:
-        found = next((pair for pair in left if same(pair[0], expected)), None)
-        if found is None:
+    while unmatched:
+        matched = next((pair for pair in unmatched if known_equal(pair[0], expected)), None)
+        if matched is None:
             return False
-        left.remove(found)
-        expected = expected * found[1]
+        unmatched.remove(matched)
+        expected = expected * matched[1]
     return True
 
 
-def same_places(first: Layout, second: Layout) -> bool:
+def same_addresses(first: Layout, second: Layout) -> bool:
     """Whether two layouts put every element at the same place (strides of size-1 dimensions do not matter)."""
     return (
         len(first.size) == len(second.size)
-        and same(first.offset, second.offset)
-        and all(map(same, first.size, second.size))
+        and known_equal(first.offset, second.offset)
+        and all(map(known_equal, first.size, second.size))
         and all(
-            is_one(extent) or same(one, two)
+            is_one(extent) or known_equal(one, two)
             for extent, one, two in zip(first.size, first.stride, second.stride, strict=True)
         )
     )

@@ -47,17 +47,17 @@ from nbcompile.ir.kernel import (
     Store,
     Update,
 )
-from nbcompile.ir.layout import Layout, contiguous, same_places
+from nbcompile.ir.layout import Layout, contiguous, same_addresses
 
 # How tightly an operator binds, as in Python.
-_BINDING = {
+_PRECEDENCE = {
     "or": 1, "and": 2, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
     "+": 9, "-": 9, "*": 10, "/": 10,
 }  # fmt: skip
 _ATOM = 20
 
 
-def print_expr(body: Expr, binding: int = 0) -> str:
+def print_expr(body: Expr, precedence: int = 0) -> str:
     """A body in Python's notation, with no more parentheses than are needed."""
     match body:
         case Load(buffer, index, _, gathers):
@@ -66,26 +66,26 @@ def print_expr(body: Expr, binding: int = 0) -> str:
             return print_number(value, dtype)
         case IndexOf(index, _, gathers):
             text = print_index(index, gathers)
-            return f"({text})" if binding and not index.is_Atom else text
+            return f"({text})" if precedence and not index.is_Atom else text
         case Local(name):
             return name
         case Masked(condition, value, otherwise):
             text = f"{print_expr(value, 1)} if {print_expr(condition, 1)} else {print_expr(otherwise)}"
-            return f"({text})" if binding else text
+            return f"({text})" if precedence else text
         case Apply("cast", (value,), dtype):
             return f"{dtype_name(dtype)}({print_expr(value)})"
         case Apply("neg", (value,)):
             return f"-{print_expr(value, _ATOM)}"
         case Apply("logical_not", (value,)):
             text = f"not {print_expr(value, 3)}"
-            return f"({text})" if binding > 3 else text
+            return f"({text})" if precedence > 3 else text
         case Apply(op, args):
             infix = OPERATIONS[op].infix
             if not infix:
                 return f"{op}({', '.join(map(print_expr, args))})"
-            own = _BINDING[infix]
-            text = f"{print_expr(args[0], own)} {infix} {print_expr(args[1], own + 1)}"
-            return f"({text})" if own < binding else text
+            own_precedence = _PRECEDENCE[infix]
+            text = f"{print_expr(args[0], own_precedence)} {infix} {print_expr(args[1], own_precedence + 1)}"
+            return f"({text})" if own_precedence < precedence else text
         case _:
             assert_never(body)
 
@@ -107,33 +107,33 @@ def print_index(index: Index, gathers: tuple[Gather, ...] = ()) -> str:
     return _index(index, names, 0)
 
 
-def _index(index: Any, names: dict[Any, str], binding: int) -> str:
+def _index(index: Any, names: dict[Any, str], precedence: int) -> str:
     if isinstance(index, (FloorDiv, Mod)):
         sign = "//" if isinstance(index, FloorDiv) else "%"
-        text, own = f"{_index(index.args[0], names, 10)} {sign} {_index(index.args[1], names, 11)}", 10
+        text, own_precedence = f"{_index(index.args[0], names, 10)} {sign} {_index(index.args[1], names, 11)}", 10
     elif isinstance(index, sympy.Mul):
         factors = sorted(index.args, key=lambda factor: (not factor.is_number, not _is_size(factor), str(factor)))
         if factors[0] == -1:
-            return _negative(factors[1:], names, binding)
-        text, own = "*".join(_index(each, names, 10 if n == 0 else 11) for n, each in enumerate(factors)), 10
+            return _negative(factors[1:], names, precedence)
+        text, own_precedence = "*".join(_index(each, names, 10 if n == 0 else 11) for n, each in enumerate(factors)), 10
     elif isinstance(index, sympy.Add):
         terms = sorted(
             index.args, key=lambda term: (term.is_number, term.could_extract_minus_sign(), str(_variable(term)))
         )
-        text, own = _index(terms[0], names, 9), 9
+        text, own_precedence = _index(terms[0], names, 9), 9
         for term in terms[1:]:
             negative = term.could_extract_minus_sign()
             text += f" - {_index(-term, names, 10)}" if negative else f" + {_index(term, names, 10)}"
     elif index in names:
-        text, own = names[index], _ATOM
+        text, own_precedence = names[index], _ATOM
     else:
-        text, own = str(index), _ATOM if not (index.is_number and index < 0) else 9
-    return f"({text})" if own < binding else text
+        text, own_precedence = str(index), _ATOM if not (index.is_number and index < 0) else 9
+    return f"({text})" if own_precedence < precedence else text
 
 
-def _negative(factors: list[Any], names: dict[Any, str], binding: int) -> str:
+def _negative(factors: list[Any], names: dict[Any, str], precedence: int) -> str:
     text = "-" + "*".join(_index(each, names, 11) for each in factors)
-    return f"({text})" if binding > 9 else text
+    return f"({text})" if precedence > 9 else text
 
 
 def _is_size(factor: Any) -> bool:
@@ -153,7 +153,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 def print_type(dtype: torch.dtype, layout: Layout) -> str:
     """``float32[8, 64]``, with the strides where they are not row-major."""
     text = f"{dtype_name(dtype)}[{', '.join(map(print_index, layout.size))}]"
-    if same_places(layout, contiguous(layout.size)):
+    if same_addresses(layout, contiguous(layout.size)):
         return text
     return f"{text} stride ({', '.join(map(print_index, layout.stride))})"
 
@@ -177,7 +177,7 @@ def print_body(buffer: Buffer) -> str:
         case Scatter(body=body, size=size, position=position, kind=kind, into=into):
             place = f"{into}[{', '.join(map(print_expr, position))}]"
             loops = ", ".join(f"i{at} < {print_index(n)}" for at, n in enumerate(size))
-            return f"{into} with {_changed(place, kind, body)} for {loops or 'one element'}"
+            return f"{into} with {_print_update(place, kind, body)} for {loops or 'one element'}"
         case Extern(target=target, args=args, kwargs=kwargs):
             named = [f"{key}={print_argument(each)}" for key, each in kwargs.items()]
             return f"{target}({', '.join([*map(print_argument, args), *named])})"
@@ -187,7 +187,7 @@ def print_body(buffer: Buffer) -> str:
             assert_never(buffer)
 
 
-def _changed(place: str, kind: str, value: Expr) -> str:
+def _print_update(place: str, kind: str, value: Expr) -> str:
     """``buf0[ids[i0]] += x[i0]``."""
     if kind in ("max", "min"):
         return f"{place} = {kind}({place}, {print_expr(value)})"
@@ -212,7 +212,7 @@ def print_argument(value: Any) -> str:
 def print_layout(layout: Layout) -> str:
     """``8x64``, with stride and offset where they are not the plain ones."""
     text = "x".join(print_index(each) for each in layout.size) or "scalar"
-    if not same_places(Layout(layout.size, layout.stride), contiguous(layout.size)):
+    if not same_addresses(Layout(layout.size, layout.stride), contiguous(layout.size)):
         text += f", stride {'x'.join(print_index(each) for each in layout.stride)}"
     return text if layout.offset == 0 else f"{text}, from {print_index(layout.offset)}"
 
@@ -273,7 +273,7 @@ def print_statement(statement: Inner) -> str:
         case Store(buffer, offset, value):
             return f"{buffer}[{print_index(offset)}] = {print_expr(value)}"
         case Update(buffer, place, value, kind):
-            return _changed(f"{buffer}[{print_index(place.index, place.gathers)}]", kind, value)
+            return _print_update(f"{buffer}[{print_index(place.index, place.gathers)}]", kind, value)
         case Accumulate(name, kind, value, place):
             if kind in _UPDATE:
                 return f"{name} {_UPDATE[kind]} {print_expr(value)}"

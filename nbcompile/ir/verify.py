@@ -12,11 +12,11 @@ import torch
 
 from nbcompile.ir.buffer import (
     BufferView,
-    Computed,
     Extern,
     ExternOutput,
     GraphAttribute,
     GraphInput,
+    LoopBuffer,
     Pointwise,
     Program,
     Reduction,
@@ -50,14 +50,14 @@ SCATTERS = {"store", "sum", "prod", "max", "min", "any"}
 _HALF = (torch.bfloat16, torch.float16)
 
 
-class IllFormed(AssertionError):
+class InvalidIR(AssertionError):
     """The IR breaks one of its own rules: a bug of the pass that made it."""
 
 
 def require(condition: bool, message: str) -> None:
     """Raise IllFormed unless a rule holds."""
     if not condition:
-        raise IllFormed(message)
+        raise InvalidIR(message)
 
 
 # -- programs -------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def _verify_views(value: object, known: dict[str, Tensor]) -> None:
             _verify_views(item, known)
 
 
-def _verify_computed(buffer: Computed, known: dict[str, Tensor], sizes: set[Symbol]) -> None:
+def _verify_computed(buffer: LoopBuffer, known: dict[str, Tensor], sizes: set[Symbol]) -> None:
     loops = ranges(buffer)
     for size in (*buffer.layout.size, *buffer.layout.stride):
         require(size.free_symbols <= sizes, f"{buffer.name}: nothing says what {size} is")
@@ -142,16 +142,18 @@ def _verify_scope(body: Expr, scope: set[Symbol], known: dict[str, Tensor], wher
             require(
                 len(node.index) == len(tensor.layout.size), f"{where}: {node.buffer} has not {len(node.index)} dims"
             )
-            for place, extent in zip(node.index, tensor.layout.size, strict=True):
+            for index, extent in zip(node.index, tensor.layout.size, strict=True):
                 # (What is read from memory stands, so that it is checked.)
-                one = not is_one(extent) or place == 0 or bool(place.free_symbols & {g.symbol for g in node.gathers})
-                require(one, f"{where}: index {place} of {node.buffer}, whose size is 1")
+                in_bounds = (
+                    not is_one(extent) or index == 0 or bool(index.free_symbols & {g.symbol for g in node.gathers})
+                )
+                require(in_bounds, f"{where}: index {index} of {node.buffer}, whose size is 1")
         if isinstance(node, (Load, IndexOf)):
             bound = {gather.symbol for gather in node.gathers}
-            places = node.index if isinstance(node, Load) else (node.index,)
-            for place in places:
-                left = place.free_symbols - scope - bound
-                require(not left, f"{where}: nothing binds {left}")
+            indices = node.index if isinstance(node, Load) else (node.index,)
+            for index in indices:
+                unbound = index.free_symbols - scope - bound
+                require(not unbound, f"{where}: nothing binds {unbound}")
 
 
 def verify_expr(body: Expr, where: str) -> None:
@@ -301,21 +303,21 @@ class _KernelScope:
                 self.locals[name] = _result(statement)
 
     def _nest(self, nest: Nest, variables: set[Symbol]) -> None:
-        before = dict(self.locals)
+        outer_locals = dict(self.locals)
         inside = variables | {_variable(loop) for loop in nest.loops}
         in_order = any(isinstance(statement, Carry) for statement in nest.body)
         require(not in_order or len(nest.loops) == 1, f"{self.kernel.name}: a scan along several loops")
         for statement in nest.body:
             self.statement(statement, inside)
-        self.locals = before
+        self.locals = outer_locals
         for statement in nest.body:
             if isinstance(statement, Accumulate):
                 require(statement.name not in self.locals, f"{self.kernel.name}: {statement.name} is defined twice")
                 self.locals[statement.name] = _result(statement)
 
-    def _index(self, place: Index, scope: set[Symbol]) -> None:
-        left = place.free_symbols - scope - self.sizes
-        require(not left, f"{self.kernel.name}: nothing binds {left} in {place}")
+    def _index(self, index: Index, scope: set[Symbol]) -> None:
+        unbound = index.free_symbols - scope - self.sizes
+        require(not unbound, f"{self.kernel.name}: nothing binds {unbound} in {index}")
 
 
 def _result(statement: Accumulate | Carry) -> torch.dtype:

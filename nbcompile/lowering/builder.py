@@ -23,14 +23,14 @@ from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import (
     Gather,
     IndexOf,
-    NotComputed,
+    UnsupportedDtype,
     cast,
-    claimed,
     compute_dtype,
     constant,
     cost,
     loads,
     substitute,
+    with_origin,
 )
 from nbcompile.ir.index import (
     ONE,
@@ -48,7 +48,7 @@ from nbcompile.ir.index import (
     stride_along,
     unflatten,
 )
-from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_places
+from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_addresses
 from nbcompile.lowering import split_reduction
 from nbcompile.lowering.registry import LOWERINGS, NoLowering
 from nbcompile.lowering.value import Value, joined_nodes, load, moved, whole_load
@@ -126,8 +126,8 @@ class Builder:
 
     def add(self, buffer: ir.Buffer) -> None:
         """Append a buffer; what of its body is no node's work yet is that of the node at work."""
-        if isinstance(buffer, ir.Computed | ir.Scatter):
-            buffer = replace(buffer, body=claimed(buffer.body, self.here()))
+        if isinstance(buffer, ir.LoopBuffer | ir.Scatter):
+            buffer = replace(buffer, body=with_origin(buffer.body, self.here()))
         self.buffers.append(buffer)
         if not isinstance(buffer, ir.Extern):
             self.tensors[buffer.name] = buffer
@@ -142,14 +142,14 @@ class Builder:
         if not copy and not writes_to and self._is_whole_buffer(value, layout):
             return value
         if value.dtype.is_complex:
-            raise NotComputed(value.dtype)
+            raise UnsupportedDtype(value.dtype)
         layout = layout if layout is not None else self.default_layout(value)
         ones: dict[Symbol, Index] = {loop_variable(at): ZERO for at, extent in enumerate(layout.size) if is_one(extent)}
         body = cast(substitute(value.body, ones) if ones else value.body, value.dtype)
         if ZERO in layout.size:  # no element: nothing may be read for it
             body = constant(0, value.dtype)
         name = self.fresh("buf")
-        if self.channels_last and value.ndim == 4 and same_places(layout, channels_last(layout.size)):
+        if self.channels_last and value.ndim == 4 and same_addresses(layout, channels_last(layout.size)):
             self.channels_last.add(name)
         self.add(
             ir.Pointwise(name, value.dtype, value.device, layout, body, value.from_nodes or self.here(), writes_to)
@@ -166,7 +166,7 @@ class Builder:
         if single is None or single.gathers or single.index != loop_variables(value.ndim):
             return False
         own = self.tensors[single.buffer].layout
-        return own.size == value.size and (layout is None or same_places(own, layout))
+        return own.size == value.size and (layout is None or same_addresses(own, layout))
 
     def default_layout(self, value: Value) -> Layout:
         """The strides that FakeTensor predicts for the node, where this is its result; else row-major."""
@@ -291,7 +291,7 @@ class Builder:
     def as_argument(self, value: Value, expected: Layout | None, any_stride: bool) -> ir.BufferView:
         """The value as a tensor to hand to ATen: with the strides of the fx graph, unless these do not matter."""
         view = self.view_of(value)
-        if view is not None and (any_stride or expected is None or same_places(_unmoved(view.layout), expected)):
+        if view is not None and (any_stride or expected is None or same_addresses(_unmoved(view.layout), expected)):
             if view.layout.size and expected is not None and not any_stride:
                 return ir.BufferView(view.buffer, Layout(view.layout.size, expected.stride, view.layout.offset))
             return view

@@ -26,9 +26,9 @@ from torch import fx
 
 from nbcompile.capture.node_meta import CHANNELS_LAST
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import NotComputed, claimed, cost, loads, walk
+from nbcompile.ir.expr import UnsupportedDtype, cost, loads, walk, with_origin
 from nbcompile.ir.index import Symbol, index, loop_variables
-from nbcompile.ir.layout import of_tensor, same_places
+from nbcompile.ir.layout import of_tensor, same_addresses
 from nbcompile.lowering import (
     activations,
     addmm_epilogue,
@@ -299,7 +299,7 @@ class _Lowering:
         if node.target in LOWERINGS and not reason:
             try:
                 return self._settled(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)
-            except (NoLowering, NotComputed) as answer:
+            except (NoLowering, UnsupportedDtype) as answer:
                 reason = str(answer)
         _require_known_sizes(node, predicted)
         result = self.build.extern(node.target, args, kwargs, predicted, reason or reason_for(node.target))
@@ -330,7 +330,7 @@ class _Lowering:
         """One result of ``node``; ``taken_by`` is the node that stands for it in the graph."""
         if not isinstance(result, Value):
             return result
-        result = replace(result, body=claimed(result.body, (node.name,)))
+        result = replace(result, body=with_origin(result.body, (node.name,)))
         size = of_tensor(predicted).size
         if result.dtype != predicted.dtype or len(size) != result.ndim:
             raise NoLowering(
@@ -433,7 +433,7 @@ class _Lowering:
 def _is_moved(view: ir.BufferView, predicted: torch.Tensor) -> bool:
     """Whether a copy has other strides than what it copies: a loop would have to move the elements."""
     mine = of_tensor(predicted)
-    return not same_places(replace(view.layout, offset=mine.offset), mine)
+    return not same_addresses(replace(view.layout, offset=mine.offset), mine)
 
 
 def _apart(returned: Sequence[Any], outputs: list[Any]) -> list[Any]:

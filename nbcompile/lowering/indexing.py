@@ -41,7 +41,7 @@ def known_index(ids: Value, extent: Index) -> Index | None:
     limit, count = known_number(extent), known_number(ids.size[int(variables[0].name[1:])]) if variables else None
     if len(variables) != 1 or limit is None or count is None or not 1 < count <= KNOWN_LIMIT:
         return None
-    found = evaluate.values_along(cast(ids.body, torch.int64), variables[0], count)
+    found = evaluate.tabulate(cast(ids.body, torch.int64), variables[0], count)
     if found is None or min(found) < 0 or max(found) >= limit:
         return None
     first, step, repeated = found[0], found[1] - found[0], found.count(found[0])

@@ -26,13 +26,13 @@ from nbcompile.ir.index import (
     Min,
     constant as known_number,
     divide,
+    drop_floor_divisions,
     index,
     is_one,
     known_positive,
     loop_variable,
     product,
     remainder,
-    without_rounding,
 )
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
@@ -63,7 +63,7 @@ class Window:
     def reaches_out(self) -> bool:
         """Whether some window may have elements outside."""
         last = (self.out - 1) * self.stride + (self.size - 1) * self.dilation - self.padding
-        return self.padding > 0 or not known_positive(self.extent - without_rounding(last))
+        return self.padding > 0 or not known_positive(self.extent - drop_floor_divisions(last))
 
 
 def _listed(value: Sequence[int] | int, count: int) -> list[int]:
@@ -221,7 +221,7 @@ def _divisor(
 def _is_cut(window: Window, border: int) -> bool:
     """Whether some window has fewer elements than others that count."""
     last = (window.out - 1) * window.stride - window.padding + window.size - 1
-    return window.padding > border or not known_positive(window.extent + border - without_rounding(last))
+    return window.padding > border or not known_positive(window.extent + border - drop_floor_divisions(last))
 
 
 @lowering(aten.avg_pool2d.default)

@@ -173,7 +173,7 @@ def _as_formula(below: Expr, along: Index, small: int, large: int, corners: bool
     """The place in whole numbers, where these give what the floating-point formula gives."""
     if large > KNOWN_LIMIT:
         return None
-    found = evaluate.values_along(below, along, large)
+    found = evaluate.tabulate(below, along, large)
     top, bottom = (along * (small - 1), large - 1) if corners else ((2 * along + 1) * small - large, 2 * large)
     common = math.gcd(*(int(each) for each in sympy.Poly(top, along).all_coeffs()), bottom) or 1
     formula = divide(Max(sympy.expand(top / common), index(0)), index(max(bottom // common, 1)), {})

@@ -26,10 +26,10 @@ from nbcompile.ir.index import (
     index,
     indices,
     is_one,
+    known_equal,
     loop_variable,
     loop_variables,
     remainder,
-    same,
 )
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
@@ -66,7 +66,7 @@ def slice_scatter(
     if first != ZERO:
         conditions.append(at_least(along, first))
     past = first + stride * (extent - 1) + 1
-    if not same(past, x.size[dim]):
+    if not known_equal(past, x.size[dim]):
         conditions.append(below(along, past))
     if not is_one(stride):
         off = Mod(along + sympy.Mod(-first, stride), stride)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nbcompile.ir.index import Index, constant, product
-from nbcompile.ir.kernel import REGISTER_ROW
+from nbcompile.ir.kernel import MAX_REGISTER_ROW
 
 PROGRAMS = 2048
 """As many as some hundred multiprocessors hold at once."""
@@ -43,7 +43,7 @@ def count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *, alon
     if kind not in KINDS or given is None or length is None or not given:
         return 1
     programs = -(-given // COLUMNS) if along_columns else given
-    if programs >= ENOUGH or length < (SHORT_COLUMN if along_columns else REGISTER_ROW + 1):
+    if programs >= ENOUGH or length < (SHORT_COLUMN if along_columns else MAX_REGISTER_ROW + 1):
         return 1
     least = LEAST_COLUMN if along_columns else LEAST_ROW
     wanted = min(PROGRAMS // programs, length // least)

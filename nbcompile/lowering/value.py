@@ -22,9 +22,9 @@ from nbcompile.ir.index import (
     Symbol,
     indices,
     is_one,
+    known_equal,
     loop_variable,
     loop_variables,
-    same,
     simplify,
 )
 from nbcompile.lowering.registry import NoLowering
@@ -96,7 +96,7 @@ def broadcast_size(*sizes: Sequence[Index]) -> tuple[Index, ...]:
     for at in range(ndim):
         extents = [size[at - ndim + len(size)] for size in sizes if at - ndim + len(size) >= 0]
         others = [extent for extent in extents if not is_one(extent)]
-        if any(not same(others[0], other) for other in others[1:]):
+        if any(not known_equal(others[0], other) for other in others[1:]):
             raise NoLowering(f"sizes {others} of one dimension cannot be shown to be equal")
         result.append(others[0] if others else extents[0])
     return tuple(result)

@@ -30,11 +30,11 @@ from nbcompile.ir.index import (
     index,
     indices,
     is_one,
+    known_equal,
     loop_variable,
     loop_variables,
     product,
     remainder,
-    same,
     unflatten,
 )
 from nbcompile.ir.layout import Layout
@@ -104,15 +104,15 @@ def _groups(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[tuple[tuple[
     stop, ended = 0, 0
     while stop < len(old) or ended < len(new):
         # Take from the side that is behind; both where they are level.
-        if stop < len(old) and (ended >= len(new) or same(one, two) or _smaller(one, two)):
+        if stop < len(old) and (ended >= len(new) or known_equal(one, two) or _smaller(one, two)):
             one = one * old[stop]
             stop += 1
-            if not same(one, two):
+            if not known_equal(one, two):
                 continue
         elif ended < len(new):
             two = two * new[ended]
             ended += 1
-        if same(one, two) and stop > start and ended > begun:
+        if known_equal(one, two) and stop > start and ended > begun:
             groups.append((old[start:stop], new[begun:ended]))
             start, begun, one, two = stop, ended, ONE, ONE
     if start < stop or begun < ended:
@@ -223,7 +223,7 @@ def slice_(build: Builder, x: Value, dim: int = 0, start: Any = None, end: Any =
     """``x[start:end:step]`` along one dimension."""
     dim = dimension(dim, x.ndim)
     first, extent, stride = slice_bounds(build, x.size[dim], start, end, step)
-    if first == ZERO and is_one(stride) and same(extent, x.size[dim]):
+    if first == ZERO and is_one(stride) and known_equal(extent, x.size[dim]):
         return x
     return moved_along(x, dim, extent, first + stride * loop_variable(dim))
 
@@ -246,7 +246,7 @@ def _clamped(build: Builder, place: Index, extent: Index) -> Index:
     number, size = known_number(place), known_number(extent)
     if number is not None and size is not None:
         return index(min(max(number + size if number < 0 else number, 0), size))
-    if number == 0 or same(place, extent):
+    if number == 0 or known_equal(place, extent):
         return place
     # Of a symbolic bound it must be known from which end it counts, and on which side of the ends it lies.
     if build.is_true(place < 0):
@@ -342,7 +342,7 @@ def as_strided(build: Builder, x: Value, size: Any, stride: Any, storage_offset:
 def _is_row_major(layout: Layout) -> bool:
     step: Index = ONE
     for extent, stride in reversed(list(zip(layout.size, layout.stride, strict=True))):
-        if not is_one(extent) and not same(stride, step):
+        if not is_one(extent) and not known_equal(stride, step):
             return False
         step = step * extent
     return True

@@ -33,7 +33,7 @@ from nbcompile.ir.index import (
     simplify,
 )
 from nbcompile.ir.kernel import (
-    REGISTER_ROW,
+    MAX_REGISTER_ROW,
     Accumulate,
     Carry,
     Inner,
@@ -107,7 +107,7 @@ class _Builder:
         if buffer.name in self.stored:
             return MEMORY
         length = constant(product(self.group.loops[variable] for variable in self.inner))
-        if buffer.device.type == "cuda" and (length is None or length > REGISTER_ROW):
+        if buffer.device.type == "cuda" and (length is None or length > MAX_REGISTER_ROW):
             return self._choose_strategy_on_gpu(buffer)
         if self._is_column_reduction(member) or (length is not None and length * buffer.dtype.itemsize > SCRATCH_BYTES):
             self.stored.add(buffer.name)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from nbcompile.ir.buffer import Computed, Pointwise, Program, Reduction, Scan
+from nbcompile.ir.buffer import LoopBuffer, Pointwise, Program, Reduction, Scan
 from nbcompile.ir.expr import loads
 from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, product, reduction_variable
 from nbcompile.ir.kernel import Loop
@@ -40,7 +40,7 @@ SERIAL_LIMIT = 1 << 15
 class Member:
     """A buffer in a group, with a mapping from its loop variables to the group's."""
 
-    buffer: Computed
+    buffer: LoopBuffer
     mapping: dict[Symbol, Index]
 
     @property
@@ -79,7 +79,7 @@ class Incompatible(Exception):
     """A buffer cannot join a group, for the reason given."""
 
 
-def own_loops(buffer: Computed) -> tuple[dict[Symbol, Index], dict[Symbol, Index]]:
+def own_loops(buffer: LoopBuffer) -> tuple[dict[Symbol, Index], dict[Symbol, Index]]:
     """The loops over a buffer's result and those that it reduces or scans, without loops of one iteration."""
     outer = {loop_variable(at): n for at, n in enumerate(buffer.layout.size) if not is_one(n)}
     if isinstance(buffer, Scan):
@@ -89,7 +89,7 @@ def own_loops(buffer: Computed) -> tuple[dict[Symbol, Index], dict[Symbol, Index
     return outer, {reduction_variable(at): n for at, n in enumerate(reduced) if not is_one(n)}
 
 
-def singleton_group(buffer: Computed) -> Group:
+def singleton_group(buffer: LoopBuffer) -> Group:
     """A group of one buffer."""
     outer, reduced = own_loops(buffer)
     mapping: dict[Symbol, Index] = {}
@@ -104,7 +104,7 @@ def singleton_group(buffer: Computed) -> Group:
 # -- one buffer joins a group ---------------------------------------------------------------------
 
 
-def join(group: Group, buffer: Computed) -> Group:
+def join(group: Group, buffer: LoopBuffer) -> Group:
     """The group with one more buffer.
 
     Raises:
@@ -126,7 +126,7 @@ def join(group: Group, buffer: Computed) -> Group:
     return grown
 
 
-def _match_loops(group: Group, buffer: Computed, own: dict[Symbol, Index]) -> dict[Symbol, Index]:
+def _match_loops(group: Group, buffer: LoopBuffer, own: dict[Symbol, Index]) -> dict[Symbol, Index]:
     """Match loops of the buffer with loops of the group by the memory that both access."""
     producers = {member.buffer.name: member.results for member in group.members}
     mapping: dict[Symbol, Index] = {}
@@ -208,7 +208,7 @@ def _format_sizes(loops: dict[Symbol, Index]) -> str:
 
 def _inner_loops_with(
     group: Group,
-    buffer: Computed,
+    buffer: LoopBuffer,
     outer: dict[Symbol, Index],
     reduced: dict[Symbol, Index],
     mapping: dict[Symbol, Index],
@@ -323,7 +323,7 @@ def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
     fusion = _Fusion(needs)
     for name in order:
         buffer = by_name[name]
-        fusion.assign(buffer if isinstance(buffer, Computed) else None, name)
+        fusion.assign(buffer if isinstance(buffer, LoopBuffer) else None, name)
     fusion.merge_groups()
     return fusion.topological_order(), fusion.decisions
 
@@ -346,7 +346,7 @@ class _Fusion:
         }
         return [self.units[int(key)] for key in topological_order(list(needs), needs)]
 
-    def assign(self, buffer: Computed | None, name: str) -> None:
+    def assign(self, buffer: LoopBuffer | None, name: str) -> None:
         """Put one buffer into the best group that takes it, or into one of its own."""
         unit = Unit({name}, singleton_group(buffer) if buffer is not None else None, set(self.needs[name]))
         if buffer is not None:
@@ -357,11 +357,11 @@ class _Fusion:
         self.unit_of[name] = unit
         self._record_reads(buffer)
 
-    def _record_reads(self, buffer: Computed | None) -> None:
+    def _record_reads(self, buffer: LoopBuffer | None) -> None:
         for name in reads(buffer) if buffer is not None else ():
             self.readers.setdefault(name, []).append(buffer.name)  # type: ignore[union-attr]
 
-    def _candidates(self, buffer: Computed) -> list[tuple[Unit, str]]:
+    def _candidates(self, buffer: LoopBuffer) -> list[tuple[Unit, str]]:
         """Groups with its producers (the latest first), then groups that read the same buffers."""
         found: dict[int, tuple[Unit, str]] = {}
         for name in reversed(reads(buffer)):
@@ -375,7 +375,7 @@ class _Fusion:
                 found.setdefault(id(unit), (unit, reader))
         return [*producers, *(pair for pair in found.values() if pair not in producers)]
 
-    def _try(self, candidate: Unit, unit: Unit, buffer: Computed, through: str) -> bool:
+    def _try(self, candidate: Unit, unit: Unit, buffer: LoopBuffer, through: str) -> bool:
         assert candidate.group is not None
         shared = through if through in reads(buffer) else f"both read {self._shared(through, buffer)}"
         try:
@@ -393,7 +393,7 @@ class _Fusion:
         self.decisions.append(FusionDecision(through, buffer.name, True, why))
         return True
 
-    def _shared(self, reader: str, buffer: Computed) -> str:
+    def _shared(self, reader: str, buffer: LoopBuffer) -> str:
         unit = self.unit_of[reader]
         assert unit.group is not None
         group_reads = {name for member in unit.group.members for name in reads(member.buffer)}

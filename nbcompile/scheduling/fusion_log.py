@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from nbcompile.ir.buffer import Buffer, Computed, Extern, ExternOutput, GraphAttribute, GraphInput, Program, Scatter
+from nbcompile.ir.buffer import Buffer, Extern, ExternOutput, GraphAttribute, GraphInput, LoopBuffer, Program, Scatter
 from nbcompile.ir.index import constant, product
 from nbcompile.ir.kernel import Kernel
 from nbcompile.record.model import FusionDecision
@@ -114,7 +114,7 @@ class _FusionLog:
     def _saved(self, name: str, kernel: Kernel, shared: bool) -> int | None:
         """Bytes: one read less; and no write, if nothing outside the kernel reads it (counted with the first pair)."""
         buffer = self.buffers[name]
-        count = constant(product(buffer.layout.size)) if isinstance(buffer, (Computed, GraphInput)) else None
+        count = constant(product(buffer.layout.size)) if isinstance(buffer, (LoopBuffer, GraphInput)) else None
         size = None if count is None else count * buffer.dtype.itemsize  # type: ignore[union-attr]
         if size is None or shared:
             return size

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nbcompile.ir.buffer import Buffer, Computed, Extern, Pointwise, Program, Reduction, Scan, Scatter, views_in
+from nbcompile.ir.buffer import Buffer, Extern, LoopBuffer, Pointwise, Program, Reduction, Scan, Scatter, views_in
 from nbcompile.ir.expr import Expr, Load, cost, loads, rebuild, substitute
 from nbcompile.ir.index import Index, Symbol, constant, loop_variable, product, simplify
 from nbcompile.scheduling.dependencies import reads
@@ -35,7 +35,7 @@ def inline_small(program: Program) -> Program:
     from_reduction: set[str] = set()
     buffers: list[Buffer] = []
     for original in program.buffers:
-        if not isinstance(original, Computed):
+        if not isinstance(original, LoopBuffer):
             buffers.append(original)
             continue
         buffer = replace(
@@ -50,7 +50,7 @@ def inline_small(program: Program) -> Program:
     return replace(program, buffers=tuple(buffers))
 
 
-def _is_small(buffer: Computed) -> bool:
+def _is_small(buffer: LoopBuffer) -> bool:
     return (
         isinstance(buffer, Pointwise)
         and not buffer.writes_to
@@ -59,17 +59,17 @@ def _is_small(buffer: Computed) -> bool:
     )
 
 
-def _readers(program: Program) -> dict[str, list[Computed]]:
+def _readers(program: Program) -> dict[str, list[LoopBuffer]]:
     """The computed buffers that read each buffer."""
-    found: dict[str, list[Computed]] = {}
+    found: dict[str, list[LoopBuffer]] = {}
     for buffer in program.buffers:
-        if isinstance(buffer, Computed):
+        if isinstance(buffer, LoopBuffer):
             for name in reads(buffer):
                 found.setdefault(name, []).append(buffer)
     return found
 
 
-def _always_spread(buffer: Computed, readers: Sequence[Computed]) -> bool:
+def _always_spread(buffer: LoopBuffer, readers: Sequence[LoopBuffer]) -> bool:
     count = constant(product(buffer.layout.size))
     for reader in readers:
         reduced = reader.reduced if isinstance(reader, Reduction) else ()
@@ -95,7 +95,7 @@ def with_inlined(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
     return rebuild(body, lambda part: with_inlined(part, inlined))
 
 
-def nodes_with_inlined(buffer: Computed, inlined: dict[str, Pointwise]) -> tuple[str, ...]:
+def nodes_with_inlined(buffer: LoopBuffer, inlined: dict[str, Pointwise]) -> tuple[str, ...]:
     """The fx nodes that a buffer computes, those of its inlined operands included."""
     parts = [inlined[name].from_nodes for name in reads(buffer) if name in inlined]
     return tuple(dict.fromkeys([*(name for part in parts for name in part), *buffer.from_nodes]))

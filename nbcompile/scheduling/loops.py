@@ -23,7 +23,7 @@ from nbcompile.ir.index import (
     index as index_of,
     is_loop_variable,
     is_one,
-    same,
+    known_equal,
     stride_along,
 )
 from nbcompile.ir.kernel import (
@@ -139,7 +139,7 @@ def _are_contiguous(kernel: Kernel, outer: Loop, inner: Loop) -> bool:
         if outer.variable not in symbols and inner.variable not in symbols:
             continue
         outer_stride, inner_stride = stride_along(index, outer.variable), stride_along(index, inner.variable)
-        if outer_stride is None or inner_stride is None or not same(outer_stride, inner_stride * inner.size):
+        if outer_stride is None or inner_stride is None or not known_equal(outer_stride, inner_stride * inner.size):
             return False
     return True
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from nbcompile.ir.buffer import Computed, Extern, ExternOutput, Program, Scatter, Tensor, views_in
+from nbcompile.ir.buffer import Extern, ExternOutput, LoopBuffer, Program, Scatter, Tensor, views_in
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Step
-from nbcompile.ir.layout import contiguous, same_places
+from nbcompile.ir.layout import contiguous, same_addresses
 from nbcompile.scheduling.dependencies import reads
 
 SIZE_HINT = 64
@@ -51,7 +51,7 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
         dying.setdefault(last_use[name], []).append(name)
     for at, launch in enumerate(launches):
         if isinstance(launch, Kernel):
-            allocated = [name for name in launch.writes if isinstance(tensors[name], Computed)]
+            allocated = [name for name in launch.writes if isinstance(tensors[name], LoopBuffer)]
             steps += [_memory_for(name, free_list, tensors, reusable=name not in outliving) for name in allocated]
             changed = [tensors[name] for name in launch.writes]
             steps += [Reuse(tensor.name, tensor.into) for tensor in changed if isinstance(tensor, Scatter)]
@@ -100,7 +100,7 @@ def _sizes(program: Program) -> dict[str, int]:
     values = {symbol.symbol: SIZE_HINT + at for at, symbol in enumerate(program.symbols)}
     sizes = {}
     for name, tensor in program.tensors().items():
-        if isinstance(tensor, Computed | ExternOutput | Scatter):
+        if isinstance(tensor, LoopBuffer | ExternOutput | Scatter):
             span = tensor.layout.span
             known = span.subs({symbol: values.get(symbol, SIZE_HINT) for symbol in span.free_symbols})
             sizes[name] = int(known) * tensor.dtype.itemsize
@@ -134,9 +134,9 @@ def _last_uses(launches: list[Kernel | Extern], outputs_of: dict[str, list[str]]
 
 def _is_reusable(tensor: Tensor) -> bool:
     """Whether its memory may be reused: it was allocated for this tensor, and holds its elements and nothing else."""
-    if isinstance(tensor, Computed | Scatter):
+    if isinstance(tensor, LoopBuffer | Scatter):
         return True
-    return isinstance(tensor, ExternOutput) and same_places(tensor.layout, contiguous(tensor.layout.size))
+    return isinstance(tensor, ExternOutput) and same_addresses(tensor.layout, contiguous(tensor.layout.size))
 
 
 def _memory_for(name: str, free_list: list[str], tensors: dict[str, Tensor], *, reusable: bool) -> Step:

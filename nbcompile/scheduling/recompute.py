@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbcompile.ir.buffer import Buffer, Computed, Extern, Pointwise, Program, Reduction, views_in
+from nbcompile.ir.buffer import Buffer, Extern, LoopBuffer, Pointwise, Program, Reduction, views_in
 from nbcompile.ir.expr import cost, loads, walk
-from nbcompile.ir.index import Index, constant, product, same
+from nbcompile.ir.index import Index, constant, known_equal, product
 from nbcompile.scheduling.dependencies import reads
 from nbcompile.scheduling.fuse import Unit
 from nbcompile.scheduling.inline import MAX_INLINED_COST, nodes_with_inlined, with_inlined
@@ -68,7 +68,7 @@ class _Recomputation:
         ):
             return
         for reader in others:
-            assert isinstance(reader, Computed)
+            assert isinstance(reader, LoopBuffer)
             inlined = {name: value}
             nodes = nodes_with_inlined(reader, inlined)
             self.buffers[reader.name] = replace(reader, body=with_inlined(reader.body, inlined), from_nodes=nodes)
@@ -79,11 +79,11 @@ class _Recomputation:
 
     def _is_profitable(self, reader: Buffer, value: Pointwise) -> bool:
         """Whether a consumer runs once for each element of the value, and needs at most one more large read."""
-        if not isinstance(reader, Computed):
+        if not isinstance(reader, LoopBuffer):
             return False
         count = product(value.layout.size)
         reduced = reader.reduced if isinstance(reader, Reduction) else ()
-        if not same(product((*reader.layout.size, *reduced)), count):
+        if not known_equal(product((*reader.layout.size, *reduced)), count):
             return False
         if len({load for load in loads(reader.body) if load.buffer == value.name}) > 1:
             return False
@@ -97,7 +97,7 @@ class _Recomputation:
 
     def _is_stored(self, name: str) -> bool:
         """Whether a value is in memory whatever is recomputed."""
-        if not isinstance(self.buffers[name], Computed) or name in self.returned:
+        if not isinstance(self.buffers[name], LoopBuffer) or name in self.returned:
             return True
         home = self.unit_of[name].names
         return any(reader not in home for reader in self.readers.get(name, ()))
@@ -112,7 +112,7 @@ class _Recomputation:
         """Put the new bodies into the fusion groups."""
         for unit in {id(self.unit_of[name]): self.unit_of[name] for name in self.changed}.values():
             assert unit.group is not None
-            updated = {name: buffer for name in unit.names if isinstance(buffer := self.buffers[name], Computed)}
+            updated = {name: buffer for name in unit.names if isinstance(buffer := self.buffers[name], LoopBuffer)}
             members = tuple(replace(member, buffer=updated[member.buffer.name]) for member in unit.group.members)
             unit.group = replace(unit.group, members=members)
 

@@ -9,20 +9,20 @@ from nbcompile.ir.index import (
     FloorDiv,
     Mod,
     divide,
+    drop_floor_divisions,
     flatten,
+    known_equal,
     loop_variable,
     loop_variables,
+    max_slope,
+    piecewise_stride,
     remainder,
-    repetition,
-    same,
+    repeat_count,
     simplify,
-    steepness,
-    straight_blocks,
     stride_along,
     unflatten,
     upper_bound,
     value_of,
-    without_rounding,
 )
 
 I0, I1, I2 = loop_variables(3)
@@ -107,7 +107,7 @@ def test_a_stride_is_what_one_step_moves(expression, extents):
 def test_a_split_and_joined_index_is_itself():
     """8*(i0 // 8) + i0 % 8 is i0; equality of sizes sees through brackets."""
     assert simplify(8 * FloorDiv(I0, 8) + Mod(I0, 8), {I0: sympy.Integer(100)}) == I0
-    assert same(2 * (I0 + 1), 2 * I0 + 2) and not same(I0, I1)
+    assert known_equal(2 * (I0 + 1), 2 * I0 + 2) and not known_equal(I0, I1)
 
 
 def test_a_reshape_over_several_dimensions_is_one_walk():
@@ -121,8 +121,8 @@ def test_a_reshape_over_several_dimensions_is_one_walk():
 
 @given(trees, sizes, st.sampled_from((1, -1)))
 def test_steepness_bounds_every_step(expression, extents, sign):
-    """From one iteration to the next an index rises no further than its steepness, where it has one."""
-    bound = steepness(sign * expression, I1)
+    """From one iteration to the next an index rises no further than its max_slope, where it has one."""
+    bound = max_slope(sign * expression, I1)
     if bound is not None:
         values = [value_of(sign * expression, {I0: extents[0], I1: at, I2: extents[2]}) for at in range(12)]
         assert all(after - before <= bound for before, after in itertools.pairwise(values))
@@ -131,7 +131,7 @@ def test_steepness_bounds_every_step(expression, extents, sign):
 @given(trees, sizes)
 def test_straight_blocks_are_straight(expression, extents):
     """Within a block that begins at a multiple of its length an index moves by the same step."""
-    found = straight_blocks(expression, I1)
+    found = piecewise_stride(expression, I1)
     if found is not None:
         step, length = found
         values = [value_of(expression, {I0: extents[0], I1: at, I2: extents[2]}) for at in range(24)]
@@ -142,18 +142,18 @@ def test_straight_blocks_are_straight(expression, extents):
 def test_a_row_of_blocks_is_straight_in_each():
     """The rows of an image that is cut into patches; of rows that are no whole blocks, nothing is said."""
     patches = 224 * Mod(FloorDiv(I1, 16), 16) + 50176 * FloorDiv(I1, 256) + Mod(I1, 16)
-    assert straight_blocks(patches, I1) == (1, 16)
-    assert straight_blocks(Mod(I1 + 6, 16), I1) == (1, 2)
-    assert straight_blocks(8 * I0 + 3 * I1, I1) == (3, 0)
-    assert straight_blocks(Mod(2 * I1, 16), I1) is None
+    assert piecewise_stride(patches, I1) == (1, 16)
+    assert piecewise_stride(Mod(I1 + 6, 16), I1) == (1, 2)
+    assert piecewise_stride(8 * I0 + 3 * I1, I1) == (3, 0)
+    assert piecewise_stride(Mod(2 * I1, 16), I1) is None
 
 
 def test_repetition():
     """How often each place is read before the next; None where it is anything but that."""
-    assert repetition(8 * I0 + FloorDiv(I1, 2), I1) == 2
-    assert repetition(8 * FloorDiv(I1, 2), I1) is None
-    assert repetition(FloorDiv(I1 + 1, 2), I1) is None
-    assert repetition(8 * I0, I1) is None
+    assert repeat_count(8 * I0 + FloorDiv(I1, 2), I1) == 2
+    assert repeat_count(8 * FloorDiv(I1, 2), I1) is None
+    assert repeat_count(FloorDiv(I1 + 1, 2), I1) is None
+    assert repeat_count(8 * I0, I1) is None
 
 
 @given(trees, sizes)
@@ -161,12 +161,12 @@ def test_without_rounding_nothing_is_smaller(expression, extents):
     """What is left of an expression is never below it."""
     for point in places(extents):
         for each in (expression, 4 * FloorDiv(expression, 4) - 3 * I0, -FloorDiv(expression, 3)):
-            assert value_of(each, point) <= without_rounding(each).xreplace(point)
+            assert value_of(each, point) <= drop_floor_divisions(each).xreplace(point)
 
 
 def test_as_often_as_it_is_divided():
     """Rounding down takes nothing away that the next size could bring back."""
-    assert without_rounding(2 * FloorDiv(I0, 2) - I0) == 0
-    assert without_rounding(2 * FloorDiv(I0 + 1, 2) - I0) == 1
-    assert without_rounding(3 * FloorDiv(I0, 2)) == 3 * FloorDiv(I0, 2)
-    assert without_rounding(-2 * FloorDiv(I0, 2)) == -2 * FloorDiv(I0, 2)
+    assert drop_floor_divisions(2 * FloorDiv(I0, 2) - I0) == 0
+    assert drop_floor_divisions(2 * FloorDiv(I0 + 1, 2) - I0) == 1
+    assert drop_floor_divisions(3 * FloorDiv(I0, 2)) == 3 * FloorDiv(I0, 2)
+    assert drop_floor_divisions(-2 * FloorDiv(I0, 2)) == -2 * FloorDiv(I0, 2)

@@ -9,7 +9,7 @@ from nbcompile.ir import evaluate
 from nbcompile.ir.expr import Apply, Constant, Load, Local, apply, cast, cost, substitute, walk
 from nbcompile.ir.index import loop_variable
 from nbcompile.ir.printer import print_expr, print_program, print_schedule
-from nbcompile.ir.verify import IllFormed, verify_expr, verify_program, verify_schedule
+from nbcompile.ir.verify import InvalidIR, verify_expr, verify_program, verify_schedule
 from tests.codegen.programs import pointwise
 
 I0, I1 = loop_variable(0), loop_variable(1)
@@ -41,7 +41,7 @@ def test_a_good_program_passes_and_computes():
 )
 def test_types_are_checked(body):
     """Mixed operands, wrong results and operations on the wrong kind are refused."""
-    with pytest.raises(IllFormed):
+    with pytest.raises(InvalidIR):
         verify_expr(body, "here")
 
 
@@ -49,9 +49,9 @@ def test_names_are_checked():
     """A buffer made twice, and one never made, are refused."""
     _, schedule = planned()
     program = schedule.program
-    with pytest.raises(IllFormed):
+    with pytest.raises(InvalidIR):
         verify_program(replace(program, buffers=(*program.buffers, program.buffers[-1])))
-    with pytest.raises(IllFormed):
+    with pytest.raises(InvalidIR):
         verify_program(replace(program, buffers=program.buffers[1:]))
 
 

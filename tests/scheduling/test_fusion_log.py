@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nbcompile.ir.buffer import Computed, Extern
+from nbcompile.ir.buffer import Extern, LoopBuffer
 from nbcompile.scheduling.dependencies import reads
 from tests.lowering.programs import check
 
@@ -71,7 +71,7 @@ def test_every_pair_of_neighbours_is_there_once(function):
     pairs = [(each.first, each.second) for each in plan.decisions]
     assert len(pairs) == len(set(pairs))
     assert all(each.reason for each in plan.decisions)
-    computed = {each.name for each in plan.program.buffers if isinstance(each, (Computed, Extern))}
+    computed = {each.name for each in plan.program.buffers if isinstance(each, (LoopBuffer, Extern))}
     for buffer in plan.program.buffers:
         if buffer.name in computed:
             assert {(name, buffer.name) for name in reads(buffer) if name in computed} <= set(pairs)
