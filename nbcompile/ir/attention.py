@@ -1,12 +1,12 @@
-"""Attention as one operator of our own: ATen's fused kernel where it is right, step by step where it is not.
+"""Attention as one custom operator: ATen's fused kernel, and the separate steps for rows where the two differ.
 
     out, sums = nbcompile::attention(query, keys, values, bias, masked, filler, scale)
 
 ATen's kernel never writes the scores to memory. It adds minus infinity to a masked score instead of replacing it, and
-gives 0 for a row in which no score is left. So with an infinity or a NaN among queries and keys its result may differ
-from what was written out: those scores may be masked, or may be all that a row has. The kernel also tells the logarithm
-of each row's sum, which is an ordinary number just where nothing of this happened: that is looked at after each call
-(a number a row, where the scores are as many as keys), and rarely the steps are done as they were written.
+returns 0 for a row in which every score is masked. So with an infinity or a NaN in queries or keys its result may
+differ from that of the separate steps. The kernel also returns the logarithm of each row's sum, which is a finite,
+nonzero number exactly where the two agree. The operator checks it after each call (one number per row, where scores
+have one per key), and runs the separate steps where the check fails, which is rare.
 
 In torch: aten/src/ATen/native/cpu/FlashAttentionKernel.cpp. Read next:
 nbcompile/aot/attention.py
@@ -37,13 +37,13 @@ def attention(
     """``softmax(query @ keys.mT * scale + bias) @ values``, and the logarithm of each row's sum.
 
     Args:
-        query: as ``keys`` and ``values`` of four dimensions: batch, heads, length, width.
-        keys: to be transposed.
-        values: as wide as the query.
-        bias: what is added to the scores; minus infinity where they are masked.
-        masked: where a score is replaced, whatever it is.
-        filler: by which number: minus infinity, or one so low that nothing is left of the score.
-        scale: by which number the scores are multiplied first.
+        query: four dimensions, as ``keys`` and ``values``: batch, heads, length, width.
+        keys: transposed by the operator.
+        values: of the query's width.
+        bias: added to the scores; minus infinity where they are masked.
+        masked: true where a score is replaced by the filler.
+        filler: minus infinity, or a number so low that a masked score has weight zero.
+        scale: factor of the scores, before bias and mask.
     """
     out, sums = _FLASH(query, keys, values, 0.0, False, attn_mask=bias, scale=scale)
     exact_rows = _is_kernel_exact(sums, filler)
@@ -61,9 +61,9 @@ def attention(
 
 
 def _is_kernel_exact(sums: torch.Tensor, filler: float) -> torch.Tensor:
-    """Rows of which the kernel's result holds: some score was a number, none was NaN or plus infinity.
+    """Mask of the rows whose result is exact: some score is finite, and none is NaN or plus infinity.
 
-    The kernel's sum of nothing is 0. Beside a score of half the filler a masked one weighs nothing.
+    The kernel's sum of a fully masked row is 0. Next to a score of half the filler, a masked one has weight zero.
     """
     return (sums.abs() < -filler / 2) & (sums != 0)
 
@@ -76,7 +76,7 @@ def _scores(
     filler: float,
     scale: float,
 ) -> torch.Tensor:
-    """As they were written: what is masked is replaced."""
+    """Scores by the separate steps, in which the filler replaces masked scores."""
     scores = query @ keys.transpose(-2, -1) * scale
     with_bias = scores if bias is None else scores + bias
     if masked is None:
@@ -95,12 +95,12 @@ def _fake_attention(
     filler: float,
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What comes out, of fake tensors."""
+    """Fake implementation: shapes of the results."""
     out, sums = _FLASH(query, keys, values, 0.0, False, attn_mask=bias, scale=scale)
     return out, sums
 
 
-# Kept: an operator goes with its library.
+# The library is kept alive: its operators are removed when it is collected.
 _LIBRARY = torch.library.Library("nbcompile", "DEF")
 _LIBRARY.define(_SCHEMA)
 _LIBRARY.impl("attention", attention, "CPU")

@@ -1,7 +1,7 @@
-"""Named results: what a graph reads, computes and calls.
+"""Buffers: the named tensors that a graph reads, computes, or gets from a call.
 
-A program is a list of buffers. Each is computed once, from buffers before it;
-views are no buffers but other indices into one.
+A program is a list of buffers in topological order. Each is computed once, from
+earlier buffers; a view is no buffer, but another index into one.
 
     y = torch.softmax(x, -1)
     ->  Reduction("buf0", max,  x[i0, r0])
@@ -28,33 +28,33 @@ from nbcompile.ir.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class GraphInput:
-    """A tensor argument of the graph."""
+    """A tensor input of the graph."""
 
     name: str
     dtype: torch.dtype
     device: torch.device
     layout: Layout
     position: int
-    """Its place among the graph's arguments."""
+    """Its position among the graph's arguments."""
     from_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GraphAttribute:
-    """A tensor that the graph module itself holds (an fx ``get_attr`` node)."""
+    """A tensor constant of the graph module (an fx ``get_attr`` node)."""
 
     name: str
     dtype: torch.dtype
     device: torch.device
     layout: Layout
     attribute: str
-    """Where: the dotted path below the graph module."""
+    """The dotted path below the graph module."""
     from_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
-    """Every element computed by itself: ``body`` over ``i0 < size[0], i1 < size[1], ...``."""
+    """Elements computed independently of each other: ``body`` over ``i0 < size[0], i1 < size[1], ...``."""
 
     name: str
     dtype: torch.dtype
@@ -63,8 +63,8 @@ class Pointwise:
     body: Expr
     from_nodes: tuple[str, ...] = ()
     writes_to: str = ""
-    """A graph input (or attribute) in whose memory the result goes: ``x.copy_(y)``. Then ``layout`` is
-    that of the input; reads of the input elsewhere in the program mean its old value."""
+    """A graph input (or attribute) that the buffer mutates: ``x.copy_(y)``. Then ``layout`` is that of the
+    input; loads of the input elsewhere in the program mean its old value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Reduction:
     layout: Layout
     body: Expr
     kind: str
-    """``sum prod max min any all argmax argmin``. max and min propagate nan, argmax and argmin
-    take the first place (a nan wins) counted over ``reduced`` in row-major order; any and all are bool."""
+    """``sum prod max min any all argmax argmin``. max and min propagate nan, argmax and argmin give the first
+    row-major index over ``reduced`` (a nan wins); any and all are bool."""
     reduced: tuple[Index, ...]
-    """None of them is 1."""
+    """Sizes of the reduced dimensions; none of them is 1."""
     accumulate: torch.dtype
     from_nodes: tuple[str, ...] = ()
 
@@ -104,33 +104,33 @@ class Scan:
     body: Expr
     kind: str
     """``sum prod max min logsumexp argmax argmin``. max and min propagate nan; argmax and argmin give the
-    place along ``dim`` of the best so far: of equal values the last, and of nan the last."""
+    index along ``dim`` of the running extremum: of equal values the last, and of nan the last."""
     dim: int
-    """Of more than one element."""
+    """The scanned dimension; it has more than one element."""
     accumulate: torch.dtype
     from_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A tensor with some elements changed: ``body`` goes to ``position``, for ``i0 < size[0], ...``.
+    """A tensor with some elements updated: ``body`` is stored at ``position``, for ``i0 < size[0], ...``.
 
-    Iterations that meet at one element follow each other in row-major order.
+    Iterations that update the same element run in row-major order.
     """
 
     name: str
     dtype: torch.dtype
     device: torch.device
     layout: Layout
-    """That of ``into``, whose memory it takes over."""
+    """The layout of ``into``, whose memory it reuses."""
     body: Expr
     size: tuple[Index, ...]
     position: tuple[IndexOf, ...]
-    """For each dimension of the result where to, over the loop variables and what is gathered."""
+    """Index along each dimension of the result, over the loop variables and gathered indices."""
     kind: str
-    """``store`` (the last one stays), or how the element and the newcomer are combined: ``sum prod max min any``."""
+    """``store`` (the last value wins), or how the old and the new value are combined: ``sum prod max min any``."""
     into: str
-    """A :class:`Pointwise` with the elements before, made for this alone."""
+    """A :class:`Pointwise` with the initial elements, whose single use is this."""
     from_nodes: tuple[str, ...] = ()
 
 
@@ -145,7 +145,7 @@ class BufferView:
     buffer: str
     layout: Layout
     apart: bool = False
-    """Even where the layout is the buffer's own it is another tensor, in the same memory: another result is it."""
+    """Whether it is a tensor object of its own although the layout is the buffer's: another output is the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Extern:
     a symbolic number is an Index (``sympy.Expr``), a graph module a :class:`ModuleReference`."""
     kwargs: dict[str, Any]
     reason: str
-    """Why no kernel is generated, in words."""
+    """The reason why no kernel is generated, for the record."""
     mutates: tuple[str, ...] = ()
     """Buffers that the call writes to."""
     from_nodes: tuple[str, ...] = ()
@@ -173,8 +173,8 @@ class Extern:
 class ExternOutput:
     """One tensor that an Extern returns, with the strides that FakeTensor predicts.
 
-    The run-time wrapper asserts nothing of them: if the real strides differ
-    it copies into a tensor with this layout.
+    The wrapper does not assert them: if the real strides differ, it copies
+    into a tensor with this layout.
     """
 
     name: str
@@ -183,64 +183,64 @@ class ExternOutput:
     layout: Layout
     extern: str
     path: tuple[int, ...]
-    """Which item of the call's result: ``()`` the result itself, ``(0,)`` its first item."""
+    """Path to the tensor in the call's result: ``()`` the result itself, ``(0,)`` its first item."""
     from_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleReference:
-    """In the arguments of an Extern: a submodule of the graph module (a branch of ``torch.cond``)."""
+    """A submodule of the graph module in the arguments of an Extern (a branch of ``torch.cond``)."""
 
     attribute: str
 
 
 LoopBuffer = Pointwise | Reduction | Scan
-"""What has a body over loops, and shares them with others in a kernel."""
+"""A buffer with a body over loops, which can be fused. In torch: ``Loops``."""
 Tensor = GraphInput | GraphAttribute | Pointwise | Reduction | Scan | Scatter | ExternOutput
-"""What has a layout and can be loaded from."""
+"""A buffer with a layout, from which bodies load."""
 Buffer = Tensor | Extern
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolSource:
-    """Where the value of a symbolic size is found when the graph is called."""
+    """Source of a symbolic size: the argument that its value is read from at each call."""
 
     symbol: Symbol
     position: int
-    """Which argument of the graph."""
+    """Position of the argument."""
     dim: int | None = None
-    """None: the argument is the number; else its size along this dimension."""
+    """The dimension of the argument; None: the argument is the number."""
     property: str = "size"
     """``size`` or ``stride`` of the argument along ``dim``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A whole graph: buffers in an order in which they can be computed."""
+    """A graph as loop IR: buffers in topological order."""
 
     buffers: tuple[Buffer, ...]
     outputs: tuple[BufferView | Index | float | None, ...]
-    """What the graph returns. A view of an input with the input's own layout is the input itself."""
+    """Results of the graph. A view of an input with the input's own layout is the input itself."""
     arguments: int
-    """How many arguments the graph takes (tensors and numbers)."""
+    """Number of arguments of the graph (tensors and numbers)."""
     symbols: tuple[SymbolSource, ...] = ()
     single_output: bool = False
     """Whether the graph returns one value and not a tuple of them."""
 
     by_name: dict[str, Tensor] = field(init=False, repr=False, compare=False)
-    """What can be loaded from; asked for each kernel, so it is made once."""
+    """Tensors by name; built once, as every kernel needs it."""
 
     def __post_init__(self) -> None:
         tensors = {each.name: each for each in self.buffers if not isinstance(each, Extern)}
         object.__setattr__(self, "by_name", tensors)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What can be loaded from, by name."""
+        """Tensors by name."""
         return self.by_name
 
 
 def ranges(buffer: LoopBuffer | Scatter) -> Ranges:
-    """The size of each loop variable of a body."""
+    """Size of each loop variable of a buffer's body."""
     if isinstance(buffer, Scatter):
         return {loop_variable(axis): size for axis, size in enumerate(buffer.size)}
     outer: dict[Symbol, Index] = {loop_variable(axis): size for axis, size in enumerate(buffer.layout.size)}

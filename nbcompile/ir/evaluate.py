@@ -1,11 +1,11 @@
-"""What the IR means, as a program that runs it: slow, obvious, the oracle.
+"""Reference evaluator of the loop IR: it runs programs and schedules, slowly and plainly, as the oracle of the tests.
 
     run(program, inputs) == run(schedule(program), inputs) == graph_module(*inputs)
 
 Every pass is tested by this equation. A body is evaluated for all elements at
-once, its loop variables being grids of int64. In a program a buffer is a
-tensor; in a schedule it is flat memory, filled with garbage when it is
-allocated, so that a wrong offset, order or reuse shows.
+once; its loop variables are grids of int64. In a program a buffer is a
+tensor; in a schedule it is flat memory, filled with sentinel values when it
+is allocated, so that a wrong offset, order or reuse shows in the result.
 
 In torch: nothing (kernels are only ever compiled). Read next:
 nbcompile/ir/verify.py
@@ -62,9 +62,12 @@ Values = Mapping[Symbol, int]
 
 
 def run(computation: Program | Schedule, inputs: Sequence[Any], module: nn.Module | None = None) -> list[Any]:
-    """Compute what a program (or its schedule) returns. Mutated inputs are written to.
+    """Run a program or a schedule, and return its outputs. Mutated inputs are written to.
 
-    ``module`` is the graph module, needed if the program reads its attributes.
+    Args:
+        computation: a program, or its schedule.
+        inputs: the graph's arguments.
+        module: the graph module, needed if the program loads its attributes.
     """
     program = computation if isinstance(computation, Program) else computation.program
     sizes = symbol_values(program, inputs)
@@ -77,7 +80,7 @@ def run(computation: Program | Schedule, inputs: Sequence[Any], module: nn.Modul
 
 
 def symbol_values(program: Program, inputs: Sequence[Any]) -> dict[Symbol, int]:
-    """The number that each symbolic size has in this call."""
+    """Values of the symbolic sizes in this call."""
     found: dict[Symbol, int] = {}
     for source in program.symbols:
         value = inputs[source.position]
@@ -88,7 +91,7 @@ def symbol_values(program: Program, inputs: Sequence[Any]) -> dict[Symbol, int]:
 
 
 def tabulate(body: Expr, variable: Symbol, size: int) -> list[int] | None:
-    """The integers that a body is for each value of its one loop variable; None where it depends on anything else."""
+    """Values of a body for each value of its single loop variable; None where it depends on anything else."""
     for node in walk(body):
         if isinstance(node, (Load, Local)) or (isinstance(node, IndexOf) and node.index.free_symbols - {variable}):
             return None
@@ -99,7 +102,7 @@ def tabulate(body: Expr, variable: Symbol, size: int) -> list[int] | None:
 
 
 class _Machine:
-    """Memory by buffer name, and the two ways to fill it."""
+    """Memory by buffer name; it is filled by the buffers of a program, or by the steps of a schedule."""
 
     def __init__(self, program: Program, sizes: Values, inputs: Sequence[Any], module: nn.Module | None) -> None:
         self.program = program
@@ -145,7 +148,7 @@ class _Machine:
                 case Pointwise() | Reduction() | Scan():
                     value = self._compute(buffer)
                     if isinstance(buffer, Pointwise) and buffer.writes_to:
-                        # Reads of the input elsewhere mean its old value.
+                        # Loads of the input elsewhere mean its old value: write after all buffers.
                         deferred_writes.append((buffer, value))
                         continue
                     self._allocate(buffer.name)
@@ -276,7 +279,7 @@ class _Machine:
 
 
 class _Scope:
-    """Loop variables as grids, and the values that are named so far."""
+    """A loop nest: its variables as grids, and the locals that are defined so far."""
 
     def __init__(
         self, machine: _Machine, names: Sequence[Symbol], sizes: Sequence[int],
@@ -384,7 +387,7 @@ class _Scope:
 
 
 class _Frame:
-    """One launch of a kernel: its pointers, and its scratch rows for every outer iteration."""
+    """One launch of a kernel: its pointers, and the scratch rows of every outer iteration."""
 
     def __init__(
         self, machine: _Machine, memory: dict[str, torch.Tensor], scratch: dict[str, torch.Tensor], rows: list[int]
@@ -431,7 +434,7 @@ class _Frame:
 
 
 def update_element(target: torch.Tensor, position: tuple[torch.Tensor, ...], kind: str, value: torch.Tensor) -> None:
-    """Store, or combine with what is there."""
+    """Update an element: store the value, or combine it with the old one."""
     target[position] = value if kind == "store" else combine(kind, torch.stack((target[position], value)), None, 1)
 
 
@@ -478,7 +481,7 @@ def scan(kind: str, value: torch.Tensor, index: torch.Tensor, dim: int) -> torch
 
 
 def number_of(expression: sympy.Basic, sizes: Values) -> int | float | bool:
-    """The number that a symbolic argument has."""
+    """The number that a symbolic argument evaluates to."""
     result = expression.xreplace({symbol: sympy.Integer(value) for symbol, value in sizes.items()})
     if isinstance(result, sympy.logic.boolalg.BooleanAtom):
         return bool(result)
@@ -486,7 +489,7 @@ def number_of(expression: sympy.Basic, sizes: Values) -> int | float | bool:
 
 
 def uninitialised(size: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Fresh memory: nan, or a number that stands out."""
+    """Allocated memory, filled with sentinel values: nan, or 0x5A."""
     if dtype == torch.bool:
         return torch.ones(tuple(size), dtype=dtype)
     return torch.full(tuple(size), math.nan if dtype.is_floating_point or dtype.is_complex else 0x5A, dtype=dtype)
@@ -520,7 +523,7 @@ def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _philox(seed: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
-    """Ten rounds over four words, each of 32 bits and kept in an int64."""
+    """Philox4x32-10: ten rounds over four words of 32 bits, each held in an int64."""
     word = 0xFFFFFFFF
     keys = [seed & word, seed >> 32 & word]
     words = [counter & word, counter >> 32 & word, torch.zeros_like(counter), torch.zeros_like(counter)]
@@ -532,7 +535,7 @@ def _philox(seed: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
 
 
 def _ndtr(x: torch.Tensor) -> torch.Tensor:
-    """In float64: torch's own float32 answer has no digit left far below zero."""
+    """The normal distribution in float64: torch's float32 result has no significant digit far below zero."""
     return (torch.special.erfc(x.double() * -math.sqrt(0.5)) / 2).to(x.dtype)
 
 
@@ -542,7 +545,7 @@ def _gelu(x: torch.Tensor) -> torch.Tensor:
 
 
 def _maximum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Of two zeros the second, which torch's own takes or does not, by their place in memory."""
+    """The maximum; of two zeros the second. torch's own choice depends on alignment (vector or scalar loop)."""
     return torch.where((a > b) | a.isnan(), a, b)
 
 
@@ -569,4 +572,4 @@ EVALUATE: dict[str, Callable[..., torch.Tensor]] = {
     "philox": _philox,
     "cast": _cast,
 }
-"""What each operation of expr.OPERATIONS means."""
+"""Implementation of each operation of expr.OPERATIONS."""

@@ -1,17 +1,16 @@
-"""What is computed for one element: a tree over loads.
+"""Scalar expressions: the computation of one element of a buffer, as a tree over loads.
 
-A body says how one element of a buffer is made. The loop variables in its
-indices are bound by whoever owns it: a buffer (buffer.py) or a kernel
-(kernel.py).
+The loop variables in the indices of a body are bound by the buffer
+(buffer.py) or the kernel (kernel.py) that it belongs to.
 
     y = torch.tanh(x + 1)        x: float32[8, 4]
     Apply("tanh", (Apply("add", (Load("x", (i0, i1), float32), Constant(1.0, float32)), float32),), float32)
     tanh(x[i0, i1] + 1.0)        as printer.py prints it
 
-Nothing is implicit. Every node has the dtype of its value; all arguments of an
-operation have the dtype it computes in, casts are operations of their own, and
-bfloat16 and float16 are cast to float32 on load: no operation but ``cast``,
-``where`` and loads has a value of 16-bit floating type.
+Nothing is implicit. Every node has the dtype of its value; all operands of an
+operation have the dtype that it computes in, casts are operations, and
+bfloat16 and float16 are cast to float32 after the load: only loads, ``cast``
+and ``where`` have values of a 16-bit floating type.
 
 In torch: torch/_inductor/ops_handler.py (where a body is a closure). Read
 next: nbcompile/ir/buffer.py
@@ -32,7 +31,7 @@ from nbcompile.ir.index import Index, Symbol
 
 
 class Operators:
-    """``+ - * /`` and unary ``-`` on bodies; a plain number takes the dtype of the other side."""
+    """Mixin with ``+ - * /`` and unary ``-`` on expressions; a plain number takes the dtype of the other operand."""
 
     __slots__ = ()
 
@@ -65,7 +64,7 @@ class Operators:
 
 
 Origin = tuple[str, ...]
-"""The fx nodes that asked for a piece of work; :func:`claimed` fills it in. Equal work is equal, whoever asks."""
+"""The fx nodes that an expression comes from, set by :func:`with_origin`. It does not count in comparisons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,9 @@ class Gather:
     value: Expr
     """An integer; its own loop variables are those of the body."""
     size: Index
-    """It must lie in ``[0, size)`` (``[-size, size)`` if it wraps): checked at run time, IndexError otherwise."""
+    """Bound of the value: ``[0, size)``, or ``[-size, size)`` if it wraps; checked at run time (IndexError)."""
     wraps: bool
-    """Whether -1 means the last element."""
+    """Whether -1 is the last element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class Load(Operators):
     index: tuple[Index, ...]
     dtype: torch.dtype
     gathers: tuple[Gather, ...] = ()
-    """Binds every symbol of ``index`` that is no loop variable and no size."""
+    """Bindings of the symbols of ``index`` that are no loop variables and no sizes."""
     origin: Origin = field(default=(), compare=False, repr=False)
 
 
@@ -102,21 +101,21 @@ class Load(Operators):
 class Constant(Operators):
     """A number: a bool for ``torch.bool``, an int for integers, a float (also inf and nan) otherwise.
 
-    Bodies are compared and are keys, so constants are equal where they are the
-    same number (scalars.py): 0.0 and -0.0 are two, NaN is one.
+    Bodies are compared and hashed, so constants are equal where they are the
+    same number (scalars.py): 0.0 and -0.0 differ, NaN equals NaN.
     """
 
     value: bool | int | float
     dtype: torch.dtype
 
     def __eq__(self, other: object) -> bool:
-        """The same number of the same type."""
+        """Compare number and dtype."""
         if not isinstance(other, Constant):
             return NotImplemented
         return self.dtype == other.dtype and scalars.same(self.value, other.value)
 
     def __hash__(self) -> int:
-        """Of both."""
+        """Hash number and dtype."""
         return hash((scalars.key(self.value), self.dtype))
 
 
@@ -142,10 +141,10 @@ class Apply(Operators):
 
 @dataclass(frozen=True, slots=True)
 class Masked(Operators):
-    """``value`` where ``condition`` holds, else ``otherwise``; loads in ``value`` are made only where it holds.
+    """``value`` where ``condition`` holds, else ``otherwise``; loads in ``value`` are executed only where it holds.
 
-    Padding and concatenation are this: outside, the address would be wrong.
-    (``torch.where`` is ``Apply("where", ...)``: both sides can be computed.)
+    Padding and concatenation are masked: elsewhere the address would be out of bounds.
+    (``torch.where`` is ``Apply("where", ...)``: both operands can be computed.)
     """
 
     condition: Expr
@@ -155,13 +154,13 @@ class Masked(Operators):
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of both sides."""
+        """The dtype of both sides."""
         return self.value.dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Local(Operators):
-    """In a kernel: the value of an earlier ``Let``, ``Accumulate`` or ``Carry``."""
+    """Reference to the value of an earlier ``Let``, ``Accumulate`` or ``Carry`` of the kernel."""
 
     name: str
     dtype: torch.dtype
@@ -180,9 +179,9 @@ class Operation:
     ``logical`` (bool to bool), ``bitwise`` (integers or bool), ``float`` (floating types only), ``random`` (int64),
     ``cast`` (any to any), ``where`` (bool, T, T -> T)."""
     infix: str = ""
-    """How it is printed between its arguments, if it is."""
+    """The infix operator that it is printed as, if any."""
     cost: int = 1
-    """Rough cost in additions, for the choice between computing again and keeping."""
+    """Rough cost in additions, for the choice between recomputing and storing."""
 
 
 def _entries(kind: str, arity: int, names: str, cost: int = 1) -> dict[str, Operation]:
@@ -236,7 +235,7 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def apply(op: str, *args: object) -> Expr:
-    """An operation, with the dtype that its kind gives it; plain numbers take the dtype of the last value.
+    """Build an operation, with the dtype that its kind implies; plain numbers take the dtype of the last operand.
 
     ``apply("lt", x, 0.0)`` is bool; ``apply("where", c, x, 0.0)`` has x's dtype.
     """
@@ -247,7 +246,7 @@ def apply(op: str, *args: object) -> Expr:
     assert len(operands) == operation.arity, (op, operands)
     dtype = torch.bool if operation.kind in ("comparison", "logical") else typed.dtype
     if op in _NEUTRAL:
-        # "and True", "or False", "* 1": the other side.
+        # "and True", "or False", "* 1": the other operand.
         for this, other in (operands, operands[::-1]):
             if isinstance(this, Constant) and this.value == _NEUTRAL[op]:
                 return other  # type: ignore[return-value]
@@ -255,7 +254,7 @@ def apply(op: str, *args: object) -> Expr:
 
 
 def cast(value: Expr, dtype: torch.dtype) -> Expr:
-    """``value`` as another dtype; nothing where it has it already, or had it before it was widened."""
+    """Cast ``value``; no operation is added where it has the dtype already, or had it before it was widened."""
     if value.dtype == dtype:
         return value
     if (
@@ -273,7 +272,7 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
 
 
 def _represents_all(wide: torch.dtype, narrow: torch.dtype) -> bool:
-    """Whether every number of one type is one of the other."""
+    """Return whether every number of the narrow dtype is a number of the wide one."""
     if torch.bool in (narrow, wide) or wide.is_complex or narrow.is_complex:
         return narrow == torch.bool
     if narrow.is_floating_point:
@@ -285,17 +284,17 @@ def _represents_all(wide: torch.dtype, narrow: torch.dtype) -> bool:
 
 
 class UnsupportedDtype(Exception):
-    """Generated code does not compute with numbers of this dtype (complex ones)."""
+    """A dtype that generated code does not support (complex numbers)."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__(f"{dtype} is not computed with")
 
 
 def constant(value: bool | float, dtype: torch.dtype) -> Constant:
-    """A number converted as an operator of ATen converts it: Python's floats have 64 bits, whatever the default is.
+    """A constant converted as ATen converts scalars: from float64, whatever the default dtype is.
 
     Raises:
-        NotComputed: the dtype is complex.
+        UnsupportedDtype: the dtype is complex.
     """
     if dtype.is_complex:
         raise UnsupportedDtype(dtype)
@@ -306,7 +305,7 @@ def constant(value: bool | float, dtype: torch.dtype) -> Constant:
 
 
 def children(body: Expr) -> tuple[Expr, ...]:
-    """The direct parts of a node, gathered indices included."""
+    """Operands of a node, gathered indices included."""
     match body:
         case Load(gathers=gathers) | IndexOf(gathers=gathers):
             return tuple(gather.value for gather in gathers)
@@ -321,7 +320,7 @@ def children(body: Expr) -> tuple[Expr, ...]:
 
 
 def walk(body: Expr) -> Iterator[Expr]:
-    """Every node, parents first."""
+    """Nodes in pre-order."""
     stack = [body]
     while stack:
         node = stack.pop()
@@ -330,12 +329,12 @@ def walk(body: Expr) -> Iterator[Expr]:
 
 
 def loads(body: Expr) -> Iterator[Load]:
-    """Every load, those of gathered indices included."""
+    """Loads of a body, those of gathered indices included."""
     return (node for node in walk(body) if isinstance(node, Load))
 
 
 def cost(body: Expr) -> int:
-    """What computing the body once costs, in additions; loads are free."""
+    """Cost of computing the body once, in additions; loads are free."""
     return sum(OPERATIONS[node.op].cost for node in walk(body) if isinstance(node, Apply))
 
 
@@ -357,9 +356,9 @@ def rebuild(body: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def with_origin(body: Expr, nodes: tuple[str, ...]) -> Expr:
-    """The same body, in which what has no origin yet is the work of some fx nodes.
+    """Set the origin of every node that has none.
 
-    What stands below work that has one was claimed when that was: it is not looked at.
+    The operands of a node with an origin have one, too, and are not visited.
     """
     match body:
         case Constant() | Local():
@@ -372,7 +371,7 @@ def with_origin(body: Expr, nodes: tuple[str, ...]) -> Expr:
 
 
 def transform(body: Expr, replace_node: Callable[[Expr], Expr | None]) -> Expr:
-    """Replace nodes from the top down: where ``leaf`` answers a node, that is taken as it is."""
+    """Replace nodes from the top down: a node that ``replace_node`` returns is not visited again."""
     replacement = replace_node(body)
     return replacement if replacement is not None else rebuild(body, lambda part: transform(part, replace_node))
 
@@ -383,10 +382,10 @@ def substitute(
     gathers: tuple[Gather, ...] = (),
     tidy: Callable[[Index], Index] = lambda index: index,
 ) -> Expr:
-    """Read a body elsewhere: each loop variable becomes an index expression, all at once.
+    """Reindex a body: substitute index expressions for the loop variables, simultaneously.
 
-    ``gathers`` bind the symbols that the new indices bring along; ``tidy``
-    simplifies each index that results.
+    ``gathers`` bind further symbols of the new indices; ``tidy`` simplifies
+    each resulting index.
     """
 
     def bound(own: tuple[Gather, ...], symbols: set[sympy.Basic]) -> tuple[Gather, ...]:
@@ -416,7 +415,7 @@ def substitute(
 
 
 def constant_condition(condition: Expr) -> bool | None:
-    """Whether a comparison of two known numbers holds; None for every other condition."""
+    """Fold a comparison of two constants to a bool; None for every other condition."""
     match condition:
         case Constant(value=value):
             return bool(value)

@@ -1,4 +1,4 @@
-"""Where an element lies: integer expressions over loop variables and sizes.
+"""Index expressions: integer formulas over loop variables and sizes that give the position of an element.
 
 Every size, stride, offset and index of the IR is a SymPy expression, also when
 it is a plain number, so that symbolic shapes need no second code path.
@@ -36,7 +36,7 @@ Min: Any = _functions.Min
 Index: TypeAlias = sympy.Expr
 Symbol: TypeAlias = sympy.Symbol
 Ranges: TypeAlias = Mapping[sympy.Symbol, sympy.Expr]
-"""The size of each loop variable: it runs over ``0 <= variable < size``."""
+"""Size of each loop variable: ``0 <= variable < size``."""
 
 ZERO: Index = sympy.Integer(0)
 ONE: Index = sympy.Integer(1)
@@ -44,24 +44,24 @@ ONE: Index = sympy.Integer(1)
 
 @functools.cache
 def loop_variable(position: int) -> Symbol:
-    """``i0`` runs over the first dimension of a result, ``i1`` over the second, ..."""
+    """The loop variable of a dimension of a result: ``i0`` of the first, ``i1`` of the second, ..."""
     return sympy.Symbol(f"i{position}", integer=True, nonnegative=True)
 
 
 @functools.cache
 def reduction_variable(position: int) -> Symbol:
-    """``r0`` runs over the first dimension that a reduction removes, ..."""
+    """The loop variable of a reduced dimension: ``r0`` of the first, ..."""
     return sympy.Symbol(f"r{position}", integer=True, nonnegative=True)
 
 
 @functools.cache
 def gather_variable(number: int) -> Symbol:
-    """``g0`` stands for an index that is read from memory (expr.Gather)."""
+    """The symbol of an index that is loaded from memory (expr.Gather): ``g0``, ..."""
     return sympy.Symbol(f"g{number}", integer=True, nonnegative=True)
 
 
 def is_loop_variable(symbol: Symbol) -> bool:
-    """Whether a symbol is one of a loop, and no size and nothing read from memory."""
+    """Return whether a symbol is a loop variable: no size, and no gathered index."""
     return symbol.name[0] in "ir" and symbol.name[1:].isdigit()
 
 
@@ -71,7 +71,7 @@ def loop_variables(count: int) -> tuple[Symbol, ...]:
 
 
 def index(value: int | torch.SymInt | sympy.Expr) -> Index:
-    """A size as ATen holds it (int or SymInt) as an expression."""
+    """Convert a size (int or SymInt) to an expression."""
     if isinstance(value, sympy.Expr):
         return value
     if isinstance(value, torch.SymInt):
@@ -81,7 +81,7 @@ def index(value: int | torch.SymInt | sympy.Expr) -> Index:
 
 
 def indices(values: Iterable[int | torch.SymInt | sympy.Expr]) -> tuple[Index, ...]:
-    """:func:`index` of each."""
+    """Convert sizes to expressions."""
     return tuple(map(index, values))
 
 
@@ -91,12 +91,12 @@ def product(sizes: Iterable[Index]) -> Index:
 
 
 def constant(expression: Index) -> int | None:
-    """The number, if it is one; None for a symbolic expression."""
+    """The int, if the expression is constant; None if it is symbolic."""
     return int(expression) if isinstance(expression, sympy.Integer) else None
 
 
 def known_equal(first: Index, second: Index) -> bool:
-    """Whether two sizes are equal for every value of their symbols (False: cannot tell)."""
+    """Return whether two sizes are equal for every value of their symbols; False if that is unknown."""
     if first == second:
         return True
     if isinstance(first, sympy.Integer) and isinstance(second, sympy.Integer):
@@ -105,19 +105,19 @@ def known_equal(first: Index, second: Index) -> bool:
 
 
 def is_one(size: Index) -> bool:
-    """Whether a dimension is known to have one element."""
+    """Return whether a dimension is known to have one element."""
     return bool(size == ONE)
 
 
 def value_of(expression: Index, values: Mapping[Symbol, int]) -> int:
-    """The number that an expression has, every symbol given."""
+    """Evaluate an expression, given a value for every symbol."""
     if isinstance(expression, sympy.Integer):
         return int(expression)
     return int(expression.xreplace({symbol: sympy.Integer(value) for symbol, value in values.items()}))
 
 
 def flatten(position: Sequence[Index], size: Sequence[Index]) -> Index:
-    """The place of an element when all elements are counted in order (the last dimension fastest)."""
+    """The linear index of an element in row-major order (the last dimension fastest)."""
     total: Index = ZERO
     for coordinate, extent in zip(position, size, strict=True):
         total = total * extent + coordinate
@@ -125,11 +125,9 @@ def flatten(position: Sequence[Index], size: Sequence[Index]) -> Index:
 
 
 def unflatten(linear_index: Index, size: Sequence[Index], ranges: Ranges) -> tuple[Index, ...]:
-    """The position of the element that :func:`flatten` gives a place; its inverse."""
+    """The position of an element, from its linear index; the inverse of :func:`flatten`."""
     if ZERO in size:
-        return (linear_index,) * len(
-            size
-        )  # of no element: nothing divides by such an extent, and no place is ever asked for
+        return (linear_index,) * len(size)  # no element: the index is never computed, and nothing may divide by 0
     position: list[Index] = []
     step: Index = ONE
     for at, extent in reversed(list(enumerate(size))):
@@ -137,7 +135,7 @@ def unflatten(linear_index: Index, size: Sequence[Index], ranges: Ranges) -> tup
             position.append(ZERO)
             continue
         quotient = divide(linear_index, step, ranges)
-        # The first dimension needs no remainder: the place is inside the tensor.
+        # The first dimension needs no remainder: the index is in bounds.
         outermost = all(is_one(each) for each in size[:at])
         position.append(quotient if outermost else remainder(quotient, extent, ranges))
         step = step * extent
@@ -145,10 +143,10 @@ def unflatten(linear_index: Index, size: Sequence[Index], ranges: Ranges) -> tup
 
 
 def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
-    """``numerator // divisor``, simpler where the ranges of the variables allow: ``(8*i0 + i1) // 8 -> i0``."""
+    """Floor division, simplified by the ranges of the variables: ``(8*i0 + i1) // 8 -> i0``."""
     if is_one(divisor):
         return numerator
-    if divisor == ZERO:  # an empty dimension: no place is ever computed
+    if divisor == ZERO:  # an empty dimension: the index is never computed
         return ZERO
     whole, rest = _split(sympy.expand(numerator), divisor)
     if _is_in_range(rest, divisor, ranges):
@@ -158,8 +156,8 @@ def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
 
 
 def remainder(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
-    """``numerator % divisor``, simpler where the ranges allow: ``(8*i0 + i1) % 8 -> i1``."""
-    if is_one(divisor) or divisor == ZERO:  # an empty dimension: no place is ever computed
+    """Remainder, simplified by the ranges of the variables: ``(8*i0 + i1) % 8 -> i1``."""
+    if is_one(divisor) or divisor == ZERO:  # an empty dimension: the index is never computed
         return ZERO
     _, rest = _split(sympy.expand(numerator), divisor)
     if _is_in_range(rest, divisor, ranges):
@@ -181,7 +179,7 @@ def _split(numerator: Index, divisor: Index) -> tuple[Index, Index]:
 
 
 def _exact_quotient(term: Index, divisor: Index) -> Index | None:
-    """``term / divisor`` where that leaves no fraction."""
+    """``term / divisor`` if the division is exact, else None."""
     if isinstance(divisor, sympy.Integer):
         number, others = term.as_coeff_Mul()
         if not isinstance(number, sympy.Integer) or number % divisor != 0:
@@ -200,19 +198,19 @@ def _is_in_range(expression: Index, bound: Index, ranges: Ranges) -> bool:
 
 
 def known_positive(expression: Index) -> bool:
-    """Whether it is at least 1 for every value of its symbols (False: cannot tell)."""
+    """Return whether an expression is at least 1 for every value of its symbols; False if that is unknown."""
     if isinstance(expression, sympy.Integer):
         return int(expression) > 0
     return bool(sympy.expand(expression).is_positive)
 
 
 def lower_bound(expression: Index) -> int | None:
-    """0 where it is plain that an expression is never negative, else None."""
+    """0 if the expression is known to be non-negative, else None."""
     return 0 if expression.is_nonnegative else None
 
 
 def upper_bound(expression: Index, ranges: Ranges) -> Index | None:
-    """The largest value that an expression takes, itself an expression over sizes; None: cannot tell."""
+    """The largest value of an expression over the ranges, as an expression over sizes; None if it is unknown."""
     total: Index = ZERO
     for term in sympy.Add.make_args(expression):
         largest = _largest_term(term, ranges)
@@ -247,10 +245,7 @@ def _largest_term(term: Index, ranges: Ranges) -> Index | None:
 
 
 def drop_floor_divisions(expression: Index) -> Index:
-    """At least as large, and free of divisions that round down, where those are taken as often as they divide.
-
-    ``2*(s0 // 2) - s0 -> 0``
-    """
+    """An upper bound without floor divisions that are multiplied by their divisor: ``2*(s0 // 2) - s0 -> 0``."""
     total: Index = ZERO
     for term in sympy.Add.make_args(sympy.expand(expression)):
         factor, rest = term.as_coeff_Mul()
@@ -264,7 +259,7 @@ def drop_floor_divisions(expression: Index) -> Index:
 
 
 def simplify(expression: Index, ranges: Ranges) -> Index:
-    """Redo every division and remainder with what is known of the variables' ranges, and join their pieces.
+    """Simplify every division and remainder by the ranges of the variables, and merge quotients with remainders.
 
     ``8*((8*i0 + i1) // 8) -> 8*i0``; ``8*(i0 // 8) + i0 % 8 -> i0``.
     """
@@ -311,7 +306,7 @@ def _merge_divisions(top: Index, bottom: Index) -> Index:
 
 @functools.lru_cache(maxsize=16384)
 def stride_along(offset: Index, variable: Symbol) -> Index | None:
-    """How far the offset moves when a variable grows by one; None where that is not the same everywhere.
+    """The stride of an offset along a variable: its increase per iteration; None where it is not constant.
 
     ``8*i0 + i1`` along ``i1`` is 1, along ``i0`` is 8, along ``i2`` is 0;
     ``i0 // 8`` along ``i0`` is None.
@@ -325,7 +320,7 @@ def stride_along(offset: Index, variable: Symbol) -> Index | None:
             continue
         factors = [factor for factor in sympy.Mul.make_args(term) if factor != variable]
         if len(factors) == len(sympy.Mul.make_args(term)):
-            # No plain factor: a sum in a product, or no straight line at all.
+            # The variable is no factor of the term: it is in a sum inside a product, or the term is not linear.
             expanded = sympy.expand(term)
             step = stride_along(expanded, variable) if expanded != term else None
         else:
@@ -338,7 +333,7 @@ def stride_along(offset: Index, variable: Symbol) -> Index | None:
 
 @functools.lru_cache(maxsize=4096)
 def max_slope(offset: Index, variable: Symbol) -> int | None:
-    """How far the offset rises at most when a variable grows by one; None where that is not known.
+    """The largest increase of an offset per iteration of a variable; None if it is unknown.
 
     ``8*i0 + i1 // 2`` along ``i1`` is 1, and so are ``max(i1 - 1, 0)`` and ``(i1 + 3) % 8``, which also falls.
     """
@@ -369,9 +364,12 @@ def max_slope(offset: Index, variable: Symbol) -> int | None:
 
 @functools.lru_cache(maxsize=4096)
 def piecewise_stride(offset: Index, variable: Symbol) -> tuple[int, int] | None:
-    """How an offset moves in blocks of a variable's values: by how much for each, and how long the blocks are.
+    """The stride of a piecewise linear offset, and the length of its pieces; a length of 0 means one piece.
 
-    ``64*(i1 // 16) + i1 % 16`` along ``i1`` is (1, 16): from 16 to 31 it rises by one. A length of 0: always so.
+    ``64*(i1 // 16) + i1 % 16`` along ``i1`` is (1, 16):
+
+        i1        0 1 ... 15   16 17 ... 31   32 ...
+        offset    0 1 ... 15   64 65 ... 79   128 ...
     """
     if variable not in offset.free_symbols:
         return 0, 0
@@ -397,7 +395,7 @@ def piecewise_stride(offset: Index, variable: Symbol) -> tuple[int, int] | None:
 
 
 def repeat_count(offset: Index, variable: Symbol) -> int | None:
-    """How many values of a variable share one place, and then the next: ``8*i0 + i1 // 2`` along ``i1`` is 2."""
+    """Number of consecutive values of a variable with the same offset: ``8*i0 + i1 // 2`` along ``i1`` is 2."""
     terms = [term for term in sympy.Add.make_args(offset) if variable in term.free_symbols]
     match terms:
         case [FloorDiv(args=(top, sympy.Integer() as times))] if top == variable:

@@ -1,4 +1,4 @@
-"""Loops in order: what a code generator walks.
+"""Kernels: loop nests in order, which a code generator walks.
 
 A kernel is a nest of parallel outer loops around statements in sequence. Inner
 nests run one after the other for each outer iteration; that is how a softmax
@@ -43,7 +43,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """Name a value: ``Local(name)`` is it, until the enclosing loop body (or the kernel) ends."""
+    """Bind a local: ``Local(name)`` is the value until the enclosing loop body (or the kernel) ends."""
 
     name: str
     value: Expr
@@ -61,10 +61,10 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Combine ``value`` over the loops of the enclosing Nest; ``Local(name)`` is the result after it.
+    """Reduce ``value`` over the loops of the enclosing Nest; ``Local(name)`` is the result after it.
 
     The result has ``value.dtype``; for argmax and argmin it is the ``place`` (int64)
-    of the winner.
+    of the extremum.
     """
 
     name: str
@@ -72,15 +72,15 @@ class Accumulate:
     """As in :class:`nbcompile.ir.buffer.Reduction`."""
     value: Expr
     place: Index = ZERO
-    """For argmax and argmin: the number that stands for this iteration; of equal values the smallest wins."""
+    """The index of this iteration, for argmax and argmin; of equal values the smallest index wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """Combine ``value`` with those of the iterations before: ``Local(name)`` is the result so far, this one included.
+    """Scan: combine ``value`` with the earlier iterations; ``Local(name)`` is the running result, inclusive.
 
-    The enclosing Nest has one loop, and it runs in order. The result has
-    ``value.dtype``; for argmax and argmin it is the ``place`` (int64) of the best so far.
+    The enclosing Nest has one loop, which runs in order. The result has ``value.dtype``; for argmax and
+    argmin it is the ``place`` (int64) of the running extremum.
     """
 
     name: str
@@ -92,9 +92,9 @@ class Carry:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change one element, found through what is read from memory: ``buffer[place] += value``.
+    """Update one element at a gathered index: ``buffer[place] += value``.
 
-    A place that is out of range is an IndexError, and nothing is written there.
+    An index out of bounds is an IndexError, and nothing is written for it.
     """
 
     buffer: str
@@ -107,9 +107,9 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Loops inside the outer loops, run to the end before what follows.
+    """Inner loops, run to their end before the next statement.
 
-    Iterations are independent but for Accumulate and Carry: they can be vectorised.
+    Iterations are independent except for Accumulate and Carry: they can be vectorised.
     With an Update in the body they run one by one, in row-major order.
     """
 
@@ -119,12 +119,12 @@ class Nest:
 
 Statement = Let | Store | Update | Nest
 Inner = Let | Store | Accumulate | Carry | Update
-"""What stands in a Nest."""
+"""A statement inside a Nest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Memory of one outer iteration (a row that stays in cache), of ``size`` elements."""
+    """Scratch buffer of one outer iteration (a row that stays in cache), of ``size`` elements."""
 
     name: str
     dtype: torch.dtype
@@ -142,27 +142,27 @@ class Kernel:
     body: tuple[Statement, ...]
     scratch: tuple[Scratch, ...] = ()
     reads: tuple[str, ...] = ()
-    """Buffers whose memory it reads, in order of first use: pointer arguments."""
+    """Buffers that it loads from, in order of first use: pointer arguments."""
     writes: tuple[str, ...] = ()
-    """Buffers whose memory it writes (an input, where ``x.copy_(...)`` is part of it)."""
+    """Buffers that it stores to (an input, where ``x.copy_(...)`` is fused)."""
     buffers: tuple[str, ...] = ()
-    """The buffers of the program that it computes, those that are never stored included."""
+    """Buffers of the program that it computes, also those that are never stored."""
     from_nodes: tuple[str, ...] = ()
     vector_variable: Symbol | None = None
-    """The loop to vectorise: the innermost outer loop where there are no nests or where memory is
-    adjacent along it (a column reduction), otherwise the last loop of each nest. None: no loop at all."""
+    """The loop to vectorise: the innermost outer loop where there are no nests or where it is contiguous
+    (an outer reduction), otherwise the last loop of each nest. None: there is no loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """Make memory for a buffer (its layout is in the program)."""
+    """Allocate the memory of a buffer (its layout is in the program)."""
 
     buffer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """The buffer takes over the memory of another one, which is not read any more."""
+    """Reuse the memory of a dead buffer."""
 
     buffer: str
     memory_of: str
@@ -170,7 +170,7 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The buffer is not read any more."""
+    """Free the memory of a buffer after its last use."""
 
     buffer: str
 
@@ -180,10 +180,10 @@ Step = Allocate | Reuse | Free | Kernel | Extern
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The program as a list of steps, run from first to last."""
+    """The program as a list of steps in execution order."""
 
     program: Program
-    """After dead code is removed; ``program.tensors()`` has the layouts."""
+    """The program after dead code elimination; ``program.tensors()`` has the layouts."""
     steps: tuple[Step, ...]
     decisions: tuple[FusionDecision, ...] = ()
 
@@ -193,10 +193,10 @@ class Schedule:
 
 
 def access(offset: Index, gathers: tuple[Gather, ...], variable: Symbol) -> str:
-    """How an access moves along a loop.
+    """Access pattern along a loop.
 
-    ``contiguous`` (stride 1), ``broadcast`` (does not move), ``strided`` (any
-    other constant stride) or ``gather`` (anything else: indices read from
+    ``contiguous`` (stride 1), ``broadcast`` (stride 0), ``strided`` (any
+    other constant stride) or ``gather`` (anything else: indices loaded from
     memory, divisions, remainders).
     """
     if any(gather.symbol in offset.free_symbols for gather in gathers):
@@ -208,11 +208,11 @@ def access(offset: Index, gathers: tuple[Gather, ...], variable: Symbol) -> str:
 
 
 MAX_SHORT_ROW = 1 << 16
-"""Sixteen longer rows are in no cache."""
+"""Elements. Sixteen rows that are longer fit in no cache, so they are not packed."""
 
 
 MAX_REGISTER_ROW = 1 << 14
-"""The longest row that the threads of one program of a GPU keep in registers."""
+"""Elements. The longest row that the threads of one program on a GPU hold in registers."""
 
 
 def is_short_row(inner: tuple[Loop, ...]) -> bool:
@@ -222,15 +222,15 @@ def is_short_row(inner: tuple[Loop, ...]) -> bool:
 
 
 MAX_SMALL_STRIDE = 4
-"""Lanes that are so many elements apart are picked from whole loads."""
+"""Elements. Lanes at most this far apart are shuffled out of contiguous vector loads."""
 
 
 def has_small_stride(offset: Index, variable: Symbol, other: Symbol) -> bool:
-    """Whether an access is adjacent along a loop, or nearly so and not along the other one."""
+    """Return whether an access is contiguous along a loop, or nearly so and not contiguous along the other one."""
     step = constant(stride_along(offset, variable) or ZERO)
     return step == 1 or (step is not None and 0 < abs(step) <= MAX_SMALL_STRIDE and stride_along(offset, other) != ONE)
 
 
 def is_transposed_access(offset: Index, lanes: Symbol, rows: Symbol) -> bool:
-    """Whether an access is adjacent along another loop than the one whose iterations are lanes."""
+    """Return whether an access is contiguous along the row loop, and strided along the vectorised one."""
     return stride_along(offset, rows) == ONE and stride_along(offset, lanes) not in (None, ZERO, ONE)

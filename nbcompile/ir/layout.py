@@ -1,4 +1,4 @@
-"""Where the elements of a buffer lie in memory: size, stride, offset.
+"""Layout of a buffer in memory: size, stride, offset.
 
     torch.empty(2, 3).t()   Layout(size=(3, 2), stride=(1, 3), offset=0)
     element (i0, i1)        at offset i0 + 3*i1 from the data pointer
@@ -20,7 +20,7 @@ from nbcompile.ir.index import ONE, ZERO, Index, indices, is_one, known_equal, p
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Size, stride and offset, all counted in elements."""
+    """Size, stride and offset, in elements."""
 
     size: tuple[Index, ...]
     stride: tuple[Index, ...]
@@ -35,17 +35,17 @@ class Layout:
             for term in sympy.Add.make_args(coordinate)
         ]
         total = sympy.Add(self.offset, *terms)
-        # Numbers as strides are distributed already; expanding is slow.
+        # With atomic strides the products are expanded already; expand() is slow.
         return total if all(step.is_Atom for step in self.stride) else sympy.expand(total)
 
     @property
     def elements(self) -> Index:
-        """How many elements there are."""
+        """Number of elements."""
         return product(self.size)
 
     @property
     def span(self) -> Index:
-        """How many elements of memory it reaches over (0 if it is empty)."""
+        """Number of elements of memory from the data pointer to the last element (0 if there is none)."""
         if any(extent == 0 for extent in self.size):
             return ZERO
         steps = ((extent - 1) * step for extent, step in zip(self.size, self.stride, strict=True))
@@ -53,7 +53,7 @@ class Layout:
 
 
 def contiguous(size: Sequence[Index]) -> Layout:
-    """Row-major: the last dimension is adjacent in memory. Strides as torch gives them (sizes of 0 count as 1)."""
+    """The row-major layout: the last dimension is contiguous. Strides are torch's (sizes of 0 count as 1)."""
     stride: list[Index] = []
     step: Index = ONE
     for extent in reversed(size):
@@ -63,7 +63,7 @@ def contiguous(size: Sequence[Index]) -> Layout:
 
 
 def channels_last(size: Sequence[Index]) -> Layout:
-    """Images in the order batch, height, width, channel."""
+    """The channels-last layout of images: batch, height, width, channel."""
     _, channels, height, width = size
     return Layout(tuple(size), (height * width * channels, ONE, width * channels, channels))
 
@@ -74,7 +74,7 @@ def of_tensor(tensor: torch.Tensor) -> Layout:
 
 
 def is_dense(layout: Layout) -> bool:
-    """Whether its elements fill one block of memory, in some order of the dimensions, none twice."""
+    """Return whether the elements fill one block of memory without gaps or overlaps, in any order of dimensions."""
     if any(extent == 0 for extent in layout.size):
         return True
     unmatched = [(step, extent) for extent, step in zip(layout.size, layout.stride, strict=True) if not is_one(extent)]
@@ -89,7 +89,7 @@ def is_dense(layout: Layout) -> bool:
 
 
 def same_addresses(first: Layout, second: Layout) -> bool:
-    """Whether two layouts put every element at the same place (strides of size-1 dimensions do not matter)."""
+    """Return whether two layouts give every element the same address (strides of size-1 dimensions are ignored)."""
     return (
         len(first.size) == len(second.size)
         and known_equal(first.offset, second.offset)

@@ -1,4 +1,4 @@
-"""The IR as text, for people.
+"""Printer of the loop IR as text.
 
     buf0: float32[8] = max over r0 < 64 of in0[i0, r0]
     buf1: float32[8, 64] = exp(in0[i0, i1] - buf0[i0])
@@ -49,7 +49,7 @@ from nbcompile.ir.kernel import (
 )
 from nbcompile.ir.layout import Layout, contiguous, same_addresses
 
-# How tightly an operator binds, as in Python.
+# Precedence of operators, as in Python.
 _PRECEDENCE = {
     "or": 1, "and": 2, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
     "+": 9, "-": 9, "*": 10, "/": 10,
@@ -58,7 +58,7 @@ _ATOM = 20
 
 
 def print_expr(body: Expr, precedence: int = 0) -> str:
-    """A body in Python's notation, with no more parentheses than are needed."""
+    """Print a body in Python's notation, with the fewest parentheses."""
     match body:
         case Load(buffer, index, _, gathers):
             return f"{buffer}[{', '.join(print_index(each, gathers) for each in index)}]" if index else buffer
@@ -102,7 +102,7 @@ def print_number(value: bool | float, dtype: torch.dtype) -> str:
 
 
 def print_index(index: Index, gathers: tuple[Gather, ...] = ()) -> str:
-    """An index expression, with ``//`` and ``%``; what is gathered stands in place of its symbol."""
+    """Print an index expression, with ``//`` and ``%``; a gathered index is printed for its symbol."""
     names = {each.symbol: print_expr(each.value) for each in gathers}
     return _index(index, names, 0)
 
@@ -151,7 +151,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def print_type(dtype: torch.dtype, layout: Layout) -> str:
-    """``float32[8, 64]``, with the strides where they are not row-major."""
+    """Print dtype and size, ``float32[8, 64]``, with the strides where they are not row-major."""
     text = f"{dtype_name(dtype)}[{', '.join(map(print_index, layout.size))}]"
     if same_addresses(layout, contiguous(layout.size)):
         return text
@@ -159,7 +159,7 @@ def print_type(dtype: torch.dtype, layout: Layout) -> str:
 
 
 def print_body(buffer: Buffer) -> str:
-    """What a buffer is made of, without its name and type."""
+    """Print the definition of a buffer, without its name and type."""
     match buffer:
         case GraphInput(position=position):
             return f"argument {position}"
@@ -195,7 +195,7 @@ def _print_update(place: str, kind: str, value: Expr) -> str:
 
 
 def print_argument(value: Any) -> str:
-    """An argument of a call of ATen."""
+    """Print an argument of an extern call."""
     match value:
         case BufferView(name, layout):
             return f"{name}({print_layout(layout)})"
@@ -210,7 +210,7 @@ def print_argument(value: Any) -> str:
 
 
 def print_layout(layout: Layout) -> str:
-    """``8x64``, with stride and offset where they are not the plain ones."""
+    """Print a layout, ``8x64``, with stride and offset where they are not the default."""
     text = "x".join(print_index(each) for each in layout.size) or "scalar"
     if not same_addresses(Layout(layout.size, layout.stride), contiguous(layout.size)):
         text += f", stride {'x'.join(print_index(each) for each in layout.stride)}"
@@ -218,7 +218,7 @@ def print_layout(layout: Layout) -> str:
 
 
 def print_buffer(buffer: Buffer) -> str:
-    """One line: name, type, body."""
+    """Print a buffer in one line: name, type, definition."""
     match buffer:
         case Extern(reason=reason):
             return f"{buffer.name} = {print_body(buffer)}    # {reason}"
@@ -229,7 +229,7 @@ def print_buffer(buffer: Buffer) -> str:
 
 
 def print_program(program: Program) -> str:
-    """All buffers and what is returned."""
+    """Print all buffers and the results."""
     lines = [print_buffer(each) for each in program.buffers]
     return "\n".join([*lines, f"return {', '.join(map(_output, program.outputs))}"])
 
@@ -244,7 +244,7 @@ _UPDATE = {"sum": "+=", "prod": "*=", "any": "or=", "all": "and="}
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """The loops and statements, indented."""
+    """Print loops and statements, indented."""
     lines = [f"{kernel.name}({', '.join(kernel.reads)}) -> {', '.join(kernel.writes)}"]
     depth = 1
     if kernel.loops:
@@ -266,7 +266,7 @@ def _loops(loops: tuple[Loop, ...]) -> str:
 
 
 def print_statement(statement: Inner) -> str:
-    """One line of a kernel."""
+    """Print one statement of a kernel."""
     match statement:
         case Let(name, value):
             return f"{name} = {print_expr(value)}"
@@ -287,7 +287,7 @@ def print_statement(statement: Inner) -> str:
 
 
 def print_schedule(schedule: Schedule) -> str:
-    """All steps in order."""
+    """Print all steps in order."""
     tensors = schedule.program.tensors()
     lines: list[str] = []
     for step in schedule.steps:

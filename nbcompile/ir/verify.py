@@ -1,4 +1,4 @@
-"""What is well-formed; run after every pass in tests.
+"""Verifier of the loop IR; tests run it after every pass.
 
     verify_program(lower(graph))
     verify_schedule(schedule(program))
@@ -51,11 +51,11 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 class InvalidIR(AssertionError):
-    """The IR breaks one of its own rules: a bug of the pass that made it."""
+    """A violated rule of the IR: a bug of the pass that produced it."""
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise IllFormed unless a rule holds."""
+    """Raise InvalidIR unless a rule holds."""
     if not condition:
         raise InvalidIR(message)
 
@@ -64,7 +64,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def verify_program(program: Program) -> None:
-    """Every name is made before it is read, once; bodies are typed; indices use only variables in scope."""
+    """Verify that every name is defined once, before its uses; that bodies are typed; and that symbols are bound."""
     known: dict[str, Tensor] = {}
     calls: set[str] = set()
     names: set[str] = set()
@@ -143,7 +143,7 @@ def _verify_scope(body: Expr, scope: set[Symbol], known: dict[str, Tensor], wher
                 len(node.index) == len(tensor.layout.size), f"{where}: {node.buffer} has not {len(node.index)} dims"
             )
             for index, extent in zip(node.index, tensor.layout.size, strict=True):
-                # (What is read from memory stands, so that it is checked.)
+                # (A gathered index stays although the size is 1, so that its bound is checked.)
                 in_bounds = (
                     not is_one(extent) or index == 0 or bool(index.free_symbols & {g.symbol for g in node.gathers})
                 )
@@ -157,7 +157,7 @@ def _verify_scope(body: Expr, scope: set[Symbol], known: dict[str, Tensor], wher
 
 
 def verify_expr(body: Expr, where: str) -> None:
-    """Every operation is known, has its arguments, and these have the right types."""
+    """Verify that every operation is known, and that number and dtypes of its operands are right."""
     for node in walk(body):
         match node:
             case Apply(op, args, dtype):
@@ -207,7 +207,7 @@ def _verify_types(op: str, args: list[torch.dtype], result: torch.dtype, where: 
 
 
 def verify_schedule(schedule: Schedule) -> None:
-    """Memory is there when it is used, kernels read what is written, and locals are defined before."""
+    """Verify that memory is allocated when it is used and written before it is read, and locals before their uses."""
     tensors = schedule.program.tensors()
     sizes = {source.symbol for source in schedule.program.symbols}
     memory = {name for name, tensor in tensors.items() if isinstance(tensor, (GraphInput, GraphAttribute))}
