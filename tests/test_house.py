@@ -147,7 +147,7 @@ def test_sizes():
     assert [name for name, size, bounds in long if size > bounds[1]] == []
 
 
-FINISHED = ("aot", "codegen", "dispatch", "gpu", "jupyter", "scheduling", "sphinx_ext")
+FINISHED = ("aot", "codegen", "dispatch", "gpu", "jupyter", "lowering", "scheduling", "sphinx_ext")
 """Packages whose names are words of docs/glossary.md, torch and LLVM."""
 IN_WORK = ("aot/joint.py", "aot/pure.py")
 """Modules of finished packages that are not finished themselves."""
@@ -208,7 +208,7 @@ def test_each_is_no_name(path: Path):
 PARTICIPLE = re.compile(
     r"(?:[a-z]ed|[a-z]ing|Held|Hidden|Kept|Known|Laid|Left|Lent|Made|Met|Put|Read|Said|Seen|Sent|Shown|Told|Taken|Written)$"
 )
-NOUNS = {"Embedding", "Folding", "Padding", "Spelling", "String"}
+NOUNS = {"Embedding", "Lowering", "NoLowering", "Folding", "Padding", "Spelling", "String"}
 """Nouns that end like participles."""
 
 
@@ -223,7 +223,9 @@ def classes(package: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("package", FINISHED)
 def test_classes_are_nouns(package: str):
     """No class of a finished package is called by a bare participle (``Kept``, ``Watched``)."""
-    assert [found for found in classes(package) if PARTICIPLE.search(found[1]) and found[1] not in NOUNS] == []
+    assert [
+        found for found in classes(package) if PARTICIPLE.search(found[1]) and found[1].lstrip("_") not in NOUNS
+    ] == []
 
 
 def test_the_rule_about_participles_can_fail():
@@ -234,7 +236,7 @@ def test_the_rule_about_participles_can_fail():
 
 HEADLESS = re.compile(r"(?:What|Whether|How|Where|Of|Which|Why|So|When|Who|And|As|That|Those)\b")
 HEADLESS_DOCSTRINGS = {
-    "aot": 14, "codegen": 0, "dispatch": 1, "gpu": 0, "jupyter": 0, "record": 0, "runtime": 0, "sphinx_ext": 0, "tools": 0,
+    "aot": 14, "codegen": 0, "dispatch": 1, "gpu": 0, "ir": 12, "jupyter": 0, "lowering": 2, "record": 0, "runtime": 0, "sphinx_ext": 0, "tools": 0,
     "views": 62,
 }  # fmt: skip
 """Per package how many docstrings open without a noun or a verb. A number may fall, never rise."""

@@ -33,9 +33,9 @@ from nbcompile.ir.index import (
     Symbol,
     constant as number_of,
     gather_variable,
-    repeat_count,
     max_slope,
     piecewise_stride,
+    repeat_count,
     stride_along,
 )
 from nbcompile.ir.kernel import access

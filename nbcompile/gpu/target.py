@@ -32,7 +32,7 @@ from nbcompile.gpu.ptx import UnsupportedInstruction
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
-from nbcompile.lowering.graph import may_run_through_aten
+from nbcompile.lowering.graph import can_fall_back
 from nbcompile.record import recorder
 from nbcompile.runtime.program import Attribute
 from nbcompile.scheduling import schedule
@@ -88,7 +88,7 @@ def compile_graph(
 
 def _apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refusals) -> Iterator[tuple[str, str]]:
     """Operators to run as extern calls: those that need the missing operation, else all of the kernel's."""
-    able = {node.name for node in graph_module.graph.nodes if may_run_through_aten(node)}
+    able = {node.name for node in graph_module.graph.nodes if can_fall_back(node)}
     for kernel in planned.kernels():
         if kernel.name in refusals:
             reason, asking = refusals[kernel.name]

@@ -216,7 +216,7 @@ class _Machine:
         rows = [size for _, size in outer]
         memory = {name: self.memory[name] for name in (*kernel.reads, *kernel.writes)}
         scratch = {
-            each.name: uninitialised((*rows, value_of(each.size, self.sizes)), each.dtype) for each in kernel.scratch
+            row.name: uninitialised((*rows, value_of(row.size, self.sizes)), row.dtype) for row in kernel.scratch
         }
         frame = _Frame(self, memory, scratch, rows)
         scope = _Scope(self, [v for v, _ in outer], rows, frame.load)

@@ -60,7 +60,7 @@ _TANH_CUBIC = 0.044715
 
 @pointwise(aten.special_ndtr.default, kind="float")
 def ndtr(x: Expr) -> Expr:
-    """The share of a normal distribution that lies below x."""
+    """The cumulative distribution function of the normal distribution."""
     return apply("ndtr", x)
 
 

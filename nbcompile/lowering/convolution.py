@@ -24,32 +24,32 @@ from nbcompile.ir import buffer as ir
 from nbcompile.ir.index import constant
 from nbcompile.ir.layout import channels_last, contiguous, of_tensor
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.extern import reason_for
+from nbcompile.lowering.extern import fallback_reason
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value
 
 aten = torch.ops.aten
 CONVOLUTION, BACKWARD = aten.convolution.default, aten.convolution_backward.default
 MOST_COLUMNS, MOST_WORK = 1 << 15, 1 << 20
-"""Of a small convolution: the elements of all windows, and the multiplications."""
+"""Limits of a small convolution: elements of all windows, and multiplications."""
 SMALL_SHARE = 16
 """A weight that is so many times smaller than the image is brought into the order of the image."""
 
 
 @lowering(CONVOLUTION)
 def convolution(build: Builder, image: Value, weight: Value, bias: Value | None, *geometry: Any) -> Value:
-    """As a matrix product where it is small; where that was chosen, with the channels last."""
+    """Lower a small convolution to a matrix product, and one that is marked to channels-last strides."""
     node = build.node
     if node is None:
-        raise NoLowering(reason_for(CONVOLUTION))
+        raise NoLowering(fallback_reason(CONVOLUTION))
     if node.meta.get(CHANNELS_LAST):
         return _with_channels_last(build, image, weight, bias, *geometry)
     planes = _in_planes(build, (image, weight), geometry, (node.meta["val"],))
     if planes is None:
-        raise NoLowering(reason_for(CONVOLUTION))
+        raise NoLowering(fallback_reason(CONVOLUTION))
     given = [*planes.tensors, None if bias is None else _in_order(build, bias)]
     arguments = (*given[:2], planes.window, given[2], planes.stride, planes.padding)
-    result = build.extern_of(aten._slow_conv2d_forward.default, arguments, {}, planes.results[0], SMALL)
+    result = build.extern_call(aten._slow_conv2d_forward.default, arguments, {}, planes.results[0], SMALL)
     return planes.back(build, result)
 
 
@@ -62,15 +62,15 @@ def convolution_backward(
     results = () if build.node is None else build.node.meta["val"]
     planes = _in_planes(build, (image, weight, grad), geometry, results)
     if planes is None:
-        raise NoLowering(reason_for(BACKWARD))
+        raise NoLowering(fallback_reason(BACKWARD))
     image_given, weight_given, grad_given = planes.tensors
     arguments = (grad_given, image_given, weight_given, planes.window, planes.stride, planes.padding, mask)
     target = aten._slow_conv2d_backward.output_mask
-    of_image, of_weight, of_bias = build.extern_of(target, arguments, {}, planes.results, SMALL)
+    of_image, of_weight, of_bias = build.extern_call(target, arguments, {}, planes.results, SMALL)
     return planes.back(build, of_image), planes.back(build, of_weight), of_bias
 
 
-SMALL = f"{reason_for(CONVOLUTION)}; this one is so small that a matrix product is faster"
+SMALL = f"{fallback_reason(CONVOLUTION)}; this one is so small that a matrix product is faster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Planes:
     stride: list[int]
     padding: list[int]
     results: tuple[torch.Tensor | None, ...]
-    """As FakeTensor has them."""
+    """Strides by FakeTensor."""
     has_rows: bool
 
     def back(self, build: Builder, result: Value | None) -> Any:
@@ -144,9 +144,9 @@ def _with_channels_last(build: Builder, image: Value, weight: Value, bias: Value
     ]
     called, name = build.fresh("extern"), build.fresh("buf")
     predicted = node.meta["val"]
-    reason = f"{reason_for(CONVOLUTION)}, with the channels of a pixel beside each other"
-    build.add(ir.Extern(called, CONVOLUTION, (given, *others, *rest), {}, reason, (), build.here()))
+    reason = f"{fallback_reason(CONVOLUTION)}, with the channels of a pixel beside each other"
+    build.add(ir.Extern(called, CONVOLUTION, (given, *others, *rest), {}, reason, (), build.origin()))
     layout = channels_last(of_tensor(predicted).size)
     build.channels_last.add(name)
-    build.add(ir.ExternOutput(name, predicted.dtype, predicted.device, layout, called, (), build.here()))
+    build.add(ir.ExternOutput(name, predicted.dtype, predicted.device, layout, called, (), build.origin()))
     return build.whole(name)

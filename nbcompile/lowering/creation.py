@@ -36,7 +36,7 @@ def _made(build: Builder, size: Sequence[Any], body: Any, dtype: torch.dtype | N
     if not isinstance(body, Expr):
         body = operand(body, dtype, ())
     rounded = cast(cast(body, dtype), compute_dtype(dtype))
-    return Value(dtype, build.placed(torch.device(device or "cpu")), indices(size), rounded, build.here())
+    return Value(dtype, build.target_device(torch.device(device or "cpu")), indices(size), rounded, build.origin())
 
 
 @lowering(aten.full.default)
@@ -123,8 +123,8 @@ def arange(build: Builder, start: Any, end: Any, step: Any = 1, **_: Any) -> Val
     predicted = build.node.meta["val"]
     if predicted.dtype.is_floating_point:
         # As ATen does: in double, rounded once.
-        place = cast(IndexOf(loop_variable(0), torch.int64), torch.float64)
-        body: Expr = operand(start, torch.float64, ()) + place * operand(step, torch.float64, ())
+        coordinate = cast(IndexOf(loop_variable(0), torch.int64), torch.float64)
+        body: Expr = operand(start, torch.float64, ()) + coordinate * operand(step, torch.float64, ())
     else:
         first, stride = (index(each if not isinstance(each, float) else int(each)) for each in (start, step))
         body = IndexOf(first + stride * loop_variable(0), torch.int64)
@@ -154,11 +154,11 @@ def linspace(build: Builder, start: Any, end: Any, steps: Any, **_: Any) -> Valu
     wide = compute_dtype(dtype) if dtype.is_floating_point else torch.float64
     first, last = operand(start, wide, ()), operand(end, wide, ())
     step = (last - first) / float(max(count - 1, 1))
-    place = loop_variable(0)
-    near = first + step * cast(IndexOf(place, torch.int64), wide)
-    far = last - step * cast(IndexOf(count - 1 - place, torch.int64), wide)
-    half = apply("lt", IndexOf(place, torch.int64), constant(count // 2, torch.int64))
-    return _made(build, (steps,), apply("where", half, near, far) if count > 1 else first, None, None)
+    coordinate = loop_variable(0)
+    from_start = first + step * cast(IndexOf(coordinate, torch.int64), wide)
+    from_end = last - step * cast(IndexOf(count - 1 - coordinate, torch.int64), wide)
+    half = apply("lt", IndexOf(coordinate, torch.int64), constant(count // 2, torch.int64))
+    return _made(build, (steps,), apply("where", half, from_start, from_end) if count > 1 else first, None, None)
 
 
 @lowering(torch.ops.prims.iota.default)
@@ -184,7 +184,7 @@ def _triangle(build: Builder, x: Value, diagonal: Any, op: str) -> Value:
     if known_number(index(diagonal)) is not None:
         kept = apply(op, IndexOf(column, torch.int64), IndexOf(row + index(diagonal), torch.int64))
     zero = constant(0, x.body.dtype)
-    return Value(x.dtype, x.device, x.size, apply("where", kept, x.body, zero), (*x.from_nodes, *build.here()))
+    return Value(x.dtype, x.device, x.size, apply("where", kept, x.body, zero), (*x.from_nodes, *build.origin()))
 
 
 @lowering(aten.tril.default)

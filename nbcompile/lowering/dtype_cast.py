@@ -1,4 +1,4 @@
-"""A choice between values, other types, copies.
+"""Casts between dtypes, copies, and ``where``.
 
     aten.where.self(c, a, b)               where(c[i0], a[i0], b[i0])       both sides in the promoted type
     aten._to_copy.default(x, dtype=half)   float32(float16(x[i0]))          rounded as memory would round it
@@ -18,7 +18,7 @@ from nbcompile.ir.expr import apply, cast, compute_dtype, constant
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.elementwise import SUPPORTED, common_device, operand, promoted, require_representable
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, broadcast_size, expanded, joined_nodes
+from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, merge_nodes
 
 aten = torch.ops.aten
 
@@ -33,7 +33,7 @@ def where(build: Builder, condition: Value, a: Any, b: Any) -> Value:
         raise NoLowering(f"dtype {dtype}")
     size = broadcast_size(*(each.size for each in tensors))
     body = apply("where", operand(condition, torch.bool, size), operand(a, dtype, size), operand(b, dtype, size))
-    return Value(dtype, device, size, body, joined_nodes(*(each.from_nodes for each in tensors), build.here()))
+    return Value(dtype, device, size, body, merge_nodes(*(each.from_nodes for each in tensors), build.origin()))
 
 
 @lowering(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
@@ -46,19 +46,19 @@ def masked_fill(build: Builder, x: Value, mask: Value, value: Any) -> Value:
     require_representable(value, x.dtype)
     size = broadcast_size(mask.size, x.size)
     filler = constant(constant(value, x.dtype).value, compute_dtype(x.dtype))
-    body = apply("where", operand(mask, torch.bool, size), filler, expanded(x, size).body)
+    body = apply("where", operand(mask, torch.bool, size), filler, broadcast_to(x, size).body)
     device = common_device([x, mask])
-    return Value(x.dtype, device, size, body, joined_nodes(x.from_nodes, mask.from_nodes, build.here()))
+    return Value(x.dtype, device, size, body, merge_nodes(x.from_nodes, mask.from_nodes, build.origin()))
 
 
 def convert(build: Builder, x: Value, dtype: torch.dtype) -> Value:
-    """As another dtype, rounded as memory would round it."""
+    """Cast to another dtype, with the rounding of a store."""
     if dtype not in SUPPORTED or x.dtype not in SUPPORTED:
         raise NoLowering(f"a cast from {x.dtype} to {dtype}")
     if x.dtype == dtype:
         return x
     body = cast(cast(x.body, dtype), compute_dtype(dtype))
-    return Value(dtype, x.device, x.size, body, joined_nodes(x.from_nodes, build.here()))
+    return Value(dtype, x.device, x.size, body, merge_nodes(x.from_nodes, build.origin()))
 
 
 @lowering(aten._to_copy.default)
@@ -66,8 +66,8 @@ def to_copy(
     build: Builder, x: Value, *, dtype: torch.dtype | None = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, non_blocking: bool = False, memory_format: Any = None,
 ) -> Value:  # fmt: skip
-    """Another dtype; another device is a matter for ATen."""
-    if device is not None and build.placed(torch.device(device)) != x.device:
+    """Cast to another dtype; a copy to another device falls back to ATen."""
+    if device is not None and build.target_device(torch.device(device)) != x.device:
         raise NoLowering("a copy to another device")
     if pin_memory:
         raise NoLowering("pinned memory")
@@ -88,7 +88,7 @@ def to_dtype(build: Builder, x: Value, dtype: torch.dtype, *_: Any, **__: Any) -
 
 @lowering(aten.clone.default, aten.contiguous.default, aten.lift_fresh_copy.default)
 def clone(_: Builder, x: Value, *, memory_format: Any = None) -> Value:
-    """The same elements; the memory is chosen when it is realised."""
+    """The same value; its layout is chosen when it is realized."""
     return x
 
 
@@ -97,4 +97,4 @@ def copy(build: Builder, x: Value, source: Value, non_blocking: bool = False) ->
     """The source's elements in x's shape and dtype."""
     if source.device != x.device:
         raise NoLowering("a copy between devices")
-    return convert(build, expanded(source, x.size), x.dtype)
+    return convert(build, broadcast_to(source, x.size), x.dtype)

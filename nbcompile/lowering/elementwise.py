@@ -1,4 +1,4 @@
-"""How an operation on elements becomes one on tensors: broadcast, promoted as torch does, cast.
+"""Elementwise operations on tensors: broadcasting, type promotion as torch does it, casts.
 
     elementwise(build, lambda a, b: a + b, (x, bias))      x[i0, i1] + float32(bias[i1])
     @pointwise(aten.relu.default)                          the same, as a decorator of a lowering
@@ -21,7 +21,7 @@ from nbcompile.ir.expr import Expr, IndexOf, cast, compute_dtype, constant
 from nbcompile.ir.index import Index
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, broadcast_size, expanded, joined_nodes
+from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, merge_nodes
 
 SUPPORTED = {
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
@@ -69,7 +69,7 @@ def _rank_and_dtype(value: Any) -> tuple[int, torch.dtype]:
 
 
 def _kind(dtype: torch.dtype) -> int:
-    """How general its numbers are: truth values, integers, reals, complex numbers."""
+    """Rank of a dtype in type promotion: bool, integer, floating point, complex."""
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1 if dtype != torch.bool else 0
 
 
@@ -78,7 +78,7 @@ def operand(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
     wide = compute_dtype(dtype)
     match value:
         case Value():
-            return cast(expanded(value, size).body, wide)
+            return cast(broadcast_to(value, size).body, wide)
         case sympy.Integer():
             return constant(int(value), wide)
         case sympy.Expr():
@@ -120,7 +120,7 @@ def elementwise(
             raise NoLowering(f"dtype {candidate}")
     size = broadcast_size(*(each.size for each in tensors))
     body = compute(*(operand(each, dtype, size) for each in operands))
-    nodes = joined_nodes(*(each.from_nodes for each in tensors), build.here())
+    nodes = merge_nodes(*(each.from_nodes for each in tensors), build.origin())
     result = torch.bool if kind == "compare" else dtype
     return Value(result, device, size, cast(body, compute_dtype(result)), nodes)
 

@@ -1,4 +1,4 @@
-"""Why an operator runs through ATen.
+"""Extern calls: the reason why an operator falls back to ATen.
 
 Every operator without a lowering does; nothing is refused. The reason stands
 in the record, so that a reader sees which part of a graph was not fused.
@@ -42,7 +42,7 @@ _FAMILIES: dict[str, str] = {
 REASONS: dict[str, str] = {name: reason for reason, names in _FAMILIES.items() for name in names.split()}
 
 
-def reason_for(target: Any) -> str:
+def fallback_reason(target: Any) -> str:
     """In words, why there is no lowering for an operator."""
     schema = getattr(target, "_schema", None)
     if schema is None:

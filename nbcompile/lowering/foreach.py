@@ -1,4 +1,4 @@
-"""Operators on lists of tensors, as optimizers use them: the operator on tensors, for each place of the lists.
+"""Operators on lists of tensors (``_foreach_add``), as optimizers use them: the operator on tensors, per list item.
 
     aten._foreach_addcdiv.ScalarList([p0, p1], [m0, m1], [v0, v1], [s0, s1])
         ->  addcdiv(p0, m0, v0, value=s0), addcdiv(p1, m1, v1, value=s1)
@@ -60,21 +60,21 @@ def _register() -> None:
 
 
 def _for_each(single: torch._ops.OpOverload) -> Lowering:
-    """Arguments that are lists are taken apart, the others are the same at each place."""
+    """Lower to one operator per item; arguments that are no lists are the same for every item."""
 
     def lower(build: Builder, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         lists = [each for each in (*args, *kwargs.values()) if isinstance(each, list)]
         if len({len(each) for each in lists}) != 1:
             raise NoLowering("lists that are not of one length")
 
-        def at(place: int, value: Any) -> Any:
-            return value[place] if isinstance(value, list) else value
+        def at(item: int, value: Any) -> Any:
+            return value[item] if isinstance(value, list) else value
 
-        def one(place: int) -> Any:
-            keywords = {name: at(place, each) for name, each in kwargs.items()}
-            return LOWERINGS[single](build, *(at(place, each) for each in args), **keywords)
+        def one(item: int) -> Any:
+            keywords = {name: at(item, each) for name, each in kwargs.items()}
+            return LOWERINGS[single](build, *(at(item, each) for each in args), **keywords)
 
-        return tuple(one(place) for place in range(len(lists[0])))
+        return tuple(one(item) for item in range(len(lists[0])))
 
     return lower
 

@@ -19,7 +19,7 @@ from nbcompile.ir.expr import Apply, Expr, Gather, cast, cost, walk
 from nbcompile.ir.index import ZERO, Index, constant as known_number, divide, index, is_one, loop_variable
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, broadcast_size, expanded, is_free, joined_nodes, moved
+from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, is_free, merge_nodes, reindexed
 from nbcompile.lowering.views import dimension
 
 aten = torch.ops.aten
@@ -28,15 +28,15 @@ _CHEAP = 4
 
 def _source(build: Builder, x: Value) -> Value:
     # An element that is gathered often would be computed as often.
-    return x if is_free(x) or (cost(x.body) <= _CHEAP and isinstance(x.body, Apply)) else build.realise(x)
+    return x if is_free(x) or (cost(x.body) <= _CHEAP and isinstance(x.body, Apply)) else build.realize(x)
 
 
 KNOWN_LIMIT = 4096
-"""So many indices are worked out while compiling."""
+"""Maximal number of indices that are evaluated at compile time."""
 
 
 def known_index(ids: Value, extent: Index) -> Index | None:
-    """An index that is computed from the place alone, as a formula: resizing an image reads ``i0 // 2``."""
+    """An index tensor that depends on loop variables alone, as a formula: resizing an image loads at ``i0 // 2``."""
     variables = [loop_variable(at) for at in range(ids.ndim) if not is_one(ids.size[at]) and mentions(ids.body, at)]
     limit, count = known_number(extent), known_number(ids.size[int(variables[0].name[1:])]) if variables else None
     if len(variables) != 1 or limit is None or count is None or not 1 < count <= KNOWN_LIMIT:
@@ -53,26 +53,26 @@ def known_index(ids: Value, extent: Index) -> Index | None:
 
 
 def mentions(body: Expr, at: int) -> bool:
-    """Whether a body depends on a loop variable."""
-    places = (getattr(node, "index", ()) for node in walk(body))
+    """Return whether a body depends on a loop variable."""
+    coordinates = (getattr(node, "index", ()) for node in walk(body))
     return any(
         loop_variable(at) in part.free_symbols
-        for place in places
-        for part in (place if isinstance(place, tuple) else (place,))
+        for coordinate in coordinates
+        for part in (coordinate if isinstance(coordinate, tuple) else (coordinate,))
     )
 
 
 def index_at(value: Value, first: int, ndim: int) -> Value:
     """An index tensor as a value over a larger shape, its dimensions beginning at ``first``."""
     position = [ZERO if is_one(extent) else loop_variable(first + at) for at, extent in enumerate(value.size)]
-    return moved(value, [loop_variable(0)] * ndim, position)
+    return reindexed(value, [loop_variable(0)] * ndim, position)
 
 
 def _picked(
     build: Builder, x: Value, size: Sequence[Index], position: list[Index], gathers: list[Gather], *parts: Value
 ) -> Value:
-    result = moved(x, size, position, tuple(gathers))
-    nodes = joined_nodes(x.from_nodes, *(part.from_nodes for part in parts), build.here())
+    result = reindexed(x, size, position, tuple(gathers))
+    nodes = merge_nodes(x.from_nodes, *(part.from_nodes for part in parts), build.origin())
     return Value(x.dtype, x.device, tuple(size), result.body, nodes)
 
 
@@ -87,7 +87,7 @@ def embedding(
 
 @lowering(aten.index_select.default)
 def index_select(build: Builder, x: Value, dim: int, ids: Value) -> Value:
-    """The asked indices of a dimension."""
+    """Select indices of a dimension."""
     if x.ndim == 0 or ids.ndim != 1:
         raise NoLowering("index_select with a scalar")
     return _rows(build, x, dimension(dim, x.ndim), ids, wraps=False)
@@ -105,7 +105,7 @@ def _rows(build: Builder, x: Value, dim: int, ids: Value, wraps: bool) -> Value:
 
 @lowering(aten.gather.default)
 def gather(build: Builder, x: Value, dim: int, ids: Value, *, sparse_grad: bool = False) -> Value:
-    """Along one dimension, the index that ``ids`` holds at the same place."""
+    """Gather along one dimension: the element at the index that ``ids`` has at the same position."""
     require_same_device(x, ids)
     if x.ndim == 0 or ids.ndim == 0:
         raise NoLowering("gather with a scalar")
@@ -138,7 +138,7 @@ def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Val
         position[old] = loop_variable(len(before) + len(common) + new)
     gathers: list[Gather] = []
     for at, given_index in given.items():
-        ids = index_at(expanded(given_index, common), len(before), len(size))
+        ids = index_at(broadcast_to(given_index, common), len(before), len(size))
         formula = known_index(replace(ids, size=tuple(size)), x.size[at])
         if formula is not None:
             position[at] = formula
@@ -151,7 +151,7 @@ def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Val
 
 @lowering(aten.take.default)
 def take(build: Builder, x: Value, ids: Value) -> Value:
-    """The asked elements, counted through the whole tensor."""
+    """Select elements by linear index."""
     flat: Value = build.call(aten.view.default, x, [-1])
     picked: Value = index_tensor(build, flat, [ids])
     return picked

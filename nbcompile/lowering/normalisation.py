@@ -31,7 +31,7 @@ aten = torch.ops.aten
 def _wide(build: Builder, x: Value, half_to_float: bool = False) -> tuple[Value, torch.dtype]:
     if not x.dtype.is_floating_point:
         raise NoLowering(f"dtype {x.dtype}")
-    wide = build.shared(convert(build, x, compute_dtype(x.dtype)))
+    wide = build.realize_if_costly(convert(build, x, compute_dtype(x.dtype)))
     return wide, torch.float32 if half_to_float else x.dtype
 
 
@@ -40,9 +40,9 @@ def softmax(build: Builder, x: Value, dim: int, half_to_float: bool) -> Value:
     """``exp(x - max) / sum``; one division a row, as a division takes as long as five products."""
     wide, dtype = _wide(build, x, half_to_float)
     largest = reduce(build, wide, [dim], True, "max")
-    powers = build.realise(elementwise(build, lambda a, m: apply("exp", a - m), (wide, largest)))
+    powers = build.realize(elementwise(build, lambda a, m: apply("exp", a - m), (wide, largest)))
     total = reduce(build, powers, [dim], True, "sum")
-    share = build.realise(elementwise(build, lambda s: apply("reciprocal", s), (total,)))
+    share = build.realize(elementwise(build, lambda s: apply("reciprocal", s), (total,)))
     return convert(build, elementwise(build, lambda e, s: e * s, (powers, share)), dtype)
 
 
@@ -52,7 +52,7 @@ def log_softmax(build: Builder, x: Value, dim: int, half_to_float: bool) -> Valu
     wide, dtype = _wide(build, x, half_to_float)
     largest = reduce(build, wide, [dim], True, "max")
     powers = elementwise(build, lambda a, m: apply("exp", a - m), (wide, largest))
-    total = build.realise(elementwise(build, lambda s: apply("log", s), (reduce(build, powers, [dim], True, "sum"),)))
+    total = build.realize(elementwise(build, lambda s: apply("log", s), (reduce(build, powers, [dim], True, "sum"),)))
     return convert(build, elementwise(build, lambda a, m, s: a - m - s, (wide, largest, total)), dtype)
 
 
@@ -84,7 +84,7 @@ def layer_norm(
     wide, dtype = _wide(build, x)
     dims = list(range(x.ndim - len(shape), x.ndim))
     spread, average = moments(build, wide, dims, 0)
-    rstd = build.realise(elementwise(build, lambda v: apply("rsqrt", v + eps), (spread,)))
+    rstd = build.realize(elementwise(build, lambda v: apply("rsqrt", v + eps), (spread,)))
     result = elementwise(build, lambda a, m, r: (a - m) * r, (wide, average, rstd))
     if weight is not None:
         result = elementwise(build, lambda a, w: a * w, (result, convert(build, weight, wide.dtype)))
@@ -102,10 +102,10 @@ def layer_norm_backward(
 ) -> tuple[Value | None, Value | None, Value | None]:  # fmt: skip
     """Gradients for the input, the weight and the bias, those that are asked for."""
     g, _ = _wide(build, grad)
-    wide, r, m = (build.shared(convert(build, each, g.dtype)) for each in (x, rstd, mean))
+    wide, r, m = (build.realize_if_costly(convert(build, each, g.dtype)) for each in (x, rstd, mean))
     inner = list(range(x.ndim - len(shape), x.ndim))
     outer = list(range(x.ndim - len(shape)))
-    normal = build.realise(elementwise(build, lambda a, b, c: (a - b) * c, (wide, m, r)))
+    normal = build.realize(elementwise(build, lambda a, b, c: (a - b) * c, (wide, m, r)))
     grads: list[Value | None] = [None, None, None]
     if mask[0]:
         scaled = g if weight is None else elementwise(build, lambda a, w: a * w, (g, convert(build, weight, g.dtype)))
@@ -131,7 +131,7 @@ def logsumexp(build: Builder, x: Value, dim: Any, keepdim: bool = False) -> Valu
     """``log(sum(exp(x - max))) + max``, with an infinite max left out."""
     wide, dtype = _wide(build, x)
     largest = reduce(build, wide, dim, True, "max")
-    finite = build.realise(elementwise(build, lambda m: apply("where", apply("isinf", m), 0.0, m), (largest,)))
+    finite = build.realize(elementwise(build, lambda m: apply("where", apply("isinf", m), 0.0, m), (largest,)))
     total = reduce(build, elementwise(build, lambda a, m: apply("exp", a - m), (wide, finite)), dim, True, "sum")
     result = elementwise(build, lambda s, m: apply("log", s) + m, (total, finite))
     if not keepdim:

@@ -90,7 +90,7 @@ def _named(function: Callable[..., Expr], name: str) -> Callable[..., Expr]:
 
 
 def is_integral(body: Expr) -> bool:
-    """Whether a value is an integer or bool."""
+    """Return whether a value is an integer or bool."""
     return not body.dtype.is_floating_point
 
 
@@ -228,7 +228,7 @@ def square(x: Expr) -> Expr:
 
 @pointwise(aten.frac.default)
 def frac(x: Expr) -> Expr:
-    """What is behind the point."""
+    """The fractional part."""
     return x - apply("trunc", x)
 
 
@@ -326,9 +326,9 @@ def addcdiv(x: Expr, a: Expr, b: Expr, value: Any = 1) -> Expr:
 @pointwise(aten.lerp.Scalar, aten.lerp.Tensor, operands=3)
 def lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
     """From ``start`` (weight 0) to ``end`` (weight 1), in the form that is exact at both ends."""
-    near = start + weight * (end - start)
-    far = end - (end - start) * (1.0 - weight)
-    return apply("where", apply("lt", apply("abs", weight), 0.5), near, far)
+    from_start = start + weight * (end - start)
+    from_end = end - (end - start) * (1.0 - weight)
+    return apply("where", apply("lt", apply("abs", weight), 0.5), from_start, from_end)
 
 
 _register_tables()

@@ -38,7 +38,7 @@ from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import SUPPORTED, elementwise
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, joined_nodes, moved
+from nbcompile.lowering.value import Value, merge_nodes, reindexed
 from nbcompile.lowering.views import at_least, below, both
 
 aten = torch.ops.aten
@@ -50,18 +50,18 @@ class Window:
 
     extent: Index
     out: Index
-    """How many windows there are."""
+    """Number of windows."""
     size: int
     stride: int
     padding: int
     dilation: int = 1
 
-    def place(self, at: Index, within: Index) -> Index:
+    def coordinate(self, at: Index, within: Index) -> Index:
         """The element that the window ``at`` has at ``within``; it may lie outside."""
         return at * self.stride + within * self.dilation - self.padding
 
     def reaches_out(self) -> bool:
-        """Whether some window may have elements outside."""
+        """Return whether some window may reach out of the tensor."""
         last = (self.out - 1) * self.stride + (self.size - 1) * self.dilation - self.padding
         return self.padding > 0 or not known_positive(self.extent - drop_floor_divisions(last))
 
@@ -90,11 +90,11 @@ def _windows(
     ]  # fmt: skip
 
 
-def _inside(windows: Sequence[Window], places: Sequence[Index]) -> list[Expr]:
-    """The conditions that places lie in a tensor; counted from the border, so that no number is negative."""
+def _inside(windows: Sequence[Window], coordinates: Sequence[Index]) -> list[Expr]:
+    """Conditions that positions are in bounds; positions count from the border, so that none is negative."""
     conditions: list[Expr] = []
-    for window, place in zip(windows, places, strict=True):
-        from_border = place + window.padding
+    for window, coordinate in zip(windows, coordinates, strict=True):
+        from_border = coordinate + window.padding
         conditions += [at_least(from_border, index(window.padding))] if window.padding else []
         conditions += [below(from_border, window.extent + window.padding)] if window.reaches_out() else []
     return conditions
@@ -103,10 +103,12 @@ def _inside(windows: Sequence[Window], places: Sequence[Index]) -> list[Expr]:
 def _spread(x: Value, windows: Sequence[Window], outside: float, dtype: torch.dtype) -> Value:
     """The tensor with each window's elements along dimensions of their own, at the end."""
     kept = x.ndim - len(windows)
-    places = [each.place(loop_variable(kept + n), loop_variable(x.ndim + n)) for n, each in enumerate(windows)]
+    coordinates = [
+        window.coordinate(loop_variable(kept + n), loop_variable(x.ndim + n)) for n, window in enumerate(windows)
+    ]
     size = (*x.size[:kept], *(each.out for each in windows), *(index(each.size) for each in windows))
-    body = cast(moved(x, size, [*(loop_variable(at) for at in range(kept)), *places]).body, dtype)
-    conditions = _inside(windows, places)
+    body = cast(reindexed(x, size, [*(loop_variable(at) for at in range(kept)), *coordinates]).body, dtype)
+    conditions = _inside(windows, coordinates)
     if conditions:
         body = Masked(both(conditions), body, constant(outside, dtype))
     return Value(dtype, x.device, size, body, x.from_nodes)
@@ -125,7 +127,7 @@ def _max_pool(
     windows = _windows(build, x, count, kernel, stride, padding, dilation)
     wide = compute_dtype(x.dtype)
     lowest = -math.inf if wide.is_floating_point else torch.iinfo(wide).min
-    spread = _spread(build.shared(x), windows, lowest, wide)
+    spread = _spread(build.realize_if_costly(x), windows, lowest, wide)
     dims = _last(spread, count)
     best = convert(build, build.reduce(spread, dims, False, "max", wide, wide), x.dtype)
     which = build.reduce(spread, dims, False, "argmax", torch.int64, wide)
@@ -140,7 +142,7 @@ def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value
     """
     first = which.ndim - len(windows)
 
-    def place(within: Expr) -> Expr:
+    def coordinate(within: Expr) -> Expr:
         total: Expr = constant(0, torch.int64)
         step = math.prod(each.size for each in windows)
         for n, window in enumerate(windows):
@@ -153,7 +155,7 @@ def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value
             total = total * _number(window.extent) + at
         return total
 
-    return elementwise(build, place, (which,))
+    return elementwise(build, coordinate, (which,))
 
 
 def _number(extent: Index) -> Expr:
@@ -190,7 +192,7 @@ def _avg_pool(
     if not x.dtype.is_floating_point:
         raise NoLowering(f"the mean of {x.dtype}")
     wide = compute_dtype(x.dtype)
-    spread = _spread(build.shared(x), windows, 0.0, wide)
+    spread = _spread(build.realize_if_costly(x), windows, 0.0, wide)
     total = build.reduce(spread, _last(spread, count), False, "sum", wide, wide)
     first = total.ndim - count
     at: list[Index] = [loop_variable(first + n) for n in range(count)]
@@ -205,8 +207,8 @@ def _divisor(
     if divisor is not None:
         return constant(divisor, dtype)
     lengths: list[Index] = []
-    for window, place in zip(windows, at, strict=True):
-        first = place * window.stride - window.padding
+    for window, coordinate in zip(windows, at, strict=True):
+        first = coordinate * window.stride - window.padding
         border = window.padding if count_include_pad else 0
         lengths.append(
             Min(first + window.size, window.extent + border) - (first if count_include_pad else Max(first, ZERO))
@@ -219,7 +221,7 @@ def _divisor(
 
 
 def _is_cut(window: Window, border: int) -> bool:
-    """Whether some window has fewer elements than others that count."""
+    """Return whether the divisor differs between windows."""
     last = (window.out - 1) * window.stride - window.padding + window.size - 1
     return window.padding > border or not known_positive(window.extent + border - drop_floor_divisions(last))
 
@@ -267,12 +269,12 @@ def _avg_pool_backward(
     kernel, stride, padding = how
     windows = _windows(build, x, count, kernel, stride, padding, 1, result=_Shape(grad.size))
     kept, wide = x.ndim - count, compute_dtype(x.dtype)
-    grad = build.shared(grad)
+    grad = build.realize_if_costly(grad)
     # The windows that hold an element: the last is the one that begins at or before it.
     holding = [-(-each.size // each.stride) for each in windows]
     size = (*x.size, *map(index, holding))
     ranges = {loop_variable(at): extent for at, extent in enumerate(size)}
-    places: list[Index] = []
+    coordinates: list[Index] = []
     conditions: list[Expr] = []
     for n, window in enumerate(windows):
         reach = loop_variable(kept + n) + window.padding
@@ -282,11 +284,11 @@ def _avg_pool_backward(
         conditions += [at_least(latest, back)] if holding[n] > 1 else []
         conditions += [below(latest, window.out + back)]
         conditions += [below(within, index(window.size))] if holding[n] * window.stride > window.size else []
-        places.append(latest - back)
-    share = moved(grad, size, [*(loop_variable(at) for at in range(kept)), *places]).body
-    share = cast(share, wide) / _divisor(windows, places, count_include_pad, divisor, wide)
+        coordinates.append(latest - back)
+    share = reindexed(grad, size, [*(loop_variable(at) for at in range(kept)), *coordinates]).body
+    share = cast(share, wide) / _divisor(windows, coordinates, count_include_pad, divisor, wide)
     body = Masked(both(conditions), share, constant(0.0, wide))
-    nodes = joined_nodes(grad.from_nodes, build.here())
+    nodes = merge_nodes(grad.from_nodes, build.origin())
     parts = Value(wide, x.device, size, body, nodes)
     return convert(build, build.reduce(parts, _last(parts, count), False, "sum", wide, wide), x.dtype)
 

@@ -30,7 +30,7 @@ from nbcompile.ir.index import constant as known_number, flatten, index, loop_va
 from nbcompile.ir.layout import contiguous
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.elementwise import SUPPORTED, operand
-from nbcompile.lowering.extern import reason_for
+from nbcompile.lowering.extern import fallback_reason
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, shape_of
 
@@ -38,14 +38,14 @@ aten = torch.ops.aten
 SEEDS = (-(2**63), 2**63 - 1)
 WORD = 2**32 - 1
 DIGITS = {torch.bfloat16: 8, torch.float16: 11}
-"""How many binary digits a 16-bit type has: a number below one must not be rounded up to it."""
+"""Significant bits of 16-bit types: a number below one must not be rounded up to it."""
 
 
 def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
     """64 random bits for each element of what the node returns first, and FakeTensor's word on that."""
     assert build.node is not None
-    if build.draws is None:
-        raise NoLowering(reason_for(build.node.target))
+    if build.random_state is None:
+        raise NoLowering(fallback_reason(build.node.target))
     if generator is not None:
         raise NoLowering("random numbers of a generator of the program's own")
     predicted = build.node.meta["val"]
@@ -53,12 +53,12 @@ def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
     if predicted.dtype not in SUPPORTED:
         raise NoLowering(f"dtype {predicted.dtype}")
     size = shape_of(predicted)
-    place = build.draws.taken + flatten(loop_variables(len(size)), size)
-    build.draws.taken += product(size)
-    seed = build.draws.seeds.get(predicted.device)
+    counter = build.random_state.counters_used + flatten(loop_variables(len(size)), size)
+    build.random_state.counters_used += product(size)
+    seed = build.random_state.seeds.get(predicted.device)
     if seed is None:
-        seed = build.draws.seeds[predicted.device] = _seed(build, predicted.device)
-    return Apply("philox", (seed.body, IndexOf(place, torch.int64)), torch.int64), predicted
+        seed = build.random_state.seeds[predicted.device] = _seed(build, predicted.device)
+    return Apply("philox", (seed.body, IndexOf(counter, torch.int64)), torch.int64), predicted
 
 
 def _seed(build: Builder, device: torch.device) -> Value:
@@ -66,8 +66,8 @@ def _seed(build: Builder, device: torch.device) -> Value:
     name, seed = build.fresh("extern"), build.fresh("buf")
     how = {"dtype": torch.int64, "device": device}
     why = "the seed of this call's random numbers, from torch's generator"
-    build.add(ir.Extern(name, aten.randint.low, (*SEEDS, []), how, why, (), build.here()))
-    build.add(ir.ExternOutput(seed, torch.int64, build.placed(device), contiguous(()), name, (), build.here()))
+    build.add(ir.Extern(name, aten.randint.low, (*SEEDS, []), how, why, (), build.origin()))
+    build.add(ir.ExternOutput(seed, torch.int64, build.target_device(device), contiguous(()), name, (), build.origin()))
     return build.whole(seed)
 
 
@@ -92,7 +92,7 @@ def _uniform(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]
 
 
 def _below_one(body: Expr, dtype: torch.dtype) -> Expr:
-    """Without the digits that a 16-bit type has not."""
+    """Truncate to the significant bits of a 16-bit type."""
     if dtype not in DIGITS:
         return body
     steps = 2.0 ** DIGITS[dtype]
@@ -115,7 +115,7 @@ def _normal(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
 def _result(build: Builder, body: Expr, predicted: torch.Tensor) -> Value:
     wide = compute_dtype(predicted.dtype)
     rounded = cast(cast(body, predicted.dtype), wide)
-    return Value(predicted.dtype, build.placed(predicted.device), shape_of(predicted), rounded, build.here())
+    return Value(predicted.dtype, build.target_device(predicted.device), shape_of(predicted), rounded, build.origin())
 
 
 def _parameter(value: Any, predicted: torch.Tensor, like: Expr) -> Expr:
@@ -180,7 +180,7 @@ def native_dropout(build: Builder, x: Value, p: float, train: bool | None) -> tu
     kept = apply("ge", drawn, float(p))
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
     body = x.body * cast(kept, x.body.dtype) * scale
-    return _result(build, body, predicted), Value(torch.bool, x.device, x.size, kept, build.here())
+    return _result(build, body, predicted), Value(torch.bool, x.device, x.size, kept, build.origin())
 
 
 @lowering(aten.randint.default, aten.randint_like.default)
@@ -224,7 +224,7 @@ def geometric(build: Builder, _: Value, p: float, *, generator: Any = None) -> V
 
 @lowering(aten.cauchy.default)
 def cauchy(build: Builder, _: Value, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Value:
-    """Where a ray of a random direction meets a line."""
+    """Sample the Cauchy distribution: the point where a ray of a random direction meets a line."""
     body, predicted = _uniform(build, generator)
     return _result(build, apply("tan", (body - 0.5) * math.pi) * float(sigma) + float(median), predicted)
 

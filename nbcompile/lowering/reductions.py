@@ -148,13 +148,13 @@ def _arg(build: Builder, x: Value, dim: int | None, keepdim: bool, kind: str) ->
 
 @lowering(aten.argmax.default)
 def argmax(build: Builder, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    """The first place of the largest element (counted over all elements if no dimension is named)."""
+    """The first index of the largest element (the linear index if ``dim`` is None)."""
     return _arg(build, x, dim, keepdim, "argmax")
 
 
 @lowering(aten.argmin.default)
 def argmin(build: Builder, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    """The first place of the smallest element."""
+    """The first index of the smallest element."""
     return _arg(build, x, dim, keepdim, "argmin")
 
 
@@ -166,13 +166,13 @@ def _truth(build: Builder, x: Value, dim: Dims, keepdim: bool, kind: str) -> Val
 
 @lowering(aten.any.default, aten.any.dim, aten.any.dims)
 def any_(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    """Whether some element is not zero."""
+    """Reduce to true if some element is not zero."""
     return _truth(build, x, dim, keepdim, "any")
 
 
 @lowering(aten.all.default, aten.all.dim, aten.all.dims)
 def all_(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    """Whether no element is zero."""
+    """Reduce to true if no element is zero."""
     return _truth(build, x, dim, keepdim, "all")
 
 
@@ -180,11 +180,11 @@ def all_(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False) -> V
 
 
 def moments(build: Builder, x: Value, dim: Dims, correction: Any) -> tuple[Value, Value]:
-    """Variance and mean in the type computed in, dimensions kept: the mean first, then the squares."""
+    """Variance and mean in the compute dtype, with ``keepdim``: two passes, the mean and then the squares."""
     if not x.dtype.is_floating_point:
         raise NoLowering(f"the variance of {x.dtype}")
-    wide = build.shared(convert(build, x, compute_dtype(x.dtype)))
-    average = build.realise(mean(build, wide, dim, keepdim=True))
+    wide = build.realize_if_costly(convert(build, x, compute_dtype(x.dtype)))
+    average = build.realize(mean(build, wide, dim, keepdim=True))
     squares = elementwise(build, lambda a, m: (a - m) * (a - m), (wide, average))
     total = reduce(build, squares, dim, True, "sum")
     count = product(x.size[at] for at in all_dims(x, dim))

@@ -1,4 +1,4 @@
-"""Which function lowers which ATen operator.
+"""Registry of lowerings: from ATen operator to the function that lowers it.
 
     @lowering(aten.relu.default)
     def relu(build, x): ...        x: Value; the result: a Value, or a tuple of them

@@ -1,4 +1,4 @@
-"""Images made larger or smaller, and borders made of the image itself.
+"""Resizing of images, and padding by reflection or replication.
 
     upsample_nearest2d(x, (8, 8))     x[i0, i1, i2//2, i3//2]                         of an x of 4 by 4
     upsample_linear1d(x, 8)           x[i0, i1, p] and x[i0, i1, p + 1], weighted     p = max((2*i2 - 1)//4, 0)
@@ -29,7 +29,7 @@ from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.indexing import KNOWN_LIMIT
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, joined_nodes, moved
+from nbcompile.lowering.value import Value, merge_nodes, reindexed
 
 aten = torch.ops.aten
 
@@ -42,22 +42,22 @@ def _nearest(build: Builder, x: Value, out: Sequence[Any], scales: Sequence[floa
     position: list[Index] = [loop_variable(at) for at in range(kept)]
     gathers: list[Gather] = []
     for n, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
-        extent, place = x.size[kept + n], loop_variable(kept + n)
+        extent, coordinate = x.size[kept + n], loop_variable(kept + n)
         times = _times(extent, size, scale)
         if times is not None:
-            position.append(divide(place, index(times), ranges))
+            position.append(divide(coordinate, index(times), ranges))
             continue
         symbol = build.fresh_gather()
-        found = _in_float(place, extent, size, scale, exact)
+        found = _in_float(coordinate, extent, size, scale, exact)
         gathers.append(Gather(symbol, found, extent, wraps=False))
         position.append(symbol)
-    source = build.realise(x) if gathers else build.shared(x)
-    result = moved(source, [*x.size[:kept], *sizes], position, tuple(gathers))
-    return Value(x.dtype, x.device, result.size, result.body, joined_nodes(x.from_nodes, build.here()))
+    source = build.realize(x) if gathers else build.realize_if_costly(x)
+    result = reindexed(source, [*x.size[:kept], *sizes], position, tuple(gathers))
+    return Value(x.dtype, x.device, result.size, result.body, merge_nodes(x.from_nodes, build.origin()))
 
 
 def _times(extent: Index, size: Index, scale: float | None) -> int | None:
-    """How often each element is repeated, where that is the same number for all."""
+    """The repeat count of each element, where it is the same for all."""
     small, large = known_number(extent), known_number(size)
     if not small or not large or large % small:
         return None
@@ -67,17 +67,17 @@ def _times(extent: Index, size: Index, scale: float | None) -> int | None:
 
 
 def _is_plain(scale: object) -> bool:
-    """Whether a factor is a number, or not given; it may also be a symbol."""
+    """Return whether a factor is a number or None; it may also be a symbol."""
     return scale is None or isinstance(scale, (int, float))
 
 
-def _in_float(place: Index, extent: Index, size: Index, scale: float | None, exact: bool) -> Expr:
+def _in_float(coordinate: Index, extent: Index, size: Index, scale: float | None, exact: bool) -> Expr:
     """``min(int(place * (extent / size)), extent - 1)``; the nearest to the middle if exact."""
     small, large = known_number(extent), known_number(size)
     if small is None or large is None or not _is_plain(scale):
         raise NoLowering("a resize to a size that is no multiple and a symbol")
     ratio = constant(1.0 / scale if scale else small / large, torch.float32)
-    position = cast(IndexOf(place, torch.int64), torch.float32)
+    position = cast(IndexOf(coordinate, torch.int64), torch.float32)
     scaled = (position + 0.5) * ratio if exact else position * ratio
     return apply("minimum", cast(apply("floor", scaled), torch.int64), small - 1)
 
@@ -129,7 +129,7 @@ def upsample_nearest2d_backward(
     size = (*grad.size[:kept], *extents, *indices(times))
     position: list[Index] = [loop_variable(at) for at in range(kept)]
     position += [loop_variable(kept + n) * each + loop_variable(grad.ndim + n) for n, each in enumerate(times)]
-    parts = moved(build.shared(grad), size, position)
+    parts = reindexed(build.realize_if_costly(grad), size, position)
     dims = [grad.ndim, grad.ndim + 1]
     return convert(build, build.reduce(parts, dims, False, "sum", wide, wide), grad.dtype)
 
@@ -138,39 +138,39 @@ def upsample_nearest2d_backward(
 
 
 @dataclass(frozen=True, slots=True)
-class _Between:
-    """Where an element of the result lies along one dimension: between two of the source."""
+class _Interpolation:
+    """Position of an element of the result along one dimension: between two elements of the source."""
 
-    places: tuple[Index, Index]
+    coordinates: tuple[Index, Index]
     """May hold symbols of ``gathers``."""
     weight: Expr
-    """Of the second."""
+    """Weight of the second one."""
     gathers: tuple[Gather, ...]
 
 
 def _between(
     build: Builder, along: Index, extent: Index, size: Index, scale: float | None, corners: bool, dtype: torch.dtype
-) -> _Between:
+) -> _Interpolation:
     small, large = known_number(extent), known_number(size)
     if small is None or large is None or not _is_plain(scale):
         raise NoLowering("an image of symbolic size, resized by weights")
     ratio = ((small - 1) / (large - 1) if large > 1 else 0.0) if corners else 1 / scale if scale else small / large
     number = cast(IndexOf(along, torch.int64), dtype)
     exact = number * ratio if corners else (number + 0.5) * ratio - 0.5
-    place = apply("maximum", exact, 0.0)
-    below = cast(apply("floor", place), torch.int64)
-    weight = place - apply("floor", place)
+    coordinate = apply("maximum", exact, 0.0)
+    below = cast(apply("floor", coordinate), torch.int64)
+    weight = coordinate - apply("floor", coordinate)
     formula = _as_formula(below, along, small, large, corners)
     if formula is not None:
-        return _Between((formula, Min(formula + 1, extent - 1)), weight, ())
+        return _Interpolation((formula, Min(formula + 1, extent - 1)), weight, ())
     one, two = build.fresh_gather(), build.fresh_gather()
     above = apply("minimum", below + 1, small - 1)
     gathers = (Gather(one, below, extent, wraps=False), Gather(two, above, extent, wraps=False))
-    return _Between((one, two), weight, gathers)
+    return _Interpolation((one, two), weight, gathers)
 
 
 def _as_formula(below: Expr, along: Index, small: int, large: int, corners: bool) -> Index | None:
-    """The place in whole numbers, where these give what the floating-point formula gives."""
+    """The index in integer arithmetic, where that gives the same as the floating-point formula."""
     if large > KNOWN_LIMIT:
         return None
     found = evaluate.tabulate(below, along, large)
@@ -189,16 +189,16 @@ def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales:
         _between(build, loop_variable(kept + n), x.size[kept + n], size, scale, corners, wide)
         for n, (size, scale) in enumerate(zip(sizes, scales, strict=True))
     ]
-    source, result_size = build.realise(x), [*x.size[:kept], *sizes]
+    source, result_size = build.realize(x), [*x.size[:kept], *sizes]
     front = [loop_variable(at) for at in range(kept)]
     gathers = tuple(gather for each in along for gather in each.gathers)
     values = [
-        moved(source, result_size, [*front, *places], gathers).body
-        for places in itertools.product(*(each.places for each in along))
+        reindexed(source, result_size, [*front, *coordinates], gathers).body
+        for coordinates in itertools.product(*(each.coordinates for each in along))
     ]
     for sample in reversed(along):
         values = [low + (high - low) * sample.weight for low, high in zip(values[::2], values[1::2], strict=True)]
-    return Value(x.dtype, x.device, tuple(result_size), values[0], joined_nodes(x.from_nodes, build.here()))
+    return Value(x.dtype, x.device, tuple(result_size), values[0], merge_nodes(x.from_nodes, build.origin()))
 
 
 @lowering(aten.upsample_linear1d.default)
@@ -230,16 +230,16 @@ def upsample_trilinear3d(
 # -- borders ---------------------------------------------------------------------------------------
 
 
-def _reflected(place: Index, extent: Index) -> Index:
+def _reflected(coordinate: Index, extent: Index) -> Index:
     """Back again at both ends, which are not repeated."""
-    from_front = Max(place, -place)
+    from_front = Max(coordinate, -coordinate)
     from_back = extent - 1 - from_front
     return extent - 1 - Max(from_back, -from_back)
 
 
-def _repeated(place: Index, extent: Index) -> Index:
+def _repeated(coordinate: Index, extent: Index) -> Index:
     """Not beyond the ends."""
-    return Min(Max(place, index(0)), extent - 1)
+    return Min(Max(coordinate, index(0)), extent - 1)
 
 
 def _bordered(build: Builder, x: Value, pad: Sequence[Any], source: Callable[[Index, Index], Index]) -> Value:
@@ -251,8 +251,8 @@ def _bordered(build: Builder, x: Value, pad: Sequence[Any], source: Callable[[In
         size[at] = before + x.size[at] + after
         if before != 0 or after != 0:
             position[at] = source(loop_variable(at) - before, x.size[at])
-    result = moved(build.shared(x), size, position)
-    return Value(x.dtype, x.device, result.size, result.body, joined_nodes(x.from_nodes, build.here()))
+    result = reindexed(build.realize_if_costly(x), size, position)
+    return Value(x.dtype, x.device, result.size, result.body, merge_nodes(x.from_nodes, build.origin()))
 
 
 @lowering(aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default)

@@ -1,4 +1,4 @@
-"""Operators that write to places read from memory.
+"""Scatters: operators that write at gathered indices.
 
     index_put(x, [ids], v, accumulate=True)    a copy of x with  x[ids[i0], i1] += v[i0, i1]
     embedding_dense_backward(g, ids, n)        zeros with        z[ids[i0], i1] += g[i0, i1]
@@ -21,7 +21,7 @@ from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import elementwise
 from nbcompile.lowering.indexing import index_at, require_same_device
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, broadcast_size, expanded, moved
+from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, reindexed
 from nbcompile.lowering.views import dimension
 
 aten = torch.ops.aten
@@ -30,7 +30,7 @@ aten = torch.ops.aten
 def _everywhere(target: Value, number: Any, size: Sequence[Index]) -> Value:
     """One number (or a value without dimensions) as a tensor."""
     if isinstance(number, Value):
-        return expanded(number, size)
+        return broadcast_to(number, size)
     body = constant(number, compute_dtype(target.dtype))
     return Value(target.dtype, target.device, tuple(size), body)
 
@@ -65,10 +65,10 @@ def index_put(
     for new, old in enumerate(after):
         position[old] = IndexOf(loop_variable(len(before) + len(common) + new), torch.int64)
     for at, given_index in given.items():
-        ids = index_at(expanded(given_index, common), len(before), len(size))
+        ids = index_at(broadcast_to(given_index, common), len(before), len(size))
         symbol, gathered = build.gather(ids, x.size[at], wraps=True)
         position[at] = IndexOf(symbol, torch.int64, (gathered,))
-    return build.scatter(x, expanded(values, size), position, _sum_kind(x) if accumulate else "store")
+    return build.scatter(x, broadcast_to(values, size), position, _sum_kind(x) if accumulate else "store")
 
 
 def _masked_put(build: Builder, x: Value, asked: Sequence[Value | None], values: Value, accumulate: bool) -> Value:
@@ -78,7 +78,7 @@ def _masked_put(build: Builder, x: Value, asked: Sequence[Value | None], values:
         raise NoLowering("a mask as an index: how many values are taken depends on data")
     while mask.ndim < x.ndim:
         mask = build.call(aten.unsqueeze.default, mask, -1)
-    number = moved(values, (), [ZERO] * values.ndim)
+    number = reindexed(values, (), [ZERO] * values.ndim)
     changed = convert(build, number, x.dtype)
     if accumulate:
         changed = build.call(aten.add.Tensor, x, changed)
@@ -188,17 +188,17 @@ def _slices(build: Builder, x: Value, dim: int, ids: Value, source: Value, kind:
 def embedding_dense_backward(
     build: Builder, grad: Value, ids: Value, rows: Any, padding_idx: Any, scale_grad_by_freq: bool
 ) -> Value:
-    """Each row of the weight collects the gradients of the places that looked it up."""
+    """Gradient of an embedding: each row of the weight accumulates the gradients of its look-ups."""
     if scale_grad_by_freq:
         raise NoLowering("gradients scaled by how often a row is used")
-    place = index_at(ids, 0, grad.ndim)
-    symbol, gathered = build.gather(place, index(rows), wraps=False)
+    coordinate = index_at(ids, 0, grad.ndim)
+    symbol, gathered = build.gather(coordinate, index(rows), wraps=False)
 
     def kept(at: Expr, g: Expr) -> Expr:
         return apply("where", apply("eq", cast(at, torch.int64), Constant(padding_idx, torch.int64)), 0.0, g)
 
     if padding_idx >= 0:
-        padding = Value(ids.dtype, ids.device, grad.size, place.body, ids.from_nodes)
+        padding = Value(ids.dtype, ids.device, grad.size, coordinate.body, ids.from_nodes)
         grad = elementwise(build, kept, (padding, grad))
     width = grad.size[-1]
     zeros = _everywhere(grad, 0.0, (index(rows), width))

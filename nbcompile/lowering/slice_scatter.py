@@ -1,4 +1,4 @@
-"""Tensors of which a part is replaced: where a place is in the part, the other tensor's element.
+"""Scatters into a view (slice, select, diagonal, as_strided) as masked loads: no element is moved by an index.
 
     slice_scatter(x, y, 0, 2, 4)                  y[i0 - 2] where 2 <= i0 < 4, else x[i0]
     as_strided_scatter(x, y, (3,), (5,), 1)       y[(i0 - 1) // 5] where i0 >= 1 and (i0 - 1) // 5 < 3
@@ -34,7 +34,7 @@ from nbcompile.ir.index import (
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, expanded, joined_nodes, moved
+from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed
 from nbcompile.lowering.views import (
     at_least,
     below,
@@ -59,7 +59,7 @@ def slice_scatter(
     first, extent, stride = slice_bounds(build, x.size[dim], start, end, step)
     if extent == 0:
         return x
-    source = convert(build, expanded(source, [*x.size[:dim], extent, *x.size[dim + 1 :]]), x.dtype)
+    source = convert(build, broadcast_to(source, [*x.size[:dim], extent, *x.size[dim + 1 :]]), x.dtype)
     along = loop_variable(dim)
     ranges = x.ranges()
     conditions: list[Expr] = []
@@ -73,16 +73,16 @@ def slice_scatter(
         conditions.append(apply("eq", IndexOf(off, torch.int64), 0))
     inner = moved_along(source, dim, x.size[dim], divide(along - first, stride, ranges))
     body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
-    return Value(x.dtype, x.device, x.size, body, joined_nodes(x.from_nodes, source.from_nodes, build.here()))
+    return Value(x.dtype, x.device, x.size, body, merge_nodes(x.from_nodes, source.from_nodes, build.origin()))
 
 
 @lowering(aten.select_scatter.default)
 def select_scatter(build: Builder, x: Value, source: Value, dim: int, at: Any) -> Value:
     """``x`` with one index of a dimension replaced by ``source``."""
     dim = dimension(dim, x.ndim)
-    place = from_the_end(index(at), x.size[dim])
+    coordinate = from_the_end(index(at), x.size[dim])
     row = unsqueeze(build, source, dim)
-    return slice_scatter(build, x, row, dim, place, place + 1)
+    return slice_scatter(build, x, row, dim, coordinate, coordinate + 1)
 
 
 @lowering(aten.diagonal_scatter.default)
@@ -92,9 +92,9 @@ def diagonal_scatter(build: Builder, x: Value, source: Value, offset: int = 0, d
     row, column = loop_variable(one), loop_variable(two)
     source = convert(build, source, x.dtype)
     others = [loop_variable(at) for at in range(x.ndim) if at not in (one, two)]
-    inner = moved(source, x.size, [*others, row if offset >= 0 else column])
+    inner = reindexed(source, x.size, [*others, row if offset >= 0 else column])
     on_it = apply("eq", number_of(column + max(0, -offset)), number_of(row + max(0, offset)))
-    nodes = joined_nodes(x.from_nodes, source.from_nodes, build.here())
+    nodes = merge_nodes(x.from_nodes, source.from_nodes, build.origin())
     return Value(x.dtype, x.device, x.size, Masked(on_it, inner.body, x.body), nodes)
 
 
@@ -102,20 +102,20 @@ def diagonal_scatter(build: Builder, x: Value, source: Value, offset: int = 0, d
 def as_strided_scatter(
     build: Builder, x: Value, source: Value, size: Any, stride: Any, storage_offset: Any = None
 ) -> Value:
-    """``x`` with ``source`` at places that strides over its memory tell; no two of them may be the same."""
+    """``x`` with ``source`` at the elements of a strided view of its memory, which must not overlap itself."""
     fake = build.node.args[0].meta["val"] if build.node is not None else None  # type: ignore[union-attr]
     if not isinstance(fake, torch.Tensor) or not fake.is_contiguous():
-        raise NoLowering("as_strided_scatter into what is not row-major")
+        raise NoLowering("as_strided_scatter into a tensor that is not contiguous")
     own = index(fake.storage_offset())
     start = known_number((own if storage_offset is None else index(storage_offset)) - own)
     steps = _steps(indices(size), indices(stride))
     elements = known_number(sympy.Mul(*x.size))
     if start is None or steps is None or elements is None:
-        raise NoLowering("as_strided_scatter over places that are not known to be apart")
+        raise NoLowering("as_strided_scatter through a view that may overlap itself")
     if any(extent == 0 for _, extent, _ in steps):
         return x
     if start < 0 or start + sum((extent - 1) * step for _, extent, step in steps) >= elements:
-        raise NoLowering("as_strided_scatter beyond its tensor")
+        raise NoLowering("as_strided_scatter out of bounds of its tensor")
     ranges = x.ranges()
     conditions, position = [], [ZERO] * len(indices(size))
     rest = flatten(loop_variables(x.ndim), x.size) - start
@@ -127,13 +127,13 @@ def as_strided_scatter(
         rest = remainder(rest, index(step), ranges)
     if rest != ZERO:
         conditions.append(apply("eq", IndexOf(rest, torch.int64), 0))
-    inner = moved(convert(build, expanded(source, indices(size)), x.dtype), x.size, position)
+    inner = reindexed(convert(build, broadcast_to(source, indices(size)), x.dtype), x.size, position)
     body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
-    return Value(x.dtype, x.device, x.size, body, joined_nodes(x.from_nodes, source.from_nodes, build.here()))
+    return Value(x.dtype, x.device, x.size, body, merge_nodes(x.from_nodes, source.from_nodes, build.origin()))
 
 
 def _steps(size: tuple[Index, ...], stride: tuple[Index, ...]) -> list[tuple[int, int, int]] | None:
-    """Dimensions with their extents and strides, the longest stride first; None where places may meet."""
+    """Dimensions with their extents and strides, the largest stride first; None if the view may overlap itself."""
     found = []
     for dim, (one, two) in enumerate(zip(size, stride, strict=True)):
         extent, step = known_number(one), known_number(two)

@@ -1,7 +1,7 @@
-"""A tensor that is not computed yet: its shape, and a body that says how one element is made.
+"""Lazy values: tensors that are not computed yet, as a size and a body that computes one element.
 
     x + 1          Value(size=(4, 8), body=x[i0, i1] + 1.0)
-    (x + 1).t()    Value(size=(8, 4), body=x[i1, i0] + 1.0)       moved(), no new buffer
+    (x + 1).t()    Value(size=(8, 4), body=x[i1, i0] + 1.0)       reindexed(), no new buffer
 
 In torch: torch/_inductor/ir.py (TensorBox, StorageBox, the views). Read next:
 nbcompile/lowering/builder.py
@@ -43,7 +43,7 @@ class Value:
     size: tuple[Index, ...]
     body: Expr
     from_nodes: tuple[str, ...] = ()
-    """The fx nodes whose work is inside the body."""
+    """The fx nodes that the body computes."""
 
     @property
     def ndim(self) -> int:
@@ -61,20 +61,22 @@ def load(buffer: str, dtype: torch.dtype, device: torch.device, size: Sequence[I
     return Value(dtype, device, tuple(size), cast(body, compute_dtype(dtype)))
 
 
-def moved(value: Value, size: Sequence[Index], position: Sequence[Index], gathers: tuple[Gather, ...] = ()) -> Value:
-    """A tensor of another size whose element at ``(i0, i1, ...)`` is the value's at ``position``."""
+def reindexed(
+    value: Value, size: Sequence[Index], position: Sequence[Index], gathers: tuple[Gather, ...] = ()
+) -> Value:
+    """Reindex a value: the element at ``(i0, i1, ...)`` of the result is the value's element at ``position``."""
     mapping: dict[Symbol, Index] = {
-        loop_variable(at): place for at, place in enumerate(position) if place != loop_variable(at)
+        loop_variable(axis): index for axis, index in enumerate(position) if index != loop_variable(axis)
     }
-    new_ranges = {loop_variable(at): extent for at, extent in enumerate(size)}
+    new_ranges = {loop_variable(axis): extent for axis, extent in enumerate(size)}
     body = (
         substitute(value.body, mapping, gathers, lambda index: simplify(index, new_ranges)) if mapping else value.body
     )
     return Value(value.dtype, value.device, tuple(size), body, value.from_nodes)
 
 
-def whole_load(value: Value) -> Load | None:
-    """The load that a value consists of, where it is nothing but one (a view of a buffer)."""
+def single_load(value: Value) -> Load | None:
+    """The load that a value consists of, if it is a single one (a view of a buffer); else None."""
     body = value.body
     if isinstance(body, Apply) and body.op == "cast" and body.dtype == compute_dtype(value.dtype):
         body = body.args[0]
@@ -82,7 +84,7 @@ def whole_load(value: Value) -> Load | None:
 
 
 def is_free(value: Value) -> bool:
-    """Whether an element costs nothing to make again: a load, a number, an index, or one cast of these."""
+    """Return whether recomputing an element is free: a load, a constant, an index, or a cast of one of these."""
     body = value.body
     while isinstance(body, Apply) and body.op == "cast":
         body = body.args[0]
@@ -93,26 +95,26 @@ def broadcast_size(*sizes: Sequence[Index]) -> tuple[Index, ...]:
     """The shape that torch broadcasts shapes to."""
     ndim = max(map(len, sizes), default=0)
     result: list[Index] = []
-    for at in range(ndim):
-        extents = [size[at - ndim + len(size)] for size in sizes if at - ndim + len(size) >= 0]
-        others = [extent for extent in extents if not is_one(extent)]
-        if any(not known_equal(others[0], other) for other in others[1:]):
-            raise NoLowering(f"sizes {others} of one dimension cannot be shown to be equal")
-        result.append(others[0] if others else extents[0])
+    for axis in range(ndim):
+        extents = [size[axis - ndim + len(size)] for size in sizes if axis - ndim + len(size) >= 0]
+        not_one = [extent for extent in extents if not is_one(extent)]
+        if any(not known_equal(not_one[0], other) for other in not_one[1:]):
+            raise NoLowering(f"sizes {not_one} of one dimension cannot be shown to be equal")
+        result.append(not_one[0] if not_one else extents[0])
     return tuple(result)
 
 
-def expanded(value: Value, size: Sequence[Index]) -> Value:
+def broadcast_to(value: Value, size: Sequence[Index]) -> Value:
     """Broadcast to a size with at least as many dimensions."""
     if value.size == tuple(size):
         return value
     missing = len(size) - value.ndim
     position = [ZERO if is_one(extent) else loop_variable(at + missing) for at, extent in enumerate(value.size)]
-    return moved(value, size, position)
+    return reindexed(value, size, position)
 
 
-def joined_nodes(*parts: tuple[str, ...]) -> tuple[str, ...]:
-    """All names in order, each once. The last one stays the last: it is the node at work."""
+def merge_nodes(*parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Merge names without duplicates. The last name stays last: it is the node that is being lowered."""
     names = [name for part in parts for name in part]
     return tuple(reversed(dict.fromkeys(reversed(names))))
 

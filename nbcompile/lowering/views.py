@@ -42,7 +42,7 @@ from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import common_device, promoted
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, expanded, joined_nodes, moved, whole_load
+from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed, single_load
 
 aten = torch.ops.aten
 _TO_THE_END = 2**63 - 1
@@ -68,7 +68,7 @@ def reshape(_: Builder, x: Value, size: Sequence[Any], *__: Any) -> Value:
     new = _with_inferred(indices(size), x.size)
     if new == x.size:
         return x
-    return moved(x, new, _regrouped(x.size, new))
+    return reindexed(x, new, _regrouped(x.size, new))
 
 
 def _with_inferred(size: tuple[Index, ...], old: tuple[Index, ...]) -> tuple[Index, ...]:
@@ -91,8 +91,8 @@ def _regrouped(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[Index]:
     ranges = {loop_variable(n): extent for n, extent in enumerate(new)}
     for old_group, new_group in _groups(old, new):
         variables = [ZERO if is_one(new[at + n]) else loop_variable(at + n) for n in range(len(new_group))]
-        place = flatten(variables, new_group)
-        position += unflatten(place, old_group, ranges)
+        coordinate = flatten(variables, new_group)
+        position += unflatten(coordinate, old_group, ranges)
         at += len(new_group)
     return position
 
@@ -140,7 +140,7 @@ def permute(_: Builder, x: Value, dims: Sequence[int]) -> Value:
     position: list[Index] = [ZERO] * x.ndim
     for new, old in enumerate(order):
         position[old] = loop_variable(new)
-    return moved(x, [x.size[old] for old in order], position)
+    return reindexed(x, [x.size[old] for old in order], position)
 
 
 @lowering(aten.transpose.int)
@@ -166,7 +166,7 @@ def expand(_: Builder, x: Value, size: Sequence[Any], *, implicit: bool = False)
     wanted = indices(size)
     missing = len(wanted) - x.ndim
     full = tuple(x.size[at - missing] if extent == -1 and at >= missing else extent for at, extent in enumerate(wanted))
-    return expanded(x, full)
+    return broadcast_to(x, full)
 
 
 @lowering(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
@@ -180,7 +180,7 @@ def squeeze(_: Builder, x: Value, dim: int | Sequence[int] | None = None) -> Val
     position: list[Index] = [ZERO] * x.ndim
     for new, old in enumerate(kept):
         position[old] = loop_variable(new)
-    return moved(x, [x.size[at] for at in kept], position)
+    return reindexed(x, [x.size[at] for at in kept], position)
 
 
 @lowering(aten.unsqueeze.default)
@@ -188,34 +188,34 @@ def unsqueeze(_: Builder, x: Value, dim: int) -> Value:
     """A dimension of size 1 put in."""
     at = dim % (x.ndim + 1)
     size = [*x.size[:at], ONE, *x.size[at:]]
-    return moved(x, size, [loop_variable(n + (n >= at)) for n in range(x.ndim)])
+    return reindexed(x, size, [loop_variable(n + (n >= at)) for n in range(x.ndim)])
 
 
 # -- some of the elements -------------------------------------------------------------------------
 
 
-def moved_along(x: Value, dim: int, size: Index, place: Index) -> Value:
+def moved_along(x: Value, dim: int, size: Index, coordinate: Index) -> Value:
     """Other indices along one dimension."""
     position: list[Index] = list(loop_variables(x.ndim))
-    position[dim] = place
-    return moved(x, [*x.size[:dim], size, *x.size[dim + 1 :]], position)
+    position[dim] = coordinate
+    return reindexed(x, [*x.size[:dim], size, *x.size[dim + 1 :]], position)
 
 
 @lowering(aten.select.int)
 def select(_: Builder, x: Value, dim: int, at: Any) -> Value:
     """One index of a dimension, which goes."""
     dim = dimension(dim, x.ndim)
-    place = from_the_end(index(at), x.size[dim])
-    position = [place if n == dim else loop_variable(n - (n > dim)) for n in range(x.ndim)]
-    return moved(x, [*x.size[:dim], *x.size[dim + 1 :]], position)
+    coordinate = from_the_end(index(at), x.size[dim])
+    position = [coordinate if n == dim else loop_variable(n - (n > dim)) for n in range(x.ndim)]
+    return reindexed(x, [*x.size[:dim], *x.size[dim + 1 :]], position)
 
 
-def from_the_end(place: Index, extent: Index) -> Index:
-    """A place counted from the front, where it may be negative."""
-    number = known_number(place)
-    if number is None and not place.is_nonnegative:
-        raise NoLowering(f"the index {place}, whose sign is not known")
-    return place + extent if number is not None and number < 0 else place
+def from_the_end(coordinate: Index, extent: Index) -> Index:
+    """Normalise an index that may be negative: count it from the front."""
+    number = known_number(coordinate)
+    if number is None and not coordinate.is_nonnegative:
+        raise NoLowering(f"the index {coordinate}, whose sign is not known")
+    return coordinate + extent if number is not None and number < 0 else coordinate
 
 
 @lowering(aten.slice.Tensor)
@@ -229,7 +229,7 @@ def slice_(build: Builder, x: Value, dim: int = 0, start: Any = None, end: Any =
 
 
 def slice_bounds(build: Builder, extent: Index, start: Any, end: Any, step: Any) -> tuple[Index, Index, Index]:
-    """Where a slice begins, how many elements it has, and its step."""
+    """Start, length and step of a slice."""
     first = _clamped(build, index(0 if start is None else start), extent)
     last = extent if end is None or end == _TO_THE_END else _clamped(build, index(end), extent)
     stride = index(step)
@@ -242,24 +242,24 @@ def slice_bounds(build: Builder, extent: Index, start: Any, end: Any, step: Any)
     return first, divide(count + stride - 1, stride, {}), stride
 
 
-def _clamped(build: Builder, place: Index, extent: Index) -> Index:
-    number, size = known_number(place), known_number(extent)
+def _clamped(build: Builder, coordinate: Index, extent: Index) -> Index:
+    number, size = known_number(coordinate), known_number(extent)
     if number is not None and size is not None:
         return index(min(max(number + size if number < 0 else number, 0), size))
-    if number == 0 or known_equal(place, extent):
-        return place
-    # Of a symbolic bound it must be known from which end it counts, and on which side of the ends it lies.
-    if build.is_true(place < 0):
-        place = place + extent
-    elif not build.is_true(place >= 0):
-        raise NoLowering(f"a slice that begins or ends at {place}, which may be negative or not")
-    if build.is_true(place >= extent):
+    if number == 0 or known_equal(coordinate, extent):
+        return coordinate
+    # The sign of a symbolic bound must be known, and whether it is in bounds.
+    if build.is_true(coordinate < 0):
+        coordinate = coordinate + extent
+    elif not build.is_true(coordinate >= 0):
+        raise NoLowering(f"a slice that begins or ends at {coordinate}, which may be negative or not")
+    if build.is_true(coordinate >= extent):
         return extent
-    if build.is_true(place <= 0):
+    if build.is_true(coordinate <= 0):
         return ZERO
-    if not (build.is_true(place >= 0) and build.is_true(place <= extent)):
-        raise NoLowering(f"a slice that ends at {place} of {extent}")
-    return place
+    if not (build.is_true(coordinate >= 0) and build.is_true(coordinate <= extent)):
+        raise NoLowering(f"a slice that ends at {coordinate} of {extent}")
+    return coordinate
 
 
 @lowering(aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes)
@@ -303,7 +303,7 @@ def diagonal(_: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
         position[old] = loop_variable(new)
     along = loop_variable(len(kept))
     position[one], position[two] = along + max(0, -offset), along + max(0, offset)
-    return moved(x, [*(x.size[at] for at in kept), index(extent)], position)
+    return reindexed(x, [*(x.size[at] for at in kept), index(extent)], position)
 
 
 @lowering(aten.unfold.default)
@@ -315,13 +315,13 @@ def unfold(_: Builder, x: Value, dim: int, size: int, step: int) -> Value:
     windows = divide(x.size[dim] - size, index(step), {}) + 1
     position: list[Index] = list(loop_variables(x.ndim))
     position[dim] = position[dim] * step + loop_variable(x.ndim)
-    return moved(x, [*x.size[:dim], windows, *x.size[dim + 1 :], index(size)], position)
+    return reindexed(x, [*x.size[:dim], windows, *x.size[dim + 1 :], index(size)], position)
 
 
 @lowering(aten.as_strided.default)
 def as_strided(build: Builder, x: Value, size: Any, stride: Any, storage_offset: Any = None) -> Value:
-    """Any strides over a buffer's memory; possible where the buffer is row-major and the place plain."""
-    single = whole_load(x)
+    """View with any strides over a buffer's memory; possible where the buffer is contiguous and the index linear."""
+    single = single_load(x)
     if single is None or single.gathers or single.index != loop_variables(x.ndim):
         raise NoLowering("as_strided of what is no whole buffer")
     tensor = build.tensors[single.buffer]
@@ -335,8 +335,8 @@ def as_strided(build: Builder, x: Value, size: Any, stride: Any, storage_offset:
     if elements is None or span is None or span > elements or (known_number(start) or 0) < 0:
         raise NoLowering("as_strided beyond the elements of its buffer")
     ranges = {loop_variable(at): extent for at, extent in enumerate(layout.size)}
-    place = layout.at(loop_variables(len(layout.size)))
-    return moved(x, layout.size, unflatten(place, x.size, ranges))
+    coordinate = layout.at(loop_variables(len(layout.size)))
+    return reindexed(x, layout.size, unflatten(coordinate, x.size, ranges))
 
 
 def _is_row_major(layout: Layout) -> bool:
@@ -356,7 +356,7 @@ def flip(_: Builder, x: Value, dims: Sequence[int]) -> Value:
     """Some dimensions backwards."""
     turned = {dimension(dim, x.ndim) for dim in dims} if x.ndim else set()
     position = [x.size[at] - 1 - loop_variable(at) if at in turned else loop_variable(at) for at in range(x.ndim)]
-    return moved(x, x.size, position)
+    return reindexed(x, x.size, position)
 
 
 @lowering(aten.roll.default)
@@ -392,26 +392,26 @@ def repeat(_: Builder, x: Value, repeats: Sequence[Any]) -> Value:
         else remainder(loop_variable(at), old[at], ranges)
         for at in range(missing, len(times))
     ]  # fmt: skip
-    return moved(x, size, position)
+    return reindexed(x, size, position)
 
 
 # -- pieces put together --------------------------------------------------------------------------
 
 
-def below(place: Index, bound: Index) -> Expr:
+def below(coordinate: Index, bound: Index) -> Expr:
     """``place < bound``, as a value."""
-    return apply("lt", IndexOf(place, torch.int64), number_of(bound))
+    return apply("lt", IndexOf(coordinate, torch.int64), number_of(bound))
 
 
-def at_least(place: Index, bound: Index) -> Expr:
+def at_least(coordinate: Index, bound: Index) -> Expr:
     """``place >= bound``, as a value."""
-    return apply("ge", IndexOf(place, torch.int64), number_of(bound))
+    return apply("ge", IndexOf(coordinate, torch.int64), number_of(bound))
 
 
-def number_of(place: Index) -> Expr:
-    """A place, as a value."""
-    number = known_number(place)
-    return IndexOf(place, torch.int64) if number is None else constant(number, torch.int64)
+def number_of(coordinate: Index) -> Expr:
+    """An index as a value."""
+    number = known_number(coordinate)
+    return IndexOf(coordinate, torch.int64) if number is None else constant(number, torch.int64)
 
 
 def both(conditions: list[Expr]) -> Expr:
@@ -428,7 +428,7 @@ _CAT_LIMIT = 8
 @lowering(aten.cat.default)
 def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
     """One after the other along a dimension."""
-    # A 1-d tensor without elements may stand among others of any shape.
+    # A 1-d tensor without elements may be among tensors of any shape.
     parts = [each for each in tensors if not (each.ndim == 1 and each.size[0] == 0)] or [tensors[0]]
     if len(parts) > _CAT_LIMIT:
         raise NoLowering(f"a concatenation of more than {_CAT_LIMIT} tensors: ATen copies each in one go")
@@ -447,11 +447,11 @@ def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
     body: Expr | None = None
     for part, end in reversed(list(zip(parts, ends, strict=True))):
         # Where a part of one row is read at all, it is read at 0.
-        place = ZERO if is_one(part.size[dim]) else along - (end - part.size[dim])
-        piece = moved_along(part, dim, total, place).body
+        coordinate = ZERO if is_one(part.size[dim]) else along - (end - part.size[dim])
+        piece = moved_along(part, dim, total, coordinate).body
         body = piece if body is None else Masked(below(along, end), piece, body)
     assert body is not None
-    nodes = joined_nodes(*(each.from_nodes for each in parts), build.here())
+    nodes = merge_nodes(*(each.from_nodes for each in parts), build.origin())
     return Value(dtype, device, size, body, nodes)
 
 
@@ -470,7 +470,7 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
     for n in range(len(amounts) // 2):
         before[x.ndim - 1 - n], after[x.ndim - 1 - n] = amounts[2 * n], amounts[2 * n + 1]
     size = tuple(one + extent + two for one, extent, two in zip(before, x.size, after, strict=True))
-    inner = moved(x, size, [loop_variable(at) - before[at] for at in range(x.ndim)])
+    inner = reindexed(x, size, [loop_variable(at) - before[at] for at in range(x.ndim)])
     conditions: list[Expr] = []
     for at in range(x.ndim):
         if before[at] != ZERO and not before[at].is_nonpositive:
@@ -480,4 +480,4 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
     if not conditions:
         return inner
     body = Masked(both(conditions), inner.body, constant(value, inner.body.dtype))
-    return Value(x.dtype, x.device, size, body, joined_nodes(x.from_nodes, build.here()))
+    return Value(x.dtype, x.device, size, body, merge_nodes(x.from_nodes, build.origin()))

@@ -30,7 +30,7 @@ GPU = torch.device("cuda", 0)
 )
 def test_how_many_parts(results, reduced, kind, along_columns, expected):
     """As many as fill a GPU; none where programs are many, where parts would be short, or where places matter."""
-    found = split_reduction.count(indices(results), indices(reduced), kind, along_columns=along_columns)
+    found = split_reduction.split_count(indices(results), indices(reduced), kind, along_columns=along_columns)
     assert found == expected
 
 
