@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Sequence
 from types import CodeType
 
-from nbcompile.record.links import explaining
+from nbcompile.record.links import explaining, to_users_line
 from nbcompile.record.model import Break, FailedGuard, StackLine
 
 
@@ -121,7 +121,7 @@ class TorchRuntimeError(NbcompileError):
             "",
             "from user code:",
         ]
-        super().__init__("\n".join([*lines, *stack_lines(stack)]))
+        super().__init__("\n".join([*lines, *stack_lines(to_users_line(stack))]))
         self.inner_exception = inner
         self.stack = stack
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, TracebackType
 
-from nbcompile import config
+from nbcompile import config, errors
 
 _OURS = str(Path(__file__).parent) + os.sep
 _COMPILING: list[CodeType] = []
@@ -30,9 +30,11 @@ def ends_at(code: CodeType) -> None:
 
 
 def hide_ours(error: BaseException) -> None:
-    """Leave out the compiler's frames."""
+    """Leave out the compiler's frames, and the chain of torch's below an operator that fails while it is traced."""
     if config.verbose:
         return
+    if isinstance(error, errors.TorchRuntimeError):
+        error.__cause__ = None  # its words are in the message; `inner_exception` is the exception itself
     shown = None
     for each in reversed(list(_users(error.__traceback__))):
         each.tb_next = shown

@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -121,6 +122,7 @@ def describe(
 def words(guard: Guard) -> str:
     """A guard in plain words."""
     name = shortened(expression(guard.source)) if guard.source is not None else ""
+    name = re.sub(r"\bG\['(\w+)'\]", r"\1", name)
     return _WORDS[guard.kind](name, guard.expected)
 
 
@@ -160,13 +162,18 @@ def _tensor_words(name: str, expected: object) -> str:
     return f"{name} is a tensor of the same kind with sizes ({sizes})"
 
 
+def _described(value: object) -> str:
+    """An object, without the file that a module came from."""
+    return f"<module '{value.__name__}'>" if isinstance(value, ModuleType) else short(value)
+
+
 def _presence(what: str) -> dict[bool, str]:
     return {True: f"has {what}", False: f"has no {what}"}
 
 
 _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.TYPE_MATCH: lambda name, cls: f"{name} is exactly of type {getattr(cls, '__qualname__', '(gone)')}",
-    GuardKind.ID_MATCH: lambda name, value: f"{name} is the very object {short(value)}",
+    GuardKind.ID_MATCH: lambda name, value: f"{name} is the very object {_described(value)}",
     GuardKind.NONE_MATCH: lambda name, _: f"{name} is None",
     GuardKind.BOOL_MATCH: lambda name, value: f"{name} is {value}",
     GuardKind.EQUALS_MATCH: lambda name, value: f"{name} equals {short(value)}",

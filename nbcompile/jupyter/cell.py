@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, TracebackType
 from typing import cast
@@ -24,6 +25,8 @@ from typing import cast
 from IPython.core.displayhook import DisplayHook
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+
+from nbcompile import tracebacks
 
 Change = Callable[[ast.Module], ast.Module]
 
@@ -110,6 +113,7 @@ def run(shell: InteractiveShell, cell: ParsedCell) -> None:
         for code in cell.codes:
             exec(code, shell.user_global_ns, shell.user_ns)
     except BaseException as error:
+        tracebacks.hide_ours(error)
         _hide_ourselves(shell, error, cell.file)
         raise
 
@@ -124,10 +128,41 @@ def _hide_ourselves(shell: InteractiveShell, error: BaseException, file: str) ->
 
     def render(traceback: TracebackType = inner) -> list[str]:
         del error._render_traceback_  # type: ignore[attr-defined]  # once: the next raise has its own traceback
-        return shell.InteractiveTB.structured_traceback(type(error), error, traceback, tb_offset=0)
+        shown, left_out = without_repetitions(traceback)
+        lines = shell.InteractiveTB.structured_traceback(type(error), error, shown, tb_offset=0)
+        return [*lines, *left_out]
 
     with contextlib.suppress(AttributeError):  # an exception class may forbid attributes
         error._render_traceback_ = render  # type: ignore[attr-defined]
+
+
+MOST_ALIKE = 3
+"""So many calls in a row of one line are shown."""
+
+
+def without_repetitions(trace: TracebackType) -> tuple[TracebackType, list[str]]:
+    """A traceback in which calls of one line by itself are shown three times, and what was left out, in words.
+
+    IPython folds them from 500 on, but a compiled function reaches Python's limit with fewer.
+    """
+    shown, left_out = [], []
+    for (code, line), run in itertools.groupby(_parts(trace), lambda part: (part.tb_frame.f_code, part.tb_lineno)):
+        alike = list(run)
+        shown += alike[:MOST_ALIKE]
+        if (hidden := len(alike) - MOST_ALIKE) > 0:
+            left_out.append(f"[... {hidden} more calls like this: {code.co_name} at line {line}]")
+    if not left_out:
+        return trace, []
+    inner = None
+    for part in reversed(shown):
+        inner = TracebackType(inner, part.tb_frame, part.tb_lasti, part.tb_lineno)
+    return inner or trace, left_out
+
+
+def _parts(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
 
 
 def show_syntax_error(shell: InteractiveShell, error: SyntaxError) -> None:

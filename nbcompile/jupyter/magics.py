@@ -34,7 +34,7 @@ from nbcompile.jupyter import cell as cells, nothing
 from nbcompile.jupyter.status import Status
 from nbcompile.jupyter.wrapping import VALUE, WRAP, WrappedFunction, decorate_definitions, wrap_call, wrapper
 from nbcompile.record.model import Record
-from nbcompile.views import sections
+from nbcompile.views import mistakes, sections
 from nbcompile.views.explanation import Explanation
 
 Keep = Callable[[str, str, Record], None]
@@ -130,8 +130,14 @@ class CompileMagics(Magics):
             self.shell.user_ns[options.output] = shown
         if options.quiet:
             status.clear()
-        elif record.frames:
+        elif record.frames or _has_advice(record):
             status.replace(shown)
+
+
+def _has_advice(record: Record) -> bool:
+    """Whether there is something to say of an exception that came before anything was compiled."""
+    found = mistakes.of(record)
+    return found is not None and bool(found.advice)
 
 
 _WITH_VALUE = {"-o", "--output", "-s", "--show", "-b", "--backend", "-m", "--mode", "-t", "--target"}

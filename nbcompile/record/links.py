@@ -17,6 +17,7 @@ such maps between pairs of stages. Read next: nbcompile/views/__init__.py
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -120,6 +121,21 @@ def _made_things(frame: CompiledFrame) -> Iterator[tuple[tuple[str, ...], tuple[
 def kernel_line_nodes(links: FrameLinks, kernel: Kernel) -> dict[int, tuple[str, ...]]:
     """Line of a kernel's text (1-based) -> captured nodes that it computes."""
     return {each.line: links.captured(*each.nodes) for each in kernel.lines}
+
+
+def library(file: str) -> str:
+    """A file that belongs to a library: ``torch/optim/optimizer.py``; "" for one of the user's."""
+    found = _LIBRARY.search(file.replace("\\", "/"))
+    return found[1] if found else ""
+
+
+_LIBRARY = re.compile(r"/(?:site-packages|dist-packages|python3\.\d+)/(?!site-packages|dist-packages)(.+\.py)$")
+
+
+def to_users_line(stack: tuple[StackLine, ...]) -> tuple[StackLine, ...]:
+    """A stack up to the innermost line of the user's own; all of it where every line is a library's."""
+    last = max((index for index, each in enumerate(stack) if not library(each.file)), default=len(stack) - 1)
+    return stack[: last + 1]
 
 
 def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:

@@ -251,8 +251,9 @@ def _box(group: Group, reads: tuple[int, ...]) -> Box:
         return Box(ids, kind, _end_of(facts.readable(first.source) or first.name), facts.type_of(first), reads)
     if kind == "output":
         return Box(ids, kind, "output", "", reads)
-    named = first.name + (": " + facts.type_of(first) if facts.type_of(first) else "")
-    return Box(ids, kind, _clipped(facts.short_target(first.target)), _clipped(named, 40), reads)
+    target, type_ = facts.short_target(first.target), facts.type_of(first)
+    named = [first.name] if first.name != target else []  # the title says it
+    return Box(ids, kind, _clipped(target), _clipped(": ".join([*named, *([type_] if type_ else [])]), 40), reads)
 
 
 def _fold(group: Group, kind: str) -> tuple[str, str]:

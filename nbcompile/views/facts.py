@@ -54,11 +54,7 @@ _CELL = re.compile(r"ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-.*>$")
 
 def library(frame: CompiledFrame) -> str:
     """The file of a function that belongs to a library: ``torch/optim/optimizer.py``; "" for one of the user's."""
-    found = _LIBRARY.search(frame.file.replace("\\", "/"))
-    return found[1] if found else ""
-
-
-_LIBRARY = re.compile(r"/(?:site-packages|dist-packages|python3\.\d+)/(?!site-packages|dist-packages)(.+\.py)$")
+    return links.library(frame.file)
 
 
 def with_short_places(code: str) -> str:
@@ -72,7 +68,7 @@ _PLACE = re.compile(r"# File: (.+):(\d+) in (.+?), code: ")
 
 def readable(expression: str) -> str:
     """An address as the user writes it: ``L['self']._modules['0']._parameters['weight']`` is ``self[0].weight``."""
-    plain = re.sub(r"\b[LG]\['([A-Za-z_]\w*)'\]", r"\1", expression)
+    plain = re.sub(r"\b[LG]\['([A-Za-z_]\w*)'\]", r"\1", re.sub(r"^___from_numpy\((.*)\)", r"\1", expression))
     plain = re.sub(r"\._modules\['(\d+)'\]", r"[\1]", plain)
     return re.sub(r"\._(?:modules|parameters|buffers)\['([A-Za-z_]\w*)'\]", r".\1", plain)
 

@@ -19,9 +19,13 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
         return None
     groups = dict(facts.guard_groups(frame))
     process = groups.pop(facts.PROCESS, ())
-    shown, more = limits.cut([(about, each) for about, group in groups.items() for each in group])
+    marks = _marks(frame)
+    listed = [(about, each) for about, group in groups.items() for each in group if each not in marks]
+    shown, more = limits.cut(listed)
     firsts = {group[0].id: len(group) for _, group in facts.guard_groups(frame)}
     rows = [_row(about, each, each.id in firsts, found) for about, each in shown]
+    if marks:
+        rows.append(_unmarked(marks))
     if process:
         rows.append(_state(process))
     head = ("value", "what must hold", "as it is checked", "line")
@@ -33,11 +37,29 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     return section("guards", "Guards", tables, more, about=about, figures="guards")
 
 
+MARKS = "DIMENSION_DYNAMIC_MARKING_GUARD"
+
+
+def _marks(frame: CompiledFrame) -> tuple[Guard, ...]:
+    """The guards on dynamic and static marks, where several tensors have one: they all say the same."""
+    found = tuple(each for each in frame.guards if each.kind == MARKS)
+    return found if len(found) > 1 else ()
+
+
+def _unmarked(guards: tuple[Guard, ...]) -> Markup:
+    """The guards on marks in one row."""
+    names = facts.shortened(facts.readable(each.source) for each in guards)
+    return row(tag("th", code(names)), ("carry no new dynamic or static mark ", chip(MARKS)), _checks(guards), "")
+
+
+def _checks(guards: tuple[Guard, ...]) -> Markup:
+    return fold(facts.count(len(guards), "check"), [tag("div", code(each.condition)) for each in guards])
+
+
 def _state(guards: tuple[Guard, ...]) -> Markup:
     """What no value of the user's is concerned with, in one row."""
     words = "; ".join(dict.fromkeys(each.words or facts.readable(each.condition) for each in guards))
-    checks = fold(facts.count(len(guards), "check"), [tag("div", code(each.condition)) for each in guards])
-    return row(tag("th", tag("em", facts.PROCESS.strip("()"))), words, checks, "")
+    return row(tag("th", tag("em", facts.PROCESS.strip("()"))), words, _checks(guards), "")
 
 
 def _row(about: str, guard: Guard, first: bool, found: links.FrameLinks) -> Markup:

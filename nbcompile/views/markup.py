@@ -195,15 +195,18 @@ def listing(
 ) -> Markup:
     """Highlighted code; ``nodes(i)`` links line i (from 0), ``looks(i)`` is its class.
 
-    A line that has any is an element of its own, so that it can be selected.
+    A line that has any is an element of its own, so that it can be selected; neighbours that have both, and the
+    same, are one element.
     """
     kept, more = (limits or Limits()).cut(text.rstrip("\n").split("\n"))
     lines = highlighted(clipped("\n".join(kept)), "" if _is_plain.get() else language)
+    marks = [(nodes(index) if nodes else "", looks(index) if looks else "") for index in range(len(lines))]
     shown = []
-    for index, line in enumerate(lines):
-        linked, look = nodes(index) if nodes else "", looks(index) if looks else ""
-        own = linked or look
-        shown.append(tag("span", line, "\n", class_=look, data_n=linked) if own else join((line, "\n")))
+    for _, run in itertools.groupby(range(len(lines)), lambda index: marks[index] if all(marks[index]) else index):
+        first, *rest = run
+        linked, look = marks[first]
+        text = join([(lines[index], "\n") for index in (first, *rest)])
+        shown.append(tag("span", text, class_=look, data_n=linked) if linked or look else text)
     return join((tag("pre", tag("code", shown), class_="n-code"), more))
 
 

@@ -26,8 +26,8 @@ MOST_LAUNCHES = 60
 
 
 def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:
-    """The plan as a table; None where nothing is allocated."""
-    if not compiled.lifetimes:
+    """The plan as a table; None where fewer than two buffers are allocated: there is nothing to share."""
+    if len(compiled.lifetimes) < 2:
         return None
     shown, more = limits.cut(compiled.lifetimes)
     launches = launch_counts(compiled)

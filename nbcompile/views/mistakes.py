@@ -48,7 +48,7 @@ def of(record: Record) -> Mistake | None:
     raised = record.raised
     if raised is None or raised.error in OWN_ERRORS:
         return None
-    found = _while_traced(record, raised)
+    found = _while_traced(record, raised) if raised.error != "RecursionError" else None  # no operator is at fault
     if found is None and raised.stack:
         found = _in_a_kernel(record, raised) or _elsewhere(record, raised)
     if found is None:
@@ -72,7 +72,7 @@ def marked(record: Record, frame: CompiledFrame, lines: tuple[facts.SourceLine, 
     at, found = marks(record, frame), of(record)
     if at is None or found is None:
         return lines
-    note = facts.Note("error", f"raises {found.error}: {found.message.partition(chr(10))[0]}")
+    note = facts.Note("error", f"raises {found.error}: {found.message.partition(chr(10))[0].rstrip('.')}")
     return tuple(
         replace(each, notes=(note, *each.notes), carets=_carets(each.code, at)) if each.number == at.line else each
         for each in lines
@@ -90,13 +90,24 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
     for frame in reversed(record.frames):
         failed = frame.failed
         if failed is not None and failed.stack and frame.instead == RAISED and raised.error == TRACED:
-            return _traced(failed, failed.stack[-1], -1)  # the frame did not run: it is in no traceback
+            place = links.to_users_line(failed.stack)[-1]
+            return _traced(failed, place, -1)  # the frame did not run: it is in no traceback
         at = [each for each in failed.stack if (each.file, each.line) in lines] if failed else []
         if failed is None or not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
+            continue
+        if not _is_same_expression(at[-1], raised.stack[-1]):
             continue
         found = _traced(failed, at[-1], len(raised.stack) - 1)
         return found if raised.error == TRACED else replace(found, error=raised.error, message=raised.message)
     return None
+
+
+def _is_same_expression(one: StackLine, other: StackLine) -> bool:
+    """Whether two places in one line are not known to be different expressions: tracing and eager mode may disagree
+    on which of them fails first.
+    """
+    known = one.column >= 0 and other.column >= 0
+    return not known or (one.column, one.end_column) == (other.column, other.end_column)
 
 
 TRACED = "TorchRuntimeError"
@@ -189,16 +200,27 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
      "transpose one of them (`.mT`), or change a size.")),
     ("RuntimeError", "Given groups=.*to have .* channels", _ANY,
      "The input's channels (its second dimension) must be the layer's `in_channels`: change one of the two."),
+    ("RuntimeError", "subscript .* has size", "einsum",
+     "A letter stands for one size: compare the sizes that the operands have at this letter."),
+    ("RuntimeError", "number of subscripts", "einsum",
+     "Each operand needs a letter for each of its dimensions; `...` stands for several."),
+    ("RuntimeError", "einsum", "einsum",
+     "The equation has letters, a comma between operands, and one `->`: `'ij,jk->ik'`."),
     ("RuntimeError", "must match the size of tensor|broadcast|not broadcastable|must match the existing size", _ANY,
      ("Shapes broadcast from the right: each pair of sizes must be equal, or one of them 1. "
      "Insert a dimension with `unsqueeze`, or change a shape.")),
     ("RuntimeError", "target dtype|expected scalar type Long", "cross_entropy nll_loss",
      "The target holds class indices: convert it with `target.to(torch.int64)`."),
+    ("RuntimeError", "1D target tensor expected", "cross_entropy nll_loss",
+     ("The target is one class index for each row: without a dimension of size 1 (`.squeeze(1)`), and whole numbers "
+      "(`.long()`).")),
+    ("RuntimeError", "scalar types: Long|Expected dtype int32/int64 for index|used as indices must be", _ANY,
+     "Indices are whole numbers: convert them with `.long()`."),
     ("RuntimeError", "same dtype|expected scalar type|Found dtype|must have the same dtype", _ANY,
      "Both tensors must have one dtype: convert one with `.to(other.dtype)`."),
     ("RuntimeError", "same device|expected device|on device|two devices", _ANY,
      "All tensors must be on one device: move them with `.to(device)`."),
-    ("RuntimeError", "could not infer output dtype|floating point or complex", _ANY,
+    ("RuntimeError NotImplementedError", "could not infer output dtype|floating point or complex", _ANY,
      "Whole numbers have no such result: convert the tensor with `.float()` first."),
     ("RuntimeError", "leaf Variable that requires grad", _ANY,
      ("A leaf that requires gradients must not change in place: compute a new tensor, "
@@ -206,6 +228,21 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
     ("RuntimeError", "Sizes of tensors must match except in dimension", _ANY,
      ("The shapes may differ only in the dimension `dim` along which the tensors are joined: choose another `dim`, "
      "or change a shape.")),
+    ("RuntimeError", "must have same number of dimensions", _ANY,
+     "All tensors must have as many dimensions: add one with `.unsqueeze(...)`, or use `torch.stack`."),
+    ("RuntimeError", "split_sizes to sum", _ANY, "The sizes must add up to the size of the dimension that is split."),
+    ("RuntimeError", "permute.*number of dimensions", _ANY, "`permute` names each dimension of the tensor, once."),
+    ("RuntimeError", "must be a 3D tensor", "bmm baddbmm",
+     "`torch.bmm` multiplies batches of matrices, of 3 dimensions; `@` takes single matrices, too."),
+    ("RuntimeError", "Expected .* input to conv", _ANY,
+     ("Dimensions are missing: a batch of images is (batch, channels, height, width); `.unsqueeze(0)` adds a batch "
+      "of one.")),
+    ("RuntimeError", "Kernel size can't be greater", _ANY,
+     "The kernel is larger than the padded input: use a smaller `kernel_size`, more `padding`, or larger images."),
+    ("RuntimeError", "normalized_shape", _ANY,
+     "The last dimensions of the input must be the layer's `normalized_shape`."),
+    ("ValueError", "more than 1 value per channel", _ANY,
+     "Batch normalization needs more than one sample while it trains: use a larger batch, or call `.eval()` first."),
     ("RuntimeError", "stack expects each tensor to be equal size", _ANY,
      "`torch.stack` wants tensors of the same shape: `torch.cat` joins tensors that differ along one dimension."),
     ("RuntimeError", "is invalid for input of size", _ANY,
@@ -222,22 +259,40 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
      "Nothing that it was computed from requires gradients: make a parameter, or pass `requires_grad=True`."),
     ("RuntimeError", "backward through the graph a second time", _ANY,
      "The first `backward()` freed what it needed: compute the loss again, or pass `retain_graph=True`."),
-    ("RuntimeError", "a Tensor with .* elements cannot be converted to Scalar", _ANY,
-     "`.item()` reads a tensor with one element: index or reduce it first, or use `.tolist()`."),
-    ("RuntimeError", "CUDA|cuda", _ANY, "Ask `torch.cuda.is_available()` before a tensor is moved to a GPU."),
+    ("RuntimeError ValueError", "elements cannot be converted to Scalar|only one element tensors", _ANY,
+     "Only a tensor with one element is one number: index or reduce it first, or use `.tolist()`."),
+    ("RuntimeError AssertionError", "CUDA|NVIDIA|XPU|not linked with support for", _ANY,
+     "This torch or this machine lacks the device: ask `torch.cuda.is_available()` before a tensor is moved to a GPU."),
     ("IndexError", "out of range|out of bounds", "embedding",
      "An index must be smaller than the embedding's `num_embeddings`: enlarge the table, or check the indices."),
+    ("IndexError", "out of range|out of bounds", "cross_entropy nll_loss",
+     "A class index must be smaller than the number of classes, the size of the input's dimension 1."),
+    ("IndexError", "shape of the mask", _ANY,
+     "A mask must have the sizes of the dimensions that it selects from: compare the two shapes."),
     ("IndexError", "Dimension out of range", _ANY,
      "`dim` must name a dimension that the tensor has: they count from 0, or from -1 backwards."),
     ("IndexError", "too many indices", _ANY, "There must not be more indices than the tensor has dimensions."),
     ("IndexError", "out of range|out of bounds", _ANY,
      "Indices count from 0, so that the last one is the size less 1; -1 is the last one, too."),
-    ("NameError UnboundLocalError", r"name '(\w+)' is not defined|variable '?(\w+)", _ANY,
+    ("UnboundLocalError", _ANY, _ANY,
+     "No line that ran before has given the variable a value: give it one on every path."),
+    ("NameError", r"name '(\w+)' is not defined|variable '?(\w+)", _ANY,
      "The name is not defined where the line runs: check its spelling, or define it before."),
     ("TypeError", "unsupported operand.*NoneType|NoneType", _ANY,
      "One of the values is `None`: a function without a `return` returns `None`."),
     ("AttributeError", "'NoneType' object has no attribute", _ANY,
-     "The value is `None`: a function without a `return` returns `None`."),
+     "The value is `None`: a function without a `return` returns `None`; `.grad` is `None` before `backward()`."),
+    ("TypeError", "can only concatenate str", _ANY,
+     "Text is joined with text: convert the other value with `str(...)`, or write an f-string."),
+    ("TypeError", "unsupported operand", _ANY,
+     ("The operator does not take values of these two types: convert one; a function or a module is called with "
+      "parentheses first.")),
+    ("TypeError", "object is not callable", _ANY,
+     "Only functions, classes and modules can be called: an element is read with brackets, as in `x.shape[0]`."),
+    ("TypeError", r"takes 0 positional arguments but 1 was|forward\(\) takes 1 positional argument but 2 were", _ANY,
+     "A method's first parameter is `self`: `def forward(self, x):`."),
+    ("TypeError", r"__init__\(\) takes", _ANY,
+     "The class is called, not an object of it: make one first, `net = Net()`, and call that, `net(x)`."),
     ("AttributeError", r"before Module\.__init__\(\)|has no attribute '_(modules|parameters)'", _ANY,
      "A module's `__init__` begins with `super().__init__()`."),
     ("AttributeError", "has no attribute", _ANY,
@@ -248,15 +303,21 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
      "There is no such keyword: check its spelling; `help(...)` shows what the function takes."),
     ("TypeError", "positional argument|required positional|multiple values", _ANY,
      "The number of arguments does not fit the definition: compare the call with the `def` line."),
-    ("TypeError", "must be tuple of ints|must be int|not float|cannot be interpreted as an integer", _ANY,
-     "A size is a whole number: divide with `//`, or convert with `int(...)`."),
-    ("TypeError", "argument '(\\w+)'.*must be (\\w+)", _ANY, "Pass a {1} as `{0}`."),
+    ("TypeError", "must be tuple of ints|must be int|must be integers|not float|interpreted as an integer", _ANY,
+     "A size or an index is a whole number: divide with `//`, or convert with `int(...)`."),
+    ("TypeError", r"argument '(\w+)'.*must be Tensor, not numpy", _ANY,
+     "`{0}` is an array of NumPy: `torch.from_numpy(...)` makes a tensor of it."),
+    ("TypeError", r"argument '(\w+)'.*must be ([\w.]+)", _ANY, "`{0}` must be of type `{1}`: convert it."),
+    ("NotImplementedError", r"\[Module(List|Dict)\]", _ANY,
+     "A `Module{0}` only holds modules: call each of them, or use `nn.Sequential`."),
     ("NotImplementedError", 'missing the required "forward"', _ANY,
      "The class needs a method that is called `forward`: check its name and its indentation."),
     ("NotImplementedError", "not implemented for '(\\w+)'", _ANY,
      "There is no such operator for tensors of type `{0}`: convert the tensor, as with `.float()`."),
     ("KeyError", _ANY, _ANY, "The mapping has no such key: `.keys()` lists those that there are."),
-    ("ZeroDivisionError", _ANY, _ANY, "Look for a number that is 0 below the division."),
+    ("ZeroDivisionError", _ANY, _ANY, "The number that is divided by is 0: what is it computed from?"),
+    ("RecursionError", _ANY, _ANY,
+     "The function calls itself without an end: return before the inner call as soon as a condition holds."),
     ("ValueError", "not enough values to unpack|too many values to unpack", _ANY,
      "There must be as many names on the left as there are values on the right."),
     ("ValueError", "Expected input batch_size", _ANY,

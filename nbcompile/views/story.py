@@ -87,6 +87,8 @@ def outcome(record: Record) -> str:
 def _without_frames(record: Record) -> str:
     """Nothing was compiled: what the calls ran, if there were any."""
     ran = dict.fromkeys((each.function, bool(each.entry), each.reason) for each in record.calls)
+    if not ran and record.raised is not None:
+        return "Nothing was compiled: the exception came before a compiled function began to run."
     if not ran:
         return "Nothing was compiled: no compiled function was called."
     return " ".join(_of_calls(*each) for each in ran)
@@ -240,11 +242,15 @@ _AFTER_FORWARD = ("zero_grad", "backward", "step")
 
 
 def _left_alone(record: Record) -> Iterator[Sentence]:
+    """The functions that ran eagerly, each with its first reason: a recursion has a hundred frames."""
+    named: set[tuple[str, int, str]] = set()
     for frame in record.frames:
         aside = facts.library(frame) or facts.is_incidental(frame)
+        code = (frame.file, frame.first_line, frame.function)
         if frame.id.endswith("/-"):  # where the limit is reached there is no entry, so no number of one
             yield Sentence(f"A further call of `{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}.")
-        elif frame.status in ("skipped", "failed") and not (aside and record.frames[0] is not frame):
+        elif frame.status in ("skipped", "failed") and not ((aside and record.frames[0] is not frame) or code in named):
+            named.add(code)
             yield Sentence(f"`{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}{_where(frame)}.")
 
 

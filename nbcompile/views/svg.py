@@ -64,8 +64,13 @@ def _arrow(curve: tuple[tuple[float, float], ...]) -> tuple[str, str]:
     (ax, ay), (bx, by) = ((-6.5 * math.cos(angle + turn), -6.5 * math.sin(angle + turn)) for turn in (0.42, -0.42))
     straight = _is_straight(curve)
     points = " ".join(f"{x:.0f} {y:.0f}" for x, y in ([rest[-1]] if straight else rest))
-    head = f"M{x1:.0f} {y1:.0f}l{ax:.1f} {ay:.1f} {bx - ax:.1f} {by - ay:.1f}z"
+    head = f"M{x1:.0f} {y1:.0f}l{_short(ax)} {_short(ay)} {_short(bx - ax)} {_short(by - ay)}z"
     return f"M{x0:.0f} {y0:.0f}{'L' if straight else 'C'}{points}", head
+
+
+def _short(number: float) -> str:
+    """A number with one digit behind the point, if it has one."""
+    return f"{round(number, 1) or 0:g}"
 
 
 def _is_straight(curve: tuple[tuple[float, float], ...]) -> bool:
@@ -76,11 +81,11 @@ def _is_straight(curve: tuple[tuple[float, float], ...]) -> bool:
 
 
 def _box(box: Box, centre: tuple[float, float], names: str) -> Markup:
-    width, height = box.size
-    shape = tag("rect", x=f"{-width / 2:g}", y=f"{-height / 2:g}", width=f"{width:g}", height=f"{height:g}")
-    title = tag("text", box.title, y=-3 if box.detail else 4)
-    detail = tag("text", box.detail, y=13) if box.detail else None
+    (width, height), (x, y) = box.size, (round(each) for each in centre)
+    left, top = round(x - width / 2), round(y - height / 2)
+    shape = tag("rect", x=left, y=top, width=f"{width:g}", height=f"{height:g}")
+    title = tag("text", box.title, x=x, y=y - 3 if box.detail else y + 4)
+    detail = tag("text", box.detail, x=x, y=y + 13) if box.detail else None
     # The operators' boxes are plain: only the others need a class.
     kind = "" if box.kind == "operator" else f"n-{box.kind}"
-    place = f"translate({centre[0]:.0f} {centre[1]:.0f})"
-    return tag("g", shape, title, detail, class_=kind, data_n=names, transform=place)
+    return tag("g", shape, title, detail, class_=kind, data_n=names)

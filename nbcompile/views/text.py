@@ -133,15 +133,27 @@ def _tree_lines(
     )
     yield f"{indent}{role}[{frame.id}] {frame.function} ({about})"
     yield from lines.wrapped(facts.ended_by(frame, distinct), f"{indent}    ", f"{indent}      ")
-    chain = facts.is_chain(frame)
-    for resume in reversed(frame.resume_functions) if chain else frame.resume_functions:
-        if chain:
-            given = ", which is given" if resume.carried else ""
-            yield f"{indent}    goes on in {resume.name} (line {resume.line}){given}"
-        for value in resume.carried:
-            yield f"{indent}    {'  ' if chain else 'carries '}{value.name} = {value.recipe} ({value.kind})"
+    carried = _handed_on(frame) if facts.is_chain(frame) else _carried(frame)
+    yield from (f"{indent}    {line}" for line in carried)
     for child in node.children:
         yield from _tree_lines(record, child, indent + "  ", distinct)
+
+
+def _handed_on(frame: CompiledFrame) -> Iterator[str]:
+    """The resume functions of a break in a nested call, outermost first, with what each is given."""
+    for resume in reversed(frame.resume_functions):
+        yield f"goes on in {resume.name} (line {resume.line}){', which is given' if resume.carried else ''}"
+        yield from (f"  {value.name} = {value.recipe} ({value.kind})" for value in resume.carried)
+
+
+def _carried(frame: CompiledFrame) -> Iterator[str]:
+    """The live values that the resume function is given, each once: of a branch, both sides may be given them."""
+    given: dict[str, list[str]] = {}
+    for resume in frame.resume_functions:
+        for value in resume.carried:
+            given.setdefault(f"carries {value.name} = {value.recipe} ({value.kind})", []).append(resume.branch)
+    for line, branches in given.items():
+        yield line if len(branches) == len(frame.resume_functions) else f"{line}, {' and '.join(branches)}"
 
 
 def _breaks(record: Record) -> Iterator[str]:

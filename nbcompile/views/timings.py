@@ -31,7 +31,7 @@ def render(record: Record, frame: CompiledFrame) -> Markup | None:
         row(
             tag("th", "\N{NO-BREAK SPACE}" * 3 * depth, each.stage),
             _milliseconds(each.seconds).replace(" ", "\N{NO-BREAK SPACE}"),
-            tag("meter", value=f"{each.seconds / longest:.3f}"),
+            tag("meter", value=f"{each.seconds / longest:.2g}"),
         )
         for depth, each in own
     ]

@@ -93,8 +93,17 @@ def _by_value(field: Field) -> tuple[str, bool]:
 
 
 def _calls(caption: str, fields: list[Field], asked: Asked) -> Markup:
-    rows = [row(tag("th", each.label), *(code(asked.shown(each, frame)) for frame in asked.frames)) for each in fields]
+    answers = ((each.label, [asked.shown(each, frame) for frame in asked.frames]) for each in fields)
+    rows = [row(tag("th", label), *_answers(said)) for label, said in answers]
     return table(caption, ("", *(frame.id for frame in asked.frames)), rows, grid=True)
+
+
+def _answers(answers: list[str]) -> Iterator[Markup]:
+    """A cell for each call; one wide cell where three or more calls have the same answer."""
+    if len(answers) > 2 and len(set(answers)) == 1:
+        yield tag("td", code(answers[0]), " ", tag("small", "in all calls"), colspan=len(answers))
+    else:
+        yield from map(code, answers)
 
 
 def _entry(frame: CompiledFrame, index: int, path: str, limits: Limits) -> Markup:

@@ -20,7 +20,7 @@ class Mistake:
     name: str
     cell: str
     error: str
-    """The exception's class."""
+    """The exception's class; several where builds of torch differ."""
     line: str
     """A piece of the line that is marked."""
     mark: str
@@ -203,7 +203,7 @@ MISTAKES = (
                 return x.mean()
             f(torch.arange(4))
         """),
-        "RuntimeError", "return x.mean()", "x.mean()", "mean", ("i64[4]",), ".float()",
+        "RuntimeError NotImplementedError", "return x.mean()", "x.mean()", "mean", ("i64[4]",), ".float()",
     ),
     Mistake(
         "a float as a size",
@@ -323,6 +323,176 @@ MISTAKES = (
             f(torch.ones(3, 4))
         """),
         "IndexError", "return x.sum(dim=2)", "x.sum(dim=2)", "sum", ("f32[3, 4]",), "dim",
+    ),
+    Mistake(
+        "dimensions in cat",
+        cell("""
+            def f(x, y):
+                return torch.cat([x, y], dim=1)
+            f(torch.ones(2, 3), torch.ones(2))
+        """),
+        "RuntimeError", "torch.cat([x, y], dim=1)", "torch.cat([x, y], dim=1)", "cat", ("f32[2, 3]", "f32[2]"),
+        "unsqueeze",
+    ),
+    Mistake(
+        "sizes in einsum",
+        cell("""
+            def f(x, y):
+                return torch.einsum("ij,jk->ik", x, y)
+            f(torch.ones(2, 3), torch.ones(4, 5))
+        """),
+        "RuntimeError", "torch.einsum(", 'torch.einsum("ij,jk->ik", x, y)', "einsum", ("f32[2, 3]", "f32[4, 5]"),
+        "letter stands for one size",
+    ),
+    Mistake(
+        "no self",
+        cell("""
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(3, 3)
+                def forward(x):
+                    return self.layer(x)
+            Net()(torch.ones(2, 3))
+        """),
+        "TypeError", "Net()(torch.ones(2, 3))", "Net()(torch.ones(2, 3))", advice="first parameter is self",
+    ),
+    Mistake(
+        "text and a tensor",
+        cell("""
+            def f(x):
+                return "loss: " + x.sum()
+            f(torch.ones(3))
+        """),
+        "TypeError", 'return "loss: " + x.sum()', '"loss: " + x.sum()', advice="f-string",
+    ),
+    Mistake(
+        "a call instead of an index",
+        cell("""
+            def f(x):
+                return x * x.shape(0)
+            f(torch.ones(3))
+        """),
+        "TypeError", "return x * x.shape(0)", "x.shape(0)", advice="brackets",
+    ),
+    Mistake(
+        "a device that is not there",
+        cell("""
+            def f(x):
+                return x + torch.zeros(3, device="xpu")
+            f(torch.ones(3))
+        """),
+        "AssertionError RuntimeError", 'torch.zeros(3, device="xpu")', 'torch.zeros(3, device="xpu")',
+    ),
+    Mistake(
+        "floats as indices",
+        cell("""
+            table = nn.Embedding(10, 4)
+            def f(i):
+                return table(i)
+            f(torch.ones(3))
+        """),
+        "RuntimeError", "return table(i)", "table(i)", "embedding", ("f32[3]", "f32[10, 4]"), ".long()",
+    ),
+    Mistake(
+        "a class that is not there",
+        cell("""
+            def f(logits, target):
+                return F.cross_entropy(logits, target)
+            f(torch.randn(4, 3), torch.tensor([0, 1, 2, 3]))
+        """),
+        "IndexError", "F.cross_entropy(logits, target)", "F.cross_entropy(logits, target)",
+        "cross_entropy", ("f32[4, 3]", "i64[4]"), "number of classes",
+    ),
+    Mistake(
+        "a column of targets",
+        cell("""
+            def f(logits, target):
+                return F.cross_entropy(logits, target)
+            f(torch.randn(4, 3), torch.zeros(4, 1))
+        """),
+        "RuntimeError", "F.cross_entropy(logits, target)", "F.cross_entropy(logits, target)",
+        "cross_entropy", ("f32[4, 3]", "f32[4, 1]"), ".squeeze(1)",
+    ),
+    Mistake(
+        "a variable of one branch",
+        cell("""
+            def f(x):
+                if x.shape[0] > 5:
+                    y = x * 2
+                return y
+            f(torch.ones(3))
+        """),
+        "UnboundLocalError", "return y", "y", advice="every path",
+    ),
+    Mistake(
+        "a gradient that is not there yet",
+        cell("""
+            net = nn.Linear(2, 2)
+            def f(x):
+                return net(x).sum() + net.weight.grad.norm()
+            f(torch.ones(1, 2))
+        """),
+        "AttributeError", "net.weight.grad.norm()", "net.weight.grad.norm", advice="before backward()",
+    ),
+    Mistake(
+        "one number of many",
+        cell("""
+            def f(x):
+                return float(x) * 2
+            f(torch.ones(3))
+        """),
+        "ValueError RuntimeError", "return float(x) * 2", "float(x)", advice="one element",
+    ),
+    Mistake(
+        "a list of modules is called",
+        cell("""
+            layers = nn.ModuleList([nn.Linear(3, 3)])
+            def f(x):
+                return layers(x)
+            f(torch.ones(2, 3))
+        """),
+        "NotImplementedError", "return layers(x)", "layers(x)", advice="nn.Sequential",
+    ),
+    Mistake(
+        "a module that is not called",
+        cell("""
+            layer = nn.Linear(3, 3)
+            def f(x):
+                return layer + x
+            f(torch.ones(2, 3))
+        """),
+        "TypeError", "return layer + x", "layer + x", advice="parentheses",
+    ),
+    Mistake(
+        "a type as text",
+        cell("""
+            def f(x):
+                return x.log_softmax(-1, dtype="float32")
+            f(torch.ones(2, 3))
+        """),
+        "TypeError", "x.log_softmax(", 'x.log_softmax(-1, dtype="float32")', "log_softmax", ("f32[2, 3]",),
+        "of type torch.dtype",
+    ),
+    Mistake(
+        "an array of NumPy in a layer",
+        cell("""
+            import numpy
+            net = nn.Linear(3, 3)
+            def f(x):
+                return net(x)
+            f(numpy.ones((2, 3)))
+        """),
+        "TypeError", "return net(x)", "net(x)", "linear", ("f64[2, 3]", "f32[3, 3]"), "torch.from_numpy",
+    ),
+    Mistake(
+        "a mask of another size",
+        cell("""
+            def f(x, mask):
+                return x[mask]
+            f(torch.ones(3), torch.tensor([True, False]))
+        """),
+        "IndexError", "return x[mask]", "x[mask]", "getitem", ("f32[3]", "b8[2]"), "mask",
     ),
 )  # fmt: skip
 

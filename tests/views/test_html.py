@@ -11,9 +11,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import torch
 
+import nbcompile
 from nbcompile import views
-from nbcompile.views import assets, dot, html, report, sections
+from nbcompile.views import assets, dot, html, report, sections, text
+from nbcompile.views.explanation import MOST_TEXT
 from tests.views import sample_records as sample
 
 STATIC = Path(assets.__file__).parent / "static"
@@ -146,10 +149,10 @@ def test_the_picture_and_its_table_twin_say_the_same():
 def test_without_a_layout_engine_the_table_is_shown(monkeypatch):
     """The table twin stands in, open, and the page says why."""
     monkeypatch.setattr(dot, "arrange", lambda shown: None)
-    text = html.render(sample.simple(), "graph", assets=False)
-    assert "neither pygraphviz nor a `dot` program was found" in text
-    assert "<details open><summary>Table" in text
-    assert "<img" not in text
+    shown = html.render(sample.simple(), "graph", assets=False)
+    assert "neither pygraphviz nor a `dot` program was found" in shown
+    assert "<details open><summary>Table" in shown
+    assert "<img" not in shown
 
 
 def test_sizes_keep_their_budgets():
@@ -157,6 +160,20 @@ def test_sizes_keep_their_budgets():
     assert len(assets.script(*html.ALL_PROGRAMS).encode()) <= 12 * 1024
     assert len(html.render(sample.simple()).encode()) <= 25 * 1024
     assert len(assets.styles().encode()) <= 8 * 1024
+
+
+def test_a_simple_function_is_small():
+    """A function of three operators, compiled as users compile it: at most 25 KiB, 20,000 characters as text."""
+
+    def f(x, y):
+        z = torch.sin(x) + y
+        return z * 2
+
+    nbcompile.reset()
+    record = nbcompile.explain(f)(torch.randn(8), torch.randn(8)).record
+    assert record.frames[0].compiled_graph.kernels[0].language == "cpp"
+    assert len(html.render(record).encode()) <= 25 * 1024
+    assert len(text.render(record)) <= MOST_TEXT
 
 
 def test_a_huge_record_is_cut_visibly():

@@ -97,16 +97,17 @@ SELECT = """
     bytecode: all(root, "[data-s=bytecode] .n-on").map(each => numbers(each.textContent)),
     ir: all(root, ".n-ir .n-on").map(each => each.cells[0].textContent),
     kernels: all(root, "[data-s=kernels] details:not(.n-ir) > .n-code").flatMap(code =>
-      [...code.querySelectorAll(".n-on")].map(each =>
-        [code.parentElement.querySelector("b").textContent, code.textContent.slice(0, before(code, each)).split("\\n").length])),
+      [...code.querySelectorAll(".n-on")].flatMap(each => linesOf(code, each).map(line =>
+        [code.parentElement.querySelector("b").textContent, line]))),
     status: root.querySelector("[role=status]").textContent,
     current: all(root, "[aria-current]").length === all(root, ".n-on").length,
   };
-  function before(code, each) {
+  function linesOf(code, each) {
     const range = document.createRange();
     range.setStart(code, 0);
     range.setEndBefore(each);
-    return range.toString().length;
+    const first = range.toString().split("\\n").length;
+    return each.textContent.trimEnd().split("\\n").map((_, index) => first + index);
   }
   node.dispatchEvent(new MouseEvent("click", { bubbles: true }));
   lit.after = all(root, ".n-on").length;

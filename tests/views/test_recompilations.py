@@ -103,14 +103,14 @@ def test_recompilations_for_one_value_are_one_table():
     assert html.render(recorder.record(), assets=False, limit=None).count("data-f=") == 5
 
 
-def storm(number=9):
+def storm(number=9, backend="eager"):
     """One value that is another one in each call."""
     nbcompile.reset()
 
     def f(x, tag):
         return x + 1 if tag == "a" else x * 2
 
-    compiled, recorder = nbcompile.compile(f, backend="eager", recompile_limit=number - 1), api.new_recorder("f")
+    compiled, recorder = nbcompile.compile(f, backend=backend, recompile_limit=number - 1), api.new_recorder("f")
     with recorder.listening(), warnings.catch_warnings():
         warnings.simplefilter("ignore", nbcompile.errors.RecompileLimitWarning)
         for each in range(number):
@@ -134,9 +134,10 @@ def test_a_call_beyond_the_limit_is_one_call():
 
 
 @pytest.mark.browser
-def test_a_storm_fits_one_screen(chromium):
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_storm_fits_one_screen(chromium, backend):
     """Nine calls, eight entries: calls, entries, what-if and the first frame are folded, and nothing is lost."""
-    record = storm()
+    record = storm(backend=backend)
     fragment = html.render(record)
     page = chromium.new_page(viewport={"width": 1280, "height": 900})
     page.set_content(f"<!doctype html><meta charset=utf-8>{fragment}")

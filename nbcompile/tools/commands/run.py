@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from nbcompile import api, config
+from nbcompile import api, config, tracebacks
 from nbcompile.record import codec
 from nbcompile.record.model import Record
 from nbcompile.tools.commands import terminal
@@ -120,7 +120,8 @@ def recorded(
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
             print(end.code, file=sys.stderr) if isinstance(end.code, str) else None
         except BaseException as error:  # noqa: BLE001 - what was compiled until then is shown all the same
-            traceback.print_exception(error.with_traceback(_from_script(error.__traceback__)))
+            tracebacks.hide_ours(error.with_traceback(_from_script(error.__traceback__)))
+            traceback.print_exception(error)
             status = 130 if isinstance(error, KeyboardInterrupt) else 1
     return recorder.record(), status, len(calls)
 

@@ -60,7 +60,7 @@ parts[".n-graph:has(svg)"] = pane => {
   (section.ontoggle = () => {
     if (pane.clientWidth && scale === 1) {
       zoom(Math.max(0.6, wide()));
-      pane.scrollLeft = boxes[5].transform.baseVal[0].matrix.e * scale - 160;
+      pane.scrollLeft = boxes[5].getBBox().x * scale - 120;
     }
   })();
 };
