@@ -8,6 +8,7 @@ In torch: nothing. Read next: nbcompile/views/text.py, the plainest reader of it
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterable
@@ -66,6 +67,7 @@ _PLACE = re.compile(r"# File: (.+):(\d+) in (.+?), code: ")
 """The user's line above a node, as torch writes it."""
 
 
+@functools.lru_cache(4096)
 def readable(expression: str) -> str:
     """An address as the user writes it: ``L['self']._modules['0']._parameters['weight']`` is ``self[0].weight``."""
     plain = re.sub(r"\b[LG]\['([A-Za-z_]\w*)'\]", r"\1", re.sub(r"^___from_numpy\((.*)\)", r"\1", expression))

@@ -17,6 +17,7 @@ nbcompile/views/html.py, the same facts as a page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph, Record
@@ -46,10 +47,11 @@ def render(record: Record, show: str | Iterable[str] | None = None, limit: int |
 
     With a ``limit`` in characters long blocks are cut until the text fits, and a sentence says so.
     """
-    whole = _render(record, show, None)
+    pages = _pages(record, show)
+    whole = _joined(pages, None)
     if limit is None or len(whole) <= limit:
         return whole
-    shown = next((text for most in SHORTENED if len(text := _render(record, show, most)) <= limit - len(_LEFT_OUT)), "")
+    shown = next((text for most in SHORTENED if len(text := _joined(pages, most)) <= limit - len(_LEFT_OUT)), "")
     if not shown:
         shown = text[: limit - len(_LEFT_OUT)].rpartition("\n")[0] + "\n"
     return shown + _LEFT_OUT
@@ -61,28 +63,38 @@ _LEFT_OUT = (
 )
 
 
-def _render(record: Record, show: str | Iterable[str] | None, most: int | None) -> str:
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The sections about the whole record, or about one frame: a name and its lines each."""
+
+    title: tuple[str, ...]
+    sections: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def _pages(record: Record, show: str | Iterable[str] | None) -> list[_Page]:
+    """All lines of the chosen sections, whole."""
     usual = {"timings": False, "bytecode": False, "what_if": what_if.by_default(record)}
     wanted = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
-    parts: list[str] = []
-    for name in wanted:
-        if name in _RECORD_SECTIONS:
-            parts += _block(name if name != "summary" else "", _RECORD_SECTIONS[name](record), most)
+    about = ((name if name != "summary" else "", _RECORD_SECTIONS[name]) for name in wanted if name in _RECORD_SECTIONS)
+    pages = [_Page((), tuple((name, tuple(make(record))) for name, make in about))]
     distinct = links.distinct_breaks(record)
     for frame in record.frames:
-        blocks = [
-            _block(name, _FRAME_SECTIONS[name](record, frame), most) for name in wanted if name in _FRAME_SECTIONS
-        ]
-        if any(blocks):
-            parts += [
-                "",
-                *_frame_title(frame, distinct),
-                *(f"  {line}" if line else "" for block in blocks for line in block),
-            ]
+        made = ((name, tuple(_FRAME_SECTIONS[name](record, frame))) for name in wanted if name in _FRAME_SECTIONS)
+        if shown := tuple((name, body) for name, body in made if body):
+            pages.append(_Page(tuple(_frame_title(frame, distinct)), shown))
+    return pages
+
+
+def _joined(pages: list[_Page], most: int | None) -> str:
+    """The text of all pages, with at most so many lines of each section."""
+    parts: list[str] = []
+    for page in pages:
+        shown = [line for name, body in page.sections for line in _block(name, body, most)]
+        parts += ["", *page.title, *(f"  {line}" if line else "" for line in shown)] if page.title else shown
     return lines.encodable("\n".join(line.rstrip() for line in parts).strip("\n") + "\n")
 
 
-def _block(title: str, body: Iterable[str], most: int | None) -> list[str]:
+def _block(title: str, body: tuple[str, ...], most: int | None) -> list[str]:
     lines = list(body)
     if most is not None and title and len(lines) > most:
         lines = [*lines[:most], f"... and {len(lines) - most} more lines"]
