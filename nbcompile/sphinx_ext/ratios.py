@@ -95,7 +95,8 @@ def _tick(value: float, scale: _Scale, height: int) -> list[Markup]:
     look = "one" if value == 1 else None
     return [
         tag("text", f"{value:g}", x=at, y=12, class_="tick"),
-        tag("line", x1=at, x2=at, y1=18, y2=height, class_=look),
+        # Dashes as long as a bar with its margins: no line crosses the words above it.
+        tag("line", x1=at, x2=at, y1=TOP + 12, y2=height, class_=look, stroke_dasharray=f"{ROW // 2} {ROW // 2}"),
     ]
 
 

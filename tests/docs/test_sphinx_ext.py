@@ -76,7 +76,7 @@ def test_a_chart_of_ratios():
     """A bar for each line, to the left of 1 where it is below; its words are there for those who do not see it."""
     drawn = str(ratios.draw("ours / theirs", [("first call: cold", 0.1), ("memory", 1.5)]))
     bars = re.findall(r"<rect x='([\d.]+)' y='\d+' width='([\d.]+)' height='12'( class='lost')?", drawn)
-    (one,) = re.findall(r"<line x1='([\d.]+)' x2='[\d.]+' y1='18' y2='\d+' class='one'", drawn)
+    (one,) = re.findall(r"<line x1='([\d.]+)' x2='[\d.]+' y1='\d+' y2='\d+' class='one'", drawn)
     saved, lost = [(float(start), float(width)) for start, width, _ in bars]
     assert [bool(each) for *_, each in bars] == [False, True]
     assert sum(saved) == pytest.approx(float(one)) and lost[0] == pytest.approx(float(one))
