@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -330,7 +330,7 @@ def _maker(function: object) -> None:
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
         OperatorVariable.refuse_leaf(tracer, function, keywords)
-        if function is torch.tensor and _holds_tensors(tracer, data) and isinstance(data, SequenceVariable):
+        if function is torch.tensor and isinstance(data, SequenceVariable) and _holds_numbers(tracer, data):
             # torch.tensor of a list with tensors reads their data: stacked in the graph instead.
             return tracer.apply(torch._refs.tensor, arguments, keywords)
         return tracer.apply(function, arguments, keywords)
@@ -368,10 +368,23 @@ def _legacy(cls: type) -> None:
         return tracer.apply(cls, arguments, keywords)
 
 
-def _holds_tensors(tracer: Tracer, data: VariableTracker) -> bool:
+def _holds_numbers(tracer: Tracer, data: SequenceVariable) -> bool:
+    """Whether a list, or a list in it, holds tensors, and each of them is one number: others are an error in eager
+    mode, which torch's own definition stacks.
+    """
+    leaves = list(_leaves(tracer, data))
+    tensors = [each for each in leaves if isinstance(each, TensorVariable)]
+    if any(each.example.numel() != 1 for each in tensors):
+        return False
+    return bool(tensors) or any(isinstance(each, SymbolicVariable) for each in leaves)
+
+
+def _leaves(tracer: Tracer, data: VariableTracker) -> Iterator[VariableTracker]:
     if isinstance(data, SequenceVariable):
-        return any(_holds_tensors(tracer, each) for each in data.unpack(tracer))
-    return isinstance(data, (TensorVariable, SymbolicVariable))
+        for each in data.unpack(tracer):
+            yield from _leaves(tracer, each)
+    else:
+        yield data
 
 
 # -- torch's annotations, by name ------------------------------------------------------------

@@ -130,3 +130,14 @@ def test_without_a_handler():
 
     with pytest.raises(nbcompile.exc.TorchRuntimeError, match="matmul: RuntimeError"):
         nbcompile.compile(f, backend="eager")(torch.ones(2, 3), torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("make", [lambda x: torch.tensor([x, x]), lambda x: torch.tensor([[1.0], [x]])])
+def test_tensors_that_are_no_numbers_make_no_tensor(make):
+    """`torch.tensor([x, x])` reads numbers: an `x` of three elements is an error, as in eager mode, and not stacked."""
+    with pytest.raises(ValueError, match="one element"):
+        make(torch.ones(3))
+    with nbcompile.config.patch(suppress_errors=True), pytest.raises(ValueError, match="one element"):
+        nbcompile.compile(make)(torch.ones(3))
+    numbers = nbcompile.compile(lambda x: torch.tensor([x.sum(), x[:1], 2.0]), fullgraph=True)
+    assert numbers(torch.ones(3)).tolist() == [3.0, 1.0, 2.0]
