@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Sequence
 from types import CodeType
 
-from nbcompile.record.links import explaining, to_users_line
+from nbcompile.record.links import explaining, library, to_users_line
 from nbcompile.record.model import Break, FailedGuard, StackLine
 
 
@@ -121,7 +121,8 @@ class TorchRuntimeError(NbcompileError):
             "",
             "from user code:",
         ]
-        super().__init__("\n".join([*lines, *stack_lines(to_users_line(stack))]))
+        others = tuple(each for each in stack if not library(each.file).startswith("nbcompile/"))
+        super().__init__("\n".join([*lines, *stack_lines(to_users_line(stack) or others)]))
         self.inner_exception = inner
         self.stack = stack
 

@@ -90,6 +90,32 @@ def test_a_program_that_raises(tmp_path, capsys):
     assert "f raises RuntimeError at line 4" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_program_that_raises_has_one_traceback(tmp_path, capsys):
+    """It ends in the user's line: what torch raised below it, in 50 frames of its own, is one line of the message."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, nbcompile\nnet = nbcompile.compile(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(8, 4)))\n"
+        "def predict(x):\n    return net(x)\npredict(torch.ones(2, 8))\n"
+    )
+    assert main([str(script)]) == 1
+    shown = capsys.readouterr().err
+    assert shown.count("Traceback (most recent call last)") == 1
+    assert "nbcompile/api.py" not in shown
+    assert "fake_tensor.py" not in shown
+    assert "linear: RuntimeError: a and b must have same reduction dim" in shown
+
+
+def test_a_data_dependent_branch_is_said_once(tmp_path, capsys):
+    """Both sides of the branch are given `z`: the text says so once."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, nbcompile\n@nbcompile.compile(backend='eager')\ndef f(x):\n    z = x.sin()\n"
+        "    if z.sum() > 0:\n        return z * 2\n    return z - 1\nf(torch.ones(2))\n"
+    )
+    assert main([str(script)]) == 0
+    assert capsys.readouterr().out.count("carries z = ") == 1
+
+
 def test_doctor(capsys):
     """The doctor finds this Python and this torch good, and names everything that it looked for."""
     assert main(["doctor"]) == 0

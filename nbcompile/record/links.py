@@ -17,9 +17,11 @@ such maps between pairs of stages. Read next: nbcompile/views/__init__.py
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from nbcompile.record.model import Break, CompiledFrame, Graph, Kernel, Node, Record, StackLine
 
@@ -124,17 +126,20 @@ def kernel_line_nodes(links: FrameLinks, kernel: Kernel) -> dict[int, tuple[str,
 
 
 def library(file: str) -> str:
-    """A file that belongs to a library: ``torch/optim/optimizer.py``; "" for one of the user's."""
+    """A file that belongs to a library, ours too: ``torch/optim/optimizer.py``; "" for one of the user's."""
+    if file.startswith(_OURS):
+        return f"nbcompile/{file[len(_OURS) :]}"
     found = _LIBRARY.search(file.replace("\\", "/"))
     return found[1] if found else ""
 
 
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _LIBRARY = re.compile(r"/(?:site-packages|dist-packages|python3\.\d+)/(?!site-packages|dist-packages)(.+\.py)$")
 
 
 def to_users_line(stack: tuple[StackLine, ...]) -> tuple[StackLine, ...]:
-    """A stack up to the innermost line of the user's own; all of it where every line is a library's."""
-    last = max((index for index, each in enumerate(stack) if not library(each.file)), default=len(stack) - 1)
+    """A stack up to the innermost line of the user's own; nothing where every line is a library's."""
+    last = max((index for index, each in enumerate(stack) if not library(each.file)), default=-1)
     return stack[: last + 1]
 
 

@@ -90,8 +90,9 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
     for frame in reversed(record.frames):
         failed = frame.failed
         if failed is not None and failed.stack and frame.instead == RAISED and raised.error == TRACED:
-            place = links.to_users_line(failed.stack)[-1]
-            return _traced(failed, place, -1)  # the frame did not run: it is in no traceback
+            # The frame did not run, so it is in no traceback; a module of a library's is called by a line that is.
+            place = (links.to_users_line(failed.stack) or raised.stack or failed.stack)[-1]
+            return _traced(failed, place, -1)
         at = [each for each in failed.stack if (each.file, each.line) in lines] if failed else []
         if failed is None or not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
             continue
