@@ -381,8 +381,8 @@ def _holds_numbers(tracer: Tracer, data: SequenceVariable) -> bool:
 
 def _leaves(tracer: Tracer, data: VariableTracker) -> Iterator[VariableTracker]:
     if isinstance(data, SequenceVariable):
-        for each in data.unpack(tracer):
-            yield from _leaves(tracer, each)
+        for item in data.unpack(tracer):
+            yield from _leaves(tracer, item)
     else:
         yield data
 
