@@ -137,7 +137,7 @@ def _hide_ourselves(shell: InteractiveShell, error: BaseException, file: str) ->
 
 
 MOST_ALIKE = 3
-"""So many calls in a row of one line are shown."""
+"""Number of calls in a row of one line that are shown."""
 
 
 def without_repetitions(trace: TracebackType) -> tuple[TracebackType, list[str]]:

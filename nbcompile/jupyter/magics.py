@@ -135,7 +135,7 @@ class CompileMagics(Magics):
 
 
 def _has_advice(record: Record) -> bool:
-    """Whether there is something to say of an exception that came before anything was compiled."""
+    """True if there is advice for an exception that came before anything was compiled."""
     found = mistakes.of(record)
     return found is not None and bool(found.advice)
 

@@ -104,7 +104,7 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
 
 
 def _is_same_expression(one: StackLine, other: StackLine) -> bool:
-    """Whether two places in one line are not known to be different expressions: tracing and eager mode may disagree
+    """True unless two places in one line are known to be different expressions: tracing and eager mode may disagree
     on which of them fails first.
     """
     known = one.column >= 0 and other.column >= 0

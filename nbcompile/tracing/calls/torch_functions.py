@@ -369,8 +369,8 @@ def _legacy(cls: type) -> None:
 
 
 def _holds_numbers(tracer: Tracer, data: SequenceVariable) -> bool:
-    """Whether a list, or a list in it, holds tensors, and each of them is one number: others are an error in eager
-    mode, which torch's own definition stacks.
+    """True if a list, or a list in it, holds tensors, and each of them is one number: others are an error in eager
+    mode, and torch's own definition stacks them.
     """
     leaves = list(_leaves(tracer, data))
     tensors = [each for each in leaves if isinstance(each, TensorVariable)]
