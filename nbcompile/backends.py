@@ -21,50 +21,46 @@ nbcompile/aot/compile.py, then nbcompile/lowering/
 from __future__ import annotations
 
 import functools
-import importlib.metadata
-import importlib.util
-import operator
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
 
-from nbcompile import errors, later, narrate, torch_internals
-from nbcompile.aot import checkpoints, input_aliasing, passes, runtime_wrapper, self_overlapping_writes, unused_rng
+from nbcompile import errors, torch_internals
+from nbcompile.aot import checkpoints, input_aliasing, self_overlapping_writes, unused_rng
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
 from nbcompile.aot.compile import BoxedFunction, Compilers, NeedsEagerFallback, compile_graph
 from nbcompile.aot.decompositions import default_table
 from nbcompile.aot.traced_graphs import requires_grad
+from nbcompile.backend_registry import (
+    Backend,
+    backend_name,
+    hidden,
+    lookup,
+    names,
+    register,
+    specialised,
+)
 from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import UnprintableIndex
 from nbcompile.codegen.wrapper import opaque_values
-from nbcompile.gpu.chip import CHIPS, Chip
+from nbcompile.gpu_backend import generate_for_gpu, obstacle_to
+from nbcompile.graph_record import note, record_generated, record_graph, rewrite_and_record
 from nbcompile.ir import compiled_artifact
-from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
+from nbcompile.run_aten import attribute_of, run_through_aten
 from nbcompile.runtime import toolchain
-from nbcompile.runtime.program import PythonWrapper, load
+from nbcompile.runtime.program import load
 from nbcompile.scheduling import schedule
 
-if TYPE_CHECKING:
-    from nbcompile.gpu import figures, target as gpu
-else:  # Triton is an extra
-    figures, gpu = later.module("nbcompile.gpu.figures"), later.module("nbcompile.gpu.target")
-
-Backend = Callable[..., Callable[..., Any]]
-"""``(graph_module, example_inputs) -> callable``; may take ``mode=`` and ``options=`` as well."""
-
-ENTRY_POINTS = "torch_dynamo_backends"
-_registered: dict[str, Backend] = {}
-
+__all__ = ["Backend", "backend_name", "hidden", "lookup", "names", "register", "specialised"]
 
 CompileOne = Callable[[torch.fx.GraphModule, Sequence[Any], str], BoxedFunction]
 """Makes a callable of one ATen graph; the last argument is the graph's stage in the record."""
@@ -87,125 +83,6 @@ class BackendOptions:
 DEFAULTS = BackendOptions()
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """torch.compile's presets. They choose among ways to run matrix products and kernels on a GPU: on a CPU all are one."""
-
-
-# --- finding a backend -----------------------------------------------------------------------------------------------
-
-
-def lookup(
-    backend: str | Backend, *, mode: str | None = None, options: Mapping[str, object] | None = None
-) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
-    """The backend of this name (or the given one), with its failures told as ``BackendCompilerFailed``.
-
-    Raises:
-        errors.InvalidBackend: no backend has this name.
-    """
-    function = _by_name(backend) if isinstance(backend, str) else backend
-    keywords = {key: value for key, value in (("mode", mode), ("options", options)) if value}
-
-    @functools.wraps(function, updated=())
-    def compile_with(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        page = recorder.draft()
-        if page is not None:
-            page.write_graph(backend=backend_name(backend))
-        try:
-            compiled = function(graph_module, example_inputs, **keywords)
-        except Exception as error:
-            raise errors.BackendCompilerFailed(backend_name(backend), error) from error
-        if not callable(compiled):
-            wrong = TypeError(f"the backend returned {compiled!r}, which cannot be called")
-            raise errors.BackendCompilerFailed(backend_name(backend), wrong)
-        return hidden(compiled)
-
-    return compile_with
-
-
-def hidden(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """The frame hook looks at no Python that runs inside a compiled graph (the graph's own code, say)."""
-    owner = getattr(compiled, "__self__", None)
-    if isinstance(compiled, BuiltinFunctionType) or isinstance(owner, PythonWrapper):
-        return compiled  # C, or Python that is hidden already
-    if getattr(compiled, "__code__", None) in runtime_wrapper.HIDDEN_FROM_HOOK:
-        return compiled
-
-    def call(*arguments: Any) -> Any:
-        return compiled(*arguments)
-
-    torch_internals.hide_from_hook(call.__code__)
-    return call
-
-
-def specialised(
-    general: Callable[..., Any],
-    wished: Sequence[tuple[int, Callable[[int], bool]]],
-    compile_for: Callable[..., Callable[..., Any]],
-) -> Callable[..., Any]:
-    """A compiled graph that is compiled again, for the inputs as they are, where a size is one of those wished for.
-
-    Args:
-        general: for any size.
-        wished: positions of inputs that are sizes, each with a question; a size for which it says yes is wished for.
-        compile_for: compiles the graph for given inputs. It is asked once for each question, at the first such call.
-    """
-    special: dict[int, Callable[..., Any]] = {}
-
-    def choose(*inputs: Any) -> Any:
-        for number, (position, condition) in enumerate(wished):
-            if condition(inputs[position]):
-                if number not in special:
-                    special[number] = compile_for(*inputs)
-                return special[number](*inputs)
-        return general(*inputs)
-
-    return hidden(choose)
-
-
-def compiler_name() -> str:
-    """The C++ compiler's own name for itself; "" where there is none."""
-    compiler = toolchain.find()
-    return compiler.version if isinstance(compiler, toolchain.Compiler) else ""
-
-
-def backend_name(backend: str | Backend) -> str:
-    """How messages and the record call a backend."""
-    if isinstance(backend, str):
-        return backend
-    if isinstance(backend, functools.partial):
-        return backend_name(backend.func)
-    return str(getattr(backend, "__name__", type(backend).__name__))
-
-
-def register(function: Backend | None = None, name: str | None = None) -> Any:
-    """Make a backend known by name: ``@register`` or ``register(function, name="mine")``.
-
-    Raises:
-        ValueError: another backend has this name.
-    """
-    if function is None:
-        return functools.partial(register, name=name)
-    key = name or backend_name(function)
-    if _registered.get(key, function) is not function:
-        raise ValueError(f"there is a backend named {key!r} already")
-    _registered[key] = function
-    return function
-
-
-def names() -> tuple[str, ...]:
-    """Every backend that ``lookup`` knows, those of installed packages included."""
-    return tuple(sorted({*_registered, *_entry_points()}))
-
-
-def _by_name(name: str) -> Backend:
-    if name not in _registered:
-        found = _entry_points().get(name)
-        if found is None:
-            raise errors.InvalidBackend(name, names())
-        _registered[name] = found.load()
-    return _registered[name]
-
-
-def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
-    return {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
 
 
 # --- the ladder ------------------------------------------------------------------------------------------------------
@@ -325,71 +202,24 @@ def _compilers(
     """
 
     def compiler(stage: str) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
-        def compile_and_tell(graph_module: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+        def compile_and_record(graph_module: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
             if rewrite is not None and stage == "inference":
-                _rewrite_and_tell(graph_module, rewrite, captured)
-            _tell(graph_module, stage, captured)
+                rewrite_and_record(graph_module, rewrite, captured)
+            record_graph(graph_module, stage, captured)
             return compile_one(graph_module, examples, stage)
 
-        return compile_and_tell
+        return compile_and_record
 
     return Compilers(
         forward=compiler("forward"),
         backward=compiler("backward"),
         inference=compiler("inference"),
-        on_joint_graph=lambda joint: _tell(joint, "joint", captured),
+        on_joint_graph=lambda joint: record_graph(joint, "joint", captured),
         concurrently=toolchain.builds.doing,
     )
 
 
-def _rewrite_and_tell(
-    graph_module: torch.fx.GraphModule,
-    rewrite: Callable[[torch.fx.GraphModule], tuple[str, ...]],
-    captured: torch.fx.GraphModule,
-) -> None:
-    """Improve a graph; what it was is kept in the record if anything was done."""
-    page = recorder.draft()
-    if page is None:
-        rewrite(graph_module)
-        return
-    before = narrate.graph(graph_module, page.compile_id, "traced", captured=captured.graph)
-    done = rewrite(graph_module)
-    if done:
-        page.add_to_graph("graphs", before)
-    for text in done:
-        note(text)
-
-
-def _tell(graph_module: torch.fx.GraphModule, stage: str, captured: torch.fx.GraphModule) -> None:
-    page = recorder.draft()
-    if page is not None:
-        page.add_to_graph("graphs", narrate.graph(graph_module, page.compile_id, stage, captured=captured.graph))
-
-
 # --- one ATen graph --------------------------------------------------------------------------------------------------
-
-
-def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequence[Any], stage: str) -> BoxedFunction:
-    """The graph operator by operator: what it means, and what runs where no code can be generated."""
-    passes.make_complex_literals_exact(graph_module)
-    forward = graph_module.forward
-    learns = stage != "inference"  # an inference graph's inputs may learn, where nothing that it returns does
-
-    def run(arguments: list[Any]) -> Sequence[Any]:
-        values = tuple(arguments)
-        arguments.clear()
-        if learns or not torch.is_grad_enabled():
-            results: Sequence[Any] = forward(*values)
-            return results
-        torch._C._set_grad_enabled(False)
-        try:
-            return forward(*values)
-        finally:
-            torch._C._set_grad_enabled(True)
-
-    run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd asks for it
-    torch_internals.hide_from_hook(run.__code__)  # the autograd engine calls backward graphs from anywhere
-    return run
 
 
 def compile_aten_graph(
@@ -415,7 +245,7 @@ def _generated_or_aten(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: BackendOptions
 ) -> BoxedFunction:
     compiler = None if options.target else toolchain.find()
-    obstacle = _obstacle_to(options.target)
+    obstacle = obstacle_to(options.target)
     if obstacle:
         note(f"{obstacle}: the graph runs through ATen")
         _warn_once(f"{obstacle}: graphs run through ATen, operator by operator")
@@ -426,7 +256,7 @@ def _generated_or_aten(
         return run_through_aten(graph_module, example_inputs, stage)
     try:
         if compiler is None:
-            return _generate_for_gpu(graph_module, example_inputs, stage, options)
+            return generate_for_gpu(graph_module, example_inputs, stage, options)
         return generate(graph_module, example_inputs, stage, compiler, options)
     except (UnsupportedGraph, UnprintableIndex) as reason:
         note(f"{reason}: the graph runs through ATen")
@@ -467,98 +297,9 @@ def generate(
             raise UnsupportedGraph(f"there is no code generator for the device {kernel.device}")
     with recorder.stage("codegen"):
         emitted = cpp.emit(planned)
-    _tell_generated(graph_module, stage, emitted)
+    record_generated(graph_module, stage, emitted)
     with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
         return load(emitted, compiler, functools.partial(attribute_of, graph_module), opaque_values(planned))
-
-
-def _obstacle_to(target: str) -> str:
-    """Why nothing can be compiled for a GPU that is asked for; "" if it can, or none is."""
-    if not target:
-        return ""
-    if target not in CHIPS:
-        return f"target={target!r} is none of {', '.join(CHIPS)}"
-    missing = [name for name in ("triton", "numpy") if importlib.util.find_spec(name) is None]
-    return f"target={target!r} needs {' and '.join(missing)} (pip install nbcompile[cuda])" if missing else ""
-
-
-def _generate_for_gpu(
-    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: BackendOptions
-) -> BoxedFunction:
-    """As :func:`generate`, for a GPU that is not here, whose code a simulator runs.
-
-    Raises:
-        UnsupportedGraph: this graph cannot be lowered, or Triton's tools are missing.
-    """
-    chip = CHIPS[options.target]
-    try:
-        made = gpu.compile_graph(
-            graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
-            keep_sharing=stage == "inference", own_random=not options.fallback_random,
-            seconds=options.simulation_seconds,
-        )  # fmt: skip
-    except gpu.NoTools as reason:
-        raise UnsupportedGraph(str(reason)) from reason
-    compiled_artifact.refuse(f"its code is for {chip.name}")
-    page = recorder.draft()
-    _tell_generated(graph_module, stage, made.emitted)
-    told = None if page is None else _GpuPage(page, stage, made, chip)
-
-    def tell(reason: str) -> None:
-        text = f"{reason}: the call runs through ATen"
-        warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
-        if told is not None:
-            told.note(text)
-
-    reference = run_through_aten(graph_module, example_inputs, stage)
-    return gpu.run_or_call(made.program, made.emitted.written, reference, tell, told.write if told else lambda: None)
-
-
-class _GpuPage:
-    """What the record says of the kernels of one graph: what ptxas does, and what the first call moved."""
-
-    def __init__(self, page: recorder.FrameDraft, stage: str, made: gpu.TargetGraph, chip: Chip) -> None:
-        self.page: recorder.FrameDraft | None = page
-        self.program = made.program
-        self.prefix = f"{page.compile_id}.{stage}."
-        self.kernels = {name: figures.built(each, chip) for name, each in made.program.kernels.items()}
-        page.write_graph(target=chip.name)
-        self._replace(page)
-
-    def write(self) -> None:
-        """After the first call."""
-        page, self.page = self.page, None
-        if page is None:
-            return
-        for each in self.program.launches:
-            ready = self.program.kernels[each.kernel.name]
-            self.kernels[each.kernel.name] = figures.launched(self.kernels[each.kernel.name], each, ready.first_line)
-        self._replace(page)
-        page.rewrite()
-
-    def note(self, text: str) -> None:
-        """A call ran otherwise."""
-        if self.page is not None and text not in self.page.graph_fields.get("notes", ()):  # type: ignore[operator]
-            self.page.add_to_graph("notes", text)
-            self.page.rewrite()
-
-    def _replace(self, page: recorder.FrameDraft) -> None:
-        known: Any = page.graph_fields["kernels"]
-        by_id = {self.prefix + name: each for name, each in self.kernels.items()}
-        page.write_graph(kernels=tuple(replace(each, gpu=by_id.get(each.id, each.gpu)) for each in known))
-
-
-def _tell_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:
-    page = recorder.draft()
-    if page is None:
-        return
-    labels = narrate.labels(graph_module.graph, page.compile_id, stage)
-    page.add_to_graph("buffers", *narrate.buffers(emitted.schedule.program, labels))
-    page.add_to_graph("fusions", *narrate.fusions(emitted.schedule.decisions, labels))
-    page.add_to_graph("lifetimes", *narrate.lifetimes(emitted.schedule, labels))
-    page.add_to_graph("kernels", *narrate.kernels(cpp.describe(emitted), labels))
-    earlier = str(page.graph_fields.get("wrapper", ""))
-    page.write_graph(wrapper=earlier + narrate.wrapper(emitted.wrapper, labels))
 
 
 def verified(compiled: BoxedFunction, reference: BoxedFunction, stage: str) -> BoxedFunction:
@@ -583,14 +324,7 @@ def verified(compiled: BoxedFunction, reference: BoxedFunction, stage: str) -> B
     return run
 
 
-def attribute_of(graph_module: torch.fx.GraphModule, path: str) -> torch.Tensor:
-    """A tensor that a graph holds itself (a constant of the user's program)."""
-    value: torch.Tensor = operator.attrgetter(path)(graph_module)
-    return value
-
-
-def note(text: str) -> None:
-    """Tell the record what a reader of the pictures must know."""
-    page = recorder.draft()
-    if page is not None:
-        page.add_to_graph("notes", text)
+def compiler_name() -> str:
+    """The C++ compiler's own name for itself; "" where there is none."""
+    compiler = toolchain.find()
+    return compiler.version if isinstance(compiler, toolchain.Compiler) else ""

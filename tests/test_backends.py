@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import backends, config, errors
+from nbcompile import backend_registry, backends, config, errors, graph_record
 from nbcompile.record import recorder
 from tests.aot.capturing import capture, compiled
 
@@ -53,7 +53,7 @@ def test_a_callable_is_a_backend(square):
 
 def test_a_backend_can_be_registered_under_a_name(square, monkeypatch):
     """Under its own name or another one; a name is not taken twice."""
-    monkeypatch.setattr(backends, "_registered", dict(backends._registered))
+    monkeypatch.setattr(backend_registry, "_registered", dict(backend_registry._registered))
     backends.register(counting)
     backends.register(name="under_another_name")(counting)
     assert {"counting", "under_another_name"} <= set(backends.names())
@@ -65,10 +65,10 @@ def test_a_backend_can_be_registered_under_a_name(square, monkeypatch):
 
 def test_backends_of_installed_packages_are_found(square, monkeypatch):
     """Through the entry points that torch.compile reads too."""
-    point = importlib.metadata.EntryPoint("from_outside", f"{__name__}:counting", backends.ENTRY_POINTS)
+    point = importlib.metadata.EntryPoint("from_outside", f"{__name__}:counting", backend_registry.ENTRY_POINTS)
     monkeypatch.setattr(importlib.metadata.EntryPoint, "load", lambda self: counting)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
-    monkeypatch.setattr(backends, "_registered", dict(backends._registered))
+    monkeypatch.setattr(backend_registry, "_registered", dict(backend_registry._registered))
     assert "from_outside" in backends.names()
     assert compiled(square, "from_outside")(torch.ones(3))[0].tolist() == [1, 1, 1]
 
@@ -260,7 +260,7 @@ def test_two_records_of_one_compile_are_equal():
 
 
 def test_nothing_is_told_when_nobody_listens(monkeypatch, square):
-    monkeypatch.setattr(backends.narrate, "graph", lambda *arguments, **keywords: pytest.fail("built a record"))
+    monkeypatch.setattr(graph_record.narrate, "graph", lambda *arguments, **keywords: pytest.fail("built a record"))
     compiled(square, "aot_eager")
 
 

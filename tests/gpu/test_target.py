@@ -11,7 +11,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 import nbcompile
-from nbcompile import backends, errors
+from nbcompile import backends, errors, gpu_backend
 from nbcompile.gpu import build, simulator
 from nbcompile.gpu.chip import CHIPS
 
@@ -230,8 +230,8 @@ def test_an_unknown_chip():
 
 def test_no_triton(monkeypatch):
     """The line says how to get it."""
-    find = backends.importlib.util.find_spec
-    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None if name == "triton" else find(name))
+    find = gpu_backend.importlib.util.find_spec
+    monkeypatch.setattr(gpu_backend.importlib.util, "find_spec", lambda name: None if name == "triton" else find(name))
     assert "needs triton (pip install nbcompile[cuda])" in told(softmax, torch.randn(2, 9), options=ON_SM_90)
 
 

@@ -1,0 +1,126 @@
+"""A graph compiled for a GPU that is not here: Triton kernels, which a simulator runs.
+
+    compile(f, options={"target": "sm_90"})
+
+In torch: torch/_inductor/codegen/triton.py, for a GPU that is there. Read next: nbcompile/gpu/target.py
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch.fx
+
+from nbcompile import errors, later
+from nbcompile.aot.compile import BoxedFunction
+from nbcompile.gpu.chip import CHIPS, Chip
+from nbcompile.graph_record import record_generated
+from nbcompile.ir import compiled_artifact
+from nbcompile.lowering import UnsupportedGraph
+from nbcompile.record import recorder
+from nbcompile.run_aten import attribute_of, run_through_aten
+
+if TYPE_CHECKING:
+    from nbcompile.gpu import figures, target as gpu
+else:  # Triton is an extra
+    figures, gpu = later.module("nbcompile.gpu.figures"), later.module("nbcompile.gpu.target")
+
+
+class GpuOptions(Protocol):
+    """What is read of ``backends.BackendOptions``."""
+
+    @property
+    def target(self) -> str:
+        """The GPU."""
+        ...
+
+    @property
+    def fallback_random(self) -> bool:
+        """Whether random numbers are those that eager draws."""
+        ...
+
+    @property
+    def simulation_seconds(self) -> float:
+        """How long a simulation may take."""
+        ...
+
+
+def obstacle_to(target: str) -> str:
+    """Why nothing can be compiled for a GPU that is asked for; "" if it can, or none is."""
+    if not target:
+        return ""
+    if target not in CHIPS:
+        return f"target={target!r} is none of {', '.join(CHIPS)}"
+    missing = [name for name in ("triton", "numpy") if importlib.util.find_spec(name) is None]
+    return f"target={target!r} needs {' and '.join(missing)} (pip install nbcompile[cuda])" if missing else ""
+
+
+def generate_for_gpu(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: GpuOptions
+) -> BoxedFunction:
+    """As :func:`generate`, for a GPU that is not here, whose code a simulator runs.
+
+    Raises:
+        UnsupportedGraph: this graph cannot be lowered, or Triton's tools are missing.
+    """
+    chip = CHIPS[options.target]
+    try:
+        made = gpu.compile_graph(
+            graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
+            keep_sharing=stage == "inference", own_random=not options.fallback_random,
+            seconds=options.simulation_seconds,
+        )  # fmt: skip
+    except gpu.NoTools as reason:
+        raise UnsupportedGraph(str(reason)) from reason
+    compiled_artifact.refuse(f"its code is for {chip.name}")
+    page = recorder.draft()
+    record_generated(graph_module, stage, made.emitted)
+    told = None if page is None else _GpuPage(page, stage, made, chip)
+
+    def tell(reason: str) -> None:
+        text = f"{reason}: the call runs through ATen"
+        warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
+        if told is not None:
+            told.note(text)
+
+    reference = run_through_aten(graph_module, example_inputs, stage)
+    return gpu.run_or_call(made.program, made.emitted.written, reference, tell, told.write if told else lambda: None)
+
+
+class _GpuPage:
+    """What the record says of the kernels of one graph: what ptxas does, and what the first call moved."""
+
+    def __init__(self, page: recorder.FrameDraft, stage: str, made: gpu.TargetGraph, chip: Chip) -> None:
+        self.page: recorder.FrameDraft | None = page
+        self.program = made.program
+        self.prefix = f"{page.compile_id}.{stage}."
+        self.kernels = {name: figures.built(each, chip) for name, each in made.program.kernels.items()}
+        page.write_graph(target=chip.name)
+        self._replace(page)
+
+    def write(self) -> None:
+        """After the first call."""
+        page, self.page = self.page, None
+        if page is None:
+            return
+        for each in self.program.launches:
+            ready = self.program.kernels[each.kernel.name]
+            self.kernels[each.kernel.name] = figures.launched(self.kernels[each.kernel.name], each, ready.first_line)
+        self._replace(page)
+        page.rewrite()
+
+    def note(self, text: str) -> None:
+        """A call ran otherwise."""
+        if self.page is not None and text not in self.page.graph_fields.get("notes", ()):  # type: ignore[operator]
+            self.page.add_to_graph("notes", text)
+            self.page.rewrite()
+
+    def _replace(self, page: recorder.FrameDraft) -> None:
+        known: Any = page.graph_fields["kernels"]
+        by_id = {self.prefix + name: each for name, each in self.kernels.items()}
+        page.write_graph(kernels=tuple(replace(each, gpu=by_id.get(each.id, each.gpu)) for each in known))

@@ -1,0 +1,63 @@
+"""What the record says of a graph in the backend: its ATen graphs, buffers, fusions and kernels, and notes.
+
+    record_graph(graph_module, "inference", captured)      nobody listens: nothing is built
+
+In torch: torch/_inductor/debug.py (DebugContext). Read next: nbcompile/record/recorder.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.fx
+
+from nbcompile import narrate
+from nbcompile.codegen import cpp
+from nbcompile.ir.emitted import EmittedProgram
+from nbcompile.record import recorder
+
+
+def rewrite_and_record(
+    graph_module: torch.fx.GraphModule,
+    rewrite: Callable[[torch.fx.GraphModule], tuple[str, ...]],
+    captured: torch.fx.GraphModule,
+) -> None:
+    """Improve a graph; what it was is kept in the record if anything was done."""
+    page = recorder.draft()
+    if page is None:
+        rewrite(graph_module)
+        return
+    before = narrate.graph(graph_module, page.compile_id, "traced", captured=captured.graph)
+    done = rewrite(graph_module)
+    if done:
+        page.add_to_graph("graphs", before)
+    for text in done:
+        note(text)
+
+
+def record_graph(graph_module: torch.fx.GraphModule, stage: str, captured: torch.fx.GraphModule) -> None:
+    """Record an ATen graph of a stage."""
+    page = recorder.draft()
+    if page is not None:
+        page.add_to_graph("graphs", narrate.graph(graph_module, page.compile_id, stage, captured=captured.graph))
+
+
+def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:
+    """Record what was generated of a graph: buffers, fusions, lifetimes, kernels and the wrapper."""
+    page = recorder.draft()
+    if page is None:
+        return
+    labels = narrate.labels(graph_module.graph, page.compile_id, stage)
+    page.add_to_graph("buffers", *narrate.buffers(emitted.schedule.program, labels))
+    page.add_to_graph("fusions", *narrate.fusions(emitted.schedule.decisions, labels))
+    page.add_to_graph("lifetimes", *narrate.lifetimes(emitted.schedule, labels))
+    page.add_to_graph("kernels", *narrate.kernels(cpp.describe(emitted), labels))
+    earlier = str(page.graph_fields.get("wrapper", ""))
+    page.write_graph(wrapper=earlier + narrate.wrapper(emitted.wrapper, labels))
+
+
+def note(text: str) -> None:
+    """Tell the record what a reader of the pictures must know."""
+    page = recorder.draft()
+    if page is not None:
+        page.add_to_graph("notes", text)
