@@ -1,4 +1,4 @@
-r"""A graph as boxes, as DOT, and with a place for each box.
+r"""Diagram of a graph: boxes, DOT, and the layout of the boxes.
 
     nodes of a Graph --boxes--> Box ...          big graphs are folded first
                      --dot----> graphviz.Digraph  for users to keep and restyle
@@ -34,17 +34,17 @@ except ImportError:  # the `dot` program does as well
 
 Item = TypeVar("Item")
 MOST_BOXES = 60
-"""Above this a graph is folded: nobody reads 500 boxes, and layout takes seconds."""
+"""Number of boxes above which a graph is folded: 500 are unreadable, and their layout takes seconds."""
 CHARACTER = 7.25
 """Width of a character of the boxes' 12 px monospaced font."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is drawn as one box: a node, or a fold of several."""
+    """One box of the diagram: a node, or several folded nodes."""
 
     nodes: tuple[str, ...]
-    """Ids of the nodes it stands for."""
+    """Ids of its nodes."""
     kind: str
     """``input``, ``operator``, ``output`` or ``fold``."""
     title: str
@@ -68,9 +68,9 @@ class Group:
 
     nodes: tuple[Node, ...]
     times: int = 1
-    """More than 1: they are a region that stands so often in a row, after the one that is drawn in full."""
+    """Number of repetitions of a region, after the one that is drawn in full, if more than 1."""
     code: str = ""
-    """The line of a module's ``forward`` that calls the helper functions in which all of them were made."""
+    """Line of a module's ``forward`` that calls the helper function which creates all of them."""
 
 
 def boxes(graph: Graph, most: int = MOST_BOXES) -> tuple[Box, ...]:
@@ -85,7 +85,7 @@ def boxes(graph: Graph, most: int = MOST_BOXES) -> tuple[Box, ...]:
 
 
 def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
-    """What to draw as one box, as fine as the limit allows: first repetitions are folded, then what a module does,
+    """Groups of nodes to draw as one box, as fine as the limit allows: first repetitions are folded, then modules,
     or, where there are no modules, what a line does or a call.
     """
     if len(nodes) <= most:
@@ -104,7 +104,7 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
 
 
 def _place(node: Node, *, by_module: bool) -> tuple[object, ...]:
-    """Where a node comes from, from the outside in: the modules that were called, or the lines."""
+    """Path of a node, from the outside in: the modules that were called, or the lines."""
     return node.modules if by_module else tuple((line.file, line.line) for line in node.stack)
 
 
@@ -136,7 +136,7 @@ def _helper_calls(nodes: Sequence[Node]) -> dict[int, tuple[int, str]]:
 
 
 def _shared_depth(nodes: Sequence[Node]) -> int:
-    """How many outer lines of their stacks all of them share: the next one is in the innermost shared function."""
+    """Number of outer stack lines that all share: the next one is in the innermost shared function."""
     stacks = [[(line.file, line.line) for line in node.stack] for node in nodes if node.stack]
     return sum(1 for _ in itertools.takewhile(lambda lines: len(set(lines)) == 1, zip(*stacks, strict=False)))
 
@@ -147,7 +147,7 @@ def _runs(
     depth: int,
     helpers: Mapping[int, tuple[int, str]] = MappingProxyType({}),
 ) -> list[Group]:
-    """Neighbours with the same outer ``depth`` parts of their places together; all inputs are alike."""
+    """Groups of neighbours with the same outer ``depth`` parts of their paths; all inputs are one group."""
 
     def place(numbered: tuple[int, Node]) -> object:
         number, node = numbered
@@ -191,7 +191,7 @@ def _without_repetitions(groups: list[Group]) -> list[Group]:
 
 
 def _equal_runs(looks: Sequence[object], period: int) -> Iterator[tuple[int, int]]:
-    """Lengths and ends of the longest stretches in which everything looks as what stands a period before."""
+    """Lengths and ends of the longest periodic stretches."""
     run = 0
     for index in range(period, len(looks)):
         if looks[index] == looks[index - period]:
@@ -257,7 +257,7 @@ def _box(group: Group, reads: tuple[int, ...]) -> Box:
 
 
 def _fold(group: Group, kind: str) -> tuple[str, str]:
-    """Title and detail of a box that stands for several nodes."""
+    """Title and detail of a box of several nodes."""
     how_many = facts.count(len(group.nodes), "input" if kind == "input" else "operator")
     if group.times > 1:
         return f"and {group.times} times the same", how_many
@@ -270,7 +270,7 @@ def _fold(group: Group, kind: str) -> tuple[str, str]:
 
 
 def _common_module(nodes: Sequence[Node]) -> str:
-    """The innermost module that made all of them."""
+    """Innermost module that contains all nodes."""
     shared = ""
     for paths in zip(*(node.modules for node in nodes), strict=False):
         if len(set(paths)) > 1:
@@ -304,7 +304,7 @@ _FILLS = {"input": "#e8f1fb", "operator": "#ffffff", "fold": "#f3f1fb", "output"
 
 
 def dot(graph: Graph, most: int = MOST_BOXES) -> graphviz.Digraph:
-    """The graph as a DOT object, to keep, restyle or render."""
+    """DOT object of the graph, to save, restyle or render."""
     return _digraph(boxes(graph, most), labels=True)
 
 
@@ -343,13 +343,13 @@ class Arrangement:
     width: float
     height: float
     centres: tuple[tuple[float, float], ...]
-    """Of each box, in order."""
+    """Position of each box, in order."""
     arrows: tuple[tuple[int, int, tuple[tuple[float, float], ...]], ...]
-    """From box, to box, and the control points of a Bezier curve."""
+    """Edges: source, target, and the control points of a Bezier curve."""
 
 
 def arrange(shown: tuple[Box, ...]) -> Arrangement | None:
-    """Where the boxes go; None without a layout engine."""
+    """Layout of the boxes; None without a layout engine."""
     # Layout needs sizes and arrows only. Without labels, no font is looked for (which takes long and may warn).
     plain = _plain_layout(_digraph(shown, labels=False).source)
     return None if plain is None else _parsed(plain, len(shown))

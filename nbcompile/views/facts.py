@@ -1,4 +1,4 @@
-"""What every view says of a record, worked out once for text and for HTML.
+"""Facts of a record that all views show, computed once for text and HTML.
 
     FailedGuard("0/0", "tensor 'x' size mismatch at index 0. expected 3, actual 4")
     refusal(...)  ->  what="size of tensor x", dimension="0", expected="3", actual="4"
@@ -50,7 +50,7 @@ def place(file: str, line: int) -> str:
 
 
 _CELL = re.compile(r"ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-.*>$")
-"""What kernels and IPython in a terminal call the text of a cell."""
+"""File names of cells, in kernels and in IPython in a terminal."""
 
 
 def library(frame: CompiledFrame) -> str:
@@ -107,13 +107,13 @@ class Tile:
     number: int
     noun: str
     reference: str
-    """What it counts (figures.py)."""
+    """Provenance of the number (figures.py)."""
     tone: str = ""
     """``warn`` or ``bad`` where the number should be 0."""
 
 
 def recompilations(record: Record) -> int:
-    """How many frames were compiled because older entries refused the call; a refused attempt at the limit is none."""
+    """Number of recompilations: frames compiled because the guards of all older entries failed."""
     compiled = (frame for frame in record.frames if frame.status == "compiled")
     return sum(bool(frame.failed_guards) or frame.cause == "recompiled" for frame in compiled)
 
@@ -143,12 +143,12 @@ def tiles(record: Record) -> tuple[Tile, ...]:
 
 
 def is_tree(record: Record) -> bool:
-    """Whether any frame led to another; recompiles alone make no tree."""
+    """Return whether any frame led to another; recompilations alone make no tree."""
     return any(node.children for node in links.resume_tree(record))
 
 
 SEVERAL = 3
-"""So many entries of a function with the same graph are folded into the first."""
+"""Number of entries of a function with the same graph from which on they are folded into the first."""
 
 
 def repetitions(record: Record) -> dict[str, str]:
@@ -174,11 +174,11 @@ class Cause:
     """``tag``; ``size of tensor x, dimension 0``."""
     frames: tuple[CompiledFrame, ...]
     values: tuple[str, ...]
-    """What the value was, entry by entry, as far as the refusals say."""
+    """Values by entry, as far as the failed guards show them."""
 
     @property
     def recompiled(self) -> int:
-        """How many of the calls were compiled: the one that meets the recompilation limit is not."""
+        """Number of calls that were compiled: the one that reaches the recompilation limit is not."""
         return sum(each.status == "compiled" for each in self.frames)
 
 
@@ -243,7 +243,7 @@ class Note:
     ``guards`` or ``later``."""
     text: str
     reference: str = ""
-    """What the numbers in it count (figures.py)."""
+    """Provenance of its numbers (figures.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ def replayed(frame: CompiledFrame, mutation: Mutation) -> tuple[str, str]:
 
 
 def _run_by(frame: CompiledFrame, found: links.FrameLinks, ids: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """What computes some captured nodes: names of generated kernels, and operators that ATen runs."""
+    """Kernels and extern calls that compute some captured nodes."""
     kernels = frame.compiled_graph.kernels if frame.compiled_graph else ()
     mine = [each for each in kernels if set(ids) & set(found.captured(each.id))]
     generated = [each.name for each in mine if each.language != "aten"]
@@ -376,18 +376,18 @@ def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], .
 
 
 PROCESS = "(state of the process)"
-"""What guards are about that name no value of the user's: they come last."""
+"""Subjects of guards on no value of the user's: they come last."""
 _ABOUT = {
     "SHAPE_ENV": "(sizes and numbers)",
     "NO_TENSOR_ALIASING": "(several values)",
     "NO_OBJECT_ALIASING": "(several values)",
 }
-"""What guards of these kinds are about: no single value."""
+"""Subjects of the kinds of guards that are not about a single value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why one cache entry did not serve a call, taken apart."""
+    """Parsed reason of a cache miss: the guard that failed, with expected and actual value."""
 
     entry: str
     what: str
@@ -418,13 +418,13 @@ def refusal(record: Record, failed: FailedGuard) -> Refusal:
 
 
 def _of_flag(reason: str, which: int) -> str:
-    """Of ``requires_grad mismatch. expected requires_grad=0``, which leaves the other side to the reader."""
+    """Parse ``requires_grad mismatch. expected requires_grad=0``, which omits the actual value."""
     found = re.search(r"expected requires_grad=([01])$", reason)
     return str(bool(int(found[1])) is (which == 0)) if found else ""
 
 
 def remedies(failed: FailedGuard) -> list[str]:
-    """Why there is such a guard, and what would have prevented the recompilation, as far as either is known."""
+    """Origin of the failed guard, and advice that would have prevented the recompilation, if known."""
     found = [f"why: {failed.note}"] if failed.note else []
     if failed.advice is not None:
         tried = " (tried: it helps)" if failed.advice.verified else ""
@@ -433,21 +433,21 @@ def remedies(failed: FailedGuard) -> list[str]:
 
 
 def remedies_of(cause: Cause) -> list[str]:
-    """Those of all its refusals, each once: what another one says, and more, is left to that one."""
+    """Remedies of all failed guards of a cause, without duplicates and without those that another one contains."""
     failed = (one for frame in cause.frames for one in frame.failed_guards)
     found = list(dict.fromkeys(text for one in failed for text in remedies(one)))
     return [text for text in found if not any(other != text and other.startswith(text) for other in found)]
 
 
 def is_storm(record: Record) -> bool:
-    """Whether one value led to so many recompilations that they are told as one."""
+    """Return whether one value caused so many recompilations that they are summarised."""
     return any(
         len(each.frames) >= SEVERAL for each in causes(record, [one for one in record.frames if one.failed_guards])
     )
 
 
 def is_incidental(frame: CompiledFrame) -> bool:
-    """Whether it is a function without a source in which nothing was traced, as libraries make them of text."""
+    """Return whether a frame is of generated code without source (as in libraries), in which nothing was traced."""
     return (
         frame.status == "skipped" and not frame.source and not frame.breaks and not links.operators(links.traced(frame))
     )
@@ -481,12 +481,12 @@ def carets(line: StackLine) -> str:
 
 
 def break_label(index: int) -> str:
-    """How a distinct break is called on the page."""
+    """Label of a distinct break on the page."""
     return f"B{index + 1}"
 
 
 def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> str:
-    """How a frame ended, in words."""
+    """End of a frame, in words."""
     why = f": {frame.skip_reason}" if frame.skip_reason else ""
     match frame.status, frame.instead:
         case "skipped", _:
@@ -508,14 +508,14 @@ def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) ->
 
 
 def without_graph(frame: CompiledFrame) -> str:
-    """What stands in the place of a graph."""
+    """Sentence for a frame without a graph."""
     if frame.status == "compiled":
         return "No operator was met, so there is no graph."
     return "Not compiled, and no operator was traced: there is no graph."
 
 
 def unfinished(frame: CompiledFrame) -> str:
-    """What is said of a graph that is shown though it was not compiled."""
+    """Sentence for a partial graph, which was not compiled."""
     end = (
         f" `{short_target(frame.failed.operator)}`, the last one, fails." if frame.failed and frame.failed.node else ""
     )
@@ -523,12 +523,12 @@ def unfinished(frame: CompiledFrame) -> str:
 
 
 def is_chain(frame: CompiledFrame) -> bool:
-    """Whether a nested break ended it: each inlined function goes on in a resume function of its own."""
+    """Return whether a nested break ended it: each inlined function has its own resume function."""
     return len(frame.resume_functions) > 1 and not frame.resume_functions[-1].branch
 
 
 def repeated(record: Record, each: links.DistinctBreak) -> str:
-    """How often one break was met, and why: where each frame is the callee of the one before, by every caller."""
+    """Number of times that one break was hit, and why: by every caller, if each frame is called by the one before."""
     frames = [frame for frame in record.frames if frame.id in each.frames]
     text = f"one cause, {count(len(frames), 'frame')} ended by it"
     stacks = [frame.breaks[0].stack for frame in frames]
@@ -539,7 +539,7 @@ def repeated(record: Record, each: links.DistinctBreak) -> str:
 
 
 def what_breaks(each: Break) -> str:
-    """What the breaking line does: ``calls `torch.save`, which is not traced``; "" where it calls nothing."""
+    """Description of the breaking line: ``calls `torch.save`, which is not traced``; "" if it is not a call."""
     if not each.callee:
         return ""
     title = each.title.rstrip(".").replace("`", "")
@@ -560,7 +560,7 @@ _WHY_CALLED = {
     "NB0024": ", which skips the frame",
     "NB0025": ", which skips the rest of the frame",
 }
-"""Of kinds that say no more than that."""
+"""Kinds of breaks whose title says no more."""
 MOST_CALLEE = 48
 """Characters of a callee: the end of a long one says most."""
 
@@ -577,7 +577,7 @@ def bytecode_counts(frame: CompiledFrame) -> str:
 
 
 def span(record: Record, frame: CompiledFrame) -> str:
-    """Which lines of the user's function a frame covers: ``lines 2-3``."""
+    """Lines of the user's function that a frame covers: ``lines 2-3``."""
     if not frame.source:
         return ""
     last = frame.first_line + frame.source.rstrip("\n").count("\n")

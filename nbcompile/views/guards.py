@@ -14,7 +14,7 @@ from nbcompile.views.markup import Limits, chip, code, fold, row, section, table
 
 
 def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
-    """What must hold for the compiled code to run again."""
+    """Render the guards: the conditions under which the compiled code runs again."""
     if not frame.guards:
         return None
     groups = dict(facts.guard_groups(frame))
@@ -57,7 +57,7 @@ def _checks(guards: tuple[Guard, ...]) -> Markup:
 
 
 def _state(guards: tuple[Guard, ...]) -> Markup:
-    """What no value of the user's is concerned with, in one row."""
+    """Summarise the guards on global state in one row."""
     words = "; ".join(dict.fromkeys(each.words or facts.readable(each.condition) for each in guards))
     return row(tag("th", tag("em", facts.PROCESS.strip("()"))), words, _checks(guards), "")
 

@@ -1,4 +1,4 @@
-"""The few words of HTML that the views are written in.
+"""HTML elements of the views.
 
     tag("td", "a < b", class_="n-x y", colspan=2)   <td class="n-x y" colspan=2>a &lt; b</td>
 
@@ -37,7 +37,7 @@ def tag(name: str, /, *content: Content, **attributes: object) -> Markup:
 
 
 def xml_tag(name: str, /, *content: Content, **attributes: object) -> Markup:
-    """The same with single quotes around every value, as it may stand in an attribute; what is empty is closed."""
+    """XML element with single quotes, so that it fits in an attribute; an empty one is closed."""
     return _element(name, content, attributes, bare=False)
 
 
@@ -80,17 +80,17 @@ def escaped(text: str) -> Markup:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of a long thing is shown; what is left out is always said."""
+    """Limits of long content; omissions are always stated."""
 
     rows: int = 1_000_000
     frames: int = 1_000_000
     characters: int = 100_000_000
-    """Of one line of any text."""
+    """Characters of one line of any text."""
     repeated: bool = False
     """Entries of a function with the same graph, and kernels with the same program, are drawn once."""
 
     def cut(self, items: Sequence[Item]) -> tuple[Sequence[Item], Markup | None]:
-        """The items to show and, where some are left out, a line that says so."""
+        """Items to show and, if some are omitted, a line that says so."""
         hidden = len(items) - self.rows
         return items[: self.rows], tag(
             "p", f"… and {hidden} more: see the full report.", class_="n-more"
@@ -153,7 +153,7 @@ def chip(text: str, tone: str = "") -> Markup:
 
 
 def prose(text: str) -> Content:
-    """Text in which `code` stands between backticks, as in torch's messages."""
+    """Text in which `code` is between backticks, as in torch's messages."""
     return [code(part) if index % 2 else part for index, part in enumerate(text.split("`"))]
 
 

@@ -1,4 +1,4 @@
-"""The memory plan: when each buffer has memory, and whose it takes over.
+"""Memory plan: the live range of each buffer, and the memory that it reuses.
 
     buf0   4,096 B   ■■··   made for it
     buf1   4,096 B   ·■■·   made for it
@@ -22,7 +22,7 @@ from nbcompile.views.graph import node_names
 from nbcompile.views.markup import Limits, code, fold, row, table, tag
 
 MOST_LAUNCHES = 60
-"""A plan of more launches has no columns: first and last say the same."""
+"""Number of launches up to which a plan is drawn; beyond, first and last launch are listed."""
 
 
 def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:
@@ -58,7 +58,7 @@ def saved(compiled: CompiledGraph) -> str:
 
 
 def launch_counts(compiled: CompiledGraph) -> dict[str, int]:
-    """The launches of each of its graphs, as far as the plan says."""
+    """Number of launches of each graph, as far as the plan shows."""
     counts: dict[str, int] = {}
     for each in compiled.lifetimes:
         counts[_graph(each)] = max(counts.get(_graph(each), 0), each.first, each.last)

@@ -1,4 +1,4 @@
-"""The exception that ended a cell, explained from the record: where, in which operator, with what, and what to change.
+"""Explanation of the exception that ended a cell: the line, the operator, its inputs, and a fix.
 
     `forward` raises `RuntimeError` at line 9: `mat1 and mat2 shapes cannot be multiplied (2x16 and 8x4)`.
         return self.last(h)
@@ -26,25 +26,25 @@ OWN_ERRORS = frozenset({
     "BackendCompilerFailed", "FailOnRecompile", "FailOnRecompileLimitHit", "InternalError", "KeyboardInterrupt",
     "RecompileError", "ReplayedSideEffects", "UncapturedHigherOrderOpError", "Unsupported",
 })  # fmt: skip
-"""What the compiler itself raises: the frames say why."""
+"""Exceptions of the compiler itself, which the frames explain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """What is known of an exception of the user's program."""
+    """Exception of the user's program, with its context."""
 
     error: str
     message: str
     place: StackLine | None
     position: int
-    """Of the place in ``raised.stack``; -1 where it is another."""
+    """Index in ``raised.stack``; -1 if it is elsewhere."""
     operator: str = ""
     arguments: tuple[Argument, ...] = ()
     advice: str = ""
 
 
 def of(record: Record) -> Mistake | None:
-    """What ended a record; None where that was no exception of the user's program."""
+    """Exception that ended a record; None if it was not of the user's program."""
     raised = record.raised
     if raised is None or raised.error in OWN_ERRORS:
         return None
@@ -112,7 +112,7 @@ def _is_same_expression(one: StackLine, other: StackLine) -> bool:
 
 
 TRACED = "TorchRuntimeError"
-"""What the compiler raises for an operator that fails on its inputs."""
+"""Exception of the compiler for an operator that fails on its inputs."""
 
 
 def _traced(failed: FailedCall, place: StackLine, position: int) -> Mistake:
@@ -167,7 +167,7 @@ def _elsewhere(record: Record, raised: Raised) -> Mistake:
 
 
 def call(mistake: Mistake) -> str:
-    """What the operator was called with; "" where that is not known."""
+    """Call of the operator with its inputs; "" if unknown."""
     tensors = [each for each in mistake.arguments if each.shape is not None]
     if not mistake.operator or not tensors:
         return ""

@@ -24,16 +24,16 @@ from nbcompile.views import facts, figures, mistakes
 from nbcompile.views.facts import count
 
 FEW = 3
-"""So many breaks, causes of recompilation and frames that were not compiled are named one by one."""
+"""Number of breaks, causes and frames that are named individually."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, or two; code in it stands between backticks."""
+    """One or two sentences; code is between backticks."""
 
     text: str
     reference: str = ""
-    """What its numbers count (figures.py)."""
+    """Provenance of its numbers (figures.py)."""
     place: StackLine | None = None
     """A line of the user's to show below it."""
 
@@ -66,7 +66,7 @@ def _mistake(record: Record) -> Iterator[Sentence]:
 
 
 def outcome(record: Record) -> str:
-    """How many frames were compiled, and what ended them."""
+    """Sentence on the compiled frames and their ends."""
     if not record.frames:
         return _without_frames(record)
     compiled = sum(each.status == "compiled" for each in record.frames)
@@ -101,7 +101,7 @@ def _of_calls(function: str, is_hit: bool, reason: str) -> str:
 
 
 def _not_compiled(record: Record) -> Iterator[str]:
-    """What became of the frames, of which none was compiled."""
+    """Sentence on frames of which none was compiled."""
     for instead, text in _INSTEAD.items():
         left = [each for each in record.frames if each.instead == instead]
         names = _names([each for each in left if not facts.is_incidental(each)] or left)
@@ -142,7 +142,7 @@ def _work(record: Record) -> Iterator[Sentence]:
 
 
 def _loaded(record: Record) -> Iterator[Sentence]:
-    """What was not compiled for this cell, but before: by this process, or by another one."""
+    """Sentence on cache hits: entries compiled before this cell, by this process or another one."""
     loaded = [each for each in record.frames if each.cause in FROM_STORE]
     if loaded and len(loaded) == len(record.frames):
         causes = {each.cause for each in loaded}
@@ -158,7 +158,7 @@ _KEPT_BY = {LOADED: "another process kept it", LOADED_AGAIN: "this process kept 
 
 
 def _breaks(record: Record) -> Iterator[Sentence]:
-    """Where each distinct break is, in the function whose graph it ended first."""
+    """Sentences on the distinct breaks, each in the function whose graph it ended first."""
     frames = {each.id: each for each in record.frames}
     for each in links.distinct_breaks(record):
         frame = frames[each.frames[0]]
@@ -177,7 +177,7 @@ def _breaks(record: Record) -> Iterator[Sentence]:
 
 
 def _goes_on(record: Record, frame: CompiledFrame) -> str:
-    """Which function is the rest: of one line that breaks twice, two have the same name."""
+    """Name of the resume function; if one line breaks twice, two have the same name."""
     rest = next((each.name for each in frame.resume_functions if not each.branch), "")
     if not rest:
         return ""
@@ -194,7 +194,7 @@ def _named(record: Record, frame: CompiledFrame) -> str:
 
 
 def _has_namesake(record: Record, frame: CompiledFrame) -> bool:
-    """Whether a resume function of another frame is called the same."""
+    """Return whether a resume function of another frame has the same name."""
     entries = {each.id.partition("/")[0] for each in record.frames if each.resumes and each.function == frame.function}
     return bool(frame.resumes) and len(entries) > 1
 
@@ -223,7 +223,7 @@ def _refused(frame: CompiledFrame, no: facts.Refusal) -> str:
 
 
 def _training_step(record: Record) -> Iterator[Sentence]:
-    """Where a training step is compiled as a whole and breaks in what follows the forward pass."""
+    """Advice for a training step that is compiled as a whole and breaks after the forward pass."""
     met: dict[str, None] = {}
     for each in links.distinct_breaks(record):
         calls = (each.cause.callee, *(line.code for line in each.cause.stack))
@@ -255,7 +255,7 @@ def _left_alone(record: Record) -> Iterator[Sentence]:
 
 
 def _where(frame: CompiledFrame) -> str:
-    """Which line the break is in that skipped the whole frame."""
+    """Line of the break that caused the whole frame to be skipped."""
     first = frame.breaks[0] if frame.breaks else None
     line = links.own_line(frame, first.stack) if first is not None else None
     if first is None or line is None:

@@ -74,7 +74,7 @@ def _short(number: float) -> str:
 
 
 def _is_straight(curve: tuple[tuple[float, float], ...]) -> bool:
-    """Whether no control point is more than a pixel off the line between the ends."""
+    """Return whether all control points are within a pixel of the line between the ends."""
     (x0, y0), (x1, y1) = curve[0], curve[-1]
     length = math.hypot(x1 - x0, y1 - y0) or 1.0
     return all(abs((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0)) / length < 1.0 for x, y in curve)

@@ -1,4 +1,4 @@
-"""A record as plain text: everything a reader needs, nothing that varies.
+"""Plain text of a record, without anything that varies between runs.
 
     nbcompile: f
     1 graph, 4 operators, 0 graph breaks, 0 recompiles, 5 guards, 1 kernel
@@ -39,7 +39,7 @@ from nbcompile.views import (
 )
 
 SHORTENED = (60, 25, 10, 4)
-"""So many lines of a block are kept, tried in order, where a text has a limit."""
+"""Numbers of lines per block, tried in order until the text is within its limit."""
 
 
 def render(record: Record, show: str | Iterable[str] | None = None, limit: int | None = None) -> str:

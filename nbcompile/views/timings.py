@@ -1,4 +1,4 @@
-"""How long each stage of a compile took: a table, and a trace that the tools of browsers and Perfetto open.
+"""Durations of the stages of a compile: a table, and a trace for Perfetto and browsers.
 
     backend        9,203.1 ms  |=================|
       lowering        51.0 ms  |                 |
@@ -22,7 +22,7 @@ from nbcompile.views.markup import join, row, section, table, tag
 
 
 def render(record: Record, frame: CompiledFrame) -> Markup | None:
-    """How long each stage took, as numbers and bars."""
+    """Render the durations as numbers and bars."""
     own = list(of_frame(record, frame))
     if not own:
         return None
@@ -46,7 +46,7 @@ def render(record: Record, frame: CompiledFrame) -> Markup | None:
 
 
 def as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
-    """The same as lines."""
+    """Durations as plain text."""
     for depth, each in of_frame(record, frame):
         yield f"{'  ' * depth + each.stage:<28} {_milliseconds(each.seconds):>14}"
 

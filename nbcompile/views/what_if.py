@@ -1,4 +1,4 @@
-"""What if the call were another? Compiled calls side by side, and, with the script, a form for one more.
+"""Guard explorer: compiled calls in a table, and, with the script, a form for another call.
 
     x: shape        3, 4      5, 4      [ 7, 4 ]          Hit: 0/1 accepts the call, and runs.
     x: dtype        float32   float32   [ float32 ]       0/1 accepts    0/0 not asked
@@ -54,7 +54,7 @@ def compiled_calls(record: Record) -> list[tuple[CompiledFrame, ...]]:
 
 
 def by_default(record: Record) -> bool:
-    """Whether the form stands in an output that nobody chose the sections of: where there was a recompilation."""
+    """Return whether the form is shown by default: after a recompilation."""
     return any(len(group) > 1 for group in compiled_calls(record))
 
 
@@ -107,7 +107,7 @@ def _answers(answers: list[str]) -> Iterator[Markup]:
 
 
 def _entry(frame: CompiledFrame, index: int, path: str, limits: Limits) -> Markup:
-    """The guards of an entry as they are; the script says of each what it says of the call."""
+    """Guards of an entry; the script evaluates each for the call."""
     order = "asked first" if index == 0 else "asked next"
     items = [
         tag("li", tag("span", each.words or facts.readable(each.condition)), " ", code(each.condition))
@@ -161,7 +161,7 @@ class Asked:
         return any(name in call and call[name].varies for call in self.calls)
 
     def fields(self) -> list[Field]:
-        """The rows, in the order in which guards ask."""
+        """Rows, in the order in which the guards are checked."""
         fields: list[Field] = []
         for name in self.names:
             if match := _RANK.match(name):
@@ -185,7 +185,7 @@ class Asked:
         return Field("value" if free and not rare else "choice", facts.readable(name), (name,), rare)
 
     def shown(self, field: Field, frame: CompiledFrame) -> str:
-        """What a call answered, as a cell."""
+        """Value of a call, as a cell."""
         call = self.calls[self.frames.index(frame)]
         if field.kind in ("shape", "stride"):
             half = len(field.reads) // 2
@@ -197,7 +197,7 @@ class Asked:
         return str(ast.literal_eval(found.value)) if field.kind == "choice" else found.value
 
     def data(self, fields: Iterable[Field]) -> dict[str, Any]:
-        """What the script works with; readings are numbers, trees are lists."""
+        """Data of the script; guarded values are indices, trees are lists."""
         number = {name: index for index, name in enumerate(self.names)}
         newest = tuple(reversed(self.frames))
         values: Pool = Pool()
@@ -235,7 +235,7 @@ class Asked:
 
 
 class Pool:
-    """Each thing once; what is said of it is its number."""
+    """Pool of distinct objects, referred to by index."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []
@@ -271,7 +271,7 @@ _OFFERED = (
 
 
 def _is_free(value: str) -> bool:
-    """Whether a person may write any other value: numbers, texts and None, but not a truth value."""
+    """Return whether any other value can be typed in: for numbers, strings and None, but not for booleans."""
     return value not in ("True", "False")
 
 
