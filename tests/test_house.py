@@ -173,7 +173,8 @@ def test_names_are_those_of_the_field(path: Path):
 
 
 WITHOUT_EACH = (
-    "aot", "codegen", "dispatch", "gpu", "ir", "lowering", "record", "runtime", "scheduling", "sphinx_ext", "tools", "tracing",
+    "aot", "codegen", "dispatch", "gpu", "ir", "jupyter", "lowering", "record", "runtime", "scheduling", "sphinx_ext", "tools",
+    "tracing", "views",
 )  # fmt: skip
 """Packages in which ``each`` is a name for one line at most: the variable of a short comprehension."""
 
@@ -236,8 +237,8 @@ def test_the_rule_about_participles_can_fail():
 
 HEADLESS = re.compile(r"(?:What|Whether|How|Where|Of|Which|Why|So|When|Who|And|As|That|Those)\b")
 HEADLESS_DOCSTRINGS = {
-    "aot": 14, "codegen": 0, "dispatch": 1, "gpu": 0, "ir": 12, "jupyter": 0, "lowering": 2, "record": 0, "runtime": 0, "sphinx_ext": 0, "tools": 0,
-    "views": 62,
+    "aot": 14, "codegen": 0, "dispatch": 1, "gpu": 0, "ir": 12, "jupyter": 0, "lowering": 2, "record": 0, "runtime": 0,
+    "sphinx_ext": 0, "tools": 0, "views": 0,
 }  # fmt: skip
 """Per package how many docstrings open without a noun or a verb. A number may fall, never rise."""
 

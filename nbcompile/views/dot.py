@@ -208,7 +208,7 @@ def _divided(groups: list[Group], finer: list[Group], most: int) -> list[Group]:
     """A few groups, each cut into pieces of so many of the finer groups inside it that there are enough to see."""
     size = -(-len(finer) // max(most - 2 * len(groups), 1))
     begins = {group.nodes[0].id: number for number, group in enumerate(groups)}
-    owners = list(itertools.accumulate(finer, lambda owner, each: begins.get(each.nodes[0].id, owner), initial=0))[1:]
+    owners = list(itertools.accumulate(finer, lambda owner, group: begins.get(group.nodes[0].id, owner), initial=0))[1:]
     alike = itertools.groupby(
         zip(owners, finer, strict=True), lambda pair: (pair[0], pair[1].times, _kind(pair[1].nodes[0]))
     )

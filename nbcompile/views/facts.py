@@ -157,11 +157,11 @@ def repetitions(record: Record) -> dict[str, str]:
     for group in links.entries(record):
         firsts: dict[object, str] = {}
         like: dict[str, str] = {}
-        for each in group:
-            if each.status == "compiled" and not each.breaks:
-                look = tuple((node.op, node.target, node.shape) for node in each.graph.nodes) if each.graph else ()
-                first = firsts.setdefault(look, each.id)
-                like |= {each.id: first} if first != each.id else {}
+        for frame in group:
+            if frame.status == "compiled" and not frame.breaks:
+                look = tuple((node.op, node.target, node.shape) for node in frame.graph.nodes) if frame.graph else ()
+                first = firsts.setdefault(look, frame.id)
+                like |= {frame.id: first} if first != frame.id else {}
         found |= like if len(like) >= SEVERAL else {}
     return found
 
@@ -306,8 +306,8 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
             add(line, "cost", f"{costs.words(moved)} in eager", f"graph.nodes|bytes.{line}")
     for mutation in frame.mutations:
         add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {replayed(frame, mutation)[1]}")
-    for each in frame.breaks:
-        add(links.own_line(frame, each.stack), "break", f"graph break: {each.title}")
+    for graph_break in frame.breaks:
+        add(links.own_line(frame, graph_break.stack), "break", f"graph break: {graph_break.title}")
     guarded: dict[int, int] = {}
     for guard in frame.guards:
         line_of_guard = links.own_line(frame, guard.stack)
@@ -346,10 +346,10 @@ def _run_by(frame: CompiledFrame, found: links.FrameLinks, ids: tuple[str, ...])
 def resumed_frames(record: Record, frame: CompiledFrame) -> tuple[CompiledFrame, ...]:
     """The frames that go on where a frame ended, each with the one after it; of the same function, in order."""
     found, ends = [], {frame.id}
-    for each in record.frames:
-        if each.resumes in ends and each.file == frame.file and each.first_line == frame.first_line:
-            ends.add(each.id)
-            found.append(each)
+    for resumed in record.frames:
+        if resumed.resumes in ends and resumed.file == frame.file and resumed.first_line == frame.first_line:
+            ends.add(resumed.id)
+            found.append(resumed)
     return tuple(found)
 
 
@@ -442,7 +442,7 @@ def remedies_of(cause: Cause) -> list[str]:
 def is_storm(record: Record) -> bool:
     """Return whether one value caused so many recompilations that they are summarised."""
     return any(
-        len(each.frames) >= SEVERAL for each in causes(record, [one for one in record.frames if one.failed_guards])
+        len(cause.frames) >= SEVERAL for cause in causes(record, [one for one in record.frames if one.failed_guards])
     )
 
 
@@ -456,12 +456,12 @@ def is_incidental(frame: CompiledFrame) -> bool:
 def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
     """Each symbol of a frame: its name, where it is read from, its value and range, what was assumed and where."""
     rows = []
-    for each in frame.symbols:
-        asked = [f"{found.condition}{_at(found.stack)}" for found in each.refinements]
-        range_ = each.range.replace("int_oo", "∞")
-        known = f"{each.hint} in {range_}" if each.hint else f"known to the run, in {range_}"
-        where = ", ".join(map(readable, each.sources)) or each.origin
-        rows.append((each.name, where, known, "; ".join(asked)))
+    for symbol in frame.symbols:
+        asked = [f"{found.condition}{_at(found.stack)}" for found in symbol.refinements]
+        range_ = symbol.range.replace("int_oo", "∞")
+        known = f"{symbol.hint} in {range_}" if symbol.hint else f"known to the run, in {range_}"
+        where = ", ".join(map(readable, symbol.sources)) or symbol.origin
+        rows.append((symbol.name, where, known, "; ".join(asked)))
     return rows
 
 
@@ -500,10 +500,10 @@ def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) ->
         case "failed", _:
             return f"compilation failed{why}"
     if frame.breaks:
-        each = frame.breaks[0]
-        line = links.own_line(frame, each.stack)
+        graph_break = frame.breaks[0]
+        line = links.own_line(frame, graph_break.stack)
         at = f" at line {line}" if line is not None else ""
-        return f"ended by graph break {break_label(links.cause_of(each, distinct))}{at}"
+        return f"ended by graph break {break_label(links.cause_of(graph_break, distinct))}{at}"
     return "ran to its return"
 
 
@@ -527,9 +527,9 @@ def is_chain(frame: CompiledFrame) -> bool:
     return len(frame.resume_functions) > 1 and not frame.resume_functions[-1].branch
 
 
-def repeated(record: Record, each: links.DistinctBreak) -> str:
+def repeated(record: Record, distinct: links.DistinctBreak) -> str:
     """Number of times that one break was hit, and why: by every caller, if each frame is called by the one before."""
-    frames = [frame for frame in record.frames if frame.id in each.frames]
+    frames = [frame for frame in record.frames if frame.id in distinct.frames]
     text = f"one cause, {count(len(frames), 'frame')} ended by it"
     stacks = [frame.breaks[0].stack for frame in frames]
     if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
@@ -538,17 +538,17 @@ def repeated(record: Record, each: links.DistinctBreak) -> str:
     return f"{text}, {again}. With config.nested_graph_breaks it is met once, in `{frames[0].function}`"
 
 
-def what_breaks(each: Break) -> str:
+def what_breaks(graph_break: Break) -> str:
     """Description of the breaking line: ``calls `torch.save`, which is not traced``; "" if it is not a call."""
-    if not each.callee:
+    if not graph_break.callee:
         return ""
-    title = each.title.rstrip(".").replace("`", "")
-    return call_of(each) + _WHY_CALLED.get(each.kind, f" ({title})")
+    title = graph_break.title.rstrip(".").replace("`", "")
+    return call_of(graph_break) + _WHY_CALLED.get(graph_break.kind, f" ({title})")
 
 
-def call_of(each: Break) -> str:
+def call_of(graph_break: Break) -> str:
     """``calls `torch.save` ``; "" where the breaking line calls nothing."""
-    callee = each.callee.replace("`", "'")
+    callee = graph_break.callee.replace("`", "'")
     return f"calls `{callee if len(callee) <= MOST_CALLEE else '…' + callee[1 - MOST_CALLEE :]}`" if callee else ""
 
 
@@ -565,9 +565,9 @@ MOST_CALLEE = 48
 """Characters of a callee: the end of a long one says most."""
 
 
-def break_ids(each: Break) -> str:
+def break_ids(graph_break: Break) -> str:
     """``NB0007 · GB0025``."""
-    return " · ".join(filter(None, (each.kind, each.gb_id)))
+    return " · ".join(filter(None, (graph_break.kind, graph_break.gb_id)))
 
 
 def bytecode_counts(frame: CompiledFrame) -> str:

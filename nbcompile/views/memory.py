@@ -32,9 +32,9 @@ def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> 
     shown, more = limits.cut(compiled.lifetimes)
     launches = launch_counts(compiled)
     rows = [
-        row(tag("th", code(each.buffer)), _bytes(each), code(_strip(each, launches[_graph(each)])), _whose(each),
-            nodes=node_names(found, each.buffer))
-        for each in shown
+        row(tag("th", code(lifetime.buffer)), _bytes(lifetime), code(_strip(lifetime, launches[_graph(lifetime)])),
+            _whose(lifetime), nodes=node_names(found, lifetime.buffer))
+        for lifetime in shown
     ]  # fmt: skip
     caption = "Which launches each buffer lives through"
     shown_rows = table(caption, ("buffer", "size", "lives", "memory"), rows, grid=True)
@@ -47,8 +47,9 @@ def as_text(compiled: CompiledGraph) -> Iterator[str]:
     launches = launch_counts(compiled)
     if compiled.lifetimes:
         yield f"memory plan: {saved(compiled)}"
-    for each in compiled.lifetimes:
-        yield f"  {each.buffer}  {_bytes(each)}  {_strip(each, launches[_graph(each)])}  {_whose(each)}"
+    for lifetime in compiled.lifetimes:
+        strip = _strip(lifetime, launches[_graph(lifetime)])
+        yield f"  {lifetime.buffer}  {_bytes(lifetime)}  {strip}  {_whose(lifetime)}"
 
 
 def saved(compiled: CompiledGraph) -> str:
@@ -60,28 +61,28 @@ def saved(compiled: CompiledGraph) -> str:
 def launch_counts(compiled: CompiledGraph) -> dict[str, int]:
     """Number of launches of each graph, as far as the plan shows."""
     counts: dict[str, int] = {}
-    for each in compiled.lifetimes:
-        counts[_graph(each)] = max(counts.get(_graph(each), 0), each.first, each.last)
+    for lifetime in compiled.lifetimes:
+        counts[_graph(lifetime)] = max(counts.get(_graph(lifetime), 0), lifetime.first, lifetime.last)
     return counts
 
 
-def _graph(each: Lifetime) -> str:
+def _graph(lifetime: Lifetime) -> str:
     """``forward``, ``backward``, or nothing where there is one graph."""
-    return each.buffer.rpartition(".")[0]
+    return lifetime.buffer.rpartition(".")[0]
 
 
-def _bytes(each: Lifetime) -> str:
-    return f"{int(each.size):,} B" if each.size.isdecimal() else f"{each.size} B"
+def _bytes(lifetime: Lifetime) -> str:
+    return f"{int(lifetime.size):,} B" if lifetime.size.isdecimal() else f"{lifetime.size} B"
 
 
-def _strip(each: Lifetime, launches: int) -> str:
+def _strip(lifetime: Lifetime, launches: int) -> str:
     """The launches during which it has memory: ``·■■·``."""
-    last = each.last or launches
+    last = lifetime.last or launches
     if launches > MOST_LAUNCHES:
-        return f"{each.first} to {last}"
-    return "·" * (each.first - 1) + "■" * (last - each.first + 1) + "·" * (launches - last)
+        return f"{lifetime.first} to {last}"
+    return "·" * (lifetime.first - 1) + "■" * (last - lifetime.first + 1) + "·" * (launches - last)
 
 
-def _whose(each: Lifetime) -> str:
-    whose = f"{each.memory_of}'s" if each.memory_of else "made for it"
-    return whose if each.last else f"{whose}; returned"
+def _whose(lifetime: Lifetime) -> str:
+    whose = f"{lifetime.memory_of}'s" if lifetime.memory_of else "made for it"
+    return whose if lifetime.last else f"{whose}; returned"

@@ -74,8 +74,8 @@ def marked(record: Record, frame: CompiledFrame, lines: tuple[facts.SourceLine, 
         return lines
     note = facts.Note("error", f"raises {found.error}: {found.message.partition(chr(10))[0].rstrip('.')}")
     return tuple(
-        replace(each, notes=(note, *each.notes), carets=_carets(each.code, at)) if each.number == at.line else each
-        for each in lines
+        replace(line, notes=(note, *line.notes), carets=_carets(line.code, at)) if line.number == at.line else line
+        for line in lines
     )
 
 

@@ -160,16 +160,16 @@ _KEPT_BY = {LOADED: "another process kept it", LOADED_AGAIN: "this process kept 
 def _breaks(record: Record) -> Iterator[Sentence]:
     """Sentences on the distinct breaks, each in the function whose graph it ended first."""
     frames = {each.id: each for each in record.frames}
-    for each in links.distinct_breaks(record):
-        frame = frames[each.frames[0]]
-        line = links.own_line(frame, each.cause.stack)
-        if frame.status != "compiled" or line is None or frame.breaks[0].stack != each.cause.stack:
+    for distinct in links.distinct_breaks(record):
+        frame = frames[distinct.frames[0]]
+        line = links.own_line(frame, distinct.cause.stack)
+        if frame.status != "compiled" or line is None or frame.breaks[0].stack != distinct.cause.stack:
             continue
         goes_on = _goes_on(record, frame)
-        inner = each.cause.stack[-1].function
-        why = f"in whose call `{inner}` breaks" if len(each.cause.stack) > 1 else "which runs as plain Python"
-        called = facts.what_breaks(each.cause)
-        what = f"it {called}" if called else each.cause.title.rstrip(".")
+        inner = distinct.cause.stack[-1].function
+        why = f"in whose call `{inner}` breaks" if len(distinct.cause.stack) > 1 else "which runs as plain Python"
+        called = facts.what_breaks(distinct.cause)
+        what = f"it {called}" if called else distinct.cause.title.rstrip(".")
         yield Sentence(
             f"{_named(record, frame)} stops at line {line}, {why}: {what}.{goes_on}",
             figures.of_end(frame, figures.of_frame(record, frame)),
@@ -225,8 +225,8 @@ def _refused(frame: CompiledFrame, no: facts.Refusal) -> str:
 def _training_step(record: Record) -> Iterator[Sentence]:
     """Advice for a training step that is compiled as a whole and breaks after the forward pass."""
     met: dict[str, None] = {}
-    for each in links.distinct_breaks(record):
-        calls = (each.cause.callee, *(line.code for line in each.cause.stack))
+    for distinct in links.distinct_breaks(record):
+        calls = (distinct.cause.callee, *(line.code for line in distinct.cause.stack))
         met |= dict.fromkeys(name for name in _AFTER_FORWARD if any(re.search(rf"\.{name}\b", text) for text in calls))
     if len(met) < 2 and "backward" not in met:
         return

@@ -114,11 +114,11 @@ def _frame_title(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]
 def _summary(record: Record) -> Iterator[str]:
     yield f"nbcompile: {record.function}"
     yield ", ".join(facts.count(each.number, each.noun) for each in facts.tiles(record))
-    for each in story.of(record):
-        said = each.text.replace("`", "")
+    for sentence in story.of(record):
+        said = sentence.text.replace("`", "")
         yield from lines.wrapped(said, rest="    ") if len(said) > lines.WIDTH else [said]
-        if each.place is not None:
-            yield from (f"    {line}" for line in list(lines.stack((each.place,)))[1:])
+        if sentence.place is not None:
+            yield from (f"    {line}" for line in list(lines.stack((sentence.place,)))[1:])
     yield facts.environment(record)
 
 
@@ -126,10 +126,10 @@ def _tree(record: Record) -> Iterator[str]:
     if not facts.is_tree(record):
         return
     distinct = links.distinct_breaks(record)
-    for index, each in enumerate(distinct):
-        if len(each.frames) > 1:
+    for index, distinct_break in enumerate(distinct):
+        if len(distinct_break.frames) > 1:
             yield from lines.wrapped(
-                f"{facts.break_label(index)}: {facts.repeated(record, each)}".replace("`", ""), "", "    "
+                f"{facts.break_label(index)}: {facts.repeated(record, distinct_break)}".replace("`", ""), "", "    "
             )
     for root in links.resume_tree(record):
         yield from _tree_lines(record, root, "", distinct)
@@ -169,8 +169,8 @@ def _carried(frame: CompiledFrame) -> Iterator[str]:
 
 
 def _breaks(record: Record) -> Iterator[str]:
-    for index, each in enumerate(links.distinct_breaks(record)):
-        cause = each.cause
+    for index, distinct in enumerate(links.distinct_breaks(record)):
+        cause = distinct.cause
         if index:
             yield ""
         yield from lines.wrapped(f"{facts.break_label(index)}  {cause.title}  [{facts.break_ids(cause)}]", "", "    ")
@@ -179,7 +179,7 @@ def _breaks(record: Record) -> Iterator[str]:
         if cause.reason:
             yield from lines.wrapped(f"({cause.reason})", "  ", "  ")
         yield from lines.wrapped(
-            f"ended {facts.count(len(each.frames), 'frame')}: {', '.join(each.frames)}", "  ", "  "
+            f"ended {facts.count(len(distinct.frames), 'frame')}: {', '.join(distinct.frames)}", "  ", "  "
         )
         yield from lines.wrapped(f"Explanation: {cause.explanation}", "  ", "    ")
         for hint in cause.hints:
@@ -196,11 +196,11 @@ def _breaks(record: Record) -> Iterator[str]:
 def _source(record: Record, frame: CompiledFrame) -> Iterator[str]:
     lines = mistakes.marked(record, frame, facts.source_lines(record, frame, links.frame_links(frame)))
     room = min(max((len(each.code) for each in lines), default=0), 48)
-    for each in lines:
-        note = "; ".join(note.text for note in each.notes)
-        yield f"{each.number:>4}  {each.code:<{room}}  # {note}" if note else f"{each.number:>4}  {each.code}"
-        if each.carets:
-            yield f"      {each.carets}"
+    for line in lines:
+        note = "; ".join(note.text for note in line.notes)
+        yield f"{line.number:>4}  {line.code:<{room}}  # {note}" if note else f"{line.number:>4}  {line.code}"
+        if line.carets:
+            yield f"      {line.carets}"
     if not lines:
         yield "(the source of this function is not known)"
     for name in frame.inlined:

@@ -29,11 +29,11 @@ def render(record: Record, frame: CompiledFrame) -> Markup | None:
     longest = max(each.seconds for _, each in own) or 1.0
     rows = [
         row(
-            tag("th", "\N{NO-BREAK SPACE}" * 3 * depth, each.stage),
-            _milliseconds(each.seconds).replace(" ", "\N{NO-BREAK SPACE}"),
-            tag("meter", value=f"{each.seconds / longest:.2g}"),
+            tag("th", "\N{NO-BREAK SPACE}" * 3 * depth, timing.stage),
+            _milliseconds(timing.seconds).replace(" ", "\N{NO-BREAK SPACE}"),
+            tag("meter", value=f"{timing.seconds / longest:.2g}"),
         )
-        for depth, each in own
+        for depth, timing in own
     ]
     shown = table("Time of each stage", ("stage", "time", ""), rows, grid=True)
     return section(
@@ -47,8 +47,8 @@ def render(record: Record, frame: CompiledFrame) -> Markup | None:
 
 def as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
     """Durations as plain text."""
-    for depth, each in of_frame(record, frame):
-        yield f"{'  ' * depth + each.stage:<28} {_milliseconds(each.seconds):>14}"
+    for depth, timing in of_frame(record, frame):
+        yield f"{'  ' * depth + timing.stage:<28} {_milliseconds(timing.seconds):>14}"
 
 
 def of_frame(record: Record, frame: CompiledFrame) -> Iterator[tuple[int, Timing]]:
@@ -57,11 +57,11 @@ def of_frame(record: Record, frame: CompiledFrame) -> Iterator[tuple[int, Timing
     known = {each.stage for each in own}
 
     def below(inside: str, depth: int) -> Iterator[tuple[int, Timing]]:
-        for each in own:
-            if each.inside == inside or (not inside and each.inside not in (*known, EACH_CALL)):
-                yield depth, each
-                if each.stage != inside:
-                    yield from below(each.stage, depth + 1)
+        for timing in own:
+            if timing.inside == inside or (not inside and timing.inside not in (*known, EACH_CALL)):
+                yield depth, timing
+                if timing.stage != inside:
+                    yield from below(timing.stage, depth + 1)
 
     yield from below("", 0)
     yield from ((0, each) for each in own if each.inside == EACH_CALL)
@@ -87,9 +87,9 @@ def chrome_trace(record: Record) -> dict[str, Any]:
         for frame, number in rows.items()
     ]
     events = [
-        {"name": each.stage, "cat": "compile", "ph": "X", "pid": 1, "tid": rows[each.frame],
-         "ts": (each.began - start) * 1e6, "dur": each.seconds * 1e6,
-         "args": {"frame": each.frame, "inside": each.inside}}
-        for each in sorted(spans, key=lambda each: (each.began, -each.seconds))
+        {"name": span.stage, "cat": "compile", "ph": "X", "pid": 1, "tid": rows[span.frame],
+         "ts": (span.began - start) * 1e6, "dur": span.seconds * 1e6,
+         "args": {"frame": span.frame, "inside": span.inside}}
+        for span in sorted(spans, key=lambda span: (span.began, -span.seconds))
     ]  # fmt: skip
     return {"traceEvents": [*threads, *events], "displayTimeUnit": "ms", "otherData": {"function": record.function}}

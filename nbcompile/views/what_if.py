@@ -63,9 +63,9 @@ def as_text(record: Record) -> Iterator[str]:
     for group in compiled_calls(record):
         asked = Asked(group)
         rows = [
-            (each.label, *(asked.shown(each, frame) for frame in group))
-            for each in sorted(asked.fields(), key=_by_value)
-            if not each.rare
+            (field.label, *(asked.shown(field, frame) for frame in group))
+            for field in sorted(asked.fields(), key=_by_value)
+            if not field.rare
         ]
         if rows:
             yield from lines.columns([(group[-1].function, *(frame.id for frame in group)), *rows])
@@ -110,8 +110,8 @@ def _entry(frame: CompiledFrame, index: int, path: str, limits: Limits) -> Marku
     """Guards of an entry; the script evaluates each for the call."""
     order = "asked first" if index == 0 else "asked next"
     items = [
-        tag("li", tag("span", each.words or facts.readable(each.condition)), " ", code(each.condition))
-        for each in frame.guards
+        tag("li", tag("span", guard.words or facts.readable(guard.condition)), " ", code(guard.condition))
+        for guard in frame.guards
     ]
     shown, more = limits.cut(items)
     about = tag("small", f"{facts.count(len(frame.guards), 'guard')}, {order}", data_r=f"{path}.guards")
@@ -217,8 +217,8 @@ class Asked:
             "numbers": [number[name] for name in whole],
             "entries": [[tests.add(packed(guard.test, number)) for guard in each.guards] for each in newest],
             "fields": [
-                [each.kind, [number[name] for name in each.reads], *map(values.add, self._choices(each))]
-                for each in fields
+                [field.kind, [number[name] for name in field.reads], *map(values.add, self._choices(field))]
+                for field in fields
             ],
             "limit": newest[0].recompile_limit, "values": values.items, "tests": tests.items,
         }  # fmt: skip
