@@ -396,6 +396,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details reasons",
         "a cached function with side effects breaks here; torch traces it, and repeats the effects",
     ),
+    **_known(
+        "fromkeys_through_super_and_instances",
+        "details reasons",
+        "`super().fromkeys` is traced here; torch breaks, and takes dict's own __setitem__ for that of a subclass",
+    ),
     ("single_dispatch", "reasons"): "singledispatch breaks in both, at another call of its implementation",
     (
         "partial_methods_and_partials_of_partials",

@@ -36,6 +36,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, pairs_of
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
@@ -103,12 +104,6 @@ def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
     return mapping
 
 
-@handles(dict.fromkeys)
-def _fromkeys(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    value = realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable(None)
-    return DictVariable(tracer, [(key, value) for key in realise(tracer, arguments[0]).unpack(tracer)])
-
-
 @handles(collections.deque)
 def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     limit = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", ConstantVariable(None))
@@ -116,6 +111,24 @@ def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     given = arguments[0] if arguments else keywords.get("iterable")
     items = [] if given is None else realise(tracer, given).unpack(tracer)
     return DequeVariable(items, maxlen=maxlen)  # type: ignore[arg-type]
+
+
+@handles(operator.length_hint)
+def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner = realise(tracer, arguments[0])
+    if isinstance(owner, SequenceIteratorVariable):
+        return ConstantVariable(len(owner.rest(tracer)))
+    if not owner.lacks("__len__"):
+        return tracer.call(tracer.wrap(len, None), [owner])
+    if isinstance(owner, ObjectVariable) and owner.has_special(tracer, "__length_hint__"):
+        hint = tracer.call_special(owner, "__length_hint__", [])
+    elif owner.lacks("__length_hint__"):
+        hint = ConstantVariable(NotImplemented)
+    else:
+        raise breaks.unsupported(
+            breaks.BUILTIN_OPERATOR, f"length_hint({owner.describe()})", name="length_hint", types=owner.type_name()
+        )
+    return tracer.call_python(operators.checked_hint, hint, *arguments[1:])
 
 
 @handles(range)
@@ -275,6 +288,8 @@ for _value, _polyfill in (
     (itertools.filterfalse, iteration.filterfalse),
     (itertools.groupby, iteration.groupby),
     (itertools.tee, iteration.tee),
+    (vars(dict)["fromkeys"], polyfills.fromkeys),
+    (vars(collections.OrderedDict)["fromkeys"], polyfills.fromkeys),
     (os.fspath, polyfills.fspath),
     (object.__reduce_ex__, copying.reduce_ex),
     (object.__getstate__, copying.getstate),

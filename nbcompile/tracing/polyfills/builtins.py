@@ -16,6 +16,14 @@ from typing import Any
 _MISSING: Any = "<missing argument of a polyfill>"
 
 
+def fromkeys(cls: type, iterable: Iterable[Any], value: Any = None, /) -> Any:
+    """``dict.fromkeys``, of subclasses too: their own ``__init__`` and ``__setitem__`` are called."""
+    mapping = cls()
+    for key in iterable:
+        mapping[key] = value
+    return mapping
+
+
 def zip_(*iterables: Iterable[Any], strict: bool = False) -> Iterator[tuple[Any, ...]]:
     """``zip``."""
     iterators = [iter(each) for each in iterables]

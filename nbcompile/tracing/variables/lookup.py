@@ -11,6 +11,7 @@ its like). Read next: objects.py
 
 from __future__ import annotations
 
+import collections
 import functools
 import threading
 import types
@@ -38,6 +39,8 @@ BINDS = (types.FunctionType, functools._lru_cache_wrapper)
 """Classes whose instances become methods when they are found on the class of an object."""
 PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__, types.SimpleNamespace.__setattr__))
 """Those in C that store into the object's dict, wherever it lies, and do nothing else."""
+CLASS_METHODS_IN_C = (torch_internals.AUTOGRAD_APPLY, vars(dict)["fromkeys"], vars(collections.OrderedDict)["fromkeys"])
+"""Class methods in C with a handler or a polyfill."""
 HEAP_TYPE = 1 << 9
 """The flag of classes that a ``class`` statement made."""
 
@@ -62,7 +65,7 @@ def address_of(cls: type) -> Source | None:
 
 def is_class_method_in_c(found: object) -> bool:
     """True if it is bound to the class it is found on, as a ``classmethod`` is; only one whose meaning we know."""
-    return isinstance(found, types.ClassMethodDescriptorType) and found is torch_internals.AUTOGRAD_APPLY
+    return isinstance(found, types.ClassMethodDescriptorType) and found in CLASS_METHODS_IN_C
 
 
 def is_data_descriptor(found: object) -> bool:

@@ -15,8 +15,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, StoreItems
 from nbcompile.capture.source import Source
+from nbcompile.tracing.polyfills.builtins import fromkeys
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
@@ -160,6 +162,11 @@ class DictVariable(ContainerVariable):
 
     def method_items(self, tracer: Tracer) -> VariableTracker:
         return DictViewVariable(self, "items")
+
+    def method_fromkeys(
+        self, tracer: Tracer, keys: VariableTracker, value: VariableTracker | None = None
+    ) -> VariableTracker:
+        return tracer.call_python(fromkeys, ClassVariable(self.cls), keys, value or ConstantVariable(None))
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
         return DictVariable(

@@ -983,3 +983,27 @@ def delattr_of_a_module_is_traced_once():
         return x, g.deleted, hasattr(g, "k")
 
     return f, [(LoggedModule(), X()), (LoggedModule(), X())]
+
+
+class Doubled(dict):
+    def __setitem__(self, key, value):
+        dict.__setitem__(self, key, value * 2)
+
+
+class Fives(Doubled):
+    @classmethod
+    def fromkeys(cls, keys):
+        return super().fromkeys(keys, 5)
+
+
+@case()
+def fromkeys_of_subclasses(x):
+    default = collections.defaultdict.fromkeys("ab", 3)
+    ordered = collections.OrderedDict.fromkeys("ab", x)
+    return x + default["a"] + ordered["b"], list(ordered), len(default)
+
+
+@case(torch_differs="2.13 calls dict.__setitem__ for a subclass's own")
+def fromkeys_through_super_and_instances(x):
+    make = dict.fromkeys
+    return x * Fives.fromkeys("q")["q"] + Doubled().fromkeys("z", 1)["z"], {}.fromkeys("ab"), make("ab", 2)
