@@ -98,7 +98,7 @@ def _assembled(
     fast = hooks.active()
     with recorder.stage("guards"), collector_paused():
         with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
-            guards = filtering.kept(trace.guards(), frame, options.guard_filter)
+            guards = filtering.filter_guards(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame, fast.group_guards(guards), fast.size_conditions(guards))
     observer.guarded(options, check, trace)
     with torch._C.DisableTorchFunction():

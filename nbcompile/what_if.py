@@ -23,12 +23,12 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import ROOTS, Scope, Source, expression, resolve
 from nbcompile.guarding import explain
 from nbcompile.guarding.check import FrameCheck
-from nbcompile.guarding.guard_expressions import Readings
+from nbcompile.guarding.guard_expressions import GuardExpressions
 from nbcompile.options import Options
 from nbcompile.record.model import Reading
 from nbcompile.tracing.inputs.dynamism import Dynamism
 
-_readings: ByIdentity[CodeType, Readings] = ByIdentity()
+_readings: ByIdentity[CodeType, GuardExpressions] = ByIdentity()
 
 
 def describe(frame: Frame, options: Options, check: FrameCheck, compile_id: str) -> dict[str, Any]:
@@ -44,11 +44,11 @@ def describe(frame: Frame, options: Options, check: FrameCheck, compile_id: str)
     }
 
 
-def readings_of(code: CodeType) -> Readings:
+def readings_of(code: CodeType) -> GuardExpressions:
     """All that the entries of a code object ask of a call."""
-    known: Readings | None = _readings.get(code, None)  # type: ignore[arg-type]
+    known: GuardExpressions | None = _readings.get(code, None)  # type: ignore[arg-type]
     if known is None:
-        known = Readings()
+        known = GuardExpressions()
         _readings[code] = known
     return known
 

@@ -43,7 +43,7 @@ from nbcompile.capture.source import (
     ValueSource,
     class_attribute,
 )
-from nbcompile.guarding.accessors import MODULE_TABLES, Known, is_own, module_table
+from nbcompile.guarding.accessors import MODULE_TABLES, SourceCache, is_own, module_table
 from nbcompile.guarding.ambient import Ambient
 from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.guard_kinds import Leaf, has_lookalikes
@@ -133,7 +133,7 @@ class _Writer:
         self.names = local_names(scope.code)
         self.written: list[Instruction] = []
         self._scope = scope
-        self._known = Known(scope)
+        self._known = SourceCache(scope)
         self._tools = tools
         self._slots: dict[object, int] = {LocalSource(name): number for number, name in enumerate(self.names)}
         self._made = len(self.names)

@@ -25,7 +25,7 @@ import torch
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import AttrSource, ItemSource, Source
 from nbcompile.fast import guard_cache
-from nbcompile.guarding.accessors import Known, Rooted, module_table
+from nbcompile.guarding.accessors import RootSource, SourceCache, module_table
 from nbcompile.guarding.group import GroupGuards
 
 Watched = Callable[[object], Sequence[object]]
@@ -81,7 +81,7 @@ def maker(guards: Sequence[Guard]) -> GroupGuards | None:
     return None if make_cache is None else lambda ordered, known: groups(ordered, known, make_cache)
 
 
-def groups(guards: Iterable[Guard], known: Known, make_cache: Remember) -> list[ModuleGroup]:
+def groups(guards: Iterable[Guard], known: SourceCache, make_cache: Remember) -> list[ModuleGroup]:
     """The modules below which there are guards enough to remember."""
     asked = [(guard, replace(guard, members=())) for guard in guards]
     ways = [(guard, way) for guard, of_object in asked if (way := _way(of_object, known)) is not None]
@@ -107,7 +107,7 @@ def _kind(value: object) -> object:
     return torch._C._dispatch_keys(value).raw_repr()
 
 
-def _way(guard: Guard, known: Known) -> tuple[Source, tuple[object, ...]] | None:
+def _way(guard: Guard, known: SourceCache) -> tuple[Source, tuple[object, ...]] | None:
     """The outermost module on the way to a guarded value, and the steps from there; None if it goes another way."""
     if guard.source is None or not _is_seen(guard, known.value(guard.source)):
         return None
@@ -130,7 +130,7 @@ def _way(guard: Guard, known: Known) -> tuple[Source, tuple[object, ...]] | None
 
 
 def _steps(source: Source) -> Iterator[Source]:
-    if not isinstance(source, Rooted):
+    if not isinstance(source, RootSource):
         yield from _steps(source.base)
     yield source
 

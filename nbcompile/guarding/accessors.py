@@ -1,9 +1,9 @@
-"""How torch's C++ guard tree reaches the value at an address.
+"""Guard accessors: from a source to the manager of its value in torch's C++ guard tree.
 
 Each step of a :class:`Source` is one accessor of the tree, so values below a
-common prefix are fetched once. Steps without an accessor of their own are
-fetched by a Python function, with the meaning that ``capture.source.resolve``
-gives them: it defines what an address means, this is the fast way there.
+common prefix are read once. A step without an accessor in C++ is a Python
+function. ``capture.source.resolve`` defines the value of a source; the
+accessors are its fast implementation.
 
     L['self']._modules['l']   root -> local 'self' -> __dict__ -> '_modules' -> 'l'
     G['h'].__closure__[0]...  root -> globals -> 'h' -> __closure__ -> 0 -> cell_contents
@@ -55,71 +55,73 @@ from nbcompile.capture.source import (
 )
 from nbcompile.torch_internals import eval_frame, guards
 
-Rooted = LocalSource | GlobalSource | BuiltinSource | ModuleSource | FunctionModeSource | ConstantSource | DrawSource
-"""Addresses of one step."""
+RootSource = (
+    LocalSource | GlobalSource | BuiltinSource | ModuleSource | FunctionModeSource | ConstantSource | DrawSource
+)
+"""Sources of one step."""
 
-# Where torch's nn.Module keeps what its __getattr__ finds.
+# The dicts in which torch's nn.Module.__getattr__ looks.
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class _Opaque:
-    """Example given for a value that the tree must fetch again at every check.
+    """Example value for what the tree must read again at every check.
 
-    Also for a dict: of a dict given as an example the tree would make a manager
-    that skips its immutable items while the dict's version is unchanged.
+    Also for a dict: for a dict as the example, the tree would create a manager
+    that skips immutable items while the dict's version is unchanged.
     """
 
 
 _OPAQUE = _Opaque()
 
 
-class Known:
-    """Text and value of every address of one frame, each step looked up once (a model has thousands)."""
+class SourceCache:
+    """Cache of the text and value of every source of one frame (a model has thousands)."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self._seen: dict[Source, ConstantSource] = {}
 
     def text(self, source: Source) -> str:
-        """As :func:`expression`."""
-        return self._look(source).name
+        """The cached result of :func:`expression`."""
+        return self._lookup(source).name
 
     def value(self, source: Source) -> object:
-        """As :func:`resolve`."""
-        return self._look(source).value
+        """The cached result of :func:`resolve`."""
+        return self._lookup(source).value
 
-    def _look(self, source: Source) -> ConstantSource:
+    def _lookup(self, source: Source) -> ConstantSource:
         found = self._seen.get(source)
         if found is None:
-            step = source if isinstance(source, Rooted) else replace(source, base=self._look(source.base))
+            step = source if isinstance(source, RootSource) else replace(source, base=self._lookup(source.base))
             found = self._seen[source] = ConstantSource(expression(step), resolve(step, self.scope))
         return found
 
 
 class GuardTree:
-    """A root manager and the managers made below it, one per address."""
+    """A root guard manager and the managers below it, one per source."""
 
     def __init__(
-        self, frame: Frame, known: Known, fetched_always: frozenset[Source] = frozenset(), top: Source | None = None
+        self, frame: Frame, known: SourceCache, never_cached: frozenset[Source] = frozenset(), top: Source | None = None
     ) -> None:
         self.root: Any = guards.RootGuardManager()
         self._known = known
         self._scope = known.scope
         self._positions = {name: index for index, name in enumerate(eval_frame.code_framelocals_names(frame.code))}
-        # A tree about one value (``top``) is given that value in place of the frame's locals.
+        # The argument of a tree for one value (``top``) is that value, not the frame's locals.
         self._managers: dict[Source, Any] = {} if top is None else {top: self.root}
         self._lists: dict[tuple[Source, Callable[[Any], list[object]]], Any] = {}
-        self._fetched_always = fetched_always
+        self._never_cached = never_cached
 
     def manager(self, source: Source) -> Any:
-        """The manager at an address; made at first need, with all before it."""
+        """The manager of a source, created with those of its prefixes on first use."""
         found = self._managers.get(source)
         if found is None:
-            found = self._managers[source] = self._make(source)
+            found = self._managers[source] = self._make_manager(source)
         return found
 
-    def _listed(self, base: Source, read: Callable[[Any], list[object]]) -> Any:
-        """The keys or values of a mapping as a list: written down once for all its positions (an optimizer's state)."""
+    def _list_manager(self, base: Source, read: Callable[[Any], list[object]]) -> Any:
+        """The manager of a mapping's keys or values as a list, shared by all positions (an optimizer's state)."""
         found = self._lists.get((base, read))
         if found is None:
             name = f"{read.__name__}({self._known.text(base)})"
@@ -128,9 +130,9 @@ class GuardTree:
 
     def _example(self, source: Source) -> object:
         value = self._known.value(source)
-        return _OPAQUE if isinstance(value, dict) or source in self._fetched_always else value
+        return _OPAQUE if isinstance(value, dict) or source in self._never_cached else value
 
-    def _make(self, source: Source) -> Any:
+    def _make_manager(self, source: Source) -> Any:
         about = (self._known.text(source), self._example(source), None)
         match source:
             case LocalSource(name):
@@ -142,7 +144,7 @@ class GuardTree:
             case ModuleSource(name):
                 return self._modules().dict_getitem_manager(name, *about)
             case FunctionModeSource() | ConstantSource() | DrawSource():
-                # Neither the frame nor its values may be kept by what the tree keeps.
+                # The tree lives as long as the cache entry: it must not refer to the frame or its values.
                 nowhere = Scope(self._scope.code, {}, {}, {})
                 return self.root.lambda_manager(lambda _: resolve(source, nowhere), *about)
             case GenericAttrSource(base, attribute):
@@ -152,9 +154,9 @@ class GuardTree:
             case ItemSource(base, key):
                 return self._item(base, key, about)
             case KeySource(base, index):
-                return self._listed(base, keys_of).list_getitem_manager(index, *about)
+                return self._list_manager(base, keys_of).list_getitem_manager(index, *about)
             case ValueSource(base, index):
-                return self._listed(base, values_of).list_getitem_manager(index, *about)
+                return self._list_manager(base, values_of).list_getitem_manager(index, *about)
             case IteratorItemSource(base, index):
                 return self.manager(base).tuple_iterator_getitem_manager(index, *about)
             case TypeSource(base):
@@ -185,7 +187,7 @@ class GuardTree:
         return self.root.globals_dict_manager(sys.modules, "sys.modules", _OPAQUE, None)
 
     def _builtin(self, name: str, about: tuple[str, object, None]) -> Any:
-        # ``name`` means the builtin only as long as no global of that name is made (a later notebook cell may).
+        # ``name`` is the builtin only while no global of that name exists (a later notebook cell may define one).
         self._globals().add_dict_contains_guard(False, name, [f"not ___dict_contains({name!r}, G)"], None)
         names = self.root.globals_dict_manager(self._scope.builtins, "__builtins__", _OPAQUE, None)
         return names.dict_getitem_manager(name, *about)
@@ -195,7 +197,7 @@ class GuardTree:
         if isinstance(owner, torch.nn.Module) and (tables := module_table(owner, attribute)) is not None:
             below = manager.get_generic_dict_manager(f"{self._known.text(base)}.__dict__", _OPAQUE, None)
             for table in tables:
-                # Module.__getattr__ is asked only for what the instance does not have itself.
+                # Module.__getattr__ runs only for attributes that the instance's dict does not have.
                 absent = f"not ___dict_contains({attribute!r}, {self._known.text(base)}.__dict__)"
                 below.add_dict_contains_guard(False, attribute, [absent], None)
                 below = below.dict_getitem_manager(table, f"{self._known.text(base)}.{table}", _OPAQUE, None)
@@ -204,7 +206,7 @@ class GuardTree:
             return manager.grad_manager(*about)
         if attribute == "__code__" and isinstance(owner, FunctionType):
             return manager.code_manager(*about)
-        # These two accessors refuse a function that has none: None is read as any attribute is.
+        # These two accessors fail for a function without any: None is read by the generic accessor.
         if attribute == "__defaults__" and isinstance(owner, FunctionType) and owner.__defaults__ is not None:
             return manager.func_defaults_manager(*about)
         if attribute == "__kwdefaults__" and isinstance(owner, FunctionType) and owner.__kwdefaults__ is not None:
@@ -251,14 +253,14 @@ class GuardTree:
             where = f"{text}.__mro__[{index}]"
             one = classes.tuple_getitem_manager(index, where, mro[index], None)
             table = one.type_dict_manager(f"{where}.__dict__", _OPAQUE, None)
-            if index < holder:  # a class nearer to the value must not come to define it
+            if index < holder:  # no class earlier in the method resolution order may come to define it
                 absent = f"not ___dict_contains({name!r}, {where}.__dict__)"
                 table.add_dict_contains_guard(False, name, [absent], None)
         return table.dict_getitem_manager(name, *about)
 
 
 def module_table(owner: torch.nn.Module, attribute: str) -> tuple[str, ...] | None:
-    """Where below its __dict__ a module holds an attribute: (), or the table's name; None if it comes another way."""
+    """Path below its ``__dict__`` to a module's attribute: (), or a table's name; None if it is found another way."""
     if not _plain_lookup(type(owner), attribute):
         return None
     if attribute in vars(owner):
@@ -271,7 +273,7 @@ def module_table(owner: torch.nn.Module, attribute: str) -> tuple[str, ...] | No
 
 
 def is_own(owner: object, attribute: str) -> bool:
-    """Whether an object holds the attribute in its own ``__dict__``, and no data descriptor comes before that."""
+    """Return whether an attribute is in the object's own ``__dict__``, and no data descriptor takes precedence."""
     try:
         members = object.__getattribute__(owner, "__dict__")
     except AttributeError:
@@ -283,7 +285,7 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement; o
 
 
 def _plain_lookup(cls: type, attribute: str) -> bool:
-    """Whether reading the attribute looks into the instance first: no data descriptor, no __getattribute__."""
+    """Return whether reading the attribute looks into the instance first: no data descriptor, no __getattribute__."""
     if class_attribute(cls, "__getattribute__") is not object.__dict__["__getattribute__"]:
         return False
     return not _is_data_descriptor(cls, attribute)

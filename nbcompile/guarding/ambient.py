@@ -1,6 +1,6 @@
-"""Guards that are about no single value: the state of the process, and relations between values.
+"""Guards on no single value: the global state, and relations between values.
 
-    GLOBAL_STATE            grad mode, autocast, default dtype, threads, ... as when it was traced
+    GLOBAL_STATE            grad mode, autocast, default dtype, threads, ... are as at tracing
     NO_TENSOR_ALIASING      L['x'] and L['y'] are two tensors
     SHAPE_ENV               2 <= L['x'].size()[0] and L['x'].size()[0] == L['y'].size()[0]
 
@@ -41,42 +41,42 @@ from nbcompile.capture.source import (
     resolve,
 )
 from nbcompile.guarding.accessors import GuardTree
-from nbcompile.guarding.guard_kinds import Kept
+from nbcompile.guarding.guard_kinds import ExpectedObject
 from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import guards, members, shape_guard_names
 
 
 @dataclass(frozen=True, slots=True)
 class Ambient:
-    """One such guard, ready (compare ``leaves.Leaf``)."""
+    """One such guard, prepared (compare ``guard_kinds.Leaf``)."""
 
     guard: Guard
     text: str
     holds: Callable[[Scope], bool]
     install: Callable[[GuardTree], None]
     reason: Callable[[Scope], str]
-    """Why it does not hold, where that says more than its text."""
+    """Reason why it does not hold, where it is more specific than the text."""
     asked: object = None
-    """Of the state: torch's object that remembers it; of the device: the device; of sizes: what is asked of locals."""
+    """Expected object: torch's ``GlobalStateGuard``, the device, or the compiled conditions on sizes."""
     parts: tuple[tuple[str, tuple[StackLine, ...], str], ...] = ()
-    """Of a conjunction: each part with the user's code that needed it, or why the framework did."""
+    """Parts of a conjunction, each with the user's code that needed it, or the framework's reason."""
 
     def installed(self) -> Ambient:
-        """The same without its installer, which may still hold what was traced."""
-        return replace(self, install=_spent)
+        """The same guard without its installer, which may refer to traced values."""
+        return replace(self, install=_already_installed)
 
 
-def _spent(_: object) -> None:
+def _already_installed(_: object) -> None:
     raise AssertionError("a guard is installed once")
 
 
 Check = Callable[[dict[str, object]], bool]
 Conditions = Callable[[Sequence[str], dict[str, Any], Check], Check]
-"""Makes conditions over ``L`` and ``G`` fast: given their texts, the globals, and the same as a function of Python."""
+"""Compiler of conditions over ``L`` and ``G``, from their texts, the globals, and the equivalent Python function."""
 
 
 def ambient(guard: Guard, scope: Scope, conditions: Conditions | None = None) -> Ambient:
-    """Prepare a guard about the process or about several values."""
+    """Prepare a guard on the global state or on several values."""
     if guard.kind is GuardKind.SHAPE_ENV:
         return _shape_env(guard, scope, conditions)
     return _KINDS[guard.kind](guard, scope)
@@ -101,7 +101,7 @@ def _global_state(guard: Guard, scope: Scope) -> Ambient:
 
 def _mode_stack(guard: Guard, scope: Scope) -> Ambient:
     modes = list(cast("tuple[object, ...]", guard.expected or ()))
-    types = [Kept(type(mode)) for mode in modes]
+    types = [ExpectedObject(type(mode)) for mode in modes]
     text = "___check_torch_function_mode_stack()"
 
     def holds(scope: Scope) -> bool:
@@ -135,14 +135,14 @@ _top_hooks: Callable[[bool], tuple[object, object] | None] = torch._C._autograd.
 
 
 def inlined_hooks() -> tuple[int, int] | None:
-    """The addresses of the hooks on saved tensors that are traced into a graph now; None: there are none such."""
-    return _inlined(_top_hooks(True))
+    """Addresses of the current hooks on saved tensors that would be traced into a graph; None if there are none."""
+    return _inlined_hooks(_top_hooks(True))
 
 
-def _inlined(hooks: tuple[object, object] | None) -> tuple[int, int] | None:
+def _inlined_hooks(hooks: tuple[object, object] | None) -> tuple[int, int] | None:
     """The hooks on saved tensors that AOTAutograd would trace into the graph: those that are graphs themselves."""
     if not hooks or not all(isinstance(each, torch.fx.GraphModule) for each in hooks):
-        return None  # none, or Python that autograd calls with what any graph saves
+        return None  # no hooks, or Python functions, which autograd calls at run time
     pack, unpack = hooks
     return id(pack), id(unpack)
 
@@ -152,8 +152,8 @@ def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
     text = f"torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == {expected}"
 
     def same(_: object, top: Callable[[bool], tuple[object, object] | None] = _top_hooks) -> bool:
-        hooks = top(True)  # C++ has no guard for it; this runs at every call, mostly to find none
-        return (hooks is None and expected is None) or _inlined(hooks) == expected
+        hooks = top(True)  # C++ has no such guard; this runs at every call, and mostly finds none
+        return (hooks is None and expected is None) or _inlined_hooks(hooks) == expected
 
     return Ambient(
         guard,
@@ -203,7 +203,7 @@ def _object_aliasing(guard: Guard, scope: Scope) -> Ambient:
 
 
 def shape_names(scope: Scope) -> dict[str, Any]:
-    """What expressions over sizes mention, but for the locals."""
+    """Names that expressions over sizes may mention, except for the locals."""
     names = {**vars(math), **shape_guard_names(), "G": scope.globals, "__builtins__": vars(builtins)}
     return {**names, "___from_numpy": from_array}
 
@@ -224,7 +224,7 @@ def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Amb
     def quietly(f_locals: dict[str, object]) -> bool:
         try:
             return bool(check(f_locals))
-        except Exception:  # noqa: BLE001 - an address that leads nowhere: the other guards say so
+        except Exception:  # noqa: BLE001 - a source that cannot be resolved: other guards fail, too
             return False
 
     def reason(scope: Scope) -> str:
@@ -242,46 +242,46 @@ def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Amb
         tree.root.add_epilogue_lambda_guard(fast, [text], None)
 
     shapes = guard.expected
-    told = tuple(zip(parts, shapes.stacks, shapes.notes, strict=True)) if shapes.stacks else ()
-    return Ambient(guard, text, holds, install, reason, fast, told)
+    parts_with_origin = tuple(zip(parts, shapes.stacks, shapes.notes, strict=True)) if shapes.stacks else ()
+    return Ambient(guard, text, holds, install, reason, fast, parts_with_origin)
 
 
 def readable_conditions(shapes: ShapeGuards, scope: Scope) -> tuple[list[str], dict[str, Any]]:
-    """The conditions as Python that reads what is meant, and the functions that it calls for that.
+    """The conditions as executable Python, and the functions that it calls.
 
-    Some addresses are spelt as torch spells them and are no Python (``L['d'][<class 'int'>]``), or Python that reads
-    something else (``type(L['c']).f``, which means the function before it is bound): those are fetched.
+    The text of some sources is no Python (``L['d'][<class 'int'>]``), or Python with another meaning
+    (``type(L['c']).f``, where the unbound function is meant): a function call replaces them.
     """
     fetchers: dict[str, Any] = {}
-    spelt = {expression(each): expression(each) for each in shapes.sources}
+    python_text = {expression(each): expression(each) for each in shapes.sources}
     for source in shapes.sources:
-        if not _is_spelt_in_python(source):
+        if not _is_python_expression(source):
             name = f"___fetch_{len(fetchers)}"
-            fetchers[name] = functools.partial(_fetched, source, scope.code, scope.globals, scope.builtins)
-            spelt[expression(source)] = f"{name}(L)"
+            fetchers[name] = functools.partial(_fetch, source, scope.code, scope.globals, scope.builtins)
+            python_text[expression(source)] = f"{name}(L)"
     if not fetchers:
         return list(shapes.expressions), {}
-    longest_first = "|".join(map(re.escape, sorted(spelt, key=len, reverse=True)))
+    longest_first = "|".join(map(re.escape, sorted(python_text, key=len, reverse=True)))
     mentioned = re.compile(rf"(?:{longest_first})(?!\w)")
-    return [mentioned.sub(lambda found: spelt[found.group()], each) for each in shapes.expressions], fetchers
+    return [mentioned.sub(lambda found: python_text[found.group()], each) for each in shapes.expressions], fetchers
 
 
-def _fetched(
+def _fetch(
     source: Source, code: CodeType, names: dict[str, object], builtin: dict[str, object], f_locals: dict[str, object]
 ) -> object:
     return resolve(source, Scope(code, f_locals, names, builtin))
 
 
-def _is_spelt_in_python(source: Source) -> bool:
+def _is_python_expression(source: Source) -> bool:
     match source:
         case LocalSource() | GlobalSource() | BuiltinSource():
             return True
         case ItemSource(base, key):
-            return type(key) in (str, int, bool) and _is_spelt_in_python(base)
+            return type(key) in (str, int, bool) and _is_python_expression(base)
         case GenericAttrSource():
             return False
         case AttrSource(base) | SizeSource(base) | CellSource(base) | TypeSource(base) | ArraySource(base):
-            return _is_spelt_in_python(base)
+            return _is_python_expression(base)
         case _:
             return False
 

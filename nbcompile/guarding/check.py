@@ -1,14 +1,14 @@
-"""Guards -> one check: the list that is shown is the list that runs.
+"""Construction of a check: the guards of a cache entry, compiled into torch's guard tree. The list shown is what runs.
 
     (Guard(L['x'], TENSOR_MATCH, ...), Guard(L['k'], EQUALS_MATCH, 3))
       -> RootGuardManager
            L['x']  check_tensor(L['x'], Tensor, ..., size=[3], stride=[1])
            L['k']  L['k'] == 3
 
-Each guard is prepared once (leaves.py, ambient.py) and from that both
-installed in torch's C++ tree, which the hook evaluates at every call, and kept
-for explaining. What shows the state of the process comes first (one C++ test),
-then values from short addresses to long ones, then relations between values.
+Each guard is prepared once (guard_kinds.py, ambient.py), installed in torch's
+C++ tree, which the hook evaluates at every call, and stored for explanations.
+The global state is checked first (one C++ test), then values, from short
+sources to long ones, then relations between values.
 
 In torch: CheckFunctionManager in torch/_dynamo/guards.py. Read next:
 nbcompile/guarding/explain.py
@@ -39,16 +39,16 @@ from nbcompile.capture.source import (
     root,
 )
 from nbcompile.guarding import explain
-from nbcompile.guarding.accessors import GuardTree, Known, Rooted
+from nbcompile.guarding.accessors import GuardTree, RootSource, SourceCache
 from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, Conditions, ambient
 from nbcompile.guarding.group import GroupGuards, GuardGroup
-from nbcompile.guarding.guard_kinds import Kept, Leaf, leaf, meaning
+from nbcompile.guarding.guard_kinds import ExpectedObject, Leaf, evaluate_leaf, leaf
 from nbcompile.record.model import FailedGuard
 from nbcompile.torch_internals import thread_keys
 
 
 class FrameCheck:
-    """All guards of one cache entry, executable (``capture.compiled.Check``)."""
+    """Executable guards of one cache entry (``capture.compiled.Check``)."""
 
     def __init__(
         self, prepared: tuple[Leaf | Ambient, ...], tree: GuardTree, groups: tuple[GuardGroup, ...] = ()
@@ -61,7 +61,7 @@ class FrameCheck:
         """The positions of those that only a guard group evaluates."""
         self.root: object = tree.root
         self.thread_keys = thread_keys()
-        """The dispatch keys that the state of the thread added and took away: the tree compares tensors under these."""
+        """Dispatch keys that the thread includes and excludes: the tree compares tensors under these."""
         self._expired: list[Callable[[FailedGuard], None]] = []
         self._watch_expected()
 
@@ -71,35 +71,35 @@ class FrameCheck:
         return tuple(each.strong_guard() if isinstance(each, Leaf) else each.guard for each in self.prepared)
 
     def holds(self, scope: Scope) -> bool:
-        """Evaluate once in C++, as the hook does."""
+        """Evaluate the tree in C++, as the hook does."""
         return bool(self.root.check(scope.locals))  # type: ignore[attr-defined]
 
     def holds_slowly(self, scope: Scope) -> bool:
-        """Evaluate what each guard means, in Python: the definition that the C++ tree is tested against."""
+        """Evaluate each guard's predicate in Python: the definition that the C++ tree is tested against."""
         return all(_holds(each, scope) for each in self.prepared)
 
     def failing(self, scope: Scope) -> Iterator[Leaf | Ambient]:
-        """The guards whose meaning does not hold, in the order of checking."""
+        """Guards whose predicates fail, in the order of checking."""
         return (each for each in self.prepared if not _holds(each, scope))
 
     def failure(self, scope: Scope, compile_id: str) -> FailedGuard | None:
-        """The guard that refuses this call, with the value that differed; None if all hold."""
+        """The guard that fails for this call, with the value that differs; None if all hold."""
         return explain.failure(self, scope, compile_id)
 
     def failures(self, scope: Scope, compile_id: str) -> tuple[FailedGuard, ...]:
-        """Every guard that refuses this call."""
+        """All guards that fail for this call."""
         return explain.all_failures(self, scope, compile_id)
 
     def watch(self, callback: Callable[[FailedGuard], None]) -> None:
-        """Be told when an object that a guard recognises by identity dies: the check can never hold again."""
+        """Call back when an object that a guard compares by identity dies: the check can never hold again."""
         self._expired.append(callback)
 
     def _watch_expected(self) -> None:
-        expired = self._expired  # not self: the death of a check is no event
-        for number, each in enumerate(self.prepared):
-            kept = each.guard.expected
-            if isinstance(each, Leaf) and isinstance(kept, Kept):
-                kept.on_death(_announcer(expired, number, each))
+        expired = self._expired  # not self: a callback must not keep the check alive
+        for number, item in enumerate(self.prepared):
+            kept = item.guard.expected
+            if isinstance(item, Leaf) and isinstance(kept, ExpectedObject):
+                kept.on_death(_expiry_callback(expired, number, item))
 
 
 def build_check(
@@ -116,54 +116,55 @@ def build_check(
     Raises:
         GuardsDoNotHold: a guard is false of the very values that were traced.
     """
-    return hooks.active().build_guard_tree(lambda: _built(guards, frame, group_guards, conditions))
+    return hooks.active().build_guard_tree(lambda: _build(guards, frame, group_guards, conditions))
 
 
-def _built(
+def _build(
     guards: tuple[Guard, ...], frame: Frame, group_guards: GroupGuards | None, conditions: Conditions | None
 ) -> FrameCheck:
-    known = Known(frame.scope())
-    with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
-        complete = (*guards, *_implied(guards, known))
-        unique = {_promise(guard, known): guard for guard in reversed(complete)}  # the first of equal ones stays
+    known = SourceCache(frame.scope())
+    with torch._C.DisableTorchFunction():  # no subclass or mode may observe the access
+        complete = (*guards, *_types_on_the_path(guards, known))
+        # Of equal guards the first stays.
+        unique = {_deduplication_key(guard, known): guard for guard in reversed(complete)}
         ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
-    compared = frozenset(_compared(ordered))
+    compared = frozenset(_compared_sources(ordered))
     tree = GuardTree(frame, known, compared)
     groups = () if group_guards is None else tuple(group_guards(ordered, known))
     trees = dict.fromkeys(map(id, ordered), tree)
     types: dict[int, GuardTree] = {}
     for group in groups:
-        below = GuardTree(frame, known, compared, group.source)
-        group.root = below.root
-        trees |= dict.fromkeys(map(id, group.guards), below)
-        types |= dict.fromkeys(map(id, group.types), below)
+        region_tree = GuardTree(frame, known, compared, group.source)
+        group.root = region_tree.root
+        trees |= dict.fromkeys(map(id, group.guards), region_tree)
+        types |= dict.fromkeys(map(id, group.types), region_tree)
     prepared = tuple(_prepare(guard, known, conditions) for guard in ordered)
-    for guard, each in zip(ordered, prepared, strict=True):
-        if isinstance(each, Ambient):
-            each.install(tree)
+    for guard, item in zip(ordered, prepared, strict=True):
+        if isinstance(item, Ambient):
+            item.install(tree)
         else:
             assert guard.source is not None
             with torch._C.DisableTorchFunction():
-                each.install(trees[id(guard)].manager(guard.source))
+                item.install(trees[id(guard)].manager(guard.source))
                 if (in_group := types.get(id(guard))) is not None:
                     _of_object(guard, known).install(in_group.manager(guard.source))
     for group in groups:
         tree.manager(group.source).add_lambda_guard(group.cache(), [group.text], None)
-    check = FrameCheck(tuple(each.installed() for each in prepared), tree, groups)
-    check.remembered = frozenset(place for place, guard in enumerate(ordered) if trees[id(guard)] is not tree)
+    check = FrameCheck(tuple(item.installed() for item in prepared), tree, groups)
+    check.remembered = frozenset(number for number, guard in enumerate(ordered) if trees[id(guard)] is not tree)
     if not check.holds(known.scope):
         raise GuardsDoNotHold(next(check.failing(known.scope), None), check.failure(known.scope, ""))
     return check
 
 
-def _of_object(guard: Guard, known: Known) -> Leaf:
-    """What a guard on a type asks of the object itself: in a group it refuses before what only this type has."""
+def _of_object(guard: Guard, known: SourceCache) -> Leaf:
+    """A guard on a type without its class members: in a group it fails before a guard on this type's attributes."""
     assert guard.source is not None
     return leaf(replace(guard, members=()), known.text(guard.source), known.value(guard.source))
 
 
 def latency(check: FrameCheck, frame: Frame) -> float:
-    """How long one evaluation takes, in seconds: the best of a few."""
+    """Latency of one evaluation in seconds, the best of five."""
     scope = frame.scope()
 
     def once() -> float:
@@ -175,26 +176,26 @@ def latency(check: FrameCheck, frame: Frame) -> float:
 
 
 class GuardsDoNotHold(RuntimeError):
-    """A guard refuses the values that were traced: the entry would never be used.
+    """A guard fails for the values that were traced: the cache entry would never be used.
 
-    That is a mistake of the compiler, but for one case: what a program promises of a size that is traced without its
-    value (``mark_unbacked``, ``torch._check``) may be wrong of the very call that is traced.
+    That is a bug of the compiler, with one exception: an assumption of the program about an unbacked size
+    (``mark_unbacked``, ``torch._check``) may be wrong for the call that is traced.
     """
 
     def __init__(self, refusing: Leaf | Ambient | None, failed: FailedGuard | None) -> None:
-        super().__init__(f"a guard refuses the values that were traced: {failed.reason if failed else 'unknown'}")
+        super().__init__(f"a guard fails for the values that were traced: {failed.reason if failed else 'unknown'}")
         self.is_broken_promise = refusing is not None and refusing.guard.kind is GuardKind.SHAPE_ENV
         self.failed = failed
 
 
-def _promise(guard: Guard, known: Known) -> tuple[object, ...]:
-    """What equal guards have in common: about what a class holds, the class, whichever of its instances leads there."""
+def _deduplication_key(guard: Guard, known: SourceCache) -> tuple[object, ...]:
+    """Key that is equal for equal guards: one on a method depends on the class, whichever instance it is read from."""
     if isinstance(guard.source, MethodFunctionSource):
         return (type(known.value(guard.source.base)), guard.source.name, *guard.key()[1:])
     return guard.key()
 
 
-def _prepare(guard: Guard, known: Known, conditions: Conditions | None) -> Leaf | Ambient:
+def _prepare(guard: Guard, known: SourceCache, conditions: Conditions | None) -> Leaf | Ambient:
     if guard.kind in AMBIENT_KINDS:
         return ambient(guard, known.scope, conditions)
     assert guard.source is not None, f"{guard.kind} needs a source"
@@ -202,18 +203,18 @@ def _prepare(guard: Guard, known: Known, conditions: Conditions | None) -> Leaf 
         return leaf(guard, known.text(guard.source), known.value(guard.source))
 
 
-def _holds(each: Leaf | Ambient, scope: Scope) -> bool:
-    if isinstance(each, Leaf):
+def _holds(prepared: Leaf | Ambient, scope: Scope) -> bool:
+    if isinstance(prepared, Leaf):
         with torch._C.DisableTorchFunction():
-            return meaning(each, lambda source: fetch(source, scope))
+            return evaluate_leaf(prepared, lambda source: fetch(source, scope))
     try:
-        return each.holds(scope)
-    except Exception:  # noqa: BLE001 - as the C++ tree: an address that leads nowhere does not hold
+        return prepared.holds(scope)
+    except Exception:  # noqa: BLE001 - as in the C++ tree: a guard whose source cannot be resolved fails
         return False
 
 
 def fetch(source: Source, scope: Scope) -> object:
-    """The value at an address; a global that hides a builtin ends the way to the builtin."""
+    """Resolve a source; a builtin that a global of the same name hides is an error."""
     first = root(source)
     if isinstance(first, BuiltinSource) and first.name in scope.globals:
         raise NameError(f"{first.name!r} is a global now, no builtin")
@@ -229,8 +230,13 @@ _RELATIONS = (
 )
 
 
-def _order(guard: Guard, known: Known) -> tuple[int, bool, int, str, int]:
-    """The state of the process, then values (locals before globals, short addresses first), then relations."""
+def _order(guard: Guard, known: SourceCache) -> tuple[int, bool, int, str, int]:
+    """Sort key: the global state, then values (locals before globals, short sources first), then relations.
+
+        GLOBAL_STATE   L['x']   L['x'].size   G['f']   NO_TENSOR_ALIASING   SHAPE_ENV
+
+    Short sources first, so that a guard on a value runs before the guards on what is read from it.
+    """
     if guard.kind in _RELATIONS:
         return 2, False, _RELATIONS.index(guard.kind), "", 0
     if guard.source is None:
@@ -239,13 +245,13 @@ def _order(guard: Guard, known: Known) -> tuple[int, bool, int, str, int]:
     return 1, isinstance(root(guard.source), GlobalSource), len(name), name, _RANK[guard.kind]
 
 
-def _implied(guards: Iterable[Guard], known: Known) -> Iterator[Guard]:
-    """The types of what addresses lead through, where the tree goes another way for another type."""
+def _types_on_the_path(guards: Iterable[Guard], known: SourceCache) -> Iterator[Guard]:
+    """Type guards on the owners along each source, where the tree reads another type in another way."""
     seen: set[Source] = set()
     for guard in guards:
-        for source in (guard.source,) if guard.source is not None else _compared((guard,)):
+        for source in (guard.source,) if guard.source is not None else _compared_sources((guard,)):
             step = source
-            while not isinstance(step, Rooted) and step not in seen:
+            while not isinstance(step, RootSource) and step not in seen:
                 seen.add(step)
                 owner = known.value(step.base)
                 if _depends_on_type(step, owner):
@@ -265,8 +271,8 @@ def _depends_on_type(step: Source, owner: object) -> bool:
             return False
 
 
-def _compared(guards: Iterable[Guard]) -> Iterator[Source]:
-    """The addresses whose values are compared with one another."""
+def _compared_sources(guards: Iterable[Guard]) -> Iterator[Source]:
+    """Sources whose values are compared with each other."""
     for guard in guards:
         if guard.kind is GuardKind.OBJECT_ALIASING:
             assert guard.source is not None
@@ -281,12 +287,12 @@ def _compared(guards: Iterable[Guard]) -> Iterator[Source]:
 GONE = "the object is gone"
 
 
-def _announcer(expired: list[Callable[[FailedGuard], None]], number: int, leaf: Leaf) -> Callable[[], None]:
-    def announce() -> None:
+def _expiry_callback(expired: list[Callable[[FailedGuard], None]], number: int, leaf: Leaf) -> Callable[[], None]:
+    def report_expiry() -> None:
         source = "" if leaf.guard.source is None else expression(leaf.guard.source)
         reason = explain.shortened(leaf.text)
         failed = FailedGuard("", reason, f".g{number}", leaf.guard.stack, actual=GONE, source=source)
         for callback in list(expired):
             callback(failed)
 
-    return announce
+    return report_expiry

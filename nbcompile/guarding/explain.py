@@ -1,4 +1,4 @@
-"""Guards in words: what each one promises, and which one said no.
+"""Explanations of guards: what each one checks, and which one fails for a call.
 
     describe(check, "0/0")     0/0.g3  TENSOR_MATCH  L['x']  check_tensor(L['x'], ...)
     failure(check, scope, "0/0")     tensor 'x' size mismatch at index 0. expected 3, actual 4
@@ -22,7 +22,7 @@ import torch
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
 from nbcompile.capture.source import Scope, Source, expression, resolve
 from nbcompile.guarding.ambient import Ambient
-from nbcompile.guarding.guard_kinds import Leaf, same, short
+from nbcompile.guarding.guard_kinds import Leaf, describe_value, is_same_value
 from nbcompile.record import model
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGuard | None:
-    """The guard that refuses a call; None if all hold.
+    """The guard that fails for a call; None if all hold.
 
-    The C++ tree itself is asked. Where its message names the guard by its own
-    text or by the tensor, that guard is meant; else the first whose meaning fails.
+    The C++ tree is evaluated. If its message has the text of a guard, or the
+    name of its tensor, it is that guard; else the first whose predicate fails.
     """
     message = _message(check.root.check_verbose(scope.locals))  # type: ignore[attr-defined]
     if message is None:
@@ -41,22 +41,22 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     for group in check.groups:
         if message == group.text:
             message = _message(group.root.check_verbose(resolve(group.source, scope))) or message
-    refusing = _named_by(message, check, scope) or next(check.failing(scope), None)
+    refusing = _guard_named_in(message, check, scope) or next(check.failing(scope), None)
     if refusing is None:
         return model.FailedGuard(compile_id, shortened(message))
     reason = message
     if isinstance(refusing, Ambient) and (message in ("", refusing.text) or message.startswith(_DUPLICATE)):
         reason = refusing.reason(scope)
     if refusing.guard.kind is GuardKind.DICT_KEYS:
-        reason = _other_key(refusing.guard, scope) or reason
+        reason = _first_different_key(refusing.guard, scope) or reason
     return _failed(check, refusing, reason, scope, compile_id)
 
 
 def all_failures(check: FrameCheck, scope: Scope, compile_id: str) -> tuple[model.FailedGuard, ...]:
-    """Every guard that does not hold, in the order of checking."""
+    """All guards that fail, in the order of checking."""
     return tuple(
-        _failed(check, each, each.reason(scope) if isinstance(each, Ambient) else each.text, scope, compile_id)
-        for each in check.failing(scope)
+        _failed(check, item, item.reason(scope) if isinstance(item, Ambient) else item.text, scope, compile_id)
+        for item in check.failing(scope)
     )
 
 
@@ -74,34 +74,34 @@ def _failed(
         f"{compile_id}.g{number}",
         stack,
         refusing.wanted() if isinstance(refusing, Leaf) else "",
-        _found(guard.source, scope),
+        _actual_value(guard.source, scope),
         "" if guard.source is None else expression(guard.source),
         note,
     )
 
 
-def _other_key(guard: Guard, scope: Scope) -> str:
-    """Of a guard on all keys of a dict what differs: their number, or the first other one."""
+def _first_different_key(guard: Guard, scope: Scope) -> str:
+    """The difference found by a guard on all keys of a dict: their number, or the first different key."""
     source, keys = cast("Source", guard.source), cast("tuple[object, ...]", guard.expected)
     name = expression(source)
-    with contextlib.suppress(Exception):  # the address leads nowhere, or to no dict
+    with contextlib.suppress(Exception):  # the source cannot be resolved, or not to a dict
         found = tuple(dict.keys(cast("dict[object, object]", resolve(source, scope))))
         if len(found) != len(keys):
             return f"len({name}) != {len(keys)}"
         for index, (key, now) in enumerate(zip(keys, found, strict=True)):
-            if not same(now, key):
+            if not is_same_value(now, key):
                 return f"list(dict.keys({name}))[{index}] == {key!r}"
     return ""
 
 
 def _message(verdict: Any) -> str | None:
-    """What a guard tree says of the guard that refuses; None if all hold."""
+    """The guard tree's message about the guard that fails; None if all hold."""
     if verdict.result:
         return None
     return verdict.verbose_code_parts[0] if verdict.verbose_code_parts else ""
 
 
-# The C++ guard says that there is one, but not which; and it says so of objects that are no tensors, too.
+# The C++ message does not say which tensors, and is the same for objects that are no tensors.
 _DUPLICATE = "Duplicate tensor found"
 _ALL_DIFFERENT = (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING)
 
@@ -109,13 +109,13 @@ _ALL_DIFFERENT = (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING)
 def describe(
     check: FrameCheck, compile_id: str, tests: Iterable[str] = itertools.repeat("")
 ) -> tuple[model.Guard, ...]:
-    """Every guard as a record entry, in the order of checking; ``tests`` is for each what a page evaluates."""
+    """Record entries of all guards, in the order of checking; ``tests`` are the trees that a page evaluates."""
     entries = []
-    for number, (each, test) in enumerate(zip(check.prepared, tests, strict=False)):
-        guard = each.strong_guard() if isinstance(each, Leaf) else each.guard
+    for number, (item, test) in enumerate(zip(check.prepared, tests, strict=False)):
+        guard = item.strong_guard() if isinstance(item, Leaf) else item.guard
         source = "" if guard.source is None else expression(guard.source)
         kind = guard.kind.value
-        entries.append(model.Guard(f"{compile_id}.g{number}", kind, source, each.text, words(guard), guard.stack, test))
+        entries.append(model.Guard(f"{compile_id}.g{number}", kind, source, item.text, words(guard), guard.stack, test))
     return tuple(entries)
 
 
@@ -131,28 +131,28 @@ def shortened(text: str) -> str:
     return re.sub(r"L\[\s*['\"](.*?)['\"]\s*\]", r"\1", text)
 
 
-def _named_by(message: str, check: FrameCheck, scope: Scope) -> Leaf | Ambient | None:
-    for each in check.prepared:
-        if each.text == message and message:
-            return each
-    for each in check.prepared:
-        source = each.guard.source
-        if source is not None and each.guard.kind is GuardKind.TENSOR_MATCH and f"'{expression(source)}'" in message:
-            return each
+def _guard_named_in(message: str, check: FrameCheck, scope: Scope) -> Leaf | Ambient | None:
+    for item in check.prepared:
+        if item.text == message and message:
+            return item
+    for item in check.prepared:
+        source = item.guard.source
+        if source is not None and item.guard.kind is GuardKind.TENSOR_MATCH and f"'{expression(source)}'" in message:
+            return item
     if message.startswith(_DUPLICATE):
-        return next((each for each in check.failing(scope) if each.guard.kind in _ALL_DIFFERENT), None)
+        return next((item for item in check.failing(scope) if item.guard.kind in _ALL_DIFFERENT), None)
     if message.startswith("GLOBAL_STATE"):
-        return next((each for each in check.prepared if each.guard.kind is GuardKind.GLOBAL_STATE), None)
+        return next((item for item in check.prepared if item.guard.kind is GuardKind.GLOBAL_STATE), None)
     return None
 
 
-def _found(source: Source | None, scope: Scope) -> str:
+def _actual_value(source: Source | None, scope: Scope) -> str:
     if source is None:
         return ""
     try:
-        with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
-            return short(resolve(source, scope))
-    except Exception as error:  # noqa: BLE001 - the address leads nowhere: that is what is to be said
+        with torch._C.DisableTorchFunction():  # no subclass or mode may observe the access
+            return describe_value(resolve(source, scope))
+    except Exception as error:  # noqa: BLE001 - the source cannot be resolved: that is the difference
         return f"nothing ({type(error).__name__})"
 
 
@@ -164,7 +164,7 @@ def _tensor_words(name: str, expected: object) -> str:
 
 def _described(value: object) -> str:
     """An object, without the file that a module came from."""
-    return f"<module '{value.__name__}'>" if isinstance(value, ModuleType) else short(value)
+    return f"<module '{value.__name__}'>" if isinstance(value, ModuleType) else describe_value(value)
 
 
 def _presence(what: str) -> dict[bool, str]:
@@ -176,21 +176,23 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.ID_MATCH: lambda name, value: f"{name} is the very object {_described(value)}",
     GuardKind.NONE_MATCH: lambda name, _: f"{name} is None",
     GuardKind.BOOL_MATCH: lambda name, value: f"{name} is {value}",
-    GuardKind.EQUALS_MATCH: lambda name, value: f"{name} equals {short(value)}",
+    GuardKind.EQUALS_MATCH: lambda name, value: f"{name} equals {describe_value(value)}",
     GuardKind.FUNCTION_MATCH: lambda name, _: f"{name} is still the same function (its code was not redefined)",
-    GuardKind.NAN_MATCH: lambda name, _: f"{name} is not a number (nan)",
+    GuardKind.NAN_MATCH: lambda name, _: f"{name} is NaN",
     GuardKind.SEQUENCE_LENGTH: lambda name, length: f"{name} has {length} item{'' if length == 1 else 's'}",
     GuardKind.DICT_LENGTH: lambda name, length: f"{name} has {length} key{'' if length == 1 else 's'}",
-    GuardKind.DICT_KEYS: lambda name, keys: f"{name} has exactly the keys {short(list(keys))}, in this order",
+    GuardKind.DICT_KEYS: lambda name, keys: f"{name} has exactly the keys {describe_value(list(keys))}, in this order",
     GuardKind.DICT_CONTAINS: lambda name, pair: f"{name} {_presence(f'the key {pair[0]!r}')[pair[1]]}",
     GuardKind.SET_CONTAINS: lambda name, pair: f"{name} {_presence(f'the item {pair[0]!r}')[pair[1]]}",
     GuardKind.HASATTR: lambda name, pair: f"{name} {_presence(f'an attribute {pair[0]!r}')[pair[1]]}",
     GuardKind.NOT_IN_GENERIC_DICT: lambda name, key: f"{name} has no attribute {key!r} of its own",
     GuardKind.TUPLE_ITERATOR_LEN: lambda name, length: f"{name} has {length} items left",
-    GuardKind.RANGE_ITERATOR_MATCH: lambda name, left: f"{name} still runs over range{left}",
+    GuardKind.RANGE_ITERATOR_MATCH: lambda name, remaining: f"{name} still iterates over range{remaining}",
     GuardKind.TENSOR_MATCH: _tensor_words,
-    GuardKind.TENSOR_SUBCLASS_METADATA_MATCH: lambda name, beside: f"{name} says {short(beside)} beside its tensors",
-    GuardKind.DIMENSION_MARKING: lambda name, _: f"{name} carries no new dynamic or static mark",
+    GuardKind.TENSOR_SUBCLASS_METADATA_MATCH: lambda name, metadata: (
+        f"the metadata of the tensor subclass {name} is {describe_value(metadata)}"
+    ),
+    GuardKind.DIMENSION_MARKING: lambda name, _: f"{name} has no new dynamic or static marks",
     GuardKind.OBJECT_ALIASING: lambda name, other: f"{name} and {shortened(expression(other))} are one object",
     GuardKind.NO_OBJECT_ALIASING: lambda _, sources: (
         f"{', '.join(shortened(expression(each)) for each in sources)} are different objects"

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.source import Source
-from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.accessors import SourceCache
 
 
 class GuardGroup(Protocol):
@@ -37,4 +37,4 @@ class GuardGroup(Protocol):
         ...
 
 
-GroupGuards = Callable[[Sequence[Guard], Known], Sequence[GuardGroup]]
+GroupGuards = Callable[[Sequence[Guard], SourceCache], Sequence[GuardGroup]]

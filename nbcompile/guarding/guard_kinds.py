@@ -1,12 +1,12 @@
-"""What each kind of guard checks, in one table: its text, its meaning in Python, its form in torch's C++ tree.
+"""Guard kinds, in one table: the text of each, its predicate in Python, its leaf guard in torch's C++ tree.
 
-    EQUALS_MATCH    text  L['k'] == 3      holds  lambda v: same(v, 3)      install  add_equals_match_guard(3)
+    EQUALS_MATCH    text  L['k'] == 3      holds  lambda v: is_same_value(v, 3)      install  add_equals_match_guard(3)
 
-``text`` is what people read, ``install`` is what runs at every call, ``holds``
-is the slow and obvious meaning, used to explain a refusal and to test
-``install``. A guard must not keep what it recognises alive (a superseded
-notebook cell would never go away), so classes, functions and other objects are
-held weakly; when one of them dies, the guard can never hold again.
+``text`` is for people, ``install`` adds what runs at every call, and ``holds``
+is the slow reference, which explains failures and tests ``install``. A guard
+must not keep the object that it expects alive (a superseded notebook cell
+would never be freed), so classes, functions and other objects are referenced
+weakly; when one of them dies, the guard can never hold again.
 
 In torch: GuardBuilder in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
 """
@@ -38,8 +38,8 @@ Predicate = Callable[[Any], bool]
 Installer = Callable[[Any], None]
 
 
-class Kept:
-    """An expected object: weakly where that is possible, else strongly; recognised by its address."""
+class ExpectedObject:
+    """An expected object, compared by its address: a weak reference where that is possible, else a strong one."""
 
     __slots__ = ("_strong", "_weak", "address")
 
@@ -57,59 +57,59 @@ class Kept:
         return self._strong if self._weak is None else self._weak()
 
     def on_death(self, callback: Callable[[], None]) -> None:
-        """Call back when the object dies (an object that is held strongly never does)."""
+        """Call back when the object dies (never, for a strong reference)."""
         if self._weak is not None and (value := self._weak()) is not None:
-            # When Python ends, objects die in any order, the modules behind the callback among them.
+            # At interpreter exit objects die in any order, also the modules that the callback needs.
             ending = sys.is_finalizing
             self._weak = weakref.ref(value, lambda _: None if ending() else callback())
 
 
 @dataclass(frozen=True, slots=True)
-class Like:
-    """What a tensor has to be, whatever its sizes."""
+class TensorTraits:
+    """Expected properties of a tensor, except for sizes and strides."""
 
-    cls: Kept
+    cls: ExpectedObject
     dtype: torch.dtype
     device: torch.device
     requires_grad: bool
     keys: int
-    """The dispatch keys, as one number."""
+    """The dispatch key set as an integer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One guard, ready: its text, its meaning and its installer (all three built from the same guard)."""
+    """One prepared guard: its text, its predicate and its installer, all three built from the same guard."""
 
     guard: Guard
-    """With ``expected`` a :class:`Kept` where the object may not be kept alive."""
+    """The guard, with an :class:`ExpectedObject` as ``expected`` where the object may not be kept alive."""
     text: str
     holds: Predicate
-    """Given the value at the guard's source."""
+    """Predicate of the value at the guard's source."""
     install: Installer
-    """Given the manager of the guard's source."""
-    like: Like | None = None
-    """What a TENSOR_MATCH asks beside sizes and strides."""
+    """Function that adds the leaf guard to the manager of the guard's source."""
+    like: TensorTraits | None = None
+    """Further expected properties of a TENSOR_MATCH."""
     of_class: Callable[[type], bool] | None = None
-    """What is asked of the members of the class, beside which class it is."""
+    """Predicate of the class: its members are as they were."""
 
     def installed(self) -> Leaf:
-        """The same without its installer, which still holds the value that was traced."""
-        return replace(self, install=_spent)
+        """The same guard without its installer, which refers to the value that was traced."""
+        return replace(self, install=_already_installed)
 
     def strong_guard(self) -> Guard:
-        """The guard as the tracer made it (``expected`` is None if it died)."""
-        kept = self.guard.expected
-        if not isinstance(kept, Kept):
+        """The guard as the tracer created it (``expected`` is None if the object died)."""
+        expected_object = self.guard.expected
+        if not isinstance(expected_object, ExpectedObject):
             return self.guard
-        return replace(self.guard, expected=kept.get())
+        return replace(self.guard, expected=expected_object.get())
 
     def wanted(self) -> str:
         """The expected value as text."""
         expected = self.strong_guard().expected
-        return "" if isinstance(expected, TensorFacts | TensorMarks) else short(expected)
+        return "" if isinstance(expected, TensorFacts | TensorMarks) else describe_value(expected)
 
 
-def _spent(_: object) -> None:
+def _already_installed(_: object) -> None:
     raise AssertionError("a guard is installed once")
 
 
@@ -123,28 +123,28 @@ def leaf(guard: Guard, name: str, value: object) -> Leaf:
     Raises:
         KeyError: the kind is about several values (check.py installs those).
     """
-    made = _KINDS[guard.kind](guard, name, value)
-    return _with_members(made, name) if guard.members else made
+    prepared = _KINDS[guard.kind](guard, name, value)
+    return _with_members(prepared, name) if guard.members else prepared
 
 
-def _with_members(made: Leaf, name: str) -> Leaf:
-    """The same, and the class has members of the kinds that were looked up."""
-    unchanged, is_class = Members(made.guard.members), made.guard.kind is GuardKind.ID_MATCH
-    names = ", ".join(name for name, _ in made.guard.members)
+def _with_members(leaf: Leaf, name: str) -> Leaf:
+    """The same guard with a check that the class still has members of the kinds that were looked up."""
+    unchanged, is_class = Members(leaf.guard.members), leaf.guard.kind is GuardKind.ID_MATCH
+    names = ", ".join(name for name, _ in leaf.guard.members)
     text = f"___check_members({name if is_class else f'type({name})'}, {names:.80})"
 
     def holds(value: object) -> bool:
-        return made.holds(value) and unchanged(cast("type", value) if is_class else type(value))
+        return leaf.holds(value) and unchanged(cast("type", value) if is_class else type(value))
 
     def install(manager: Any) -> None:
-        made.install(manager)
+        leaf.install(manager)
         manager.add_lambda_guard(unchanged if is_class else lambda value: unchanged(type(value)), [text], None)
 
-    return replace(made, holds=holds, install=install, of_class=unchanged)
+    return replace(leaf, holds=holds, install=install, of_class=unchanged)
 
 
 class Members:
-    """Whether a class has members of these kinds: they are looked at once for each version of the class."""
+    """Predicate that a class has members of these kinds; evaluated once per version of the class."""
 
     __slots__ = ("_address", "_kinds", "_now", "_seen")
 
@@ -152,10 +152,10 @@ class Members:
         self._kinds = kinds
         self._address = self._seen = 0
         self._now: Any = None
-        """Of the class at that address, where its version is; read only when this very class is asked about."""
+        """The version tag of the class at that address, read in place; valid only while the class is this one."""
 
     def __call__(self, cls: type) -> bool:
-        """Whether the members are of these kinds now."""
+        """Return whether the members are of these kinds now."""
         if id(cls) == self._address and self._now.value == self._seen:
             return True
         now = members.place_of_version(cls)
@@ -166,8 +166,8 @@ class Members:
         return True
 
 
-def short(value: object) -> str:
-    """A value as text, of bounded length; a ``__repr__`` that the user wrote is not run."""
+def describe_value(value: object) -> str:
+    """Describe a value as text of bounded length, without running a ``__repr__`` of the user."""
     if isinstance(value, torch.Tensor):
         return f"tensor of {tuple(value.shape)}, {value.dtype}, {value.device}"
     if isinstance(value, FunctionType):
@@ -177,14 +177,14 @@ def short(value: object) -> str:
     if isinstance(value, type):
         return value.__qualname__
     try:
-        text = re.sub(r" at 0x[0-9a-f]+", "", _told.repr(value))  # addresses differ between two equal runs
+        text = re.sub(r" at 0x[0-9a-f]+", "", _safe_repr.repr(value))  # addresses differ between two equal runs
     except Exception:  # noqa: BLE001 - a subclass of a container may raise anything
         text = f"<{type(value).__name__}>"
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-class _Told(reprlib.Repr):
-    """Values inside of containers too; of an object whose ``__repr__`` may hang, fail or be endless, its class."""
+class _SafeRepr(reprlib.Repr):
+    """Bounded ``repr`` of nested values; an object with a ``__repr__`` of the user's is shown by its class."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,20 +199,20 @@ class _Told(reprlib.Repr):
         return super().repr_instance(x, level)
 
 
-_told = _Told()
+_safe_repr = _SafeRepr()
 
 
-def same(value: object, expected: object) -> bool:
-    """The same value: ``1``, ``True`` and ``1.0`` are three values, so are ``0.0`` and ``-0.0``; all NaN are one."""
+def is_same_value(value: object, expected: object) -> bool:
+    """Return whether two values are identical: ``1``, ``True``, ``1.0`` differ, so do ``0.0``, ``-0.0``; NaN is NaN."""
     if type(value) is not type(expected):
         return False
     if isinstance(expected, tuple):
         if set(map(type, expected)) == {str} == set(map(type, cast("tuple[object, ...]", value))):
-            return value == expected  # in C: the keys of a table, most often
+            return value == expected  # the fast path: keys of a dict, most often
         pairs = zip(cast("tuple[object, ...]", value), expected, strict=False)
-        return len(value) == len(expected) and all(same(a, b) for a, b in pairs)  # type: ignore[arg-type]
+        return len(value) == len(expected) and all(is_same_value(a, b) for a, b in pairs)  # type: ignore[arg-type]
     if isinstance(expected, slice):
-        return same(_parts(value), _parts(expected))
+        return is_same_value(_parts(value), _parts(expected))
     if isinstance(expected, frozenset):
         return value == expected and {type(item) for item in cast("frozenset[object]", value)} == {
             type(item) for item in expected
@@ -224,18 +224,18 @@ def same(value: object, expected: object) -> bool:
         return number == expected and math.copysign(1.0, number) == math.copysign(1.0, expected)
     if isinstance(expected, complex):
         other = cast("complex", value)
-        return same(other.real, expected.real) and same(other.imag, expected.imag)
+        return is_same_value(other.real, expected.real) and is_same_value(other.imag, expected.imag)
     return bool(value == expected)
 
 
 def _parts(value: object) -> tuple[object, object, object]:
-    piece = cast("slice", value)
-    return piece.start, piece.stop, piece.step
+    part = cast("slice", value)
+    return part.start, part.stop, part.step
 
 
-def _keeping(guard: Guard, value: object) -> tuple[Guard, Kept]:
-    kept = Kept(value)
-    return replace(guard, expected=kept), kept
+def _with_expected_object(guard: Guard, value: object) -> tuple[Guard, ExpectedObject]:
+    expected_object = ExpectedObject(value)
+    return replace(guard, expected=expected_object), expected_object
 
 
 # -- one function per kind -------------------------------------------------------------------------------------------
@@ -244,12 +244,12 @@ def _keeping(guard: Guard, value: object) -> tuple[Guard, Kept]:
 def _type_match(guard: Guard, name: str, value: object) -> Leaf:
     assert isinstance(guard.expected, type)
     text = _type_text(name, guard.expected)
-    weak, kept = _keeping(guard, guard.expected)
+    weak, expected_object = _with_expected_object(guard, guard.expected)
     return Leaf(
         weak,
         text,
-        lambda value: id(type(value)) == kept.address,
-        lambda manager: manager.add_type_match_guard(kept.address, [text], None),
+        lambda value: id(type(value)) == expected_object.address,
+        lambda manager: manager.add_type_match_guard(expected_object.address, [text], None),
     )
 
 
@@ -261,31 +261,35 @@ def _id_match(guard: Guard, name: str, value: object) -> Leaf:
     expected = guard.expected
     shown = expected if isinstance(expected, type) else type(expected)
     text = f"___check_obj_id({name}, ..), type={type.__repr__(shown)}"
-    weak, kept = _keeping(guard, expected)
+    weak, expected_object = _with_expected_object(guard, expected)
     return Leaf(
         weak,
         text,
-        lambda value: id(value) == kept.address,
-        lambda manager: manager.add_id_match_guard(kept.address, [text], None),
+        lambda value: id(value) == expected_object.address,
+        lambda manager: manager.add_id_match_guard(expected_object.address, [text], None),
     )
 
 
 def _function_match(guard: Guard, name: str, value: object) -> Leaf:
     code = guard.expected if isinstance(guard.expected, CodeType) else getattr(guard.expected, "__code__", None)
-    if not isinstance(code, CodeType):  # a builtin function: it is what it is
+    if not isinstance(code, CodeType):  # a builtin function has no code to compare
         return _id_match(guard, name, value)
     text = f"___check_obj_id({name}.__code__, ..), type=<class 'code'>"
-    weak, kept = _keeping(guard, code)
+    weak, expected_object = _with_expected_object(guard, code)
 
     def install(manager: Any) -> None:
-        reach = manager.code_manager if isinstance(value, FunctionType) else None
+        get_code_manager = manager.code_manager if isinstance(value, FunctionType) else None
         about = (f"{name}.__code__", code, None)
-        below = reach(*about) if reach is not None else manager.getattr_manager("__code__", *about)
-        below.add_id_match_guard(kept.address, [text], None)
+        if get_code_manager is not None:
+            code_manager = get_code_manager(*about)
+        else:
+            code_manager = manager.getattr_manager("__code__", *about)
+        code_manager.add_id_match_guard(expected_object.address, [text], None)
 
     if isinstance(value, FunctionType):
-        return Leaf(weak, text, lambda v: isinstance(v, FunctionType) and id(v.__code__) == kept.address, install)
-    return Leaf(weak, text, lambda v: id(getattr(v, "__code__", None)) == kept.address, install)
+        address = expected_object.address
+        return Leaf(weak, text, lambda v: isinstance(v, FunctionType) and id(v.__code__) == address, install)
+    return Leaf(weak, text, lambda v: id(getattr(v, "__code__", None)) == expected_object.address, install)
 
 
 def _none_match(guard: Guard, name: str, value: object) -> Leaf:
@@ -309,13 +313,13 @@ def _equals_match(guard: Guard, name: str, value: object) -> Leaf:
     def install(manager: Any) -> None:
         manager.add_equals_match_guard(expected, [text], None)  # same type and ==
         if _has_equal_lookalike(expected):
-            manager.add_lambda_guard(lambda value: same(value, expected), [text], None)
+            manager.add_lambda_guard(lambda value: is_same_value(value, expected), [text], None)
 
-    return Leaf(guard, text, lambda value: same(value, expected), install)
+    return Leaf(guard, text, lambda value: is_same_value(value, expected), install)
 
 
 def _has_equal_lookalike(expected: object) -> bool:
-    """Whether some value of the same type is ``==`` and yet another one (``0.0``, ``(1,)``)."""
+    """Return whether some value of the same type is ``==`` but not identical (``0.0``, ``(1,)``)."""
     if isinstance(expected, float):
         return expected == 0.0
     if isinstance(expected, tuple | frozenset):
@@ -324,15 +328,15 @@ def _has_equal_lookalike(expected: object) -> bool:
 
 
 def has_lookalikes(member: object) -> bool:
-    """Whether a set may hold a member that is equal and another value: ``{True}`` has the member 1."""
+    """Return whether a set may have a member that is equal but not identical: ``{True}`` has the member 1."""
     return isinstance(member, int | float | complex | tuple | frozenset)
 
 
 def has_member(members: Collection[object], member: object) -> bool:
-    """Whether this very value is in a set, not only one that is equal."""
+    """Return whether the value itself is in a set, not only one that is equal."""
     if member not in members:
         return False
-    return not has_lookalikes(member) or any(found is member or same(found, member) for found in members)
+    return not has_lookalikes(member) or any(found is member or is_same_value(found, member) for found in members)
 
 
 def _nan_match(guard: Guard, name: str, value: object) -> Leaf:
@@ -341,7 +345,7 @@ def _nan_match(guard: Guard, name: str, value: object) -> Leaf:
         expected, complex
     ):  # torch takes all complex NaN for one; their other part is a constant of the graph
         text = f"__numpy_isnan({name})"
-        holds: Predicate = lambda value: same(value, expected)
+        holds: Predicate = lambda value: is_same_value(value, expected)
         return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(holds, [text], None))
     text = f"__math_isnan({name})"
     return Leaf(guard, text, _is_nan, lambda manager: torch_internals.add_nan_guard(manager, text, _is_nan))
@@ -354,7 +358,7 @@ def _is_nan(value: object) -> bool:
 def _sequence_length(guard: Guard, name: str, value: object) -> Leaf:
     if isinstance(value, dict):
         return _dict_length(guard, name, value)
-    length, cls = cast("int", guard.expected), Kept(type(value))
+    length, cls = cast("int", guard.expected), ExpectedObject(type(value))
     text = f"len({name}) == {length}" if length else f"not {name}"
     of_type = _type_text(name, type(value))
     sized_in_c = isinstance(value, list | tuple | str | range)
@@ -389,14 +393,14 @@ def _dict_keys(guard: Guard, name: str, value: object) -> Leaf:
 
     def holds(value: object) -> bool:
         if isinstance(value, MappingProxyType):
-            return same(tuple(value), keys)
-        return isinstance(value, dict) and same(tuple(dict.keys(value)), keys)
+            return is_same_value(tuple(value), keys)
+        return isinstance(value, dict) and is_same_value(tuple(dict.keys(value)), keys)
 
     def install(manager: Any) -> None:
         if isinstance(value, MappingProxyType):
             manager.add_lambda_guard(holds, [text], None)
             return
-        # For what is no dict, the length guard refuses; the key guard would read through a null pointer.
+        # The length guard fails for what is no dict; the key guard would dereference a null pointer.
         manager.add_dict_length_check_guard(len(keys), [text], None)
         if type(value) is dict and all(type(key) is str for key in keys):
             manager.add_mapping_keys_guard(dict.fromkeys(keys), [text], None)
@@ -407,53 +411,53 @@ def _dict_keys(guard: Guard, name: str, value: object) -> Leaf:
 
 
 def _dict_contains(guard: Guard, name: str, value: object) -> Leaf:
-    key, wanted = cast("tuple[object, bool]", guard.expected)
+    key, contains = cast("tuple[object, bool]", guard.expected)
     text = f"___dict_contains({key!r}, {name})"
-    text = text if wanted else f"not {text}"
-    is_dict, cls, of_type = isinstance(value, dict), Kept(type(value)), _type_text(name, type(value))
+    text = text if contains else f"not {text}"
+    is_dict, cls, of_type = isinstance(value, dict), ExpectedObject(type(value)), _type_text(name, type(value))
 
     def holds(value: object) -> bool:
-        return id(type(value)) == cls.address and ((key in cast("dict[object, object]", value)) is wanted)
+        return id(type(value)) == cls.address and ((key in cast("dict[object, object]", value)) is contains)
 
     def install(manager: Any) -> None:
         manager.add_type_match_guard(cls.address, [of_type], None)  # what is no dict would lack every key
         if is_dict:
-            manager.add_dict_contains_guard(wanted, key, [text], None)
+            manager.add_dict_contains_guard(contains, key, [text], None)
         else:
-            manager.add_lambda_guard(_quietly(holds), [text], None)
+            manager.add_lambda_guard(_never_raising(holds), [text], None)
 
     return Leaf(guard, text, holds, install)
 
 
 def _set_contains(guard: Guard, name: str, value: object) -> Leaf:
-    item, wanted = cast("tuple[object, bool]", guard.expected)
+    item, contains = cast("tuple[object, bool]", guard.expected)
     text = f"set.__contains__({name}, {item!r})"
-    text = text if wanted else f"not {text}"
-    cls, of_type = Kept(type(value)), _type_text(name, type(value))
+    text = text if contains else f"not {text}"
+    cls, of_type = ExpectedObject(type(value)), _type_text(name, type(value))
 
     def holds(value: object) -> bool:
-        return id(type(value)) == cls.address and (has_member(cast("set[object]", value), item) is wanted)
+        return id(type(value)) == cls.address and (has_member(cast("set[object]", value), item) is contains)
 
     def install(manager: Any) -> None:
         manager.add_type_match_guard(cls.address, [of_type], None)
-        manager.add_set_contains_guard(wanted, item, [text], None)
-        if wanted and has_lookalikes(item):
+        manager.add_set_contains_guard(contains, item, [text], None)
+        if contains and has_lookalikes(item):
             manager.add_lambda_guard(holds, [text], None)
 
     return Leaf(guard, text, holds, install)
 
 
 def _hasattr(guard: Guard, name: str, value: object) -> Leaf:
-    attribute, wanted = cast("tuple[str, bool]", guard.expected)
+    attribute, has = cast("tuple[str, bool]", guard.expected)
     text = f"hasattr({name}, {attribute!r})"
-    text = text if wanted else f"not {text}"
+    text = text if has else f"not {text}"
 
     def holds(value: object) -> bool:
-        return hasattr(value, attribute) is wanted
+        return hasattr(value, attribute) is has
 
     def install(manager: Any) -> None:
-        if wanted:
-            manager.add_lambda_guard(_quietly(holds), [text], None)
+        if has:
+            manager.add_lambda_guard(_never_raising(holds), [text], None)
         else:
             manager.add_no_hasattr_guard(attribute, [text], None)
 
@@ -465,8 +469,8 @@ def _not_in_generic_dict(guard: Guard, name: str, value: object) -> Leaf:
     text = f"not ___dict_contains({attribute!r}, {name}.__dict__)"
 
     def install(manager: Any) -> None:
-        below = manager.get_generic_dict_manager(f"{name}.__dict__", object(), None)
-        below.add_dict_contains_guard(False, attribute, [text], None)
+        dict_manager = manager.get_generic_dict_manager(f"{name}.__dict__", object(), None)
+        dict_manager.add_dict_contains_guard(False, attribute, [text], None)
 
     return Leaf(guard, text, lambda value: attribute not in vars(value), install)
 
@@ -485,20 +489,20 @@ def _tuple_iterator_length(guard: Guard, name: str, value: object) -> Leaf:
 def _range_iterator(guard: Guard, name: str, value: object) -> Leaf:
     start, stop, step = cast("tuple[int, int, int]", guard.expected)
     text = f"___normalize_range_iter({name}) == {guard.expected!r}"
-    cls, left = type(value), tuple(range(start, stop, step))
+    cls, remaining = type(value), tuple(range(start, stop, step))
 
     def holds(value: object) -> bool:
-        return type(value) is cls and tuple(cast("Iterator[int]", copy.copy(value))) == left
+        return type(value) is cls and tuple(cast("Iterator[int]", copy.copy(value))) == remaining
 
     return Leaf(guard, text, holds, lambda m: m.add_lambda_guard(holds, [text], None))
 
 
 def _tensor_match(guard: Guard, name: str, value: object) -> Leaf:
     assert isinstance(guard.expected, TensorFacts) and isinstance(value, torch.Tensor)
-    facts, cls, keys = guard.expected, Kept(type(value)), torch._C._dispatch_keys(value)
-    sizes = list(facts.sizes)
-    strides: list[int | None] = [None] * len(sizes) if facts.strides is None else list(facts.strides)
-    like = (value.dtype, value.device.type, value.device.index, value.requires_grad, keys.raw_repr())
+    metadata, cls, keys = guard.expected, ExpectedObject(type(value)), torch._C._dispatch_keys(value)
+    sizes = list(metadata.sizes)
+    strides: list[int | None] = [None] * len(sizes) if metadata.strides is None else list(metadata.strides)
+    traits = (value.dtype, value.device.type, value.device.index, value.requires_grad, keys.raw_repr())
     text = (
         f"check_tensor({name}, {type(value).__qualname__}, {keys}, {value.dtype}, device={value.device.index}, "
         f"requires_grad={value.requires_grad}, size={sizes}, stride={strides})"
@@ -508,26 +512,27 @@ def _tensor_match(guard: Guard, name: str, value: object) -> Leaf:
         if id(type(value)) != cls.address:
             return False
         tensor = cast("torch.Tensor", value)
-        now = (tensor.dtype, tensor.device.type, tensor.device.index, tensor.requires_grad)
+        current = (tensor.dtype, tensor.device.type, tensor.device.index, tensor.requires_grad)
         return (
-            (*now, torch._C._dispatch_keys(tensor).raw_repr()) == like
+            (*current, torch._C._dispatch_keys(tensor).raw_repr()) == traits
             and tensor.dim() == len(sizes)
-            and all(want is None or want == size for want, size in zip(sizes, tensor.shape, strict=True))
-            and (set(strides) <= {None} or _agree(strides, tensor.stride()))
+            and all(expected is None or expected == size for expected, size in zip(sizes, tensor.shape, strict=True))
+            and (set(strides) <= {None} or _strides_match(strides, tensor.stride()))
         )
 
     def install(manager: Any) -> None:
         if value.dim() != len(sizes):
             # The value need not be the traced one (it may be loaded), and torch reads no sizes as this value's sizes.
-            manager.add_lambda_guard(_quietly(holds), [text], None)
+            manager.add_lambda_guard(_never_raising(holds), [text], None)
             return
         manager.add_tensor_match_guard(value, sizes, strides, name, [text], None, type(value), keys)
 
-    return Leaf(guard, text, holds, install, Like(cls, value.dtype, value.device, value.requires_grad, keys.raw_repr()))
+    expected_traits = TensorTraits(cls, value.dtype, value.device, value.requires_grad, keys.raw_repr())
+    return Leaf(guard, text, holds, install, expected_traits)
 
 
-def _agree(wanted: list[int | None], found: tuple[int, ...]) -> bool:
-    return all(want is None or want == each for want, each in zip(wanted, found, strict=True))
+def _strides_match(expected: list[int | None], found: tuple[int, ...]) -> bool:
+    return all(stride is None or stride == actual for stride, actual in zip(expected, found, strict=True))
 
 
 _MARKS = (
@@ -540,7 +545,7 @@ _MARKS = (
 
 
 def marks_of(tensor: torch.Tensor) -> TensorMarks:
-    """What the user marked on a tensor, as the DIMENSION_MARKING guard expects it."""
+    """Dynamic and static marks of a tensor, as the DIMENSION_MARKING guard expects them."""
     present = tuple((name, frozenset(getattr(tensor, name))) for name in _MARKS if hasattr(tensor, name))
     return TensorMarks(present, tuple(name for name in _MARKS if not hasattr(tensor, name)))
 
@@ -570,28 +575,28 @@ def _dimension_marking(guard: Guard, name: str, value: object) -> Leaf:
 
 def _metadata_match(guard: Guard, name: str, value: object) -> Leaf:
     expected, text = guard.expected, f"{name}.__tensor_flatten__()[1] == {guard.expected!r}"
-    same: Callable[[object, object], bool] = getattr(type(value), "__metadata_guard__", operator.eq)
+    compare: Callable[[object, object], bool] = getattr(type(value), "__metadata_guard__", operator.eq)
 
     def holds(value: Any) -> bool:
-        return bool(same(expected, value.__tensor_flatten__()[1]))
+        return bool(compare(expected, value.__tensor_flatten__()[1]))
 
-    return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(_quietly(holds), [text], None))
+    return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(_never_raising(holds), [text], None))
 
 
-def _quietly(predicate: Predicate) -> Predicate:
-    """A predicate that says no where it would raise: a check never raises into the user's call."""
+def _never_raising(predicate: Predicate) -> Predicate:
+    """Wrap a predicate to return False where it raises: a check never raises into the user's call."""
 
-    def quiet(value: object) -> bool:
+    def safe_predicate(value: object) -> bool:
         try:
             return predicate(value)
         except Exception:  # noqa: BLE001 - user code runs here (__contains__, __getattr__)
             return False
 
-    return quiet
+    return safe_predicate
 
 
-def meaning(leaf: Leaf, fetch: Callable[[Source], object]) -> bool:
-    """Evaluate a leaf slowly; an address that leads nowhere does not hold."""
+def evaluate_leaf(leaf: Leaf, fetch: Callable[[Source], object]) -> bool:
+    """Evaluate a guard's predicate; if its source cannot be resolved, it does not hold."""
     assert leaf.guard.source is not None
     try:
         return bool(leaf.holds(fetch(leaf.guard.source)))

@@ -7,7 +7,7 @@ import torch
 
 import nbcompile
 from nbcompile import api
-from nbcompile.guarding.guard_kinds import short
+from nbcompile.guarding.guard_kinds import describe_value
 from nbcompile.views import html, text
 
 
@@ -27,14 +27,14 @@ class Colour(enum.Enum):
 )  # fmt: skip
 def test_values_are_told_without_the_users_code(value, told):
     """A class stands for its object, also inside of containers."""
-    assert short(value) == told
+    assert describe_value(value) == told
 
 
 def test_what_is_told_is_short():
     """However large the value."""
-    assert len(short(list(range(10**6)))) <= 120
-    assert len(short("x" * 10**8)) <= 120
-    assert len(short(10**400)) <= 120
+    assert len(describe_value(list(range(10**6)))) <= 120
+    assert len(describe_value("x" * 10**8)) <= 120
+    assert len(describe_value(10**400)) <= 120
 
 
 def test_a_recompilation_for_another_object_is_told():

@@ -19,7 +19,7 @@ from nbcompile.capture import source as addresses
 from nbcompile.capture.source import ConstantSource, Source
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
-from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.accessors import SourceCache
 
 _KINDS: dict[str, type[Any]] = {
     each.__name__: each
@@ -31,7 +31,7 @@ _KINDS: dict[str, type[Any]] = {
 class Written:
     """Sources on their way into an entry."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: SourceCache) -> None:
         self.known = known
         self.table: list[list[Any]] = []
         self.classes: list[Description] = []
@@ -72,7 +72,7 @@ class Written:
         return {"table": self.table, "kinds": self.kinds}
 
 
-def read(data: dict[str, Any], known: Known, absent: set[Source] | None = None) -> list[Source]:
+def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = None) -> list[Source]:
     """The sources again, in the process and the frame that ``known`` knows.
 
     Args:

@@ -41,7 +41,7 @@ from nbcompile.fast.disk_cache import (
 from nbcompile.fast.disk_cache.addresses import Written
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding import check as guarding
-from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.check import GuardsDoNotHold
 from nbcompile.ir.compiled_artifact import ArtifactBuilder
 from nbcompile.options import Options
@@ -137,7 +137,7 @@ def _written(
 ) -> dict[str, Any]:
     if trace.assumed.obstacle:
         raise NotStorable(trace.assumed.obstacle)
-    written = Written(Known(frame.scope()))
+    written = Written(SourceCache(frame.scope()))
     content: dict[str, Any] = {
         "function": frame.code.co_qualname,
         "guards": promises.write(guards, written),
@@ -221,8 +221,8 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
 
 def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.FrameCheck]:
     if content["assumed"]["made"]:
-        _make_state(content, Known(frame.scope()))
-    known = Known(frame.scope())
+        _make_state(content, SourceCache(frame.scope()))
+    known = SourceCache(frame.scope())
     sources = addresses.read(content["addresses"], known)
     _expect(content["assumed"], sources, known)
     _expect_answers(content["assumed"], sources, known)
@@ -235,7 +235,7 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
     return residual, check
 
 
-def _expect(assumed: dict[str, Any], sources: list[Source], known: Known) -> None:
+def _expect(assumed: dict[str, Any], sources: list[Source], known: SourceCache) -> None:
     for place, told in assumed["members"]:
         if not descriptions.alike(descriptions.describe(known.value(sources[place])), told):
             raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
@@ -243,7 +243,7 @@ def _expect(assumed: dict[str, Any], sources: list[Source], known: Known) -> Non
         descriptions.expect_code(told)
 
 
-def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Known) -> None:
+def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: SourceCache) -> None:
     for subject, told, answer in assumed["subclasses"]:
         cls: Any = known.value(sources[told]) if isinstance(told, int) else descriptions.find(told)
         if isinstance(subject, int):
@@ -259,7 +259,7 @@ def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Known
             raise Unreadable(f"{function.__qualname__} gives another answer here")
 
 
-def _make_state(content: dict[str, Any], known: Known) -> None:
+def _make_state(content: dict[str, Any], known: SourceCache) -> None:
     """Make the state that the trace made before it read it: if it is not there, and all else is as it was then."""
     absent: set[Source] = set()
     sources = addresses.read(content["addresses"], known, absent)

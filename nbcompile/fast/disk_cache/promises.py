@@ -26,7 +26,7 @@ from nbcompile.capture.source import Source
 from nbcompile.fast.disk_cache.addresses import Written, known_text
 from nbcompile.fast.disk_cache.descriptions import alike, describe, memoized, tensor_facts
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
-from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.ambient import inlined_hooks
 
 Kind = GuardKind
@@ -113,7 +113,7 @@ def _state_of_process(kind: GuardKind) -> Any:
     raise NotStorable("no form for it")
 
 
-def read(data: list[Any], sources: list[Source], known: Known) -> tuple[Guard, ...]:
+def read(data: list[Any], sources: list[Source], known: SourceCache) -> tuple[Guard, ...]:
     """The guards, about the values of the call that ``known`` knows.
 
     Raises:
@@ -123,13 +123,13 @@ def read(data: list[Any], sources: list[Source], known: Known) -> tuple[Guard, .
         return tuple(_read_row(row, sources, known) for row in data)
 
 
-def _read_row(row: list[Any], sources: list[Source], known: Known) -> Guard:
+def _read_row(row: list[Any], sources: list[Source], known: SourceCache) -> Guard:
     name, place, told, *members = row
     guard = _read(GuardKind[name], place, told, sources, known)
     return replace(guard, members=tuple((name, kind) for name, kind in members[0])) if members else guard
 
 
-def _read(kind: GuardKind, place: int | None, told: Any, sources: list[Source], known: Known) -> Guard:
+def _read(kind: GuardKind, place: int | None, told: Any, sources: list[Source], known: SourceCache) -> Guard:
     source = None if place is None else sources[place]
     if kind in _OF_VALUE and source is not None:
         expected = _OF_VALUE[kind](known.value(source))

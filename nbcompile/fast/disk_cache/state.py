@@ -21,7 +21,7 @@ from nbcompile.fast.disk_cache import descriptions
 from nbcompile.fast.disk_cache.addresses import Written
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
 from nbcompile.fast.disk_cache.literals import Unreadable
-from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.accessors import SourceCache
 
 
 def write(made: Iterable[tuple[FunctionType, Source, Source, int]], written: Written) -> list[Any]:
@@ -32,7 +32,7 @@ def write(made: Iterable[tuple[FunctionType, Source, Source, int]], written: Wri
     ]
 
 
-def make(told: list[Any], sources: list[Source], known: Known) -> None:
+def make(told: list[Any], sources: list[Source], known: SourceCache) -> None:
     """Call it again, as the trace did.
 
     Raises:

@@ -11,7 +11,7 @@ import torch
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts
 from nbcompile.fast.disk_cache import addresses, promises
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
-from nbcompile.guarding.accessors import Known
+from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
 from tests.guarding.test_check import CASES, V, W, agree, frame_of
 
@@ -20,7 +20,7 @@ K = GuardKind
 
 def written(guards, frame) -> str:
     """The text of an entry with these guards."""
-    table = addresses.Written(Known(frame.scope()))
+    table = addresses.Written(SourceCache(frame.scope()))
     told = promises.write(guards, table)
     return json.dumps([told, table.data()])
 
@@ -28,7 +28,7 @@ def written(guards, frame) -> str:
 def read(text, frame) -> FrameCheck | None:
     """The guards as a later process has them at its first call; None where it passes the entry over."""
     told, table = json.loads(text)
-    known = Known(frame.scope())
+    known = SourceCache(frame.scope())
     try:
         return build_check(promises.read(told, addresses.read(table, known), known), frame)
     except (Unreadable, NotStorable, GuardsDoNotHold):
