@@ -138,7 +138,7 @@ class _Tables:
 
 
 def _index(table: list[Any], value: object, hint: int | None) -> int:
-    """Where a value stands in a table, appended if missing; equal constants of two types are two."""
+    """Index of a value in a table, appended if missing; equal constants of different types are distinct."""
     if hint is not None and hint < len(table) and table[hint] is value:
         return hint
     for index, each in enumerate(table):

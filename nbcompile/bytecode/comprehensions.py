@@ -1,4 +1,4 @@
-"""Where an inlined comprehension begins and ends.
+"""Inlined comprehensions (PEP 709): their first and last instruction.
 
 3.11 makes a function of each comprehension and calls it. From 3.12 on it is a
 loop in the middle of the function, around which its variables are saved:
@@ -55,7 +55,7 @@ def comprehension_at(instructions: Sequence[Instruction], start: int) -> Compreh
 
 
 def _binds_more(instructions: Sequence[Instruction], found: Comprehension) -> bool:
-    """Whether it binds a local that lives on, with ``:=``."""
+    """Return whether it binds a local of the function, with ``:=``."""
     inside = instructions[found.start : found.end]
     own = {str(each.argval) for each in inside if each.opcode == "LOAD_FAST_AND_CLEAR"}
     return any(access == "write" and name not in own for each in inside for access, name in variable_accesses(each))

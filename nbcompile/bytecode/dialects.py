@@ -1,4 +1,4 @@
-"""What CPython 3.11, 3.12 and 3.13 spell differently, as tables.
+"""Dialects: the differences between the bytecodes of CPython 3.11, 3.12 and 3.13, as tables.
 
 The bytecode changes with every minor version; nearly all of that is a matter
 of spelling. Code that works on instructions asks these tables and stays one:
@@ -23,7 +23,7 @@ from nbcompile.bytecode.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one version of CPython spells things."""
+    """The bytecode conventions of one version of CPython."""
 
     version: tuple[int, int]
     inline_caches: dict[str, int]
@@ -139,7 +139,7 @@ LOCAL_ACCESS: dict[str, tuple[str, ...]] = {
     "STORE_FAST_LOAD_FAST": ("write", "read"),
     "STORE_FAST_STORE_FAST": ("write", "write"),
 }
-"""What an instruction does to the local(s) it names, in order.
+"""Accesses of an instruction to the locals it names, in order.
 
 ``take`` reads a local that may be unbound (then it pushes NULL) and unbinds it:
 an inlined comprehension saves the outer variable of the same name with it.
@@ -171,7 +171,7 @@ LONGHAND: dict[str, tuple[str, str]] = {
     "BINARY_SLICE": ("BUILD_SLICE", "BINARY_SUBSCR"),
     "STORE_SLICE": ("BUILD_SLICE", "STORE_SUBSCR"),
 }
-"""What 3.12 and 3.13 say in one instruction, and every version can say in two (longhand.py)."""
+"""Superinstructions of 3.12 and 3.13, and the two instructions of each (superinstructions.py)."""
 
 INTRINSICS: dict[str, dict[int, str]] = {
     "CALL_INTRINSIC_1": {
@@ -195,7 +195,7 @@ INTRINSICS: dict[str, dict[int, str]] = {
         5: "SET_TYPEPARAM_DEFAULT",
     },
 }
-"""What the numbers of these two mean: opcodes that 3.11 has of their own, and a few that are new."""
+"""Operands of these two opcodes: functions for which 3.11 has opcodes of their own, and a few new ones."""
 
 # -- jumps -------------------------------------------------------------------------------------------
 
@@ -218,12 +218,12 @@ LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", 
 
 
 def jump_condition(opcode: str) -> str | None:
-    """What makes a conditional jump jump; None for every other opcode."""
+    """Condition of a conditional jump; None for every other opcode."""
     return CONDITIONAL_JUMPS.get(opcode)
 
 
 def is_backward(opcode: str) -> bool:
-    """Whether the distance that the opcode stores points back."""
+    """Return whether the opcode's operand is a distance backwards."""
     return "BACKWARD" in opcode
 
 
@@ -351,24 +351,24 @@ FAMILIES: dict[str, frozenset[str]] = {
 
 
 def pushes_null(instruction: Instruction) -> bool:
-    """Whether a LOAD_GLOBAL pushes NULL beside the value, ready to be called."""
+    """Return whether a LOAD_GLOBAL also pushes NULL, for a call."""
     return instruction.opcode == "LOAD_GLOBAL" and bool((instruction.arg or 0) & 1)
 
 
 def loads_method(instruction: Instruction) -> bool:
-    """Whether it pushes two values: a function and its self, or NULL and an attribute (in HERE's order)."""
+    """Return whether it pushes two values: a function and its self, or NULL and an attribute (in HERE's order)."""
     if instruction.opcode == "LOAD_METHOD":
         return True
     return instruction.opcode in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and bool(flags(instruction) & 1)
 
 
 def is_two_argument_super(instruction: Instruction) -> bool:
-    """Whether LOAD_SUPER_ATTR stands for ``super(cls, self).name`` as opposed to ``super().name``."""
+    """Return whether LOAD_SUPER_ATTR is ``super(cls, self).name`` as opposed to ``super().name``."""
     return instruction.opcode == "LOAD_SUPER_ATTR" and bool(flags(instruction) & 2)
 
 
 def converts_to_bool(instruction: Instruction) -> bool:
-    """Whether COMPARE_OP gives a bool, whatever the comparison returned (3.13)."""
+    """Return whether COMPARE_OP converts the result to a bool (3.13)."""
     return instruction.opcode == "COMPARE_OP" and bool((instruction.arg or 0) & HERE.compare_to_bool)
 
 
@@ -426,7 +426,7 @@ BINARY_OPERATORS = (
 
 
 def has_argument(opcode: str) -> bool:
-    """Whether the opcode's argument means anything (else it is not shown)."""
+    """Return whether the opcode uses its argument (else it is not shown)."""
     return opcode in _HAVE_ARGUMENT
 
 

@@ -102,7 +102,7 @@ def _jump_target(unit: _Unit) -> int:
 
 
 class _Arguments:
-    """What the numbers mean in one code object."""
+    """Values of the instructions' arguments in one code object."""
 
     def __init__(self, code: CodeType, units: list[_Unit]) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""Where control can go, how deep the stack is, and which variables are still needed.
+"""Control flow analysis: successors of instructions, stack depth, and liveness of variables.
 
     y = x * 2          live before:  x         depth 0
     print(y)           live before:  x, y      depth 0
@@ -219,7 +219,7 @@ def _read_unnamed(instructions: list[Instruction], every: Sequence[str]) -> froz
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """What running an instruction or a block does to liveness."""
+    """Effect of an instruction or a block on liveness."""
 
     reads: frozenset[str]
     writes: frozenset[str]

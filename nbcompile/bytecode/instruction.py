@@ -36,12 +36,12 @@ class Position(NamedTuple):
 
 
 NOWHERE = Position()
-"""Of instructions that stand for no source, such as a prologue."""
+"""Position of instructions without source, such as a prologue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What happens when a protected instruction raises.
+    """Exception handler of a range of instructions.
 
     The operand stack is cut to ``depth``, the instruction's own index is pushed
     if ``lasti``, then the exception, and execution goes on at ``target``. The
@@ -68,13 +68,13 @@ class Instruction:
     argval: object = None
     """A name, a pair of names, a constant, ``"<"``, ``"+="``, the offset jumped to, else ``arg``."""
     target: Label | None = None
-    """Where a jump goes."""
+    """Target of a jump."""
     label: Label | None = None
     """Set where something jumps here, or a handler begins here."""
     position: Position = NOWHERE
     protection: Protection | None = None
     offset: int = -1
-    """Where it stood in the code it was read from, its EXTENDED_ARG included; -1 if it is new."""
+    """Offset in the code that it was read from, of its EXTENDED_ARG if it has one; -1 if it is new."""
 
     @property
     def line(self) -> int | None:

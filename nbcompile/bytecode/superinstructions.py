@@ -1,4 +1,4 @@
-"""Instructions that newer versions fold into one, as the two that every version has.
+"""Superinstructions: instructions that newer versions fold into one, expanded into the two that every version has.
 
     3.11                    3.12              3.13
     LOAD_FAST x             LOAD_FAST x       LOAD_FAST_LOAD_FAST x, k
@@ -6,9 +6,9 @@
     LOAD_CONST None         RETURN_CONST      RETURN_CONST
     RETURN_VALUE
 
-What reads the code after this sees one vocabulary. The second half stands at
-the odd offset behind the first, where no instruction of the code object does,
-so that an offset still names one place: code may be left between the halves.
+Later stages see one instruction set. The second half has the odd offset after
+the first, which no instruction of the code object has, so that offsets stay
+unique: a graph break may be between the halves.
 
 In torch: torch/_dynamo/bytecode_transformation.py (remove_fused_load_store,
 remove_binary_store_slice). Read next: nbcompile/tracing/frame/translator.py
@@ -24,7 +24,7 @@ from nbcompile.bytecode.instruction import Instruction
 
 
 def longhand(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """The same code, with what is folded (dialects.LONGHAND) unfolded."""
+    """Expand every superinstruction (dialects.LONGHAND)."""
     return [half for each in instructions for half in _halves(each)]
 
 

@@ -1,10 +1,10 @@
-"""Where a value came from, as the expression that reads it from there again.
+"""Sources as expressions that read the value again.
 
     AttrSource(LocalSource("self"), "weight")      self.weight
     KeySource(LocalSource("d"), 0)                 __keys_of(d)[0]
 
-What several inputs of the graph are reached through is given a name first:
-the way there is gone once.
+A common prefix of several inputs' sources is assigned to a local first, so
+that it is read once.
 
 In torch: torch/_dynamo/source.py (Source.reconstruct). Read next:
 nbcompile/rewriting/values.py
@@ -74,7 +74,7 @@ class Listed:
 
 
 def owner_of(step: Source | Listed) -> Source | Listed | None:
-    """What a thing is reached through, if that is worth a name."""
+    """The prefix of a source that is worth a local, if any."""
     match step:
         case AttrSource(base) | ItemSource(base) | Listed(base):
             return base
@@ -86,12 +86,12 @@ def owner_of(step: Source | Listed) -> Source | Listed | None:
 
 
 def text_of(owner: Source | Listed) -> str:
-    """In words: longer than what it is reached through."""
+    """The text of a prefix; a longer prefix has a longer text."""
     return f"list({expression(owner.base)}.values())" if isinstance(owner, Listed) else expression(owner)
 
 
 def name_for(owner: Source | Listed) -> str:
-    """What a reader would call it."""
+    """A readable name for the local that holds a prefix."""
     match owner:
         case Listed(_, read):
             return read.__name__.removesuffix("_of")
@@ -105,17 +105,20 @@ def name_for(owner: Source | Listed) -> str:
 
 
 class Addresses(Body):
-    """A body that can fetch."""
+    """A body that can read sources."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self.owners: dict[Source | Listed, str] = {}
-        """What is held by a name for the time of the graph's call."""
+        """Locals that hold prefixes until the graph is called."""
         self.drawn: list[str] = []
-        """The names of what generators of random numbers gave."""
+        """Locals that hold random numbers, in the order of drawing."""
 
     def name_owners(self, sources: Iterable[Source]) -> None:
-        """Names for what several inputs are reached through, so that the way there is gone once."""
+        """Assign common prefixes of several inputs to locals, the shortest first, so that each is read once.
+
+        self.layers[0].weight, self.layers[0].bias    ->    item_0 = self.layers[0]; item_0.weight, item_0.bias
+        """
         below: dict[Source | Listed, set[Source | Listed]] = {}
         for source in sources:
             step: Source | Listed = source
@@ -136,7 +139,11 @@ class Addresses(Body):
         return ast.Call(self.constant(listed.read, listed.read.__name__), [self.fetch(listed.base)], [])
 
     def fetch(self, source: Source) -> ast.expr:
-        """The expression that reads a value from where it came from."""
+        """The expression that reads the value of a source.
+
+        One case per kind of source, from its base outwards. Where reading could run user code that eager did not run
+        (a tensor subclass, a function mode), a function that bypasses it is called instead of ``base.name``.
+        """
         if source in self.owners:
             return ast.Name(self.owners[source], ast.Load())
         match source:
@@ -196,7 +203,7 @@ class Addresses(Body):
         raise AssertionError(source)
 
     def property(self, tensor: Source, name: str, dim: int | None) -> ast.expr:
-        """A size, a stride, ... of a tensor; neither its class nor a function mode is asked."""
+        """A size, a stride, ... of a tensor, read without its class or a function mode."""
         arguments: list[ast.expr] = [] if dim is None else [ast.Constant(dim)]
         if self.asks_a_class(tensor):
             arguments = [self.fetch(tensor), ast.Constant(name), ast.Constant(dim)]
@@ -204,13 +211,13 @@ class Addresses(Body):
         return ast.Call(ast.Attribute(self.fetch(tensor), name, ast.Load()), arguments, [])
 
     def asks_a_class(self, owner: Source) -> bool:
-        """Whether to read from a value may run code of its class, or of a mode, for a function of torch."""
+        """Return whether reading an attribute may run a ``__torch_function__`` of a class or of a mode."""
         value = resolve(owner, self.frame.scope())
         modes = isinstance(value, torch.Tensor) and bool(torch_internals.function_modes())
         return modes or torch_internals.is_overriding(value)
 
     def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:
-        """What a class holds under a name, unbound: ``cls.name`` where that binds nothing."""
+        """A member of a class, unbound: ``cls.name`` where that binds nothing."""
         unbound = isinstance(found, (FunctionType, property, classmethod)) or not hasattr(type(found), "__get__")
         if unbound and not after:
             return ast.Attribute(self.fetch(cls), name, ast.Load())
@@ -218,7 +225,7 @@ class Addresses(Body):
         return ast.Call(self.constant(class_attribute, "class_attribute"), arguments, [])
 
     def literal(self, value: Any, name: str) -> ast.expr:
-        """A constant, spelled out where Python has a literal for it."""
+        """A constant: a literal where Python has one for it."""
         if type(value) in LITERALS and not without_literal(value):
             return ast.Constant(value)
         if type(value) is tuple and all(type(each) in LITERALS for each in value):
@@ -227,5 +234,5 @@ class Addresses(Body):
 
 
 def without_literal(value: Any) -> bool:
-    """Inf and nan have no spelling of their own, nor have complex numbers with one of them or with a negative zero."""
+    """Return whether a number has no literal: inf, nan, and complex numbers with one of these or a negative zero."""
     return isinstance(value, (float, complex)) and (not cmath.isfinite(value) or exact(value) is not value)

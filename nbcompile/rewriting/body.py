@@ -1,6 +1,6 @@
 """A function's body under construction: its statements, and names for what it uses.
 
-    __compiled_fn_1        a kept object, bound as a constant of the code object
+    __compiled_fn_1        an object, bound as a constant of the code object
     graph_out, value_1     names of its own, which nothing of the user's has
 
 In torch: torch/_dynamo/codegen.py (PyCodegen). Read next:
@@ -17,7 +17,7 @@ from nbcompile.capture.frame import Frame
 
 
 class Body:
-    """Statements in the place of a frame's own."""
+    """Statements that replace those of a frame."""
 
     graph_out = ""
     """The name of the graph's outputs, once the graph is called."""
@@ -27,7 +27,7 @@ class Body:
         self.code = frame.code
         self.statements: list[ast.stmt] = []
         self.constants: dict[str, object] = {}
-        """The objects that the program keeps, by name."""
+        """Objects that are constants of the program, by name."""
         self.taken = {*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars}
 
     def fresh(self, base: str) -> str:
@@ -40,7 +40,7 @@ class Body:
         return name
 
     def constant(self, value: object, name: str) -> ast.expr:
-        """An object that the program keeps, under a name."""
+        """Bind an object as a constant of the program, under a name."""
         wanted = re.sub(r"\W+", "_", name).strip("_") or "constant"
         wanted = f"__{wanted}" if not wanted.startswith("__") else wanted
         if keyword.iskeyword(wanted):

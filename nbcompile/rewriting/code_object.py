@@ -1,8 +1,8 @@
-"""A function's syntax tree and the objects that it keeps, as a code object.
+"""Compilation of a function's syntax tree, and the objects that are its constants, to a code object.
 
-While the tree is compiled each kept object stands in it as a large integer (a
+While the tree is compiled, a large integer is the placeholder of each object (a
 string would be folded, another object refused); in the constants of the code
-object the integers are then replaced by the objects themselves.
+object the objects then replace the placeholders.
 
 In torch: torch/_dynamo/output_graph.py (install_global puts them among the
 user's globals). Read next: nbcompile/dispatch/hook.py
@@ -19,7 +19,7 @@ from types import CodeType
 from nbcompile.rewriting.syntax import identifier, located, parameters, parameters_of
 
 _PLACEHOLDER = 0x6E62_6370_0000_0000_0000
-"""Numbers from here on stand for kept objects until the code object is made: no literal folds them."""
+"""The first placeholder of an object, until the code object is built: no constant folding changes it."""
 
 
 _OUT_OF_THE_WAY = "__nbcompile_frame__"
@@ -29,12 +29,12 @@ _OUT_OF_THE_WAY = "__nbcompile_frame__"
 def compile_function(
     replaced: CodeType, statements: list[ast.stmt], kept: Mapping[str, object]
 ) -> tuple[CodeType, str]:
-    """A code object with the signature, free variables and place of another, and its text.
+    """Compile a code object with the signature, free variables and location of another; return it and its text.
 
     Args:
-        replaced: the code that it stands for.
+        replaced: the code that it replaces.
         statements: its body.
-        kept: the objects that some of its names mean.
+        kept: the objects that some of its names are bound to.
     """
     free, line = list(replaced.co_freevars), replaced.co_firstlineno
     # Declared, so that the code object has exactly these free variables, used or not: the hook demands it.
@@ -77,7 +77,7 @@ def _with_constants(code: CodeType, values: dict[int, object]) -> CodeType:
 
 
 def _with_room_for_cells(code: CodeType, replaced: CodeType) -> CodeType:
-    """The hook lays the cells of the replaced frame over the last locals: none of them may be an argument."""
+    """Add locals: the hook stores the cells of the replaced frame in the last locals, which may not be arguments."""
     flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     arguments = code.co_argcount + code.co_kwonlyargcount + flags
     cells = sum(each not in replaced.co_varnames[:arguments] for each in replaced.co_cellvars)

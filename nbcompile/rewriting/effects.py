@@ -1,4 +1,4 @@
-"""Side effects, as the statements that replay them.
+"""Replay of side effects: mutations as statements.
 
     SetAttribute(o, "y", value)        o.y = value
     AppendItems(xs, (3,))              xs.extend([3])
@@ -23,15 +23,15 @@ from nbcompile.rewriting.values import Values
 
 
 class Effects(Values):
-    """A body that can change things."""
+    """A body that can replay side effects."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self.effects: list[tuple[str, str]] = []
-        """For each side effect: the changed object, and the statement(s) that replay it."""
+        """Mutated object and replaying statements of each side effect."""
 
     def replay(self, mutations: Sequence[Mutation]) -> None:
-        """All side effects, in order; their values are settled before the first of them."""
+        """Replay all side effects in order; their values are settled before the first of them."""
         settled = [_with_values(mutation, self.settle_values) for mutation in mutations]
         for mutation in settled:
             began = len(self.statements)
@@ -42,7 +42,7 @@ class Effects(Values):
             self.effects.append((_target_text(self, mutation), replaying))
 
     def settle_values(self, recipe: Recipe) -> Recipe:
-        """The same value, made now and referred to later."""
+        """Settle a value now, and return a recipe that refers to it."""
         key = -1 - len(self.made)
         made = self.settled(recipe)
         if isinstance(made, ast.Constant):
@@ -53,7 +53,7 @@ class Effects(Values):
         return recipe
 
     def mutate(self, mutation: Mutation) -> None:
-        """The statement(s) for one side effect."""
+        """Append the statements of one side effect."""
         match mutation:
             case recipes.SetAttribute(target, name, value, plain):
                 self.set_attribute(target, name, value, plain)
@@ -165,7 +165,7 @@ def _target_text(program: Effects, mutation: Mutation) -> str:
 
 
 def _with_values(mutation: Mutation, settle: Callable[[Recipe], Recipe]) -> Mutation:
-    """The same side effect, with its values settled."""
+    """Settle the values of a side effect."""
     match mutation:
         case recipes.SetAttribute(target, name, value, plain, stack):
             return recipes.SetAttribute(settle(target), name, settle(value), plain, stack)

@@ -1,10 +1,10 @@
-"""After a break: the instruction that was not traced, then a resume function with what lives on.
+"""Graph breaks: the instruction that was not traced, then a call of the resume function with the live values.
 
     value = save(y, path)                              the broken instruction
     return torch_dynamo_resume_in_f_at_3(value, y)     the rest of the function
 
-Of a chain of inlined calls the outermost resume function is called; it is given
-the next one and its arguments, and calls it.
+For a chain of inlined calls the outermost resume function is called; its
+arguments are the next one and that one's arguments, and it calls it.
 
 In torch: torch/_dynamo/symbolic_convert.py (create_call_resume_at). Read next:
 nbcompile/rewriting/resume.py
@@ -46,7 +46,7 @@ _COMPARISONS: dict[str, Callable[[], ast.cmpop]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """A resume function, what it gets from the operand stack, and its locals."""
+    """A resume function and its arguments: operands of the stack, and live locals."""
 
     function: ast.expr
     stack: list[ast.expr]
@@ -54,7 +54,7 @@ class _Carried:
 
 
 class GoingOn(Effects):
-    """A body that can call what comes after a break."""
+    """A body that can end with a graph break."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
@@ -63,9 +63,9 @@ class GoingOn(Effects):
         self.carried: list[tuple[tuple[str, str, str], ...]] = []
 
     def go_on(self, end: GraphBreak, mutations: tuple[recipes.Mutation, ...]) -> None:
-        """Settle what lives on, replay the side effects, run what broke, and call the rest."""
+        """Settle the live values, replay the side effects, run the broken instruction, and call the resume function."""
         carried = [self.carry(point) for point in end.resume]
-        # Where Python runs the rest of the innermost frame, its caller is given what that returns.
+        # Where the rest of the innermost frame runs as Python, its caller's argument is its result.
         stops = isinstance(end.action, Continue)
         callers = [self.carry(point, nested=bool(index) or not stops) for index, point in enumerate(end.callers)]
         action = self.prepare(end)
@@ -73,11 +73,11 @@ class GoingOn(Effects):
         self.act(end, action, carried, callers)
 
     def carry(self, point: ResumePoint, *, nested: bool = False) -> _Carried:
-        """The resume function and what it gets; all settled before the break.
+        """The resume function and its arguments, settled before the break.
 
         Args:
-            point: where it goes on.
-            nested: it calls the resume function of the function that it called, rather than being given its result.
+            point: where it resumes.
+            nested: its argument is not the result of the function that it called, but that one's resume function.
         """
         code, carried = self.continuation(point, pushed=resume.Slot.CALL if nested else resume.Slot.VALUE)
         stack, live = carried.stack, carried.live
@@ -92,7 +92,7 @@ class GoingOn(Effects):
     def continuation(
         self, point: ResumePoint, *, pushed: resume.Slot = resume.Slot.VALUE, end: int | None = None
     ) -> tuple[CodeType, _Carried]:
-        """The code of the function that goes on, and what it gets."""
+        """The code of the resume function, and its arguments."""
         slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([pushed] * point.pushes)]
         stack = [self.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
         live = [self.settled(recipe) for _, recipe in point.live]
@@ -107,7 +107,7 @@ class GoingOn(Effects):
         return code, _Carried(self.resume_function(code, scope, cells), stack, live)
 
     def resume_function(self, code: CodeType, scope: dict[str, object], cells: dict[str, ast.expr]) -> ast.expr:
-        """The function object: kept where it has no closure, else made with the cells at hand."""
+        """The function object: a constant where it has no closure, else built with the current cells."""
         if not code.co_freevars:
             return self.constant(FunctionType(code, scope, code.co_name), code.co_name)
         closure = [cells[name] if name in cells else self.own_cell(name) for name in code.co_freevars]
@@ -173,7 +173,7 @@ class GoingOn(Effects):
         carried: list[_Carried],
         callers: list[_Carried],
     ) -> None:
-        """Run the broken instruction and go on in a resume function; in a nested one's callers, too."""
+        """Run the broken instruction and call the resume function, and those of its callers."""
         line = end.resume[0].line
         began = len(self.statements)
         value = action()
@@ -208,7 +208,7 @@ def _given(value: ast.expr | None) -> ast.expr:
 
 
 def _resumed(innermost: _Carried, pushed: list[ast.expr], callers: list[_Carried]) -> ast.expr:
-    """The call that goes on; of a chain the outermost resume function is called, and calls the next one itself."""
+    """The call of a resume function; for a chain the outermost one is called, and calls the next one itself."""
     current = innermost
     for caller in callers:
         arguments = ast.Tuple([*current.stack, *pushed, *current.live], ast.Load())
@@ -217,7 +217,7 @@ def _resumed(innermost: _Carried, pushed: list[ast.expr], callers: list[_Carried
 
 
 def _kind(recipe: Recipe) -> str:
-    """What a carried value is, in words."""
+    """Kind of a carried value, for the record."""
     match recipe:
         case recipes.GraphOutput():
             return "tensor"

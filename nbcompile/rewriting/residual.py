@@ -1,4 +1,4 @@
-"""The residual program: what runs in a frame's place, as Python that one can read.
+"""The residual program: readable Python that runs instead of the frame.
 
     def f(x, xs):
         graph_out = __compiled_fn_1(x)       the graph
@@ -6,12 +6,12 @@
         return graph_out[0]
 
 It is built as a syntax tree from recipes (capture/recipe.py), by one class in
-storeys, a module each: a body (names), addresses (reading what is there),
-values (making what is not), effects (changing things), going on after a break;
-and here the order of it all. What has no name in the user's code (compiled
-graphs, resume functions, kept objects) is written as a name and bound as a
-constant of the code object, so that no global of the user's module is touched
-and what is shown is what runs.
+layers, a module each: body (names), addresses (reading sources), values
+(reconstruction), effects (replay of side effects), graph_break; and here the
+order of all. An object without a name in the user's code (a compiled graph,
+a resume function) is written as a name and bound as a constant of the code
+object, so that no global of the user's module is touched, and what is shown is
+what runs.
 
 In torch: torch/_dynamo/codegen.py and output_graph.py (bytecode, not source).
 Read next: nbcompile/rewriting/body.py
@@ -42,25 +42,25 @@ class Residual:
     code: CodeType
     source: str
     resume_codes: tuple[CodeType, ...] = ()
-    """In the order of the resume points of the break, then those of the callers, innermost first."""
+    """Resume functions in the order of the break's resume points, then of the callers', innermost first."""
     python_codes: tuple[CodeType, ...] = ()
-    """Functions of ours that run as they are: what they call may be compiled, they are not."""
+    """Generated functions that are not compiled themselves; functions that they call may be."""
     effects: tuple[tuple[str, str], ...] = ()
-    """For each side effect: the changed object, and the statement(s) that replay it."""
+    """Mutated object and replaying statements of each side effect."""
     carried: tuple[tuple[tuple[str, str, str], ...], ...] = ()
-    """For each resume function: name, expression and kind of what it is given."""
+    """Name, expression and kind of each argument, per resume function."""
     kept: Mapping[str, object] = field(default_factory=dict)
-    """The objects that some names of the source mean."""
+    """Objects that are constants of the program, by their names in the source."""
     lines: tuple[int | None, ...] = ()
     """The user's line of each statement, where it is not the function's first."""
 
 
 def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., object] | None) -> Residual:
-    """The program for one trace of one frame.
+    """Build the residual program of a trace.
 
     Args:
         frame: the frame that it replaces: same arguments, same free variables.
-        trace: what is to be done.
+        trace: graph, mutations and exit.
         compiled_graph: takes the graph's inputs, returns its outputs as a sequence.
     """
     program = _Program(frame)
@@ -90,7 +90,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
 
 
 class _Program(GoingOn):
-    """A whole program: what is random is drawn first, then the graph is called."""
+    """A whole program: random numbers are drawn first, then the graph is called."""
 
     def draw(self, draws: tuple[Recipe, ...]) -> None:
         """``random_value = random._inst.randint(1, 9)``."""
@@ -109,7 +109,7 @@ class _Program(GoingOn):
         self.statements.append(assign(self.graph_out, call))
 
     def graph_input(self, each: GraphInput) -> ast.expr:
-        """A value from where it came from; a number as a tensor, where the graph takes it as one."""
+        """The value of an input's source; a number as a tensor, where the graph takes it as one."""
         value = self.fetch(each.source)
         if not each.as_tensor:
             return value

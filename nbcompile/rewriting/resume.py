@@ -1,8 +1,8 @@
-"""The rest of a function, as a function of its live values.
+"""Resume functions: the rest of a function, as a function of its live values.
 
-Where tracing had to stop, the frame goes on in a resume function: the original
+After a graph break the frame continues in a resume function: the original
 bytecode behind a prologue that takes the operand stack and the live locals as
-arguments, puts them back, and jumps in.
+arguments, restores them, and jumps in.
 
     def f(x, path):                      torch_dynamo_resume_in_f_at_3(___stack0, y)
         y = x * 2                            LOAD_FAST ___stack0     what save() returned
@@ -39,16 +39,16 @@ from nbcompile.bytecode.superinstructions import longhand
 
 
 class CannotResume(Exception):
-    """This place of this code cannot become the start of a function; the message says why."""
+    """A point of a code object that cannot become the start of a function; the message says why."""
 
 
 class Slot(Enum):
-    """What stands in one slot of the operand stack, bottom first."""
+    """Kind of one slot of the operand stack, bottom first."""
 
     VALUE = "value"
     """Any object; passed as an argument."""
     NULL = "null"
-    """The NULL that a call finds beside its callable; not passed."""
+    """The NULL next to a callable; not passed."""
     EXIT = "exit"
     """``__exit__`` of an active ``with``. The context manager is passed, and entered again."""
     HANDLED = "handled"
@@ -56,26 +56,26 @@ class Slot(Enum):
     the exception that is being handled inside; it is made current again. Where that exception
     stands on the stack itself, just above, it is passed once more, as VALUE."""
     LASTI = "lasti"
-    """In clean-up code, below an exception: where it came from. Not passed."""
+    """The ``lasti`` below an exception in clean-up code. Not passed."""
     CALL = "call"
-    """What an inlined function will return: the resume function that is its rest, and a tuple of its arguments,
-    are passed. It is called here, below the original's own ``with`` blocks."""
+    """The result of an inlined function: its resume function and a tuple of that one's arguments are passed.
+    It is called here, below the original's own ``with`` blocks."""
 
 
 OPERANDS = {Slot.VALUE: 1, Slot.NULL: 0, Slot.EXIT: 1, Slot.HANDLED: 1, Slot.LASTI: 0, Slot.CALL: 2}
-"""How many arguments ``___stackN`` each slot takes."""
+"""Number of arguments ``___stackN`` of each kind of slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeInfo:
-    """Where a resume function comes from. Weak references, lest a redefined function live for ever."""
+    """Origin of a resume function. The references are weak, so that a redefined function can be freed."""
 
     original: weakref.ReferenceType[CodeType]
     """The user's code object (or, for a break inside a prologue, the resume function it is in)."""
     function: str
     """The name of the user's function."""
     offset: int
-    """Where the original goes on."""
+    """The offset in the original at which it resumes."""
     line: int
     """The line of the user's file in its name."""
     stack: tuple[Slot, ...]
@@ -99,7 +99,7 @@ def resume_function_code(
     line: int | None = None,
     end: int | None = None,
 ) -> CodeType:
-    """The code of a function that goes on at ``offset``.
+    """The code of a function that resumes at ``offset``.
 
     It is called with the positional arguments of each slot (OPERANDS) of the
     stack, bottom first, then one for each of ``live``. Its closure holds a
@@ -134,7 +134,7 @@ def resume_function_code(
 
 
 def resume_info(code: CodeType) -> ResumeInfo | None:
-    """Where a resume function comes from; None for any other code."""
+    """Origin of a resume function; None for any other code."""
     return _INFOS.get(code)
 
 
@@ -143,7 +143,7 @@ def resume_info(code: CodeType) -> ResumeInfo | None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A place in the user's code, with what is known there."""
+    """A point in the user's code, with the stack and the variables there."""
 
     original: CodeType
     offset: int
@@ -154,7 +154,7 @@ class _Place:
     function: str
     parent: CodeType | None
     end: int | None
-    """Where it ends; None: where the function does."""
+    """The offset of its end; None: the end of the function."""
 
     def key(self) -> tuple[object, ...]:
         return (id(self.original), self.offset, self.stack, self.live, self.cells, self.line, self.end)
@@ -169,7 +169,7 @@ def _place(
     line: int | None,
     end: int | None,
 ) -> _Place:
-    """Undo resume functions: the same place in the code that the user wrote."""
+    """Undo resume functions: find the same point in the code that the user wrote."""
     info = resume_info(code)
     if info is None:
         return _Place(code, offset, stack, live, cells, line, code.co_name, None, end)
@@ -289,7 +289,7 @@ def _prepares_call(instruction: Instruction) -> bool:
 
 
 def _line(instructions: Sequence[Instruction], index: int, code: CodeType) -> int:
-    """The line of an instruction; clean-up code has none, then the line of what follows."""
+    """The line of an instruction; clean-up code has none, and gets that of the next instruction."""
     lines = (each.line for each in instructions[index:] if each.line is not None)
     return next(lines, code.co_firstlineno)
 
@@ -417,14 +417,14 @@ _AFTER_LOAD: dict[Slot, tuple[Instruction, ...]] = {
     Slot.LASTI: (Instruction("LOAD_CONST", argval=0),),
     Slot.CALL: (Instruction("CALL_FUNCTION_EX", 0),),
 }
-"""What completes a slot once its argument, if any, is on the stack."""
+"""Instructions that complete a slot after its argument, if any, is on the stack."""
 
 
 def _protection_at(instructions: list[Instruction], index: int, height: int) -> Protection | None:
-    """The range that an instruction stood in when the stack was only ``height`` deep.
+    """The protected range around an instruction at which the stack is only ``height`` deep.
 
-    Ranges nest: whatever escapes a handler goes to the range that the handler
-    itself stands in. So a context manager that fails to be entered again raises
+    Ranges nest: an exception that escapes a handler goes to the range around
+    that handler. So a context manager that fails to be entered again raises
     where it would have in the original.
     """
     return outer_protection(instructions, label_indices(instructions), instructions[index].protection, height)
@@ -434,7 +434,7 @@ def _protection_at(instructions: list[Instruction], index: int, height: int) -> 
 
 
 class _ByIdentity:
-    """A dictionary with weak keys compared by identity: equal code objects of two files are two."""
+    """A dict with weak keys compared by identity: equal code objects of two files are distinct."""
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[weakref.ReferenceType[CodeType], ResumeInfo]] = {}

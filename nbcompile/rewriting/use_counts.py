@@ -1,4 +1,4 @@
-"""How often a program refers to what it makes: a tuple that is needed once stands where it is needed.
+"""Use counts of shared values: a tuple with a single use is inlined.
 
     return (x, y)                           once
     pair = (x, y); d["a"] = pair; return d, pair    twice: it is one tuple
@@ -17,7 +17,7 @@ _DATA = (recipes.__name__, trace.__name__)
 
 
 def tuples_needed_once(*roots: object) -> frozenset[int]:
-    """The keys of the shared tuples that the recipes in some data refer to just once."""
+    """Keys of the shared tuples that the recipes in some data use exactly once."""
     uses: Counter[int] = Counter()
     tuples: set[int] = set()
     _count(roots, uses, tuples)

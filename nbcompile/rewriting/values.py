@@ -1,10 +1,10 @@
-"""A value, as the expression that makes it.
+"""Reconstruction of values: recipes as expressions.
 
     GraphOutput(0)                                  graph_out[0]
     Build("list", (GraphOutput(0), Constant(3)))    [graph_out[0], 3]
 
-What the program refers to twice is made once and held by a name (Shared).
-"Settled" is a value that no later statement can change.
+A value that the program uses twice is built once and assigned to a local
+(Shared). A value is "settled" if no later statement can change it.
 
 In torch: torch/_dynamo/codegen.py and VariableTracker.reconstruct. Read next:
 nbcompile/rewriting/effects.py
@@ -25,21 +25,21 @@ from nbcompile.rewriting.syntax import assign, identifier
 
 
 class Values(Addresses):
-    """A body that can make values."""
+    """A body that can reconstruct values."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self.made: dict[int, str] = {}
-        """The names of what was made already."""
+        """Locals that hold shared values, by key."""
         self.needed_once: frozenset[int] = frozenset()
-        """The keys of tuples that need no name."""
+        """Keys of tuples with a single use, which need no local."""
 
     @abstractmethod
     def mutate(self, mutation: Mutation) -> None:
-        """The statement(s) for one side effect: a container that holds itself is filled after it was made."""
+        """Append the statements of one side effect: a container that contains itself is filled after it is built."""
 
     def settled(self, recipe: Recipe) -> ast.expr:
-        """A value that later statements cannot change: held by a name, unless it is one already."""
+        """A value that later statements cannot change: assigned to a local, unless it is one already."""
         made = self.make(recipe)
         if self.is_settled(made) or _is_graph_output(made, self.graph_out):
             return made
@@ -48,14 +48,14 @@ class Values(Addresses):
         return ast.Name(name, ast.Load())
 
     def is_settled(self, made: ast.expr) -> bool:
-        """Whether it is a constant or a local name: globals and free variables can change."""
+        """Return whether an expression is a constant or a local: globals and free variables can change."""
         if isinstance(made, ast.Name):
             shared = made.id in self.code.co_freevars or made.id in self.code.co_cellvars
             return made.id in self.constants or (made.id in self.taken and not shared)
         return isinstance(made, ast.Constant)
 
     def make(self, recipe: Recipe) -> ast.expr:
-        """The expression that makes a value."""
+        """The expression that reconstructs a value."""
         match recipe:
             case recipes.FromSource(source):
                 return self.fetch(source)
@@ -112,7 +112,7 @@ class Values(Addresses):
                 return ast.Dict(list(items[::2]), items[1::2])
 
     def function(self, recipe: recipes.Function) -> ast.expr:
-        """A function that the traced code defined: made from its code object and its cells."""
+        """A function that the traced code defined: built from its code object and its cells."""
         closure = ast.Tuple([self.make(each) for each in recipe.closure], ast.Load())
         defaults: ast.expr = ast.Constant(None)
         if recipe.defaults is not None:

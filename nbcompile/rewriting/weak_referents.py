@@ -1,4 +1,4 @@
-"""What only weak references refer to is let go where the traced code let it go: before the graph breaks.
+"""Weak referents: objects that only weak references refer to are deleted before a graph break, as in eager mode.
 
     made = new(Node)
     made_1 = ref(made)
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 
 def let_go(statements: Sequence[ast.stmt], constants: Mapping[str, object], users: frozenset[str]) -> list[ast.stmt]:
-    """The statements, with a ``del`` behind the last use of each referent that the program made itself.
+    """Insert a ``del`` after the last use of each referent that the program creates itself.
 
     Args:
         statements: of the program.
@@ -45,7 +45,7 @@ def _names(statements: Sequence[ast.stmt]) -> Iterator[ast.Name]:
 
 
 def _referents(statements: Sequence[ast.stmt], references: set[str]) -> Iterator[str]:
-    """The names that are given to ``ref``."""
+    """Names of the arguments of ``weakref.ref``."""
     for each in (node for statement in statements for node in ast.walk(statement)):
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in references:
             yield from (given.id for given in each.args[:1] if isinstance(given, ast.Name))
