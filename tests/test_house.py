@@ -237,8 +237,8 @@ def test_the_rule_about_participles_can_fail():
 
 HEADLESS = re.compile(r"(?:What|Whether|How|Where|Of|Which|Why|So|When|Who|And|As|That|Those)\b")
 HEADLESS_DOCSTRINGS = {
-    "aot": 14, "codegen": 0, "dispatch": 1, "gpu": 0, "ir": 12, "jupyter": 0, "lowering": 2, "record": 0, "runtime": 0,
-    "sphinx_ext": 0, "tools": 0, "views": 0,
+    "aot": 14, "bytecode": 2, "codegen": 0, "dispatch": 1, "gpu": 0, "guarding": 2, "ir": 12, "jupyter": 0, "lowering": 2, "record": 0,
+    "rewriting": 0, "runtime": 0, "sphinx_ext": 0, "tools": 0, "views": 0,
 }  # fmt: skip
 """Per package how many docstrings open without a noun or a verb. A number may fall, never rise."""
 

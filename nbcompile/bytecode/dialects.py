@@ -165,7 +165,7 @@ SUPERINSTRUCTIONS: dict[str, tuple[str, str]] = {
 }
 """Two instructions in one; each of the two indices has four bits (3.13)."""
 
-LONGHAND: dict[str, tuple[str, str]] = {
+EXPANSIONS: dict[str, tuple[str, str]] = {
     **SUPERINSTRUCTIONS,
     "RETURN_CONST": ("LOAD_CONST", "RETURN_VALUE"),
     "BINARY_SLICE": ("BUILD_SLICE", "BINARY_SUBSCR"),

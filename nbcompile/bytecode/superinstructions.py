@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nbcompile.bytecode.dialects import LONGHAND
+from nbcompile.bytecode.dialects import EXPANSIONS
 from nbcompile.bytecode.instruction import Instruction
 
 
-def longhand(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """Expand every superinstruction (dialects.LONGHAND)."""
+def expand_superinstructions(instructions: Sequence[Instruction]) -> list[Instruction]:
+    """Expand every superinstruction (dialects.EXPANSIONS)."""
     return [half for each in instructions for half in _halves(each)]
 
 
 def _halves(folded: Instruction) -> Iterator[Instruction]:
-    opcodes = LONGHAND.get(folded.opcode)
+    opcodes = EXPANSIONS.get(folded.opcode)
     if opcodes is None:
         yield folded
         return

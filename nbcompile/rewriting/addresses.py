@@ -66,34 +66,34 @@ LITERALS = (int, float, str, bytes, bool, type(None), complex)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class MappingItems:
     """All keys, or all values, of a mapping: written down once for every position that is fetched."""
 
     base: Source
     read: Callable[[Any], list[object]]
 
 
-def owner_of(step: Source | Listed) -> Source | Listed | None:
+def prefix_of(step: Source | MappingItems) -> Source | MappingItems | None:
     """The prefix of a source that is worth a local, if any."""
     match step:
-        case AttrSource(base) | ItemSource(base) | Listed(base):
+        case AttrSource(base) | ItemSource(base) | MappingItems(base):
             return base
         case KeySource(base):
-            return Listed(base, keys_of)
+            return MappingItems(base, keys_of)
         case ValueSource(base):
-            return Listed(base, values_of)
+            return MappingItems(base, values_of)
     return None
 
 
-def text_of(owner: Source | Listed) -> str:
+def text_of(owner: Source | MappingItems) -> str:
     """The text of a prefix; a longer prefix has a longer text."""
-    return f"list({expression(owner.base)}.values())" if isinstance(owner, Listed) else expression(owner)
+    return f"list({expression(owner.base)}.values())" if isinstance(owner, MappingItems) else expression(owner)
 
 
-def name_for(owner: Source | Listed) -> str:
+def name_for(owner: Source | MappingItems) -> str:
     """A readable name for the local that holds a prefix."""
     match owner:
-        case Listed(_, read):
+        case MappingItems(_, read):
             return read.__name__.removesuffix("_of")
         case AttrSource(_, attribute):
             return attribute
@@ -104,12 +104,12 @@ def name_for(owner: Source | Listed) -> str:
     return "owner"
 
 
-class Addresses(Body):
+class SourceBody(Body):
     """A body that can read sources."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
-        self.owners: dict[Source | Listed, str] = {}
+        self.owners: dict[Source | MappingItems, str] = {}
         """Locals that hold prefixes until the graph is called."""
         self.drawn: list[str] = []
         """Locals that hold random numbers, in the order of drawing."""
@@ -119,20 +119,20 @@ class Addresses(Body):
 
         self.layers[0].weight, self.layers[0].bias    ->    item_0 = self.layers[0]; item_0.weight, item_0.bias
         """
-        below: dict[Source | Listed, set[Source | Listed]] = {}
+        below: dict[Source | MappingItems, set[Source | MappingItems]] = {}
         for source in sources:
-            step: Source | Listed = source
-            while (owner := owner_of(step)) is not None:
+            step: Source | MappingItems = source
+            while (owner := prefix_of(step)) is not None:
                 below.setdefault(owner, set()).add(step)
                 step = owner
-        shared = [each for each, steps in below.items() if len(steps) > 1 and owner_of(each) is not None]
+        shared = [each for each, steps in below.items() if len(steps) > 1 and prefix_of(each) is not None]
         for each in sorted(shared, key=lambda owner: len(text_of(owner))):
-            fetched = self.fetch_list(each) if isinstance(each, Listed) else self.fetch(each)
+            fetched = self.fetch_list(each) if isinstance(each, MappingItems) else self.fetch(each)
             name = self.fresh(re.sub(r"\W+", "_", name_for(each)).strip("_") or "owner")
             self.statements.append(assign(name, fetched))
             self.owners[each] = name
 
-    def fetch_list(self, listed: Listed) -> ast.expr:
+    def fetch_list(self, listed: MappingItems) -> ast.expr:
         """The expression of a mapping's keys or values as a list."""
         if listed in self.owners:
             return ast.Name(self.owners[listed], ast.Load())
@@ -172,9 +172,9 @@ class Addresses(Body):
             case ItemSource(base, key):
                 return ast.Subscript(self.fetch(base), self.literal(key, "key"), ast.Load())
             case KeySource(base, index):
-                return ast.Subscript(self.fetch_list(Listed(base, keys_of)), ast.Constant(index), ast.Load())
+                return ast.Subscript(self.fetch_list(MappingItems(base, keys_of)), ast.Constant(index), ast.Load())
             case ValueSource(base, index):
-                return ast.Subscript(self.fetch_list(Listed(base, values_of)), ast.Constant(index), ast.Load())
+                return ast.Subscript(self.fetch_list(MappingItems(base, values_of)), ast.Constant(index), ast.Load())
             case IteratorItemSource(base, index):
                 return ast.Call(
                     self.constant(iterator_item, "iterator_item"), [self.fetch(base), ast.Constant(index)], []

@@ -19,10 +19,10 @@ from nbcompile.capture import recipe as recipes
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.rewriting.syntax import assign, located
-from nbcompile.rewriting.values import Values
+from nbcompile.rewriting.values import ValueBody
 
 
-class Effects(Values):
+class EffectBody(ValueBody):
     """A body that can replay side effects."""
 
     def __init__(self, frame: Frame) -> None:
@@ -153,7 +153,7 @@ class Effects(Values):
         self.statements.append(ast.Delete([gone]))
 
 
-def _target_text(program: Effects, mutation: Mutation) -> str:
+def _target_text(program: EffectBody, mutation: Mutation) -> str:
     match mutation:
         case recipes.SetGlobal(name, _, _, _):
             return name

@@ -30,7 +30,7 @@ from nbcompile.capture.trace import (
     ResumePoint,
 )
 from nbcompile.rewriting import resume
-from nbcompile.rewriting.effects import Effects
+from nbcompile.rewriting.effects import EffectBody
 from nbcompile.rewriting.syntax import assign, set_line
 
 _SLOTS = {"value": resume.Slot.VALUE, "null": resume.Slot.NULL, "exit": resume.Slot.EXIT}
@@ -45,7 +45,7 @@ _COMPARISONS: dict[str, Callable[[], ast.cmpop]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Carried:
+class _ResumeCall:
     """A resume function and its arguments: operands of the stack, and live locals."""
 
     function: ast.expr
@@ -53,7 +53,7 @@ class _Carried:
     live: list[ast.expr]
 
 
-class GoingOn(Effects):
+class GraphBreakBody(EffectBody):
     """A body that can end with a graph break."""
 
     def __init__(self, frame: Frame) -> None:
@@ -62,7 +62,7 @@ class GoingOn(Effects):
         self.python_codes: list[CodeType] = []
         self.carried: list[tuple[tuple[str, str, str], ...]] = []
 
-    def go_on(self, end: GraphBreak, mutations: tuple[recipes.Mutation, ...]) -> None:
+    def end_with_graph_break(self, end: GraphBreak, mutations: tuple[recipes.Mutation, ...]) -> None:
         """Settle the live values, replay the side effects, run the broken instruction, and call the resume function."""
         carried = [self.carry(point) for point in end.resume]
         # Where the rest of the innermost frame runs as Python, its caller's argument is its result.
@@ -72,7 +72,7 @@ class GoingOn(Effects):
         self.replay(mutations)
         self.act(end, action, carried, callers)
 
-    def carry(self, point: ResumePoint, *, nested: bool = False) -> _Carried:
+    def carry(self, point: ResumePoint, *, nested: bool = False) -> _ResumeCall:
         """The resume function and its arguments, settled before the break.
 
         Args:
@@ -91,7 +91,7 @@ class GoingOn(Effects):
 
     def continuation(
         self, point: ResumePoint, *, pushed: resume.Slot = resume.Slot.VALUE, end: int | None = None
-    ) -> tuple[CodeType, _Carried]:
+    ) -> tuple[CodeType, _ResumeCall]:
         """The code of the resume function, and its arguments."""
         slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([pushed] * point.pushes)]
         stack = [self.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
@@ -104,7 +104,7 @@ class GoingOn(Effects):
         code = resume.resume_function_code(original, point.offset, tuple(slots), names, tuple(cells), point.line, end)
         if point.callee is not None:
             cells |= {name: self.settled(recipe) for name, recipe in point.callee.free}
-        return code, _Carried(self.resume_function(code, scope, cells), stack, live)
+        return code, _ResumeCall(self.resume_function(code, scope, cells), stack, live)
 
     def resume_function(self, code: CodeType, scope: dict[str, object], cells: dict[str, ast.expr]) -> ast.expr:
         """The function object: a constant where it has no closure, else built with the current cells."""
@@ -138,7 +138,7 @@ class GoingOn(Effects):
                 values = [self.settled(each) for each in operands]
                 if as_bool:
                     truth = self.constant(bool, "bool")
-                    return lambda: ast.Call(truth, [_given(self.operation(operation, values, symbol))], [])
+                    return lambda: ast.Call(truth, [_not_none(self.operation(operation, values, symbol))], [])
                 return lambda: self.operation(operation, values, symbol)
             case BrokenJump(condition, test):
                 value = self.settled(condition)
@@ -148,7 +148,7 @@ class GoingOn(Effects):
             case BrokenComprehension(begin, until):
                 code, whole = self.continuation(begin, end=until)
                 self.python_codes.append(code)
-                return lambda: _resumed(whole, [], [])
+                return lambda: _resume_call(whole, [], [])
             case Continue():
                 self.python_codes += self.resume_codes[: len(end.resume)]
                 return lambda: None
@@ -170,8 +170,8 @@ class GoingOn(Effects):
         self,
         end: GraphBreak,
         action: Callable[[], ast.expr | None],
-        carried: list[_Carried],
-        callers: list[_Carried],
+        carried: list[_ResumeCall],
+        callers: list[_ResumeCall],
     ) -> None:
         """Run the broken instruction and call the resume function, and those of its callers."""
         line = end.resume[0].line
@@ -179,7 +179,7 @@ class GoingOn(Effects):
         value = action()
         if isinstance(end.action, BrokenJump):
             assert value is not None
-            first, second = (ast.Return(_resumed(each, [], callers)) for each in carried)
+            first, second = (ast.Return(_resume_call(each, [], callers)) for each in carried)
             self.statements.append(ast.If(value, [first], []))
             self.statements.append(second)
             set_line(self.statements[began:], line)
@@ -187,7 +187,7 @@ class GoingOn(Effects):
         pushed: list[ast.expr] = []
         innermost = carried[0]
         if isinstance(end.action, Continue) and callers:
-            value = _resumed(innermost, [], [])
+            value = _resume_call(innermost, [], [])
             innermost, *callers = callers
         if value is not None and (end.resume[0].pushes or isinstance(end.action, Continue)):
             name = self.fresh("result")
@@ -198,16 +198,16 @@ class GoingOn(Effects):
         if managers and broken:
             del self.statements[began:]
             self.statements.append(ast.With(managers, broken))
-        self.statements.append(ast.Return(_resumed(innermost, pushed, callers)))
+        self.statements.append(ast.Return(_resume_call(innermost, pushed, callers)))
         set_line(self.statements[began:], line)
 
 
-def _given(value: ast.expr | None) -> ast.expr:
+def _not_none(value: ast.expr | None) -> ast.expr:
     assert value is not None
     return value
 
 
-def _resumed(innermost: _Carried, pushed: list[ast.expr], callers: list[_Carried]) -> ast.expr:
+def _resume_call(innermost: _ResumeCall, pushed: list[ast.expr], callers: list[_ResumeCall]) -> ast.expr:
     """The call of a resume function; for a chain the outermost one is called, and calls the next one itself."""
     current = innermost
     for caller in callers:

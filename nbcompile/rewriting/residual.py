@@ -29,10 +29,10 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.capture.trace import CapturedGraph, GraphInput, Return, Trace
 from nbcompile.rewriting.code_object import compile_function
-from nbcompile.rewriting.graph_break import GoingOn
+from nbcompile.rewriting.graph_break import GraphBreakBody
 from nbcompile.rewriting.syntax import assign
-from nbcompile.rewriting.use_counts import tuples_needed_once
-from nbcompile.rewriting.weak_referents import let_go
+from nbcompile.rewriting.use_counts import single_use_tuples
+from nbcompile.rewriting.weak_referents import delete_weak_referents
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         compiled_graph: takes the graph's inputs, returns its outputs as a sequence.
     """
     program = _Program(frame)
-    program.needed_once = tuples_needed_once(trace.draws, trace.mutations, trace.exit)
+    program.needed_once = single_use_tuples(trace.draws, trace.mutations, trace.exit)
     program.draw(trace.draws)
     if trace.graph is not None:
         assert compiled_graph is not None
@@ -72,9 +72,9 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
     if isinstance(trace.exit, Return):
         program.return_value(trace.exit.value, trace.mutations)
     else:
-        program.go_on(trace.exit, trace.mutations)
+        program.end_with_graph_break(trace.exit, trace.mutations)
     users = frozenset((*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars))
-    statements = let_go(program.statements, program.constants, users)
+    statements = delete_weak_referents(program.statements, program.constants, users)
     lines = tuple(getattr(each, "lineno", None) for each in statements)
     code, shown = compile_function(frame.code, statements, program.constants)
     return Residual(
@@ -89,7 +89,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
     )
 
 
-class _Program(GoingOn):
+class _Program(GraphBreakBody):
     """A whole program: random numbers are drawn first, then the graph is called."""
 
     def draw(self, draws: tuple[Recipe, ...]) -> None:

@@ -35,7 +35,7 @@ from nbcompile.bytecode.dialects import CELL_ACCESS, HERE, LOCAL_ACCESS
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import outer_protection, reachable, stack_depth, variable_accesses
 from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
-from nbcompile.bytecode.superinstructions import longhand
+from nbcompile.bytecode.superinstructions import expand_superinstructions
 
 
 class CannotResume(Exception):
@@ -121,7 +121,7 @@ def resume_function_code(
     Raises:
         CannotResume: generators, class bodies, a stack of another depth.
     """
-    place = _place(code, offset, stack, live, cells, line, end)
+    place = _resume_target(code, offset, stack, live, cells, line, end)
     with _LOCK:
         known = _CODES.get(place.key())
         # A dead code object's id may be given to a new one.
@@ -142,7 +142,7 @@ def resume_info(code: CodeType) -> ResumeInfo | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ResumeTarget:
     """A point in the user's code, with the stack and the variables there."""
 
     original: CodeType
@@ -160,7 +160,7 @@ class _Place:
         return (id(self.original), self.offset, self.stack, self.live, self.cells, self.line, self.end)
 
 
-def _place(
+def _resume_target(
     code: CodeType,
     offset: int,
     stack: tuple[Slot, ...],
@@ -168,20 +168,20 @@ def _place(
     cells: tuple[str, ...],
     line: int | None,
     end: int | None,
-) -> _Place:
+) -> _ResumeTarget:
     """Undo resume functions: find the same point in the code that the user wrote."""
     info = resume_info(code)
     if info is None:
-        return _Place(code, offset, stack, live, cells, line, code.co_name, None, end)
+        return _ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end)
     original = info.original()
     if original is None or offset not in info.original_offsets:
         # Inside the prologue, or the user's function is gone: go on from the resume function itself.
-        return _Place(code, offset, stack, live, cells, line or info.line, info.function, code, end)
+        return _ResumeTarget(code, offset, stack, live, cells, line or info.line, info.function, code, end)
     live, cells = (tuple(name.removeprefix(_MOVED) for name in names) for names in (live, cells))
     # What came in as a free variable is one in the next resume function too, if it was a cell of the original.
     cells = (*cells, *(name for name in info.cells if name not in cells and name not in live))
     offset, end = info.original_offsets[offset], None if end is None else info.original_offsets[end]
-    return _Place(original, offset, stack, live, cells, line, info.function, code, end)
+    return _ResumeTarget(original, offset, stack, live, cells, line, info.function, code, end)
 
 
 # -- building ----------------------------------------------------------------------------------------
@@ -190,21 +190,21 @@ def _place(
 _MOVED = "___slot_"
 
 
-def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
+def _build(place: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     original = place.original
     _refuse_unresumable(original)
-    everything = longhand(disassemble(original))
-    start = _first_instruction(everything, place)
+    instructions = expand_superinstructions(disassemble(original))
+    start = _first_instruction(instructions, place)
     if place.end is not None:
-        everything, start = _piece(everything, start, place.end), 0
-    line = place.line if place.line is not None else _line(everything, start, original)
-    kept = reachable(everything, start)
-    target = everything[start].label or Label()
-    everything[start] = replace(everything[start], label=target)
-    body = [each for index in sorted(kept) for each in _explicit_super(everything, index, place)]
+        instructions, start = _comprehension_body(instructions, start, place.end), 0
+    line = place.line if place.line is not None else _line(instructions, start, original)
+    kept = reachable(instructions, start)
+    target = instructions[start].label or Label()
+    instructions[start] = replace(instructions[start], label=target)
+    body = [each for index in sorted(kept) for each in _explicit_super(instructions, index, place)]
     layout = _layout(place, body)
     body = [_renamed(each, layout.moved) for each in body]
-    protections = [_protection_at(everything, start, height) for height in range(len(place.stack) + 1)]
+    protections = [_protection_at(instructions, start, height) for height in range(len(place.stack) + 1)]
     prologue = list(_prologue(place, layout, protections, Position(line, line)))
     if body[0].label is not target:
         prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
@@ -246,16 +246,16 @@ def _build(place: _Place) -> tuple[CodeType, ResumeInfo]:
     return code, info
 
 
-def _piece(everything: Sequence[Instruction], start: int, end: int) -> list[Instruction]:
+def _comprehension_body(instructions: Sequence[Instruction], start: int, end: int) -> list[Instruction]:
     """The instructions of an inlined comprehension as a body of their own, which returns what was built."""
-    stop = next(number for number, each in enumerate(everything) if each.offset == end)
-    found = comprehension_at(everything, start)
+    stop = next(number for number, each in enumerate(instructions) if each.offset == end)
+    found = comprehension_at(instructions, start)
     assert found is not None and found.end == stop
-    position = everything[stop].position
+    position = instructions[stop].position
     return [
         # What protects them puts variables back, which die here with the frame.
-        *(replace(each, protection=None) for each in everything[start:stop]),
-        Instruction("SWAP", len(found.saved) + 1, label=everything[stop].label, position=position),
+        *(replace(each, protection=None) for each in instructions[start:stop]),
+        Instruction("SWAP", len(found.saved) + 1, label=instructions[stop].label, position=position),
         *(Instruction("STORE_FAST", argval=name, position=position) for name in reversed(found.saved)),
         Instruction("RETURN_VALUE", position=position),
     ]
@@ -269,7 +269,7 @@ def _refuse_unresumable(code: CodeType) -> None:
         raise CannotResume(f"{code.co_qualname} is the body of a class or module: its variables are no locals")
 
 
-def _first_instruction(instructions: Sequence[Instruction], place: _Place) -> int:
+def _first_instruction(instructions: Sequence[Instruction], place: _ResumeTarget) -> int:
     index = next((number for number, each in enumerate(instructions) if each.offset == place.offset), None)
     if index is None:
         raise CannotResume(f"no instruction begins at offset {place.offset} of {place.original.co_qualname}")
@@ -312,7 +312,7 @@ class _Layout:
     """Variables whose slot is renamed: cells whose slot an inlined comprehension uses for a plain local."""
 
 
-def _layout(place: _Place, body: Sequence[Instruction]) -> _Layout:
+def _layout(place: _ResumeTarget, body: Sequence[Instruction]) -> _Layout:
     code = place.original
     used = {name for each in body for access, name in variable_accesses(each) if access != "cell"}
     shared = {name for each in body for access, name in variable_accesses(each) if access == "cell"}
@@ -349,17 +349,17 @@ def _renamed(instruction: Instruction, moved: Mapping[str, str]) -> Instruction:
             raise AssertionError(instruction)
 
 
-def _explicit_super(everything: Sequence[Instruction], index: int, place: _Place) -> Iterator[Instruction]:
+def _explicit_super(instructions: Sequence[Instruction], index: int, place: _ResumeTarget) -> Iterator[Instruction]:
     """``super()`` finds its arguments in the calling frame, where the first is no longer ``self``: pass them."""
-    each, code = everything[index], place.original
+    each, code = instructions[index], place.original
     if each.opcode == "LOAD_SUPER_ATTR":  # its class and self are on the stack; without this bit it asks the frame
         yield replace(each, arg=(each.arg or 0) | 2)
         return
     is_method = "__class__" in code.co_freevars and code.co_argcount > 0
-    if not is_method or not _calls_bare_super(everything, index):
+    if not is_method or not _calls_bare_super(instructions, index):
         yield each
         return
-    if everything[index - 1].opcode == "LOAD_GLOBAL":  # not 3.11's CALL behind PRECALL
+    if instructions[index - 1].opcode == "LOAD_GLOBAL":  # not 3.11's CALL behind PRECALL
         first = code.co_varnames[0]
         if first not in place.live and first not in place.cells:
             raise CannotResume(f"super() in {code.co_qualname} needs {first!r}, which is not passed on")
@@ -370,11 +370,11 @@ def _explicit_super(everything: Sequence[Instruction], index: int, place: _Place
     yield replace(each, arg=2, argval=2)
 
 
-def _calls_bare_super(everything: Sequence[Instruction], index: int) -> bool:
-    each = everything[index]
+def _calls_bare_super(instructions: Sequence[Instruction], index: int) -> bool:
+    each = instructions[index]
     if each.opcode not in ("PRECALL", "CALL") or each.arg != 0:
         return False
-    callee = everything[index - 2 if everything[index - 1].opcode == "PRECALL" else index - 1]
+    callee = instructions[index - 2 if instructions[index - 1].opcode == "PRECALL" else index - 1]
     return callee.opcode == "LOAD_GLOBAL" and callee.argval == "super"
 
 
@@ -382,7 +382,7 @@ def _calls_bare_super(everything: Sequence[Instruction], index: int) -> bool:
 
 
 def _prologue(
-    place: _Place, layout: _Layout, protections: Sequence[Protection | None], position: Position
+    place: _ResumeTarget, layout: _Layout, protections: Sequence[Protection | None], position: Position
 ) -> Iterator[Instruction]:
     if layout.freevars:
         yield Instruction("COPY_FREE_VARS", len(layout.freevars))

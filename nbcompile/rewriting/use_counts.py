@@ -16,7 +16,7 @@ from nbcompile.capture import recipe as recipes, trace
 _DATA = (recipes.__name__, trace.__name__)
 
 
-def tuples_needed_once(*roots: object) -> frozenset[int]:
+def single_use_tuples(*roots: object) -> frozenset[int]:
     """Keys of the shared tuples that the recipes in some data use exactly once."""
     uses: Counter[int] = Counter()
     tuples: set[int] = set()

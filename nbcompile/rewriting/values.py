@@ -20,11 +20,11 @@ from types import FunctionType
 from nbcompile.capture import recipe as recipes
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Mutation, Recipe
-from nbcompile.rewriting.addresses import Addresses
+from nbcompile.rewriting.addresses import SourceBody
 from nbcompile.rewriting.syntax import assign, identifier
 
 
-class Values(Addresses):
+class ValueBody(SourceBody):
     """A body that can reconstruct values."""
 
     def __init__(self, frame: Frame) -> None:

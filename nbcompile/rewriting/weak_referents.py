@@ -16,7 +16,9 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 
 
-def let_go(statements: Sequence[ast.stmt], constants: Mapping[str, object], users: frozenset[str]) -> list[ast.stmt]:
+def delete_weak_referents(
+    statements: Sequence[ast.stmt], constants: Mapping[str, object], users: frozenset[str]
+) -> list[ast.stmt]:
     """Insert a ``del`` after the last use of each referent that the program creates itself.
 
     Args:
@@ -32,12 +34,14 @@ def let_go(statements: Sequence[ast.stmt], constants: Mapping[str, object], user
     ends: dict[int, list[str]] = {}
     for name in sorted(assigned & set(_referents(statements, references))):
         ends.setdefault(last[name], []).append(name)
-    whole: list[ast.stmt] = []
+    with_deletes: list[ast.stmt] = []
     for at, statement in enumerate(statements):
-        whole.append(statement)
+        with_deletes.append(statement)
         if at in ends and not isinstance(statement, ast.Return):
-            whole.append(ast.copy_location(ast.Delete([ast.Name(name, ast.Del()) for name in ends[at]]), statement))
-    return whole
+            with_deletes.append(
+                ast.copy_location(ast.Delete([ast.Name(name, ast.Del()) for name in ends[at]]), statement)
+            )
+    return with_deletes
 
 
 def _names(statements: Sequence[ast.stmt]) -> Iterator[ast.Name]:

@@ -9,7 +9,7 @@ import pytest
 
 from nbcompile.bytecode.comprehensions import Comprehension, comprehension_at
 from nbcompile.bytecode.disassemble import disassemble
-from nbcompile.bytecode.superinstructions import longhand
+from nbcompile.bytecode.superinstructions import expand_superinstructions
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 calls a function for each comprehension")
 
@@ -19,7 +19,7 @@ def comprehensions(source: str) -> list[Comprehension]:
     exec(source, scope)
     function = scope["f"]
     assert isinstance(function, types.FunctionType)
-    read = longhand(disassemble(function.__code__))
+    read = expand_superinstructions(disassemble(function.__code__))
     found = (comprehension_at(read, index) for index in range(len(read)))
     return [each for each in found if each is not None]
 

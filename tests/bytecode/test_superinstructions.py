@@ -5,10 +5,10 @@ from __future__ import annotations
 import types
 
 from nbcompile.bytecode.assemble import assemble
-from nbcompile.bytecode.dialects import LONGHAND
+from nbcompile.bytecode.dialects import SUPERINSTRUCTIONS
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import stack_depth
-from nbcompile.bytecode.superinstructions import longhand
+from nbcompile.bytecode.superinstructions import expand_superinstructions
 
 
 def example(items: list[int], a: int, b: int) -> object:
@@ -22,13 +22,15 @@ def example(items: list[int], a: int, b: int) -> object:
 
 def test_nothing_folded_is_left() -> None:
     """No instruction that one of the versions folds appears, so that handlers know the halves alone."""
-    assert not {each.opcode for each in longhand(disassemble(example.__code__))} & set(LONGHAND)
+    assert not {each.opcode for each in expand_superinstructions(disassemble(example.__code__))} & set(
+        SUPERINSTRUCTIONS
+    )
 
 
 def test_it_means_the_same() -> None:
     """The halves, assembled again, are the function, and need the same stack where a folded one stood."""
     read = disassemble(example.__code__)
-    unfolded = longhand(read)
+    unfolded = expand_superinstructions(read)
     function = types.FunctionType(assemble(unfolded, example.__code__), {})
     for arguments in ((1, 2), (2, 1)):
         assert function([1, 2, 3], *arguments) == example([1, 2, 3], *arguments)
@@ -39,6 +41,6 @@ def test_it_means_the_same() -> None:
 def test_an_offset_names_one_place() -> None:
     """The second half stands at an odd offset, where no instruction of the code object does."""
     read = disassemble(example.__code__)
-    offsets = [each.offset for each in longhand(read)]
+    offsets = [each.offset for each in expand_superinstructions(read)]
     assert len(offsets) == len(set(offsets))
     assert [offset for offset in offsets if offset % 2 == 0] == [each.offset for each in read]

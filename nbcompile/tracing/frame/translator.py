@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.instruction import Instruction, Label, argument_text, label_indices
-from nbcompile.bytecode.superinstructions import longhand
+from nbcompile.bytecode.superinstructions import expand_superinstructions
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, ModuleSource, Source
 from nbcompile.record.model import Operand, StackLine
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CodeView:
-    """The instructions of a code object, in longhand, and where its labels are."""
+    """The instructions of a code object, without superinstructions, and where its labels are."""
 
     instructions: list[Instruction]
     labels: dict[Label, int]
@@ -56,7 +56,7 @@ def code_view(code: CodeType) -> CodeView:
     """Disassembled once per code object."""
     view = _views.get(code)
     if view is None:
-        instructions = longhand(disassemble(code))
+        instructions = expand_superinstructions(disassemble(code))
         view = _views[code] = CodeView(instructions, label_indices(instructions))
     return view
 
