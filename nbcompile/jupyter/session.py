@@ -5,6 +5,7 @@
     %compile_config recompile_limit=16       from now on
     %compile_report out.html                 all that was compiled in the notebook's cells, as one file
     %compile_explain NB0007                  a kind of graph break: an example, and what to do
+    %compile_open /tmp/trace                 a TORCH_TRACE of torch.compile, or a record, from elsewhere
     %compile_reset                           as if nothing had been compiled
 
 A cell that is run again supersedes what it led to before.
@@ -27,8 +28,10 @@ from IPython.display import display
 from nbcompile import api, config, torch_internals
 from nbcompile.record.model import Record
 from nbcompile.tools import explain, settings
+from nbcompile.tools.commands import records
 from nbcompile.tracing import breaks
 from nbcompile.views import report
+from nbcompile.views.explanation import Explanation
 
 MOST_CELLS = 100
 """Number of cells whose records are available to ``%compile_report``: the last ones."""
@@ -36,7 +39,7 @@ MOST_CELLS = 100
 
 @magics_class
 class SessionMagics(Magics):
-    """``%compile_config``, ``%compile_report``, ``%compile_explain`` and ``%compile_reset``."""
+    """``%compile_config``, ``%compile_open``, ``%compile_report``, ``%compile_explain`` and ``%compile_reset``."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -69,6 +72,20 @@ class SessionMagics(Magics):
             return getattr(config, name)
         except (AttributeError, ValueError) as error:
             raise UsageError(str(error)) from None
+
+    @line_magic
+    def compile_open(self, line: str) -> object:
+        """Show a record or a TORCH_TRACE of torch.compile that was written elsewhere: ``%compile_open trace.log``."""
+        if not line.strip():
+            raise UsageError("%compile_open wants a record or a trace, as in: %compile_open trace.log")
+        try:
+            opened = records.read(Path(line.strip().strip("'\"")))
+        except (OSError, ValueError) as error:
+            raise UsageError(str(error)) from None
+        for sentence in (*opened.notes, *records.compare_ranks(opened.records)):
+            print(f"nbcompile: {sentence}")  # noqa: T201
+        shown = [Explanation(record) for record in opened.records.values()]
+        return shown[0] if len(shown) == 1 else display(*shown)
 
     @line_magic
     def compile_report(self, line: str) -> None:

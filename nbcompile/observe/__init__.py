@@ -7,5 +7,6 @@ In torch: torch/_logging/. Read next: nbcompile/observe/artifact_logs.py
 
 from nbcompile.observe.artifact_logs import ArtifactLogs
 from nbcompile.observe.debug_folder import DebugFolder
+from nbcompile.observe.structured_trace import StructuredTrace
 
-SUBSCRIBERS = (ArtifactLogs(), DebugFolder())
+SUBSCRIBERS = (ArtifactLogs(), DebugFolder(), StructuredTrace())

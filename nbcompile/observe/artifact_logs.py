@@ -35,6 +35,10 @@ class ArtifactLogs:
         """Whether each instruction of the trace is printed."""
         return not STEPS_WANTED.isdisjoint(enabled())
 
+    def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:
+        """Nothing is needed while a frame is compiled."""
+        return contextlib.nullcontext()
+
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:
         """Print one frame."""
         with _in_frame(frame.id):

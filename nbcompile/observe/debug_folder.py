@@ -15,6 +15,7 @@ In torch: DebugContext in torch/_inductor/debug.py. Read next: nbcompile/observe
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import functools
 import os
@@ -50,6 +51,10 @@ class DebugFolder:
     def wants_steps(self) -> bool:
         """The folder holds no steps."""
         return False
+
+    def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:
+        """Nothing is needed while a frame is compiled."""
+        return contextlib.nullcontext()
 
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:
         """Write the files of one frame; a disk that refuses is a warning, and the program goes on."""

@@ -16,7 +16,7 @@ import contextvars
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Protocol
 
@@ -85,6 +85,9 @@ class Subscriber(Protocol):
 
     def wants_steps(self) -> bool:
         """Return whether the steps of the trace are to be recorded, too."""
+
+    def during(self, compile_id: str) -> AbstractContextManager[None]:
+        """Entered while a frame that is wanted is compiled."""
 
     def receive(self, frame: model.CompiledFrame, timings: Sequence[model.Timing]) -> None:
         """Take a finished frame."""
@@ -210,7 +213,10 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     page = FrameDraft(compile_id, function)
     token = _draft.set(page)
     try:
-        yield page
+        with ExitStack() as contexts:
+            for subscriber in interested:
+                contexts.enter_context(subscriber.during(compile_id))
+            yield page
     except KeyboardInterrupt:
         page.interrupted("compilation")
         raise

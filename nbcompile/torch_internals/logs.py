@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch._guards
 import torch._logging._internal
+import torch._logging.structured
 
 # The frame hook (PEP 523) and the guard tree live in torch's C extension.
 
@@ -32,6 +33,30 @@ def artifact_logger(artifact: str) -> logging.Logger:
         if file := os.environ.get(logs.LOG_OUT_ENV_VAR):
             logs._setup_handlers(lambda: logging.FileHandler(file), ours)
     return logs.getArtifactLogger("nbcompile", artifact)
+
+
+def has_trace_folder() -> bool:
+    """Whether TORCH_TRACE names a folder that structured records are written into."""
+    return any(getattr(handler, "root_dir", None) for handler in logging.getLogger("torch.__trace").handlers)
+
+
+def is_trace_open() -> bool:
+    """Whether a record was written: the handler has its file."""
+    return any(getattr(handler, "stream", None) for handler in logging.getLogger("torch.__trace").handlers)
+
+
+def trace(name: str, metadata: dict[str, Any], payload: str | None) -> None:
+    """Write one structured record; a folder that refuses ends the trace, with one line."""
+    try:
+        torch._logging._internal.trace_structured(name, lambda: metadata, payload_fn=lambda: payload)
+    except OSError as error:
+        give_up_trace()
+        logging.getLogger("nbcompile").warning("TORCH_TRACE: nothing is written: %s", error)
+
+
+def intern_string(text: str) -> int:
+    """The number that stands for a text in the records of a trace."""
+    return int(torch._logging.structured.intern_string(text))
 
 
 def give_up_trace() -> None:

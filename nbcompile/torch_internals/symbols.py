@@ -24,7 +24,7 @@ import torch._logging._internal
 import torch.fx
 
 # The frame hook (PEP 523) and the guard tree live in torch's C extension.
-from nbcompile.torch_internals.logs import give_up_trace
+from nbcompile.torch_internals.logs import give_up_trace, is_trace_open
 from nbcompile.torch_internals.modules import fake_tensor, symbolic_shapes
 
 
@@ -70,6 +70,8 @@ def _begin_structured_trace() -> None:
     # The first record finds out that nobody asked for a trace (TORCH_TRACE), and no later one is made, until somebody
     # sets torch's logs. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
     # be imported; or with a fake tensor of a subclass, which cannot be printed.
+    if is_trace_open():
+        return
     try:
         torch._logging._internal.trace_structured(
             "artifact",

@@ -1,0 +1,41 @@
+"""Programs that the tests of traces run, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import torch
+{imports}
+@{compile}
+def f(x, w):
+    y = torch.relu(x @ w)
+    print("half")
+    return (y * 2).sum(-1)
+
+w = torch.randn(8, 4, requires_grad=True)
+f(torch.randn(4, 8), w).sum().backward()
+f(torch.randn(5, 8), w).sum().backward()
+"""
+OURS = PROGRAM.format(imports="import nbcompile", compile="nbcompile.compile")
+TORCHS = PROGRAM.format(imports="", compile="torch.compile(backend='aot_eager')")
+
+
+def run(folder: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder; it has to end well."""
+    (folder / "program.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "program.py"], capture_output=True, text=True, check=True, cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )  # fmt: skip
+
+
+def traced(folder: Path, text: str) -> Path:
+    """The trace of a program."""
+    run(folder, text, TORCH_TRACE=str(folder / "trace"))
+    (path,) = (folder / "trace").glob("*.log")
+    return path

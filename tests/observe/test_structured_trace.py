@@ -1,0 +1,86 @@
+"""TORCH_TRACE: the real tlparse reads what is written."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nbcompile.observe import structured_trace
+from tests.observe import programs
+from tests.views import sample_records
+
+TLPARSE = Path(sys.executable).parent / "tlparse"
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory):
+    """What tlparse said, and the folder that it made of a trace of ours."""
+    folder = tmp_path_factory.mktemp("trace")
+    log = programs.traced(folder, programs.OURS)
+    command = [str(TLPARSE), str(log), "-o", str(folder / "pages"), "--no-browser", "--strict-compile-id", "--verbose"]
+    return subprocess.run(command, capture_output=True, text=True, check=True), folder / "pages"
+
+
+def test_tlparse_understands_every_record_of_ours(parsed):
+    """Only create_symbol, which is ShapeEnv's own and unknown to tlparse, is left over."""
+    done, _ = parsed
+    said = done.stdout + done.stderr
+    assert "Failed to parse" not in said
+    assert set(re.findall(r"Unknown fields: \{(.*?)\}", said)) <= {'"create_symbol"', '"guard_added", "create_symbol"'}
+
+
+def test_each_compile_has_its_pages(parsed):
+    """Graph, ATen graphs, guards, code, metrics, breaks and reasons, under the compile id."""
+    _, pages = parsed
+    folders = {path.name for path in pages.iterdir() if path.is_dir()}
+    assert {"-_0_0_0", "-_1_0_0", "-_0_1_0", "-_1_1_0"} <= folders
+    first = {re.sub(r"_\d+\.\w+$", "", path.name) for path in (pages / "-_0_0_0").iterdir()}
+    assert {
+        "dynamo_output_graph", "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "dynamo_cpp_guards_str",
+        "compilation_metrics", "dynamo_graph_break_reason", "f_ORIGINAL_BYTECODE", "f_MODIFIED_BYTECODE",
+    } <= first  # fmt: skip
+    assert any(name.startswith("inductor_output_code") for name in first)
+    again = "".join(path.name for path in (pages / "-_0_1_0").iterdir())
+    assert "recompile_reasons" in again
+
+
+def test_the_pages_say_what_happened(parsed):
+    """The index has the function and its line; the metrics count; the events have begin and end in pairs."""
+    _, pages = parsed
+    index = (pages / "index.html").read_text()
+    assert "program.py" in index
+    assert "[0/0]" in index
+    (metrics,) = (pages / "-_0_0_0").glob("compilation_metrics*")
+    assert "failed to parse" not in metrics.read_text().lower()
+    assert "program.py:" in metrics.read_text()
+    events = json.loads((pages / "chromium_events.json").read_text())
+    assert [each["ph"] for each in events].count("B") == [each["ph"] for each in events].count("E") > 0
+    (graph,) = (pages / "-_0_0_0").glob("dynamo_output_graph*")
+    assert "torch.relu" in graph.read_text()
+
+
+def test_a_folder_that_refuses(tmp_path):
+    """One line; the program goes on."""
+    (tmp_path / "taken").write_text("")
+    done = programs.run(tmp_path, programs.OURS, TORCH_TRACE=str(tmp_path / "taken" / "x"))
+    assert done.stdout == "half\nhalf\n"
+    assert done.stderr.count("TORCH_TRACE: nothing is written") == 1
+    assert "Error" not in done.stderr.replace("NotADirectoryError", "")
+
+
+def test_every_entry_is_json():
+    """Of every sample record, metadata can be written as JSON, and events are sorted."""
+    for build in sample_records.ALL.values():
+        record = build()
+        for frame in record.frames:
+            own = [timing for timing in record.timings if timing.frame == frame.id]
+            for name, metadata, payload in structured_trace.entries(frame, own):
+                json.dumps({name: metadata})
+                assert payload is None or isinstance(payload, str)
+            stamps = [json.loads(event)["ts"] for event in structured_trace.events(own)]
+            assert stamps == sorted(stamps)

@@ -1,0 +1,315 @@
+"""Traces of the real torch.compile, and of ours, as records; cut off, compressed, of several ranks, hostile."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from nbcompile.observe import trace_file, trace_reader, trace_text
+from nbcompile.tools.commands import records
+from nbcompile.tools.commands.command_line import main
+from nbcompile.views import report, text
+from tests.observe import programs
+
+STORED = Path(__file__).parent / "traces" / "torch_2_13_inductor.log.gz"
+"""Of torch.compile 2.13 with Inductor: the program of programs.py, with caches off and the settings left out."""
+
+
+@pytest.fixture(scope="module")
+def opened():
+    return trace_reader.read(STORED)
+
+
+def test_a_trace_of_torch_compile(opened):
+    """Frames, functions, causes and the version of torch are those of the program."""
+    (record,) = opened.records.values()
+    assert record.environment.torch == "2.13.0+cpu"
+    assert [(frame.id, frame.function, frame.status, frame.cause) for frame in record.frames] == [
+        ("0/0", "f", "compiled", "first call"),
+        ("0/1", "f", "compiled", "recompiled"),
+        ("1/0", "torch_dynamo_resume_in_f_at_6", "compiled", "resumed"),
+        ("1/1", "torch_dynamo_resume_in_f_at_6", "compiled", "recompiled"),
+    ]
+
+
+def test_its_graphs_have_nodes_types_and_lines(opened):
+    """Operators with shapes, the user's line of each, and what each reads."""
+    frame = opened.records[0].frames[0]
+    nodes = {node.name: node for node in frame.graph.nodes}
+    assert list(nodes) == ["L_x_", "L_w_", "matmul", "y", "output"]
+    assert nodes["matmul"].target == "operator.matmul"
+    assert nodes["matmul"].inputs == (nodes["L_x_"].id, nodes["L_w_"].id)
+    assert (nodes["y"].target, nodes["y"].shape, nodes["y"].dtype) == ("torch.relu", ("4", "4"), "float32")
+    assert (nodes["y"].stack[0].line, nodes["y"].stack[0].code) == (5, "y=torch.relu(x@w)")
+    assert nodes["L_x_"].source == "L['x']"
+    assert [graph.stage for graph in frame.compiled_graph.graphs] == ["joint", "forward", "backward"]
+    assert all(len(graph.nodes) >= 4 for graph in frame.compiled_graph.graphs)
+
+
+def test_its_break_is_where_the_user_sees_it(opened):
+    """Title, reason, hints and the line inside the compiled function; the second attempt adds none."""
+    (met,) = opened.records[0].frames[0].breaks
+    assert met.title == "Failed to trace builtin operator"
+    assert met.reason == "when attempting to trace CALL: a function call, e.g. f(x, y)"
+    assert len(met.hints) == 3
+    assert [(line.function, line.line) for line in met.stack] == [("f", 6)]
+    assert met.gb_id == "GB0059"
+
+
+def test_its_recompilation_has_both_values(opened):
+    """Which entry refused, what it expected and what it got."""
+    (failed,) = opened.records[0].frames[1].failed_guards
+    assert (failed.compile_id, failed.expected, failed.actual, failed.source) == ("0/0", "4", "5", "L['x']")
+
+
+def test_its_guards_kernels_symbols_and_times(opened):
+    """Each as many as torch printed; the kernels have their C++."""
+    first, again = opened.records[0].frames[:2]
+    assert {"TENSOR_MATCH", "GLOBAL_STATE"} <= {guard.kind for guard in first.guards}
+    assert any(guard.source == "L['w']" and guard.kind == "TENSOR_MATCH" for guard in first.guards)
+    assert [kernel.language for kernel in first.compiled_graph.kernels] == ["cpp", "cpp"]
+    assert 'extern "C"' in first.compiled_graph.kernels[0].source
+    assert 'extern "C"' not in first.compiled_graph.wrapper
+    assert [symbol.name for symbol in again.symbols] == ["s77"]
+    outer = [each for each in opened.records[0].timings if each.frame == "0/0" and not each.inside]
+    assert sum(each.seconds for each in outer) > 1
+
+
+def test_it_is_drawn(opened, tmp_path):
+    """As text with source lines, and as a page; what the trace lacks is named, and drawn nowhere."""
+    (record,) = opened.records.values()
+    told = text.render(record)
+    assert "y=torch.relu(x@w)" in told
+    assert "this line is not in the trace" in told
+    assert "no fusion decisions" in " ".join(opened.notes)
+    assert main(["open", str(STORED), "-o", str(tmp_path / "it.html")]) == 0
+    page = (tmp_path / "it.html").read_text()
+    assert "no fusion decisions" in page
+    assert "<svg" in page
+
+
+@pytest.mark.peer
+def test_a_trace_that_is_made_now(tmp_path):
+    """The installed torch's own trace has the program's four frames, its break and its recompilations."""
+    (record,) = trace_reader.read(programs.traced(tmp_path, programs.TORCHS)).records.values()
+    assert [frame.id for frame in record.frames] == ["0/0", "0/1", "1/0", "1/1"]
+    assert all(frame.status == "compiled" and frame.graph.nodes for frame in record.frames)
+    assert [len(frame.breaks) for frame in record.frames] == [1, 1, 0, 0]
+    assert [bool(frame.failed_guards) for frame in record.frames] == [False, True, False, True]
+
+
+def test_a_trace_of_ours_is_whole(tmp_path):
+    """Kernels, fusion decisions and residual programs come back; nothing is missing, and no note says so."""
+    trace = trace_reader.read(programs.traced(tmp_path, programs.OURS).parent)
+    assert trace.notes == ()
+    frames = trace.records[0].frames
+    assert [frame.id for frame in frames] == ["0/0", "0/1", "1/0", "1/1"]
+    assert all(frame.residual and frame.compiled_graph.kernels for frame in frames)
+
+
+def whole() -> list[str]:
+    return gzip.decompress(STORED.read_bytes()).decode().splitlines(keepends=True)
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.99])
+def test_a_trace_that_is_cut_off(tmp_path, share):
+    """In the middle of a line: it is read so far, as a file and compressed, and it is drawn."""
+    content = "".join(whole())
+    content = content[: int(len(content) * share)]
+    (tmp_path / "cut.log").write_text(content)
+    compressed = gzip.compress("".join(whole()).encode())
+    (tmp_path / "cut.log.gz").write_bytes(compressed[: int(len(compressed) * share)])
+    for name in ("cut.log", "cut.log.gz"):
+        trace = trace_reader.read(tmp_path / name)
+        report.of_record(trace.records[0])
+        assert text.render(trace.records[0])
+    assert any("ends early" in note for note in trace.notes)
+
+
+def test_several_ranks(tmp_path, capsys):
+    """One record each, by file name or by the lines themselves; what differs between them comes first."""
+    lines = whole()
+    write(tmp_path / "dedicated_log_torch_trace_rank_0_a.log", lines)
+    short = [line.replace('{"', '{"rank": 1, "', 1) if line[0] == "V" else line for line in lines]
+    cut = next(at for at, line in enumerate(short) if '"frame_id": 1,' in line)
+    write(tmp_path / "dedicated_log_torch_trace_rank_1_b.log", short[:cut])
+    trace = trace_reader.read(tmp_path)
+    assert list(trace.records) == [0, 1]
+    assert [len(record.frames) for record in trace.records.values()][0] == 4
+    differences = records.compare_ranks(trace.records)
+    assert differences[0] == "2 ranks: 0, 1"
+    assert any("not compiled on rank 1" in line for line in differences)
+    assert main(["open", str(tmp_path), "--show", "guards"]) == 0
+    assert "not compiled on rank 1" in capsys.readouterr().out
+    assert "rank 1" in records.page("trace", trace)
+
+
+def test_lines_that_are_no_records(tmp_path):
+    """They are counted in one sentence, and the rest is read."""
+    lines = whole()
+    lines[3:3] = ["Traceback (most recent call last):\n", "V1123 22:45:21.189000 19943 x.py:1] {broken\n"]
+    trace = trace_reader.read(write(tmp_path / "it.log", lines))
+    assert len(trace.records[0].frames) == 4
+    assert any("2 lines are no records" in note for note in trace.notes)
+
+
+def test_what_is_no_trace(tmp_path, capsys):
+    """An empty folder, a file of other text, a file that is not there: one line each, exit code 2."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other.log").write_text("hello\n")
+    for name, says in (("empty", "holds no file"), ("other.log", "holds no compiles"), ("none", "No such file")):
+        assert main(["open", str(tmp_path / name)]) == 2
+        assert says in capsys.readouterr().err
+
+
+def record_line(name: str, value: object, payload: str = "", **more: object) -> str:
+    metadata = {name: value, "frame_id": 0, "frame_compile_id": 0, "attempt": 0, **more}
+    lines = "".join(f"\t{line}\n" for line in payload.split("\n")) if payload else ""
+    return f"V1123 22:45:21.189000 19943 torch/x.py:1] {json.dumps(metadata)}\n{lines}"
+
+
+def test_markup_stays_text(tmp_path):
+    """Names, code, breaks and files with HTML in them are shown as they are."""
+    harm = "<script>alert(1)</script>"
+    lines = [
+        record_line("compilation_metrics", {"co_name": harm, "co_filename": f"/{harm}.py", "co_firstlineno": 1}),
+        record_line("dynamo_output_graph", {}, f"class G:\n    def forward(self, x: '{harm}'):\n        return (x,)"),
+        record_line("artifact", {"name": "dynamo_graph_break_reason"}, f"{harm}\n  Explanation: {harm}"),
+        record_line("dynamo_cpp_guards_str", {}, f"+- RootGuardManager\n| +- LAMBDA_GUARD: {harm}"),
+    ]
+    trace = trace_reader.read(write(tmp_path / "it.log", lines))
+    page = records.page(harm, trace)
+    assert harm not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_no_file_that_a_trace_names_is_opened(tmp_path):
+    """The source is what the trace says, not what the named file holds here."""
+    secret = tmp_path / "secret.py"
+    secret.write_text("the secret\n" * 20)
+    lines = [
+        record_line("compilation_metrics", {"co_name": "f", "co_filename": str(secret), "co_firstlineno": 1}),
+        record_line(
+            "dynamo_output_graph", {},
+            f"def forward(self, x):\n    # File: {secret}:2 in f, code: y = x + 1\n    y: 'f32[3][1]cpu' = x + 1\n",
+        ),
+    ]  # fmt: skip
+    (record,) = trace_reader.read(write(tmp_path / "it.log", lines)).records.values()
+    assert "y = x + 1" in record.frames[0].source
+    assert "secret" not in text.render(record).replace("secret.py", "")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "(" * 100_000, "[" * 100_000 + "]" * 100_000, "class A:\n" + " " * 50 + "def forward(self):\n", "\0", "x = " * 9_999,
+        "# File: " * 50_000, "+- GuardManager: source=" * 20_000, "  Hint: " * 50_000, "k = async_compile.cpp(" * 50_000,
+        "k = async_compile.cpp('''\n" * 20_000, "expected " * 50_000, " " * 500_000 + "# ", "9" * 50_000 + " LOAD_FAST",
+    ],
+    ids=range(13),
+)  # fmt: skip
+def test_texts_that_take_long_to_search(tmp_path, payload):
+    """Deep, long and repetitive texts are read within seconds, whatever they are said to be."""
+    names = ("dynamo_output_graph", "dynamo_cpp_guards_str", "inductor_output_code", "aot_joint_graph")
+    lines = [record_line(name, {}, payload) for name in names]
+    for name in ("dynamo_graph_break_reason", "recompile_reasons", "f_ORIGINAL_BYTECODE", "nbcompile_record"):
+        lines.append(record_line("artifact", {"name": name}, payload))
+    began = time.perf_counter()
+    trace_reader.read(write(tmp_path / "it.log", lines))
+    assert time.perf_counter() - began < 60
+
+
+def test_damaged_bytes_never_raise(tmp_path):
+    """Of two hundred traces with random damage, each is read, or is said to be none."""
+    chance, original = random.Random(5), "".join(whole()[:400]).encode()
+    for _ in range(200):
+        damaged = bytearray(original)
+        for _ in range(chance.choice([1, 5, 50])):
+            at = chance.randrange(len(damaged))
+            damaged[at : at + chance.choice([0, 1, 30])] = chance.randbytes(chance.choice([0, 1, 30]))
+        path = tmp_path / "it.log"
+        path.write_bytes(bytes(damaged))
+        try:
+            trace = trace_reader.read(path)
+        except trace_reader.TraceFormatError:
+            continue
+        for record in trace.records.values():
+            text.render(record)
+
+
+def test_values_of_any_type(tmp_path):
+    """Metadata whose fields are of other types than torch's are passed over."""
+    values = [None, 3, "x", [], {}, [1, 2], {"stack": 3}, {"co_firstlineno": "x"}, {"symbol": []}, True, 1e400]
+    names = ("dynamo_start", "compilation_metrics", "create_symbol", "str", "artifact", "chromium_event", "rank")
+    lines = [record_line(name, value, "{\n}") for name in names for value in values]
+    lines += [record_line("dynamo_output_graph", {}, "x", frame_id=value) for value in values]
+    trace = trace_reader.read(write(tmp_path / "it.log", lines))
+    for record in trace.records.values():
+        text.render(record)
+
+
+def test_limits(tmp_path, monkeypatch):
+    """A payload, a file and a number of compiles beyond the limits are read so far, and it is said."""
+    monkeypatch.setattr(trace_file, "MOST_PAYLOAD", 1_000)
+    monkeypatch.setattr(trace_reader, "MOST_FRAMES", 3)
+    lines = [record_line("dynamo_output_graph", {}, "x\n" * 5_000)]
+    lines += [record_line("dynamo_start", {}, frame_id=number) for number in range(1, 9)]
+    trace = trace_reader.read(write(tmp_path / "it.log", lines))
+    assert len(trace.records[0].frames) == 3
+    assert len(trace.records[0].frames[0].graph.code if trace.records[0].frames[0].graph else "") <= 1_000
+    assert any("1 payloads are longer" in note for note in trace.notes)
+    assert any("only the first 3 compiles" in note for note in trace.notes)
+    monkeypatch.setattr(trace_file, "MOST_BYTES", 2_000)
+    trace = trace_reader.read(tmp_path / "it.log")
+    assert any("is read up to" in note for note in trace.notes)
+
+
+def test_reasons_of_older_versions():
+    """A JSON list of reasons (2.6) reads as the lines of today."""
+    old = "[\n\"0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5\",\n\"0/0: L['n'] == 3\"\n]"
+    found = trace_text.failed_guards(old)
+    assert [(each.compile_id, each.expected, each.actual) for each in found] == [("0/1", "4", "5"), ("0/0", "", "")]
+    assert found[1].source == "L['n']"
+
+
+def test_graphs_in_torchs_spellings():
+    """Methods, attributes, comparisons, subscripts and inputs that are declared in the body."""
+    code = """
+class inner_f(torch.nn.Module):
+    def forward(self, primals, tangents):
+        primals_1: "f32[4, 8][8, 1]cpu"  # PlainAOTInput(idx=0)
+        primals_1, = fx_pytree.tree_flatten_spec([primals, tangents], self._in_spec)
+        a: "f32[4][1]cpu" = primals_1.sum(-1, keepdim = False)
+        b: "b8[4][1]cpu" = a > 0
+        c = -a;  a = None
+        d = self.weight
+        e: "f32[][]cpu" = torch.ops.aten.add.Tensor(c, d);  c = d = None
+        f = e[0]
+        g: "Sym(s77)" = primals_1.size(0)
+        return pytree.tree_unflatten([f, g, b], self._out_spec)
+"""
+    nodes = trace_text.graph("0/0", "joint", code).nodes
+    assert [(node.name, node.op, node.target) for node in nodes] == [
+        ("primals_1", "placeholder", "primals_1"),
+        ("a", "call_method", "sum"),
+        ("b", "call_function", "operator.gt"),
+        ("c", "call_function", "operator.neg"),
+        ("d", "get_attr", "weight"),
+        ("e", "call_function", "aten.add.Tensor"),
+        ("f", "call_function", "operator.getitem"),
+        ("g", "call_method", "size"),
+        ("output", "output", "output"),
+    ]
+    assert nodes[1].arguments == "(primals_1, -1, keepdim=False)"
+    assert nodes[5].shape == ()
+    assert nodes[-1].inputs == (nodes[6].id, nodes[7].id, nodes[2].id)
