@@ -31,7 +31,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import errors, torch_internals
+from nbcompile import errors, fuel, torch_internals
 from nbcompile.aot import checkpoints, input_aliasing, self_overlapping_writes, unused_rng
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
@@ -152,7 +152,10 @@ def _through_aot(
 
 
 def _improve(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:
-    return (*fuse_attention(graph_module), *mark_channels_last(graph_module))
+    rewrites = (fuse_attention, mark_channels_last)
+    return tuple(
+        text for rewrite in rewrites if fuel.allows("pass", rewrite.__name__) for text in rewrite(graph_module)
+    )
 
 
 def is_one_autograd_function(backend: str | Backend) -> bool:
@@ -244,6 +247,9 @@ def _draws(graph_module: torch.fx.GraphModule) -> bool:
 def _generated_or_aten(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: BackendOptions
 ) -> BoxedFunction:
+    if not fuel.allows("graph", f"{stage} graph of {len(graph_module.graph.nodes)} nodes"):
+        note("bisection: the graph runs through ATen")
+        return run_through_aten(graph_module, example_inputs, stage)
     compiler = None if options.target else toolchain.find()
     obstacle = obstacle_to(options.target)
     if obstacle:

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import torch
 
-from nbcompile import backends, config, errors, fallback, hooks, logs, torch_internals
+from nbcompile import backends, config, errors, fallback, fuel, hooks, logs, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import Scope, SizeSource, resolve
@@ -64,6 +64,8 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         raise errors.RecompileError(frame.code, failed)
     compile_id = cache.next_compile_id(frame.code)
     where = f"{frame.code.co_filename}:{frame.code.co_firstlineno}"
+    if not fuel.allows("frame", f"{frame.code.co_name} ({where})"):
+        return SkipFrame("bisection: the frame runs as Python", code_wide=False)
     logs.recompiled(frame.code.co_name, where, failed, compile_id)
     with observing(frame, compile_id) as observer:
         observer.called(options, failed)

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import hooks, torch_internals
+from nbcompile import fuel, hooks, torch_internals
 from nbcompile.aot import input_aliasing, partition, passes, provenance, runtime_wrapper
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.graph_calls import name_of_target, works_in_place
@@ -200,7 +200,8 @@ def _partition_and_compile(
     if recompute:
         passes.remove_detach(traced.graph)
         passes.make_complex_literals_exact(traced.graph)
-        passes.eliminate_common_subexpressions(traced.graph)
+        if fuel.allows("pass", "eliminate_common_subexpressions"):
+            passes.eliminate_common_subexpressions(traced.graph)
         static_inputs = frozenset(at for at, each in enumerate(example_inputs) if isinstance(each, torch.nn.Parameter))
     partitioned = partition.partition_joint_graph(traced.graph.graph, len(traced.outputs), static_inputs)
     if partitioned is None:
@@ -303,7 +304,8 @@ def _compile_with_aot_autograd(
             passes.remove_detach(whole)
             whole.graph.eliminate_dead_code()
             passes.make_complex_literals_exact(whole)
-            passes.eliminate_common_subexpressions(whole)
+            if fuel.allows("pass", "eliminate_common_subexpressions"):
+                passes.eliminate_common_subexpressions(whole)
             forward, backward = partitioners.min_cut_rematerialization_partition(whole, *arguments, **keywords)
         else:
             forward, backward = partitioners.default_partition(whole, *arguments, **keywords)

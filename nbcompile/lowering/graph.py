@@ -24,6 +24,7 @@ import sympy
 import torch
 from torch import fx
 
+from nbcompile import fuel
 from nbcompile.capture.node_meta import CHANNELS_LAST
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import UnsupportedDtype, cost, loads, walk, with_origin
@@ -306,6 +307,9 @@ class _Lowering:
         reason = self.refused.get(node.name, "")
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not _is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
+        may_be_fallback = node.target in LOWERINGS and not reason and can_fall_back(node)
+        if may_be_fallback and not fuel.allows("lowering", f"{node.name} ({node.target})"):
+            reason = "bisection: it runs through ATen"
         if node.target in LOWERINGS and not reason:
             try:
                 return self._realize_results(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
+from nbcompile import fuel
 from nbcompile.ir.buffer import LoopBuffer, Pointwise, Program, Reduction, Scan
 from nbcompile.ir.expr import loads
 from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, product, reduction_variable
@@ -328,6 +329,12 @@ def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
     return fusion.topological_order(), fusion.decisions
 
 
+def _expect_fuel(first: str, second: str) -> None:
+    """Refuse a fusion that bisection leaves out."""
+    if not fuel.allows("fusion", f"{first}, {second}"):
+        raise Incompatible("bisection leaves it out")
+
+
 class _Fusion:
     """The units, and the log of attempts, while buffers are placed one by one."""
 
@@ -381,10 +388,12 @@ class _Fusion:
         try:
             if self._reaches(unit.needs - candidate.names, candidate):
                 raise Incompatible("something between them must run in between")
-            candidate.group = join(candidate.group, buffer)
+            group = join(candidate.group, buffer)
+            _expect_fuel(through, buffer.name)
         except Incompatible as answer:
             self.decisions.append(FusionDecision(through, buffer.name, False, str(answer)))
             return False
+        candidate.group = group
         candidate.names.add(buffer.name)
         candidate.needs |= unit.needs
         self.unit_of[buffer.name] = candidate
@@ -431,6 +440,7 @@ class _Fusion:
             group = first.group
             for member in second.group.members:
                 group = join(group, member.buffer)
+            _expect_fuel(through, reader)
         except Incompatible as answer:
             self.decisions.append(FusionDecision(through, reader, False, str(answer)))
             return False

@@ -1,0 +1,64 @@
+"""Limits on what the compiler may do, decision by decision: how ``nbcompile.bisect`` finds the one that is wrong.
+
+    with fuel.limited("fusion", 3) as log:      the first three fusions happen, all later ones are left out
+        f(x)
+    log                                         ["buf0, buf1", "buf1, buf2", "buf3, buf4", "buf3, buf5"]
+
+A decision is something that may be left out without another result: a frame runs as Python, a graph or an operator
+through ATen, a pass does not run, two buffers are not fused. With the first n decisions allowed, they are the same in
+every run, so that the smallest n with a wrong result names the wrong decision. Without a limit, asking costs one look
+at a variable.
+
+In torch: torch/_inductor/compiler_bisector.py (BisectionManager). Read next: nbcompile/tools/diagnose/bisect.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+SUBSYSTEMS = {
+    "frame": "a frame is compiled, and does not run as Python",
+    "graph": "code is generated for a graph, which else runs through ATen",
+    "pass": "a pass rewrites a graph or a program",
+    "fusion": "two buffers share a loop nest",
+    "lowering": "an operator is part of the loops, and not a call of ATen",
+}
+"""What may be limited, from coarse to fine."""
+
+
+@dataclass(slots=True)
+class Limit:
+    """So many decisions of a subsystem are allowed; all are logged."""
+
+    subsystem: str
+    allowed: int
+    log: list[str] = field(default_factory=list)
+
+
+_limits: list[Limit] = []
+"""The active limits. They are the process's: background threads compile, too."""
+
+
+def allows(subsystem: str, decision: str) -> bool:
+    """Whether a decision may be taken; it is counted."""
+    if not _limits:
+        return True
+    allowed = True
+    for limit in _limits:
+        if limit.subsystem == subsystem:
+            limit.log.append(decision)
+            allowed = allowed and len(limit.log) <= limit.allowed
+    return allowed
+
+
+@contextmanager
+def limited(subsystem: str, allowed: int) -> Iterator[list[str]]:
+    """Allow the first decisions of a subsystem inside of the block; the log of all that were asked for."""
+    limit = Limit(subsystem, allowed)
+    _limits.append(limit)
+    try:
+        yield limit.log
+    finally:
+        _limits.remove(limit)

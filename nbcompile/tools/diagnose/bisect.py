@@ -1,0 +1,161 @@
+"""Find the decision of the compiler that makes a result wrong: frame, graph, pass, fusion, operator.
+
+    print(nbcompile.bisect(f)(x))
+
+    compiled: value 0 differs by up to 0.5 (rounding explains 1e-06)
+    frame      1 of 2   f (program.py:3)
+    graph      1 of 1   inference graph of 7 nodes
+    pass       no matter: it differs without any of 4
+    fusion     2 of 3   buf0, buf2
+    lowering   3 of 5   mul_1 (aten.mul.Tensor)
+
+For each subsystem, first nothing of it is allowed; if the result is right then, the first decisions are allowed, and
+their number is halved until one remains without which the result is right, and with which it is wrong.
+
+In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/fuel.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbcompile import api, config, fuel
+from nbcompile.tools.diagnose import outcome
+from nbcompile.tools.diagnose.outcome import Outcome
+
+BLAME = ("pass", "fusion", "lowering", "graph", "frame")
+Predicate = Callable[[Outcome], str]
+"""What is wrong with an outcome, in words; "" if nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one subsystem has to do with it."""
+
+    subsystem: str
+    number: int
+    """Of the decision with which the result becomes wrong, from 1; 0: it is wrong without the subsystem, too."""
+    decisions: int
+    """How many the subsystem took."""
+    decision: str = ""
+
+    def __str__(self) -> str:
+        if not self.number:
+            return f"{self.subsystem:<10} no matter: it differs without any of {self.decisions}"
+        return f"{self.subsystem:<10} {self.number} of {self.decisions}   {self.decision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """What was found, from coarse to fine."""
+
+    difference: str
+    """What is wrong with everything allowed; "" if nothing is."""
+    findings: tuple[Finding, ...] = ()
+    trials: int = 0
+
+    @property
+    def culprit(self) -> Finding | None:
+        """The decision to look at first. Lowerings come after fusions: without the former there are none of the latter."""
+        by_name = {finding.subsystem: finding for finding in self.findings if finding.number}
+        return next((by_name[name] for name in BLAME if name in by_name), None)
+
+    def __str__(self) -> str:
+        if not self.difference:
+            return "The compiled function does what the eager one does: there is nothing to look for."
+        lines = [f"compiled: {self.difference}", *map(str, self.findings), f"{self.trials} runs"]
+        return "\n".join([*lines, f"look at: {self.culprit}"] if self.culprit else lines)
+
+
+class FlakyPredicateError(RuntimeError):
+    """The same run was wrong once, and right another time."""
+
+
+def bisect(
+    function: Callable[..., Any], *, predicate: Predicate | None = None, **options: Any
+) -> Callable[..., Bisection]:
+    """Find the decisions of the compiler that make a function wrong.
+
+    Args:
+        function: a function or module that is not compiled yet.
+        predicate: what is wrong with an :class:`Outcome`, in words, or ""; without one, a difference from eager mode
+            that rounding does not explain, another exception, or a failure inside the compiler.
+        **options: of :func:`nbcompile.compile`.
+
+    Returns:
+        A function with the same arguments that returns a :class:`Bisection`.
+    """
+
+    def bisected(*arguments: Any, **keywords: Any) -> Bisection:
+        wrong = predicate or differs_from_eager(function, arguments, keywords)
+        return _Search(function, options, arguments, keywords, wrong).find()
+
+    return bisected
+
+
+def differs_from_eager(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Predicate:
+    """The usual predicate: another outcome than in eager mode."""
+    expected = outcome.run(function, arguments, keywords)
+    reference = outcome.exact(function, arguments) if not keywords else None
+    return lambda found: outcome.difference(expected, found, reference)
+
+
+class _Search:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        arguments: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        wrong: Predicate,
+    ) -> None:
+        self.function, self.options, self.wrong = function, options, wrong
+        self.arguments, self.keywords = arguments, keywords
+        self.trials = 0
+
+    def find(self) -> Bisection:
+        """Subsystem by subsystem."""
+        whole = self._trial()
+        if not whole:
+            return Bisection("", trials=self.trials)
+        if not self._trial():
+            raise FlakyPredicateError("the same run was wrong once and right once: there is no decision to be found")
+        findings = tuple(self._subsystem(name) for name in fuel.SUBSYSTEMS)
+        return Bisection(whole, findings, self.trials)
+
+    def _subsystem(self, name: str) -> Finding:
+        with fuel.limited(name, 1 << 62) as log:
+            self._trial()
+        decisions = list(log)
+        if self._limited(name, 0):
+            return Finding(name, 0, len(decisions))
+        right, wrong = 0, len(decisions)
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            if self._limited(name, middle):
+                wrong = middle
+            else:
+                right = middle
+        # What is denied may lead to other decisions later on, but not before: this one was asked for in each run.
+        with fuel.limited(name, wrong) as log:
+            if not self._trial():
+                raise FlakyPredicateError(f"{name}: the first {wrong} decisions were wrong once and right once")
+        return Finding(name, wrong, len(decisions), log[wrong - 1] if len(log) >= wrong else "")
+
+    def _limited(self, name: str, allowed: int) -> str:
+        with fuel.limited(name, allowed):
+            return self._trial()
+
+    def _trial(self) -> str:
+        """Compile and run with the limits that are active; what is wrong."""
+        self.trials += 1
+        api.reset()
+        with config.patch(warm_start=False, background=False):
+            compiled = api.compile(self.function, **{"isolate_recompiles": True, **self.options})
+            found = outcome.run(compiled, self.arguments, self.keywords)
+        api.reset()
+        return self.wrong(found)

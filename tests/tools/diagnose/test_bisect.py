@@ -1,0 +1,128 @@
+"""Bisection and ablation find planted faults."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import fuel
+from nbcompile.tools.diagnose import outcome
+from nbcompile.tools.diagnose.ablate import OURS, ablate
+from nbcompile.tools.diagnose.bisect import FlakyPredicateError, bisect
+from tests.tools.diagnose import faults
+
+each_fault = pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
+
+
+@each_fault
+def test_bisection_names_the_fault(fault, monkeypatch):
+    """The finest subsystem that matters is the one with the fault, and its decision is named; coarser ones are wrong, too."""
+    fault.plant(monkeypatch)
+    found = bisect(fault.program)(*faults.arguments(fault))
+    assert found.difference
+    assert found.culprit.subsystem == fault.subsystem, str(found)
+    assert fault.decision in found.culprit.decision, str(found)
+    assert found.findings[0].number >= 1
+    assert found.trials < 70
+
+
+@each_fault
+def test_the_ladder_changes_at_the_right_rung(fault, monkeypatch):
+    """The first rung that differs from eager mode is the first that has the fault."""
+    fault.plant(monkeypatch)
+    found = ablate(fault.program)(*faults.arguments(fault))
+    assert found.first_change is not None
+    assert found.first_change.rung == fault.rung, str(found)
+    assert "<- changes here" in str(found)
+
+
+@pytest.mark.parametrize("program", [faults.chain, faults.broken, faults.rows, faults.twice])
+def test_without_a_fault_there_is_nothing_to_find(program):
+    """Every rung does what eager mode does, and bisection ends after one run."""
+    x = torch.randn(6, 24)
+    assert ablate(program)(x).first_change is None
+    found = bisect(program)(x)
+    assert (found.difference, found.trials, found.culprit) == ("", 1, None)
+    assert "nothing to look for" in str(found)
+
+
+@pytest.mark.parametrize("subsystem", fuel.SUBSYSTEMS)
+@pytest.mark.parametrize("program", [faults.chain, faults.broken, faults.rows, faults.twice])
+def test_with_any_number_of_decisions_the_result_is_right(program, subsystem):
+    """Whatever prefix of the decisions is allowed, the compiled function does what the eager one does."""
+    x = torch.randn(5, 16, requires_grad=True)
+    expected = outcome.run(program, (x,))
+    for allowed in itertools.count():
+        with fuel.limited(subsystem, allowed) as log, nbcompile.config.patch(warm_start=False):
+            nbcompile.reset()
+            found = outcome.run(nbcompile.compile(program), (x,))
+        assert outcome.difference(expected, found, outcome.exact(program, (x,))) == ""
+        if allowed >= len(log):
+            break
+
+
+def test_a_flaky_predicate_is_reported():
+    """A predicate that holds every other time leads to an error, not to a wrong answer."""
+    answers = itertools.cycle(["wrong", ""])
+    with pytest.raises(FlakyPredicateError):
+        bisect(faults.chain, predicate=lambda _: next(answers))(torch.randn(2, 3))
+
+
+def test_a_predicate_of_ones_own():
+    """What is looked for is what the predicate says: here the use of a result beyond a bound."""
+    found = bisect(lambda x: x.exp() + 1, predicate=lambda seen: "large" if float(seen.values[0].max()) > 2 else "")(
+        torch.ones(3)
+    )
+    assert found.difference == "large"
+    assert all(finding.number == 0 for finding in found.findings), "eager mode gives it, too"
+
+
+def test_arguments_are_copied():
+    """The function may write to its argument: the next run sees it as it was."""
+
+    def writes(x):
+        x += 1
+        return x * 2
+
+    x = torch.zeros(3)
+    assert ablate(writes)(x).first_change is None
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_differences():
+    """Types, NaN, infinities, signs of zero in numbers, lengths and exceptions are told apart; rounding is not."""
+
+    def of(*values, error=""):
+        return outcome.Outcome(values, error=error)
+
+    nan, inf = float("nan"), float("inf")
+    same = [(1, 1), (nan, nan), (torch.tensor([1.0, nan]), torch.tensor([1.0, nan])), ("a", "a"), (None, None),
+            (torch.ones(3), torch.ones(3) * (1 + 1e-7))]  # fmt: skip
+    others = [(1, 2), (1, True), (0.0, -0.0), (torch.ones(3), torch.ones(2)), (torch.ones(2), torch.ones(2).double()),
+              (torch.tensor([inf]), torch.tensor([1.0])), (torch.tensor([1]), torch.tensor([2])),
+              (torch.ones(3), torch.ones(3) * 1.01)]  # fmt: skip
+    assert [outcome.difference(of(a), of(b)) for a, b in same] == [""] * len(same)
+    assert all(outcome.difference(of(a), of(b)) for a, b in others)
+    assert outcome.difference(of(1), of(1, 2))
+    assert outcome.difference(of(error="ValueError: x"), of(1))
+
+
+def test_an_unknown_engine():
+    """It is refused when ablate is asked, with the engines there are."""
+    with pytest.raises(ValueError, match="nbcompile, torch"):
+        ablate(faults.chain, engine="jax")
+
+
+@pytest.mark.peer
+def test_the_ladder_of_torch_compile():
+    """The rungs up to code generation of the real torch.compile, for the same function."""
+    found = ablate(lambda x: x.sin() + 1, engine="torch")(torch.ones(4))
+    assert [row.difference for row in found.rows] == [""] * 5
+
+
+def test_every_rung_has_a_name_of_its_own():
+    """So that a report is unambiguous."""
+    assert len({rung.name for rung in OURS}) == len(OURS)
