@@ -70,8 +70,10 @@ __all__ = [
     "Explanation",
     "Options",
     "Record",
+    "ablate",
     "allow_in_graph",
     "assume_constant_result",
+    "bisect",
     "compile",
     "compile_module_",
     "config",
@@ -91,6 +93,7 @@ __all__ = [
     "is_exporting",
     "leaf_function",
     "load_ipython_extension",
+    "minify",
     "nonstrict_trace",
     "patch_dynamo_config",
     "report",
@@ -119,12 +122,20 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 if TYPE_CHECKING:
+    from nbcompile.tools.diagnose.ablate import ablate
+    from nbcompile.tools.diagnose.bisect import bisect
+    from nbcompile.tools.diagnose.minify import minify
     from nbcompile.views.explanation import Explanation
 else:
-    _explanation = later.module("nbcompile.views.explanation")
+    _ON_FIRST_USE = {
+        "Explanation": later.module("nbcompile.views.explanation"),
+        "ablate": later.module("nbcompile.tools.diagnose.ablate"),
+        "bisect": later.module("nbcompile.tools.diagnose.bisect"),
+        "minify": later.module("nbcompile.tools.diagnose.minify"),
+    }
 
     def __getattr__(name: str) -> Any:
-        """Views are imported when something is shown."""
-        if name == "Explanation":
-            return _explanation.Explanation
+        """Views and tools are imported when something is shown or looked for."""
+        if name in _ON_FIRST_USE:
+            return getattr(_ON_FIRST_USE[name], name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 SUBSYSTEMS = {
     "frame": "a frame is compiled, and does not run as Python",
@@ -35,10 +36,21 @@ class Limit:
     subsystem: str
     allowed: int
     log: list[str] = field(default_factory=list)
+    file: str = ""
+    """Each decision is written to it at once: the process may crash at the next one."""
+
+    def note(self, decision: str) -> None:
+        """Log a decision."""
+        self.log.append(decision)
+        if self.file:
+            with Path(self.file).open("a", encoding="utf-8") as file:
+                file.write(decision.replace("\n", " ") + "\n")
 
 
 _limits: list[Limit] = []
 """The active limits. They are the process's: background threads compile, too."""
+VARIABLE = "NBCOMPILE_FUEL"
+"""``fusion:3:/tmp/log``: a limit for a whole process, whose decisions are written to a file as they are asked for."""
 
 
 def allows(subsystem: str, decision: str) -> bool:
@@ -48,7 +60,7 @@ def allows(subsystem: str, decision: str) -> bool:
     allowed = True
     for limit in _limits:
         if limit.subsystem == subsystem:
-            limit.log.append(decision)
+            limit.note(decision)
             allowed = allowed and len(limit.log) <= limit.allowed
     return allowed
 
@@ -62,3 +74,16 @@ def limited(subsystem: str, allowed: int) -> Iterator[list[str]]:
         yield limit.log
     finally:
         _limits.remove(limit)
+
+
+def limit_process(text: str) -> None:
+    """Limit this process from here on, as ``NBCOMPILE_FUEL`` says.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    subsystem, _, rest = text.partition(":")
+    allowed, _, file = rest.partition(":")
+    if subsystem not in SUBSYSTEMS or not allowed.isdigit():
+        raise ValueError(f"{VARIABLE}={text!r} has not the form SUBSYSTEM:NUMBER:FILE, with {', '.join(SUBSYSTEMS)}")
+    _limits.append(Limit(subsystem, int(allowed), file=file))

@@ -61,7 +61,7 @@ def test_a_kind_of_break_is_explained(run):
         ("%compile_report", "wants a file"),
         ("%compile_report /none/out.html", "there is nothing to report yet"),
         ("%compile_open", "wants a record or a trace"),
-        ("%compile_open /tmp", "holds no file of a structured trace"),
+        ("%compile_open /none.log", "No such file"),
         ("%compile_config log=frobnicate", "frobnicate"),
         ("%compile_explain", "wants a kind of graph break, as in: %compile_explain NB0007"),
         ("%compile_explain NB07", "'NB07' is no kind of graph break. Did you mean NB0007?"),

@@ -16,11 +16,12 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from nbcompile.tools.commands import cache, guide, machine, records, run, terminal
+from nbcompile.tools.commands import cache, diagnose, guide, machine, records, run, terminal
 
 COMMANDS: tuple[Callable[[argparse._SubParsersAction], None], ...] = (
     run.add,
     records.add,
+    diagnose.add,
     guide.add,
     machine.add,
     cache.add,
@@ -30,11 +31,14 @@ EPILOG = """examples:
   python -m nbcompile run train.py -- --html data      `--` ends our options: the rest is the program's
   python -m nbcompile run --replace train.py           torch.compile means nbcompile.compile in the whole program
   python -m nbcompile open seen.json --show guards     print a part of a record
+  python -m nbcompile bisect train.py -- --epochs 1    the decision of the compiler with which a program fails
   python -m nbcompile doctor                           what this machine has, and what is missing
 
 exit codes: 0 done; 1 the command found a problem, or the program raised; 2 wrong usage or input; 130 Ctrl-C.
 `run` and `report` return the exit code of the program.
 """
+WITH_ARGUMENTS = ("ablate", "bisect")
+"""Commands that run a program whose arguments follow `--`."""
 PASSED_ON = ("tour", "fuzz")
 """Commands with a parser of their own."""
 
@@ -50,6 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
         given = ["run", *given]
     ours, _, programs = _split(given)
     options, rest = parser.parse_known_args(ours)
+    if options.command in WITH_ARGUMENTS:
+        options.rest, programs = programs, []
     if options.command not in run.NAMES and (rest or programs):
         parser.error(f"unrecognized arguments: {' '.join(rest + programs)}")
     if options.command in run.NAMES:

@@ -17,7 +17,7 @@ In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/fuel.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,11 @@ from nbcompile.tools.diagnose.outcome import Outcome
 BLAME = ("pass", "fusion", "lowering", "graph", "frame")
 Predicate = Callable[[Outcome], str]
 """What is wrong with an outcome, in words; "" if nothing is."""
+
+
+Trial = Callable[[str, int], tuple[str, list[str]]]
+"""A run with so many decisions of a subsystem (all of "" are allowed): what is wrong, and the decisions asked for."""
+UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Bisection:
 
     @property
     def culprit(self) -> Finding | None:
-        """The decision to look at first. Lowerings come after fusions: without the former there are none of the latter."""
+        """The decision to look at first: a pass or fusion, as without lowerings there would be none."""
         by_name = {finding.subsystem: finding for finding in self.findings if finding.number}
         return next((by_name[name] for name in BLAME if name in by_name), None)
 
@@ -90,7 +95,16 @@ def bisect(
 
     def bisected(*arguments: Any, **keywords: Any) -> Bisection:
         wrong = predicate or differs_from_eager(function, arguments, keywords)
-        return _Search(function, options, arguments, keywords, wrong).find()
+
+        def trial(subsystem: str, allowed: int) -> tuple[str, list[str]]:
+            api.reset()
+            with fuel.limited(subsystem, allowed) as log, config.patch(warm_start=False, background=False):
+                compiled = api.compile(function, **{"isolate_recompiles": True, **options})
+                found = outcome.run(compiled, arguments, keywords)
+            api.reset()
+            return wrong(found), log
+
+        return search(trial)
 
     return bisected
 
@@ -104,58 +118,51 @@ def differs_from_eager(
     return lambda found: outcome.difference(expected, found, reference)
 
 
+def search(trial: Trial, subsystems: Iterable[str] = tuple(fuel.SUBSYSTEMS)) -> Bisection:
+    """Find the decisions that matter, subsystem by subsystem.
+
+    Args:
+        trial: runs the program with a limit.
+        subsystems: those that are searched.
+
+    Raises:
+        FlakyPredicateError: two equal trials differed.
+    """
+    return _Search(trial).find(subsystems)
+
+
 class _Search:
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        options: Mapping[str, Any],
-        arguments: tuple[Any, ...],
-        keywords: Mapping[str, Any],
-        wrong: Predicate,
-    ) -> None:
-        self.function, self.options, self.wrong = function, options, wrong
-        self.arguments, self.keywords = arguments, keywords
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
         self.trials = 0
 
-    def find(self) -> Bisection:
-        """Subsystem by subsystem."""
-        whole = self._trial()
+    def find(self, subsystems: Iterable[str]) -> Bisection:
+        """Each subsystem, from coarse to fine."""
+        whole, _ = self._try("", 0)
         if not whole:
             return Bisection("", trials=self.trials)
-        if not self._trial():
+        if not self._try("", 0)[0]:
             raise FlakyPredicateError("the same run was wrong once and right once: there is no decision to be found")
-        findings = tuple(self._subsystem(name) for name in fuel.SUBSYSTEMS)
+        findings = tuple(self._subsystem(name) for name in subsystems)
         return Bisection(whole, findings, self.trials)
 
     def _subsystem(self, name: str) -> Finding:
-        with fuel.limited(name, 1 << 62) as log:
-            self._trial()
-        decisions = list(log)
-        if self._limited(name, 0):
+        _, decisions = self._try(name, UNLIMITED)
+        if self._try(name, 0)[0]:
             return Finding(name, 0, len(decisions))
         right, wrong = 0, len(decisions)
         while wrong - right > 1:
             middle = (right + wrong) // 2
-            if self._limited(name, middle):
+            if self._try(name, middle)[0]:
                 wrong = middle
             else:
                 right = middle
         # What is denied may lead to other decisions later on, but not before: this one was asked for in each run.
-        with fuel.limited(name, wrong) as log:
-            if not self._trial():
-                raise FlakyPredicateError(f"{name}: the first {wrong} decisions were wrong once and right once")
-        return Finding(name, wrong, len(decisions), log[wrong - 1] if len(log) >= wrong else "")
+        still, log = self._try(name, wrong)
+        if not still:
+            raise FlakyPredicateError(f"{name}: the first {wrong} decisions were wrong once and right once")
+        return Finding(name, wrong, len(decisions), log[wrong - 1] if 0 < wrong <= len(log) else "")
 
-    def _limited(self, name: str, allowed: int) -> str:
-        with fuel.limited(name, allowed):
-            return self._trial()
-
-    def _trial(self) -> str:
-        """Compile and run with the limits that are active; what is wrong."""
+    def _try(self, name: str, allowed: int) -> tuple[str, list[str]]:
         self.trials += 1
-        api.reset()
-        with config.patch(warm_start=False, background=False):
-            compiled = api.compile(self.function, **{"isolate_recompiles": True, **self.options})
-            found = outcome.run(compiled, self.arguments, self.keywords)
-        api.reset()
-        return self.wrong(found)
+        return self.trial(name, allowed)

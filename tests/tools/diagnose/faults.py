@@ -202,7 +202,7 @@ FAULTS = (
     Fault("tanh as exp after a break", swapped(aten.tanh.default, aten.exp.default), broken, "lowering", "tanh", "no fusion"),
     Fault("sin raises", raising(aten.sin.default), chain, "lowering", "sin", "no fusion"),
     Fault("exp raises", raising(aten.exp.default), chain, "lowering", "exp", "no fusion"),
-    Fault("inlining negates", wrong_pass(1), chain, "pass", "inline_small", "no lowering"),
+    Fault("inlining negates", wrong_pass(1), chain, "pass", "inline_small", "no fusion"),
     Fault("dead code elimination negates", wrong_pass(0), chain, "pass", "eliminate_dead_code", "no fusion"),
     Fault("narrowing negates", wrong_pass(3), rows, "pass", "narrow_count_sums", "no fusion"),
     Fault("inlining raises", failing_pass, chain, "pass", "inline_small", "no lowering"),

@@ -1,0 +1,306 @@
+"""The smallest graph and inputs with which something is still wrong, as a file that runs alone.
+
+    smallest = nbcompile.minify(f)(x)
+    print(smallest)                    a program: the graph, its inputs by seed, both results, an assertion
+    smallest.nodes                     operators before and after: (57, 1)
+
+The captured graph is cut as long as the predicate holds: results are left out; the graph ends earlier; operators become
+inputs, in halves, quarters, ... (delta debugging); inputs that nobody reads go. In the end, sizes are halved.
+
+In torch: torch/_functorch/fx_minifier.py. Read next: nbcompile/tools/diagnose/reproducer.py
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import api, backends, config
+from nbcompile.tools.diagnose import outcome, reproducer
+from nbcompile.tools.diagnose.outcome import Outcome
+
+GraphPredicate = Callable[[torch.fx.GraphModule, Sequence[Any]], str]
+"""What is wrong with a graph and its inputs, in words; "" if nothing is."""
+MOST_ROUNDS = 50
+
+
+class NothingToMinify(ValueError):
+    """The predicate holds for no captured graph."""
+
+
+class FlakyPredicateError(RuntimeError):
+    """The same graph was wrong once, and right another time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minified:
+    """The smallest graph that was found."""
+
+    difference: str
+    graph: torch.fx.GraphModule
+    inputs: tuple[Any, ...]
+    nodes: tuple[int, int]
+    """How many operators there were, and are."""
+    trials: int
+    script: str
+    """A program that runs alone, and fails."""
+
+    def __str__(self) -> str:
+        return self.script
+
+    def save(self, path: str) -> None:
+        """Write the program."""
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - a path of the user's
+            file.write(self.script)
+
+
+def minify(
+    function: Callable[..., Any],
+    *,
+    backend: str | Callable[..., Any] = "inductor",
+    predicate: Callable[[Outcome], str] | None = None,
+    engine: str = "nbcompile",
+    **options: Any,
+) -> Callable[..., Minified]:
+    """Find the smallest part of a function's graphs that is still wrong.
+
+    Args:
+        function: a function or module that is not compiled yet.
+        backend: what compiles the graphs.
+        predicate: what is wrong with an :class:`Outcome`, in words, or ""; without one, a difference from eager mode
+            that rounding does not explain, an exception of the compiler, or a failure inside it.
+        engine: ``"nbcompile"``, or ``"torch"`` for the real torch.compile.
+        **options: of ``compile`` (``dynamic``, ``fullgraph``).
+
+    Returns:
+        A function with the same arguments that returns a :class:`Minified`. It raises :class:`NothingToMinify` where no
+        graph is wrong.
+    """
+    if engine not in ("nbcompile", "torch"):
+        raise ValueError(f"engine={engine!r} is none of nbcompile, torch")
+
+    def minified(*arguments: Any, **keywords: Any) -> Minified:
+        wrong = _graph_predicate(backend, predicate, engine)
+        for graph, inputs in captured(function, options, arguments, keywords):
+            if wrong(graph, inputs):
+                if not wrong(graph, inputs):
+                    raise FlakyPredicateError("the same graph was wrong once and right once: it cannot be made small")
+                return _Reduction(graph, inputs, wrong).run(backend, engine)
+        raise NothingToMinify("no captured graph is wrong by itself: see nbcompile.bisect, frame by frame")
+
+    return minified
+
+
+def captured(
+    function: Callable[..., Any], options: Mapping[str, Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> list[tuple[torch.fx.GraphModule, list[Any]]]:
+    """The graphs of a call with the inputs that each is called with; constants of a graph become inputs."""
+    found: list[tuple[torch.fx.GraphModule, list[Any]]] = []
+
+    def keep(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        own = copy.deepcopy(graph)
+
+        def call(*inputs: Any) -> Any:
+            found.append(_without_attributes(own, list(outcome.copied(list(inputs)))))
+            return graph.forward(*inputs)
+
+        return call
+
+    api.reset()
+    with config.patch(warm_start=False, background=False):
+        compiled = api.compile(function, **{"isolate_recompiles": True, **options, "backend": keep, "dynamic": False})
+        outcome.run(compiled, arguments, keywords)
+    api.reset()
+    return found
+
+
+def _without_attributes(graph: torch.fx.GraphModule, inputs: list[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
+    graph = copy.deepcopy(graph)
+    for node in list(graph.graph.find_nodes(op="get_attr")):
+        value = backends.attribute_of(graph, str(node.target))
+        if isinstance(value, torch.Tensor):
+            _replace_by_input(graph, node)
+            inputs.append(value.detach().clone())
+    graph.recompile()
+    return graph, inputs
+
+
+def _graph_predicate(
+    backend: str | Callable[..., Any], predicate: Callable[[Outcome], str] | None, engine: str
+) -> GraphPredicate:
+    def wrong(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
+        expected = outcome.run(graph.forward, inputs)
+        if expected.error:
+            return ""  # the part that is left fails by itself
+        found = outcome.run(_compiled(graph, inputs, backend, engine), inputs)
+        if predicate is not None:
+            return predicate(found)
+        return outcome.difference(expected, found, outcome.exact(graph.forward, inputs))
+
+    return wrong
+
+
+def _compiled(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], backend: str | Callable[..., Any], engine: str
+) -> Callable[..., Any]:
+    own = copy.deepcopy(graph)
+    if engine == "torch":
+        torch.compiler.reset()
+        return torch.compile(own, backend=backend)
+    api.reset()
+
+    def call(*arguments: Any) -> Any:
+        with config.patch(warm_start=False, background=False):
+            return api.compile(own, backend=backend, isolate_recompiles=True, dynamic=False)(*arguments)
+
+    return call
+
+
+class _Reduction:
+    """Cuts of one graph that keep it wrong."""
+
+    def __init__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any], wrong: GraphPredicate) -> None:
+        self.graph, self.inputs, self.wrong = graph, list(inputs), wrong
+        self.before = self.operators()
+        self.trials = 2
+
+    def operators(self) -> int:
+        return sum(node.op.startswith("call") for node in self.graph.graph.nodes)
+
+    def run(self, backend: str | Callable[..., Any], engine: str) -> Minified:
+        """As long as something becomes smaller."""
+        for _ in range(MOST_ROUNDS):
+            size = self._size()
+            for candidates in (self._earlier_ends, self._fewer_results, self._operators_as_inputs):
+                while any(self._take(*candidate) for candidate in candidates()):
+                    pass
+            if self._size() == size:
+                break
+        while any(self._take(self.graph, inputs) for inputs in self._halved()):
+            pass
+        difference = self.wrong(self.graph, self.inputs)
+        script = reproducer.write(self.graph, self.inputs, backends.backend_name(backend), engine, difference)
+        counts = (self.before, self.operators())
+        return Minified(difference, self.graph, tuple(self.inputs), counts, self.trials, script)
+
+    def _size(self) -> tuple[int, int]:
+        return self.operators(), len(list(self.graph.graph.nodes))
+
+    def _take(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> bool:
+        """Go on with a smaller graph, if it is still wrong."""
+        graph, inputs = _without_unused(graph, inputs)
+        self.trials += 1
+        try:
+            wrong = self.wrong(graph, inputs)
+        except Exception:  # noqa: BLE001 - this part cannot be compared
+            return False
+        if wrong:
+            self.graph, self.inputs = graph, inputs
+        return bool(wrong)
+
+    def _earlier_ends(self) -> Iterator[tuple[torch.fx.GraphModule, list[Any]]]:
+        """The graph up to one of its operators, the earliest first by halves."""
+        names = [node.name for node in self.graph.graph.nodes if node.op.startswith("call")]
+        for name in _by_halves(names[:-1]):
+            graph = copy.deepcopy(self.graph)
+            by_name = {node.name: node for node in graph.graph.nodes}
+            graph.graph.output_node().args = ((by_name[name],),)
+            yield graph, self.inputs
+
+    def _fewer_results(self) -> Iterator[tuple[torch.fx.GraphModule, list[Any]]]:
+        (results,) = self.graph.graph.output_node().args
+        flat = results if isinstance(results, (tuple, list)) else (results,)
+        for position in range(len(flat) if len(flat) > 1 else 0):
+            graph = copy.deepcopy(self.graph)
+            own: Any = graph.graph.output_node().args[0]
+            graph.graph.output_node().args = ((*own[:position], *own[position + 1 :]),)
+            yield graph, self.inputs
+
+    def _operators_as_inputs(self) -> Iterator[tuple[torch.fx.GraphModule, list[Any]]]:
+        """Chunks of operators replaced by the values that they have, from halves down to one."""
+        values = _values(self.graph, self.inputs)
+        names = [name for name, value in values.items() if isinstance(value, torch.Tensor)]
+        size = len(names)
+        while size >= 1:
+            for first in range(0, len(names), size):
+                yield self._with_inputs(names[first : first + size], values)
+            size //= 2
+
+    def _with_inputs(self, names: Sequence[str], values: Mapping[str, Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
+        graph, inputs = copy.deepcopy(self.graph), list(self.inputs)
+        by_name = {node.name: node for node in graph.graph.nodes}
+        for name in names:
+            _replace_by_input(graph, by_name[name])
+            inputs.append(values[name])
+        graph.recompile()
+        return graph, inputs
+
+    def _halved(self) -> Iterator[list[Any]]:
+        """Inputs of half the size, along one dim at a time: all that have this size there."""
+        sizes = {size for value in self.inputs if isinstance(value, torch.Tensor) for size in value.shape if size > 1}
+        for size in sorted(sizes, reverse=True):
+            yield [_narrowed(value, size) for value in self.inputs]
+
+
+def _by_halves(names: Sequence[str]) -> Iterator[str]:
+    at = len(names) // 2
+    seen: set[int] = set()
+    while names and at not in seen:
+        seen.add(at)
+        yield names[at]
+        at //= 2
+    yield from (name for number, name in enumerate(names) if number not in seen)
+
+
+def _narrowed(value: Any, size: int) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    for dim, own in enumerate(value.shape):
+        if own == size:
+            value = value.detach().narrow(dim, 0, size // 2).contiguous().requires_grad_(value.requires_grad)
+    return value
+
+
+def _values(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[str, Any]:
+    """What each operator of a graph computes."""
+    found: dict[str, Any] = {}
+
+    class Keeper(torch.fx.Interpreter):
+        def run_node(self, node: torch.fx.Node) -> Any:
+            value = super().run_node(node)
+            if node.op.startswith("call"):
+                found[node.name] = value.detach().clone() if isinstance(value, torch.Tensor) else value
+            return value
+
+    Keeper(graph).run(*outcome.copied(list(inputs)))
+    return found
+
+
+def _replace_by_input(graph: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+    """An input behind the others, in the place of a node."""
+    last = list(graph.graph.find_nodes(op="placeholder"))
+    with graph.graph.inserting_after(last[-1]) if last else graph.graph.inserting_before():
+        made = graph.graph.placeholder(f"{node.name}_value")
+    made.meta = dict(node.meta)
+    node.replace_all_uses_with(made)
+    graph.graph.erase_node(node)
+
+
+def _without_unused(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
+    """Without operators and inputs that nobody reads; operators that only write stay."""
+    graph = copy.deepcopy(graph)
+    graph.graph.eliminate_dead_code()
+    kept = []
+    for node, value in zip(list(graph.graph.find_nodes(op="placeholder")), inputs, strict=True):
+        if node.users:
+            kept.append(value)
+        else:
+            graph.graph.erase_node(node)
+    graph.graph.lint()
+    graph.recompile()
+    return graph, kept

@@ -1,0 +1,149 @@
+"""A whole program, run in a process of its own with less of the compiler: for ``ablate``, ``bisect`` and crashes.
+
+    run(Script(Path("train.py"), ("--epochs", "1"), seconds=60), Way(fuel="fusion:0:"))     Run(code=0, output=..., ...)
+
+The child process (``python -m nbcompile.tools.diagnose.script``) reads from one JSON argument how it has to run the
+program. A program that crashes, hangs or exits ends only the child.
+
+In torch: torch/_inductor/compiler_bisector.py runs a command in the same way. Read next:
+nbcompile/tools/commands/diagnose.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import nbcompile
+from nbcompile import api, config, fuel
+
+HUNG = -1000
+"""The code of a program that did not end in time."""
+EAGER = "eager mode"
+"""The backend of a program that is not compiled at all."""
+MOST_OUTPUT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A program."""
+
+    path: Path
+    arguments: tuple[str, ...] = ()
+    seconds: float = 600.0
+    replace: bool = False
+    """nbcompile.compile in the place of torch.compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How it is run."""
+
+    backend: str = ""
+    """In the place of the program's own; "" for that, ``EAGER`` for none."""
+    fuel: str = ""
+    """A limit as ``NBCOMPILE_FUEL``."""
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened."""
+
+    code: int
+    output: str
+    """Standard output."""
+    seconds: float
+    last_error: str = ""
+    """The last line of standard error."""
+
+    @property
+    def ending(self) -> str:
+        """How the program ended, in words; "" if well."""
+        if self.code == HUNG:
+            return "did not end in time"
+        if self.code < 0:
+            return f"killed by signal {-self.code}"
+        return f"exit code {self.code}: {self.last_error}".rstrip(": ") if self.code else ""
+
+
+def run(script: Script, way: Way) -> Run:
+    """Run the program in a child process."""
+    order = json.dumps({"path": str(script.path), "replace": script.replace, **dataclasses.asdict(way)})
+    command = [sys.executable, "-m", "nbcompile.tools.diagnose.script", order, *script.arguments]
+    search = os.pathsep.join(filter(None, (str(Path(nbcompile.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=script.seconds, check=False, stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": search, "NBCOMPILE_WARM_START": "0"}, errors="replace",
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Run(HUNG, "", time.perf_counter() - began)
+    lines = done.stderr.strip().splitlines()
+    return Run(
+        done.returncode, done.stdout[:MOST_OUTPUT], time.perf_counter() - began, lines[-1][:200] if lines else ""
+    )
+
+
+def trial(script: Script, wrong: Callable[[Run], str]) -> Callable[[str, int], tuple[str, list[str]]]:
+    """A trial for :func:`nbcompile.tools.diagnose.bisect.search`."""
+
+    def attempt(subsystem: str, allowed: int) -> tuple[str, list[str]]:
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "decisions"
+            done = run(script, Way(fuel=f"{subsystem}:{allowed}:{log}" if subsystem else ""))
+            decisions = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        return wrong(done), decisions
+
+    return attempt
+
+
+def main(arguments: list[str]) -> None:
+    """The child: run the program as it was ordered."""
+    order = json.loads(arguments[0])
+    if order["fuel"]:
+        fuel.limit_process(order["fuel"])
+    for name, value in order["settings"]:
+        setattr(config, name, value)
+    ours = _compile_with(order["backend"], api.compile)
+    nbcompile.compile = ours
+    if order["replace"] or order["backend"] == EAGER:
+        torch.compile = _compile_with(order["backend"], api.compile)
+    path = Path(order["path"])
+    sys.argv, sys.path[0] = [str(path), *arguments[1:]], str(path.parent)
+    runpy.run_path(str(path), run_name="__main__")
+
+
+def _compile_with(backend: str, original: Any) -> Any:
+    """``compile`` with another backend than the program's."""
+    if not backend:
+        return original
+
+    @functools.wraps(original)
+    def compile(model: Any = None, **keywords: Any) -> Any:  # noqa: A001 - its name
+        if model is None:
+            return functools.partial(compile, **keywords)
+        if backend == EAGER:
+            return model
+        changed = {name: value for name, value in keywords.items() if name not in ("backend", "mode", "options")}
+        return original(model, **changed, backend=backend)
+
+    return compile
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,106 @@
+"""The minifier: the smallest graph with a planted fault, as a program that runs alone."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from nbcompile.lowering.registry import LOWERINGS
+from nbcompile.tools.diagnose.minify import FlakyPredicateError, NothingToMinify, minify
+from tests.tools.diagnose import faults
+
+aten = torch.ops.aten
+ROOT = Path(__file__).parents[3]
+weight = torch.randn(24, 24)
+
+
+def long(x):
+    y = (x @ weight).sin().relu()
+    for factor in range(6):
+        y = (y * (factor + 1)).tanh() + y
+    print(end="")
+    z = (y * 2).exp().sum(-1)
+    for factor in range(6):
+        z = (z * (factor + 1)).tanh() + z
+    return z, x + 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "name"),
+    [(aten.exp.default, aten.cos.default, "exp"), (aten.relu.default, aten.neg.default, "relu"),
+     (aten.sin.default, aten.cos.default, "sin")],
+)  # fmt: skip
+def test_one_operator_is_left(monkeypatch, wrong, right, name):
+    """Of more than twenty operators in two graphs one remains, with small inputs; the program names it."""
+    faults.swapped(wrong, right)(monkeypatch)
+    found = minify(long)(torch.randn(16, 24))
+    assert found.nodes[1] == 1
+    assert found.nodes[0] > 15
+    assert name in str(found)
+    assert all(value.numel() <= 4 for value in found.inputs)
+    assert found.trials < 200
+    ast.parse(found.script)
+
+
+def test_two_operators_that_are_wrong_together_stay(monkeypatch):
+    """A fault of a fusion needs both of its operators."""
+    faults.wrong_fusion(monkeypatch)
+    found = minify(lambda x: torch.softmax(x.sin(), -1) + x.amax(-1, keepdim=True).cos())(torch.randn(4, 8))
+    assert 1 <= found.nodes[1] <= 2
+
+
+def test_the_program_runs_alone(monkeypatch, tmp_path):
+    """In another process, without the fault, its assertion holds; the same lines with the fault fail."""
+    faults.swapped(aten.exp.default, aten.cos.default)(monkeypatch)
+    found = minify(long)(torch.randn(16, 24))
+    found.save(str(tmp_path / "small.py"))
+    subprocess.run(
+        [sys.executable, str(tmp_path / "small.py")],
+        check=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+    )
+    with pytest.raises(AssertionError, match="not close"):
+        exec(compile(found.script, str(tmp_path / "small.py"), "exec"), {"__name__": "small"})
+
+
+def test_a_crash_in_the_compiler(monkeypatch):
+    """A lowering that raises is what remains; the program survives it, and it is a failure all the same."""
+    faults.raising(aten.exp.default)(monkeypatch)
+    found = minify(long)(torch.randn(4, 24))
+    assert found.nodes[1] == 1
+    assert "internal failure" in found.difference
+
+
+def test_a_backend_of_ones_own():
+    """What is minified is the graph that the given backend fails on."""
+
+    def backend(graph, inputs):
+        if any(node.target is torch.sigmoid for node in graph.graph.nodes):
+            raise ValueError("no sigmoid here")
+        return graph.forward
+
+    found = minify(lambda x: torch.sigmoid(x.sin()).cos() + 1, backend=backend)(torch.randn(5))
+    assert found.nodes[1] == 1
+    assert "sigmoid" in str(found)
+
+
+def test_nothing_to_minify():
+    """A function whose graphs are right; a predicate that never holds, and one that holds every other time."""
+    answers = iter(["wrong", "", "wrong", "", "wrong", ""])
+    with pytest.raises(NothingToMinify):
+        minify(faults.chain)(torch.randn(3, 4))
+    with pytest.raises(NothingToMinify):
+        minify(faults.chain, predicate=lambda _: "")(torch.randn(3, 4))
+    with pytest.raises(FlakyPredicateError):
+        minify(faults.chain, predicate=lambda _: next(answers))(torch.randn(3, 4))
+
+
+def test_lowerings_are_back():
+    """No fault of an earlier test is left."""
+    assert LOWERINGS[aten.exp.default] is not LOWERINGS[aten.cos.default]
