@@ -10,6 +10,7 @@ from nbcompile.tools.commands.command_line import main
 from nbcompile.tools.diagnose import script
 from nbcompile.tools.diagnose.script import EAGER, HUNG, Script, Way
 
+pytestmark = pytest.mark.timeout(900)  # each test runs a program some ten times
 PROGRAM = """
 import os, sys, torch, nbcompile
 from nbcompile.lowering.registry import LOWERINGS
