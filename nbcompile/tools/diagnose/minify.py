@@ -21,6 +21,7 @@ import torch
 import torch.fx
 
 from nbcompile import api, backends, config
+from nbcompile.run_aten import attribute_of
 from nbcompile.tools.diagnose import outcome, reproducer
 from nbcompile.tools.diagnose.outcome import Outcome
 
@@ -122,7 +123,7 @@ def captured(
 def _without_attributes(graph: torch.fx.GraphModule, inputs: list[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
     graph = copy.deepcopy(graph)
     for node in list(graph.graph.find_nodes(op="get_attr")):
-        value = backends.attribute_of(graph, str(node.target))
+        value = attribute_of(graph, str(node.target))
         if isinstance(value, torch.Tensor):
             _replace_by_input(graph, node)
             inputs.append(value.detach().clone())
