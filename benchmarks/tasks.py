@@ -96,7 +96,7 @@ def _tell_store(name: str, label: str) -> None:
     """What a warm process is left with: nothing of the compiler is imported, and how much the store takes."""
     compiling = ("torch._dynamo", "sympy", "nbcompile.tracing", "nbcompile.lowering", "nbcompile.codegen")
     imported = [each for each in compiling if each in sys.modules]
-    size = importlib.import_module("nbcompile.fast.disk_cache.shelf").size() / 1e3
+    size = importlib.import_module("nbcompile.fast.disk_cache.storage").size() / 1e3
     tell(
         "what a warm process needs",
         f"{name}, parts of the compiler that were imported",

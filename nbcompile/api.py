@@ -139,27 +139,27 @@ def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Opti
     call, stance, default = callback.call, marks.stance, marks.DEFAULT
     watching = recorder.watching
 
-    def long_way(arguments: Any, keywords: Any) -> Any:
+    def slow_path(arguments: Any, keywords: Any) -> Any:
         if stance() is not default:
             return _under_stance(original, entry, options, arguments, keywords)
         if watching:
             return calls.noted(call, entry, arguments, keywords)
-        if seeker is not None:
-            seeker.note(arguments, keywords)
+        if installer is not None:
+            installer.note(arguments, keywords)
         return call(entry, arguments, keywords)
 
-    way: Callable[[Any, Any], Any] = long_way
+    path: Callable[[Any, Any], Any] = slow_path
 
-    def take(shorter: Callable[[Any, Any], Any]) -> None:
-        nonlocal way
-        way = shorter
+    def install(faster: Callable[[Any, Any], Any]) -> None:
+        nonlocal path
+        path = faster
 
-    seeker = call_path.seeker(entry, callback, long_way, take)
+    installer = call_path.installer(entry, callback, slow_path, install)
 
     @functools.wraps(original)
     def compiled(*arguments: Any, **keywords: Any) -> Any:
         try:
-            return way(arguments, keywords)
+            return path(arguments, keywords)
         except BaseException as error:
             tracebacks.hide_ours(error)
             raise

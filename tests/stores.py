@@ -9,7 +9,7 @@ A test that asserts what a compile does (how often it happens, what its page say
 part in the second run. The last lines say how much was loaded. A second run that loads little fails: it would say
 nothing about loading.
 
-In torch: torch/_inductor/test_case.py (fresh_inductor_cache). Read next: nbcompile/fast/disk_cache/shelf.py
+In torch: torch/_inductor/test_case.py (fresh_inductor_cache). Read next: nbcompile/fast/disk_cache/storage.py
 """
 
 from __future__ import annotations
@@ -102,9 +102,12 @@ def _loads(item: pytest.Item) -> bool:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Count what is looked up."""
-    from nbcompile.fast.disk_cache import entry, shelf  # noqa: PLC0415 - after the modules of the tests, some of which come first
+    from nbcompile.fast.disk_cache import (
+        entry,
+        storage,  # noqa: PLC0415 - after the modules of the tests, some of which come first
+    )
 
-    counts, load, entries = session.config.stash[COUNTS], entry.load, shelf.entries
+    counts, load, entries = session.config.stash[COUNTS], entry.load, storage.entries
 
     @functools.wraps(entries)
     def looked_up(key: str) -> Any:  # not for a backend that makes no code: there is no key
@@ -119,7 +122,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             counts.misses -= 1
         return found
 
-    shelf.entries, entry.load = looked_up, loaded
+    storage.entries, entry.load = looked_up, loaded
 
 
 @pytest.hookimpl(wrapper=True)

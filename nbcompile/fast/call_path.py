@@ -1,12 +1,12 @@
-"""From the second call on: the way past the frame hook.
+"""Fast calls, from the third call on: guards as instructions in C, and no frame hook.
 
-    f(x)      way = long_way      the hook, guards in C++, a frame in the place of f's
-    f(x)      seeker.note         an entry accepts the call: its guards are written down once more, for fast_call.c
-    f(x)      way = Shortcut      those guards in C, then the residual program; what they refuse goes the long way
+    f(x)      path = slow_path      the hook, guards in C++, a frame in the place of f's
+    f(x)      installer.note        an entry accepts the call: its guards are encoded as instructions for fast_call.c
+    f(x)      path = Shortcut       those instructions, then the residual program; what they refuse takes the slow path
 
-The long way defines what a call means; a shortcut is taken only where the guards of an entry hold, under the default
-stance and with nobody watching. What fast_call.c cannot say has none. An entry that is gone is gone here, too:
-cache.py tells.
+The slow path defines what a call means; a fast call is made only where the guards of an entry hold, under the default
+stance and with nobody recording. An entry with a guard that fast_call.c cannot evaluate has none. An entry that is
+removed is removed here, too: dispatch/cache.py calls ``forget``.
 
 In torch: nothing; every call goes through the hook. Read next: nbcompile/fast/guard_bytecode.py
 """
@@ -28,28 +28,28 @@ from nbcompile.fast import fast_call, guard_bytecode
 from nbcompile.guarding.check import FrameCheck
 from nbcompile.record import recorder
 
-Way = Callable[[Any, Any], Any]
+Path = Callable[[Any, Any], Any]
 """How a call is made: (arguments, keywords) -> what it returns."""
 Methods = tuple[str, ...]
 SELDOM = 64
-"""Calls that went the long way, after which one of so many looks for a shortcut."""
+"""Calls that took the slow path, after which one of so many looks for a fast call."""
 
 
-def seeker(
-    entry: Callable[..., Any], callback: hook.FrameCallback, long_way: Way, take: Callable[[Way], None]
-) -> Seeker | None:
-    """What looks for a shortcut of a compiled function; None where there can be none.
+def installer(
+    entry: Callable[..., Any], callback: hook.FrameCallback, slow_path: Path, install: Callable[[Path], None]
+) -> FastCallInstaller | None:
+    """What looks for a fast call of a compiled function; None where there can be none.
 
     Args:
         entry: what the hook meets first.
         callback: its hook.
-        long_way: for calls that no shortcut accepts.
-        take: told of the shortcut, once there is one.
+        slow_path: for calls that no fast call accepts.
+        install: called with the fast call, once there is one.
     """
-    function, bound, way_in = _first_frame(entry)
+    function, bound, entry_methods = _first_frame(entry)
     if not isinstance(function, FunctionType) or callback.region != torch_internals.OUR_REGION:
         return None
-    return Seeker(entry, function, bound, way_in, callback, long_way, take)
+    return FastCallInstaller(entry, function, bound, entry_methods, callback, slow_path, install)
 
 
 def _first_frame(entry: Any) -> tuple[object, object, Methods]:
@@ -62,31 +62,31 @@ def _first_frame(entry: Any) -> tuple[object, object, Methods]:
     return function, bound if isinstance(entry, MethodType) else None, ()
 
 
-class Seeker:
-    """Counts the calls that go the long way, and now and then looks whether they must."""
+class FastCallInstaller:
+    """Counts the calls that take the slow path, and now and then looks whether they must."""
 
     def __init__(
         self,
         entry: Callable[..., Any],
         function: FunctionType,
         bound: object,
-        way_in: Methods,
+        entry_methods: Methods,
         callback: hook.FrameCallback,
-        long_way: Way,
-        take: Callable[[Way], None],
+        slow_path: Path,
+        install: Callable[[Path], None],
     ) -> None:
         self.entry = entry
         self.function = function
         self.bound = bound
-        self.way_in = way_in
+        self.entry_methods = entry_methods
         self.callback = callback
         self.calls = 0
-        self._long_way = long_way
-        self._take = take
+        self._slow_path = slow_path
+        self._install = install
         self._shortcut: Any = None
 
     def note(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
-        """A call is about to go the long way."""
+        """A call is about to take the slow path."""
         self.calls += 1
         if self.calls > 1 and (self.calls % SELDOM == 0 or (self.calls < SELDOM and self.calls.bit_count() == 1)):
             self._look(arguments, keywords)
@@ -122,11 +122,11 @@ class Seeker:
     def _begin(self, tools: fast_call.Tools) -> bool:
         names = guard_bytecode.local_names(self.function.__code__)
         try:
-            self._shortcut = tools.shortcut(self.function, self.bound, names, self._long_way)
+            self._shortcut = tools.shortcut(self.function, self.bound, names, self._slow_path)
         except ValueError:  # very many arguments
             return False
         cache.add_copy(self._shortcut)
-        self._take(self._shortcut)
+        self._install(self._shortcut)
         return True
 
     def _add(
@@ -139,7 +139,7 @@ class Seeker:
     ) -> None:
         try:
             with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class
-                beside = guard_bytecode.Beside(marks.still_default(), recorder.watching, self.way_in)
+                beside = guard_bytecode.Beside(marks.still_default(), recorder.watching, self.entry_methods)
                 made = tools.check(*guard_bytecode.instructions(check, scope, tools, beside))
         except (guard_bytecode.Unknown, ValueError):
             return

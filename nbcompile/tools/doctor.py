@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from nbcompile import supported
-from nbcompile.fast.disk_cache import shelf, writer
+from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.runtime import store, toolchain
 from nbcompile.views import dot
 
@@ -109,7 +109,7 @@ def _kernel_store() -> Finding:
 
 def _function_store() -> Finding:
     done = writer.flush(timeout=writer.TIMEOUT)
-    folder = shelf.directory()
+    folder = storage.directory()
     kept = sum(1 for _ in folder.glob("*/*.json")) if folder.is_dir() else 0
-    words = f"{folder} ({kept} kept, {shelf.size() / shelf.MEGABYTE:.1f} MiB)"
+    words = f"{folder} ({kept} kept, {storage.size() / storage.MEGABYTE:.1f} MiB)"
     return Finding("function store", done, words if done else f"{words}: the disk is busy with entries of this process")

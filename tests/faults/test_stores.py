@@ -14,7 +14,7 @@ import torch
 
 import nbcompile
 from nbcompile import errors
-from nbcompile.fast.disk_cache import shelf
+from nbcompile.fast.disk_cache import storage
 from nbcompile.runtime import cpp, store
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -27,8 +27,8 @@ LONG_AGO, FAR_AHEAD = 0.0, 4e9
 def folder(tmp_path, monkeypatch):
     """A cold store."""
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
-    monkeypatch.delenv(shelf.VARIABLE, raising=False)
-    monkeypatch.setattr(shelf, "_warned", set())
+    monkeypatch.delenv(storage.VARIABLE, raising=False)
+    monkeypatch.setattr(storage, "_warned", set())
     cpp._load.cache_clear()
     yield tmp_path / "store"
     cpp._load.cache_clear()
@@ -65,13 +65,13 @@ def test_processes_that_fill_one_cold_store(folder):
             key = keys[(turn * (n + 1)) % len(keys)]
             path = store.obtain(key, ".so", lambda draft, key=key: draft.write_bytes(content(key)))
             assert path.read_bytes() == content(key)
-            assert shelf.add("frame", {"key": key}, {"page": turn})
-            for _, entry in shelf.entries("frame"):
+            assert storage.add("frame", {"key": key}, {"page": turn})
+            for _, entry in storage.entries("frame"):
                 assert entry["key"] in keys
 
     assert in_children(6, work) == [0] * 6
     assert all(store.fetch(key, ".so") for key in keys)
-    assert not shelf._warned
+    assert not storage._warned
     assert not [path for path in folder.rglob("*") if path.suffix == ".draft" or "-" in path.name]
 
 
@@ -90,32 +90,32 @@ def test_a_process_that_is_killed_while_it_builds(folder):
 
 def test_what_killed_processes_left_is_thrown_away_first(folder):
     """FailedAttempt files count for the limit of the store: they go before any entry; a new one may be under way."""
-    assert shelf.add("frame", {"kept": True}, None)
-    old, new = shelf.folder("frame") / "old.draft", shelf.folder("frame") / "new.draft"
+    assert storage.add("frame", {"kept": True}, None)
+    old, new = storage.folder("frame") / "old.draft", storage.folder("frame") / "new.draft"
     for draft in (old, new):
         draft.write_bytes(b"x" * 10_000)
     os.utime(old, (LONG_AGO, LONG_AGO))
-    shelf.shrink(10_000)
+    storage.shrink(10_000)
     assert not old.exists()
-    shelf.shrink(1000)
+    storage.shrink(1000)
     assert new.exists()
-    assert [entry for _, entry in shelf.entries("frame")] == [{"kept": True}]
+    assert [entry for _, entry in storage.entries("frame")] == [{"kept": True}]
 
 
 @pytest.mark.parametrize("when", [LONG_AGO, FAR_AHEAD])
 def test_clocks_that_jump(folder, monkeypatch, when):
     """Files from the past or from the future are used as others are, and thrown away when the store is full."""
     for number in range(3):
-        assert shelf.add("frame", {"number": number}, None)
+        assert storage.add("frame", {"number": number}, None)
     path = store.add(store.key_of("clock"), ".so", lambda draft: draft.write_bytes(b"built"))
     for each in folder.rglob("*"):
         os.utime(each, (when, when))
     assert store.fetch(store.key_of("clock"), ".so") == path
-    assert {entry["number"] for _, entry in shelf.entries("frame")} == {0, 1, 2}
+    assert {entry["number"] for _, entry in storage.entries("frame")} == {0, 1, 2}
     monkeypatch.setattr(time, "time", lambda: when)
-    assert shelf.add("frame", {"number": 3}, None)
-    shelf.shrink(0)
-    assert list(shelf.entries("frame")) == []
+    assert storage.add("frame", {"number": 3}, None)
+    storage.shrink(0)
+    assert list(storage.entries("frame")) == []
 
 
 def test_a_folder_that_is_removed_while_something_is_built(folder):
@@ -167,7 +167,7 @@ for size in (3, 2):
 def together(number, folder):
     """Processes that compile one program at once."""
     environment = {**os.environ, store.VARIABLE: str(folder), "NBCOMPILE_WARM_START": "1"}
-    environment.pop(shelf.VARIABLE, None)
+    environment.pop(storage.VARIABLE, None)
     return [
         subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stderr=subprocess.PIPE, text=True)
         for _ in range(number)

@@ -15,7 +15,7 @@ import torch
 import nbcompile
 from nbcompile import config, errors
 from nbcompile.fast import prebuild
-from nbcompile.fast.disk_cache import shelf, writer
+from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.runtime import store, toolchain
 
 COMPILER = """#!/bin/sh
@@ -95,7 +95,7 @@ def test_a_full_disk_costs_two_warnings(monkeypatch, tmp_path):
     """Nothing can be written where kernels are kept, nor where entries are: the graph runs through ATen."""
     call_twice(1.0)
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(shelf, "_warned", set())
+    monkeypatch.setattr(storage, "_warned", set())
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

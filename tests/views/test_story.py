@@ -11,7 +11,7 @@ import torch
 
 import nbcompile
 from nbcompile import api, config
-from nbcompile.fast.disk_cache import shelf, writer
+from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.record import links, model
 from nbcompile.views import facts, html, story, text
 from tests.views import sample_records as sample
@@ -173,7 +173,7 @@ def loaded(monkeypatch, *, forgets):
         ran(sine, (ONES,), backend="inductor")
         writer.flush()
         if forgets:  # who wrote it: as another process would
-            monkeypatch.setattr(shelf, "_written", set())
+            monkeypatch.setattr(storage, "_written", set())
         return ran(sine, (ONES,), backend="inductor")
 
 

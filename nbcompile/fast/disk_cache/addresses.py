@@ -7,7 +7,7 @@
 With each stands the class of the value there: torch's guard tree goes another way through another class, so an
 entry is good only where the classes along the way are those that were traced.
 
-In torch: nothing. Read next: nbcompile/fast/disk_cache/promises.py
+In torch: nothing. Read next: nbcompile/fast/disk_cache/stored_guards.py
 """
 
 from __future__ import annotations

@@ -31,11 +31,11 @@ from nbcompile.fast.disk_cache import (
     descriptions,
     graphs,
     keys,
-    pages,
     programs,
-    promises,
-    shelf,
+    record_pages,
     state,
+    storage,
+    stored_guards,
     writer,
 )
 from nbcompile.fast.disk_cache.addresses import Written
@@ -93,12 +93,12 @@ def keep(
 
 def write_later(key: str, content: dict[str, Any], frame: Frame, page: FrameDraft | None) -> None:
     """Queue an entry, which is data by now: making text of it takes longer than all the rest."""
-    where, name = shelf.folder(key).absolute(), frame.code.co_qualname
+    where, name = storage.folder(key).absolute(), frame.code.co_qualname
     shown = None if page is None else page.frame()
 
     def write() -> None:
         with _obstacles(name, page):
-            if not shelf.add(key, content, None if shown is None else pages.write(shown), where):
+            if not storage.add(key, content, None if shown is None else record_pages.write(shown), where):
                 _tell(page, "not kept for later processes: the disk refuses")
 
     _tell(page, KEPT)
@@ -118,7 +118,7 @@ def _obstacles(function: str, page: FrameDraft | None) -> Iterator[None]:
         _tell(page, f"not kept for later processes: {reason}")
     except Exception as error:  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
-        shelf.warn("unwritable", f"{function} cannot be kept for later processes ({what})")
+        storage.warn("unwritable", f"{function} cannot be kept for later processes ({what})")
         _tell(page, f"not kept for later processes: {what}")
 
 
@@ -140,7 +140,7 @@ def _written(
     written = Written(SourceCache(frame.scope()))
     content: dict[str, Any] = {
         "function": frame.code.co_qualname,
-        "guards": promises.write(guards, written),
+        "guards": stored_guards.write(guards, written),
         "assumed": _assumed(trace.assumed, guards, written, frame),
         "inputs": [written.place(each.source) for each in trace.graph.inputs] if trace.graph else [],
         "program": programs.write(residual, frame, graph),
@@ -201,21 +201,21 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
     except NotStorable:
         return None
     writer.flush(key, writer.TIMEOUT)
-    for path, content in shelf.entries(key):
-        page = shelf.page(path) if with_page else {}
+    for path, content in storage.entries(key):
+        page = storage.page(path) if with_page else {}
         if page is None or (page and page.get("file") != frame.code.co_filename):
             continue  # compiled unwatched, or in another file: the page would say nothing, or the wrong place
         try:
             if page:
-                pages.read(page)
+                record_pages.read(page)
             residual, check = _read(content, frame)
         except (Unreadable, NotStorable, GuardsDoNotHold):
             continue
         except Exception as error:  # noqa: BLE001 - whatever stands in a file, the call goes on
-            shelf.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
+            storage.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
             continue
-        shelf.touch(path)
-        return Found(residual, check, page, shelf.is_own(path))
+        storage.touch(path)
+        return Found(residual, check, page, storage.is_own(path))
     return None
 
 
@@ -226,7 +226,7 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
     sources = addresses.read(content["addresses"], known)
     _expect(content["assumed"], sources, known)
     _expect_answers(content["assumed"], sources, known)
-    guards = promises.read(content["guards"], sources, known)
+    guards = stored_guards.read(content["guards"], sources, known)
     check = _check(guards, frame)
     graph = None if content["graph"] is None else graphs.read(content["graph"])
     residual = programs.read(content["program"], frame, graph)
@@ -267,7 +267,7 @@ def _make_state(content: dict[str, Any], known: SourceCache) -> None:
         return
     _expect(content["assumed"], sources, known)
     there = [told for told in content["guards"] if told[1] is None or sources[told[1]] not in absent]
-    promises.read(there, sources, known)
+    stored_guards.read(there, sources, known)
     state.make(content["assumed"]["made"], sources, known)
 
 

@@ -17,7 +17,7 @@ from nbcompile.capture.guard import Guard
 from nbcompile.capture.trace import Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, skip_code
-from nbcompile.fast.disk_cache import entry, pages
+from nbcompile.fast.disk_cache import entry, record_pages
 from nbcompile.ir.compiled_artifact import ArtifactBuilder
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
@@ -42,7 +42,7 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     compile_id = cache.next_compile_id(frame.code)
     with recorder.frame(compile_id, frame.code.co_name) as page:
         if page is not None:
-            pages.rewrite(page, found.page, failed, chain.calling_frame(), chain.resumes(frame.code))
+            record_pages.rewrite(page, found.page, failed, chain.calling_frame(), chain.resumes(frame.code))
             cause = model.LOADED_AGAIN if found.is_own else model.LOADED
             page.write(place=chain.place(frame.code), cause=cause)
     for code in found.residual.python_codes:

@@ -7,7 +7,7 @@
 The shared objects themselves are in the kernels' own store (runtime/store.py), found by their source; one that
 was thrown away there is built again.
 
-In torch: torch/_inductor/output_code.py (CompiledFxGraph, pickled). Read next: nbcompile/fast/disk_cache/shelf.py
+In torch: torch/_inductor/output_code.py (CompiledFxGraph, pickled). Read next: nbcompile/fast/disk_cache/storage.py
 """
 
 from __future__ import annotations

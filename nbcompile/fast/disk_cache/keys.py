@@ -6,7 +6,7 @@
 
 Everything else that an entry depends on stands in its guards and is checked value by value.
 
-In torch: torch/_inductor/codecache.py (FxGraphHashDetails). Read next: nbcompile/fast/disk_cache/promises.py
+In torch: torch/_inductor/codecache.py (FxGraphHashDetails). Read next: nbcompile/fast/disk_cache/stored_guards.py
 """
 
 from __future__ import annotations

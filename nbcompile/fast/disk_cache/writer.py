@@ -8,7 +8,8 @@ interpreter's lock from the very call that it is to spare. It ends when nothing 
 waits for it: a look-up of the same key, ``reset``, a fork (the child has no such thread), the end of the interpreter.
 Only a process that is killed loses what it had not begun to write; an entry on the disk is whole whatever happens.
 
-In torch: nothing; torch/_inductor/codecache.py writes inside of the call. Read next: nbcompile/fast/disk_cache/shelf.py
+In torch: nothing; torch/_inductor/codecache.py writes inside of the call. Read next:
+nbcompile/fast/disk_cache/storage.py
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nbcompile.dispatch import lifetimes
-from nbcompile.fast.disk_cache import shelf
+from nbcompile.fast.disk_cache import storage
 
 MAX_DELAY = 5.0
 """Seconds that a call of a compiled function may go on before entries are written beside it."""
@@ -154,7 +155,7 @@ def _register_at_exit() -> None:
 
 def _finish() -> None:
     if not flush(timeout=TIMEOUT):
-        shelf.warn(
+        storage.warn(
             "late", f"the disk was busy for {TIMEOUT:g} s: what was compiled last is not kept for the next process"
         )
 

@@ -4,7 +4,7 @@
     python -m nbcompile cache clear          delete all entries of nbcompile
     python -m nbcompile cache list --json    one entry a line
 
-In torch: torch/_inductor/runtime/cache_dir_utils.py. Read next: nbcompile/fast/disk_cache/shelf.py
+In torch: torch/_inductor/runtime/cache_dir_utils.py. Read next: nbcompile/fast/disk_cache/storage.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nbcompile.fast.disk_cache import shelf, writer
+from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.runtime import store
 from nbcompile.tools.commands import terminal
 
@@ -58,13 +58,13 @@ def _cache(options: argparse.Namespace) -> int:
     if options.json:
         terminal.print_json(summaries)
     for summary in [] if options.json else summaries:
-        size = int(str(summary["bytes"])) / shelf.MEGABYTE
+        size = int(str(summary["bytes"])) / storage.MEGABYTE
         print(f"{summary['store']:9}  {summary['files']:>6} files  {size:8.1f} MiB  {summary['folder']}")
     return 0
 
 
 def _folders() -> tuple[tuple[str, Path], ...]:
-    return ("functions", shelf.directory()), ("kernels", store.directory())
+    return ("functions", storage.directory()), ("kernels", store.directory())
 
 
 def _summary(name: str, folder: Path, entries: list[Entry]) -> dict[str, object]:
@@ -74,7 +74,7 @@ def _summary(name: str, folder: Path, entries: list[Entry]) -> dict[str, object]
 
 def find_entries() -> Iterator[Entry]:
     """Every file of both stores; files of other names in these folders are not ours."""
-    functions = shelf.directory()
+    functions = storage.directory()
     for name, folder in _folders():
         for path in sorted(folder.glob("*/*")) if folder.is_dir() else ():
             inside_functions = name == "kernels" and path.is_relative_to(functions)

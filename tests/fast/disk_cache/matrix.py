@@ -32,7 +32,7 @@ import torch
 import nbcompile
 from nbcompile import config, first_call
 from nbcompile.dispatch.hook import SkipFrame
-from nbcompile.fast.disk_cache import entry, shelf, writer
+from nbcompile.fast.disk_cache import entry, storage, writer
 from tests.fast.disk_cache import changes
 from tests.fast.disk_cache.changes import Changed
 from tests.peer import describe
@@ -122,7 +122,7 @@ def ask(program, change, and_compile=False):
     with config.patch(warm_start=True):
         found = run(changed, Generated())
     pair.differences += different(found, wanted)
-    pair.differences += [f"warned: {each}" for each in shelf._warned]
+    pair.differences += [f"warned: {each}" for each in storage._warned]
     return dataclasses.asdict(pair)
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from nbcompile import errors
-from nbcompile.fast.disk_cache import shelf
+from nbcompile.fast.disk_cache import storage
 from nbcompile.runtime import cpp, toolchain
 
 PROGRAM = """
@@ -102,7 +102,7 @@ def filled(tmp_path_factory):
 def fresh(process, tmp_path, filled, monkeypatch):
     """``fresh()``: the filled store, whole again, as a process finds it that has loaded nothing yet."""
     store, x = tmp_path / "store", torch.linspace(-1, 1, 8).view(2, 4)
-    monkeypatch.setattr(shelf, "_warned", set())
+    monkeypatch.setattr(storage, "_warned", set())
     if not filled.exists():
         cpp._load.cache_clear()
         process(PROGRAM).call("f", x)
@@ -113,7 +113,7 @@ def fresh(process, tmp_path, filled, monkeypatch):
         shutil.rmtree(store, ignore_errors=True)
         shutil.copytree(filled, store)
         cpp._load.cache_clear()
-        shelf._warned.clear()
+        storage._warned.clear()
 
     yield make
     cpp._load.cache_clear()
@@ -200,7 +200,7 @@ def test_other_shapes_of_json_are_passed_over(fresh, process, suffix, tmp_path):
         ]
         for changed in random.Random(1).sample(shapes, 6):
             fresh()
-            shelf._write(path, json.dumps(changed).encode())
+            storage._write(path, json.dumps(changed).encode())
             right(process(PROGRAM), "f")
             right(process(PROGRAM), "g")
 
@@ -209,7 +209,7 @@ def test_other_shapes_of_json_are_passed_over(fresh, process, suffix, tmp_path):
 def test_any_name_of_a_folder(process, name, tmp_path, monkeypatch):
     """Too long, below a file, where nothing can be written, with odd characters."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", os.path.join(tmp_path, name))
-    monkeypatch.setattr(shelf, "_warned", set())
+    monkeypatch.setattr(storage, "_warned", set())
     for _ in range(2):
         cpp._load.cache_clear()
         right(process(PROGRAM))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nbcompile import config, errors
-from nbcompile.fast.disk_cache import entry, shelf
+from nbcompile.fast.disk_cache import entry, storage
 
 FUNCTION = """
 import torch
@@ -340,7 +340,7 @@ def test_what_means_nothing_elsewhere_is_not_kept(process, what):
 
 def clear(folder):
     """Away with the entries (their pages stay), and with the memory of warnings."""
-    shelf._warned.clear()
+    storage._warned.clear()
     for each in folder.glob("*.json"):
         each.unlink()
 
@@ -368,14 +368,14 @@ def test_an_entry_with_another_meaning_is_passed_over(process, tmp_path):
     x = torch.randn(4, 8)
     process(FUNCTION).call("f", x)
     (path,) = (tmp_path / "store" / "frames").glob("*/*.json")
-    content = shelf.read(path)
+    content = storage.read(path)
     for changed in (
         {},
         {**content, "guards": [["NO_SUCH", 0, 1]]},
         {**content, "addresses": {"table": [[1]], "kinds": []}},
     ):
         clear(path.parent)
-        shelf._write(path, json.dumps(changed).encode())
+        storage._write(path, json.dumps(changed).encode())
         later = process(FUNCTION)
         with pytest.warns(errors.StoreWarning, match="cannot be used"):
             result = later.call("f", x)
@@ -388,7 +388,7 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(process, tmp_path, mo
     x = torch.randn(4, 8)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "file" / "below"))
-    shelf._warned.clear()
+    storage._warned.clear()
     first = process(BREAK)
     with pytest.warns(errors.StoreWarning, match="nothing is kept") as told:
         first.call("f", x, 3)
@@ -403,8 +403,8 @@ def test_the_store_is_bounded(process, tmp_path):
         first.call("f", torch.randn(4, columns), dynamic=False)
     paths = sorted((tmp_path / "store" / "frames").glob("*/*.json"), key=lambda each: each.stat().st_mtime)
     assert len(paths) == 3
-    shelf.touch(paths[0])
-    shelf.shrink(shelf.size() - 1)
+    storage.touch(paths[0])
+    storage.shrink(storage.size() - 1)
     assert [each.exists() for each in paths] == [True, False, True]
 
 
@@ -477,7 +477,7 @@ def test_neither_keeping_nor_loading_runs_code_of_a_tensors_class(process, name,
 def test_what_cannot_be_written_down_runs_all_the_same(process, monkeypatch):
     """An error of ours on the way to the store costs a warning, not the compiled code."""
     monkeypatch.setattr(entry, "_written", lambda *words: 1 / 0)
-    monkeypatch.setattr(shelf, "_warned", set())
+    monkeypatch.setattr(storage, "_warned", set())
     x = torch.randn(4, 8)
     with pytest.warns(errors.StoreWarning, match="f cannot be kept for later processes .ZeroDivisionError"):
         first = process(FUNCTION)

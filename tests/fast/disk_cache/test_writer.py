@@ -14,7 +14,7 @@ import torch
 
 import nbcompile
 from nbcompile import api, config, errors
-from nbcompile.fast.disk_cache import shelf, writer
+from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.record import model
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -32,7 +32,7 @@ def g(x):
 @pytest.fixture
 def held(process, monkeypatch):
     """The disk waits for this event; the process's own flush does not wait for the disk."""
-    event, add = threading.Event(), shelf.add
+    event, add = threading.Event(), storage.add
     began = threading.Event()
 
     def slowly(*arguments, **options):
@@ -40,8 +40,8 @@ def held(process, monkeypatch):
         assert event.wait(60)
         return add(*arguments, **options)
 
-    monkeypatch.setattr(shelf, "add", slowly)
-    monkeypatch.setattr(shelf, "_warned", set())
+    monkeypatch.setattr(storage, "add", slowly)
+    monkeypatch.setattr(storage, "_warned", set())
     event.began = began
     yield event
     event.set()
@@ -76,7 +76,7 @@ def test_the_result_does_not_wait_for_the_disk(held, tmp_path):
     held.set()
     assert writer.flush(timeout=60)
     (path,) = entries(tmp_path)
-    assert shelf.read(path) is not None
+    assert storage.read(path) is not None
 
 
 def test_who_looks_for_an_entry_waits_for_it(held, process, tmp_path):
@@ -165,7 +165,7 @@ def test_what_is_kept_is_what_was_compiled(held, process, what):
 def test_the_folder_is_that_of_the_call(held, tmp_path, monkeypatch):
     """A variable that is set to another folder meanwhile is for later calls."""
     run(FUNCTION, "f", X)
-    monkeypatch.setenv(shelf.VARIABLE, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv(storage.VARIABLE, str(tmp_path / "elsewhere"))
     held.set()
     assert writer.flush(timeout=60)
     assert len(entries(tmp_path)) == 1
@@ -178,8 +178,8 @@ def full(*arguments):
 
 def test_a_full_disk_costs_one_warning(process, tmp_path, monkeypatch):
     """Told when it is found, on the page as well; no draft is left, and the function runs compiled."""
-    monkeypatch.setattr(shelf, "_warned", set())
-    monkeypatch.setattr(shelf, "_write", full)
+    monkeypatch.setattr(storage, "_warned", set())
+    monkeypatch.setattr(storage, "_write", full)
     first = process(FUNCTION)
     pen = api.new_recorder("f")
     with pytest.warns(errors.StoreWarning, match="nothing is kept") as told, pen.listening():
@@ -258,12 +258,12 @@ def test_a_child_does_not_write_what_the_parent_is_writing(held, monkeypatch, tm
 ENDS = """
 import multiprocessing, os, sys, time
 import torch, nbcompile
-from nbcompile.fast.disk_cache import shelf
-add = shelf.add
+from nbcompile.fast.disk_cache import storage
+add = storage.add
 def slowly(*arguments, **options):
     time.sleep(0.5)
     return add(*arguments, **options)
-shelf.add = slowly
+storage.add = slowly
 @nbcompile.compile
 def f(x):
     return torch.softmax(x, -1) * 2
@@ -287,7 +287,7 @@ def test_the_end_of_a_process_waits(how, tmp_path):
     """However a program ends, what it compiled is there; where nobody is asked, there is nothing, and no half of it."""
     program, there, status = END[how]
     environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(tmp_path / "store"), "NBCOMPILE_WARM_START": "1"}
-    environment.pop(shelf.VARIABLE, None)
+    environment.pop(storage.VARIABLE, None)
     done = subprocess.run(
         [sys.executable, "-c", ENDS + program],
         env=environment,
@@ -311,7 +311,7 @@ def test_without_threads_it_is_written_at_once(process, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        writer.enqueue("key", lambda: shelf.add("key", {}, None) and None)
+        writer.enqueue("key", lambda: storage.add("key", {}, None) and None)
         assert len(entries(tmp_path)) == 1
         assert writer.flush()
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts
-from nbcompile.fast.disk_cache import addresses, promises
+from nbcompile.fast.disk_cache import addresses, stored_guards
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
 from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
@@ -21,7 +21,7 @@ K = GuardKind
 def written(guards, frame) -> str:
     """The text of an entry with these guards."""
     table = addresses.Written(SourceCache(frame.scope()))
-    told = promises.write(guards, table)
+    told = stored_guards.write(guards, table)
     return json.dumps([told, table.data()])
 
 
@@ -30,7 +30,7 @@ def read(text, frame) -> FrameCheck | None:
     told, table = json.loads(text)
     known = SourceCache(frame.scope())
     try:
-        return build_check(promises.read(told, addresses.read(table, known), known), frame)
+        return build_check(stored_guards.read(told, addresses.read(table, known), known), frame)
     except (Unreadable, NotStorable, GuardsDoNotHold):
         return None
 
