@@ -132,16 +132,30 @@ def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     """Make an entry: ``build`` writes the file it is given, which then becomes the entry."""
     path = _path(key, suffix)
     folder = _writable(path.parent)
-    draft = folder / f"{key[:8]}-{secrets.token_hex(8)}{suffix}"  # named before it exists: Ctrl-C may come in between
+    drafts = folder / f"{key[:8]}-{secrets.token_hex(8)}"  # named before it exists: Ctrl-C may come in between
+    draft = drafts / f"draft{suffix}"
     try:
-        draft.touch(mode=0o600, exist_ok=False)
+        drafts.mkdir(mode=0o700)
+        draft.touch(mode=0o600)
         build(draft)
         return _install(draft, folder / path.name)
     finally:
         try:
-            draft.unlink(missing_ok=True)
+            _remove(drafts)
         finally:  # Ctrl-C came in the line above, and comes once
-            draft.unlink(missing_ok=True)
+            _remove(drafts)
+
+
+def _remove(drafts: Path) -> None:
+    """Remove the folder of a draft. A compiler that was killed can create no file in it any more."""
+    for _ in range(ATTEMPTS):
+        shutil.rmtree(drafts, ignore_errors=True)
+        if not drafts.exists():
+            return
+
+
+ATTEMPTS = 3
+"""A file that is created while a folder is removed keeps it."""
 
 
 def _install(draft: Path, path: Path) -> Path:

@@ -307,7 +307,7 @@ def main(how: str, points: int, seed: int) -> None:
                 traceback.print_exc()
             if tries % 50 == 0:
                 print(dict(counts), dict(failures), file=sys.stderr, flush=True)
-        left = [str(each) for each in folder.rglob("*-*") if each.is_file() and each.name != "quick-g++"]
+        left = [str(each) for each in folder.rglob("*-*") if each.name != "quick-g++"]
         assert not left, f"unfinished files: {left[:5]}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)

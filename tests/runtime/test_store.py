@@ -1,5 +1,6 @@
 """An entry of the kernel store is complete or absent."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,23 +43,40 @@ def test_an_interrupted_build_leaves_nothing(tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("method", ["touch", "unlink"])
-def test_an_interrupt_around_a_build_leaves_nothing(monkeypatch, method):
-    """Ctrl-C may come right after the draft was made, and right before it is removed."""
-    plain, interrupts = getattr(Path, method), [KeyboardInterrupt()]
+@pytest.mark.parametrize(
+    "owner, name, first", [(Path, "mkdir", True), (Path, "touch", True), (shutil, "rmtree", False)]
+)
+def test_an_interrupt_around_a_build_leaves_nothing(monkeypatch, owner, name, first):
+    """Ctrl-C may come right after the draft (or its folder) was made, and right before it is removed."""
+    plain, interrupts = getattr(owner, name), [KeyboardInterrupt()]
+    key = store.key_of("interrupted", name)
 
     def interrupted(path, *arguments, **keywords):
-        if method == "touch":
+        is_met = interrupts and key[:8] + "-" in str(path)
+        if first or not is_met:
             plain(path, *arguments, **keywords)
-        if interrupts:
+        if is_met:
             raise interrupts.pop()
-        plain(path, *arguments, **keywords)
 
-    key = store.key_of("interrupted", method)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Path, method, interrupted)
+        patch.setattr(owner, name, interrupted)
         store.add(key, ".so", lambda draft: draft.write_text("text"))
+    assert not interrupts
     assert not list(store.directory().rglob(f"{key[:8]}-*"))
+
+
+def test_what_a_killed_compiler_writes_late_is_not_created():
+    """A process may outlive the signal that kills it for a moment: there is no folder any more for what it writes."""
+    drafts = []
+
+    def build(draft):
+        drafts.append(draft)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.add(store.key_of("late"), ".so", build)
+    with pytest.raises(FileNotFoundError):
+        drafts[0].write_bytes(b"late")
 
 
 def test_every_part_of_a_key_counts():
