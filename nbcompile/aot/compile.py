@@ -210,7 +210,7 @@ def _partition_and_compile(
     programs: dict[str, BoxedFunction] = {}
 
     def compile_half(role: str, graph: torch.fx.Graph, compile_one: GraphCompiler) -> None:
-        half = torch_internals.lazy_graph_module()._make_graph_module({}, graph)
+        half = torch_internals.as_module(graph)
         examples = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
         programs[role] = compile_one(half, examples)
 

@@ -213,8 +213,7 @@ class Recording(TorchDispatchMode):
         """What was recorded, as far as the outputs need it."""
         self.graph.output(tuple(outputs))
         self.graph.eliminate_dead_code()
-        module: torch.fx.GraphModule = torch_internals.lazy_graph_module()._make_graph_module({}, self.graph)
-        return module
+        return torch_internals.as_module(self.graph)
 
     def _decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         rule = self.table.get(func)

@@ -81,6 +81,7 @@ from nbcompile.torch_internals.logs import (
 )
 from nbcompile.torch_internals.modules import (
     aot_autograd,
+    as_module,
     decompositions,
     dispatch_modes,
     fake_tensor,
@@ -135,6 +136,7 @@ __all__ = [
     "aot_autograd",
     "artifact_logger",
     "artifacts_asked_for",
+    "as_module",
     "attention_backends",
     "cache_entries",
     "call_leaf",

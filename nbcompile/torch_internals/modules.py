@@ -91,6 +91,12 @@ def lazy_graph_module() -> ModuleType:
     return importlib.import_module("torch.fx._lazy_graph_module")
 
 
+def as_module(graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """A graph as a module whose Python code is made when it is first asked for."""
+    module: torch.fx.GraphModule = lazy_graph_module()._LazyGraphModule({}, graph)
+    return module
+
+
 def dispatch_modes() -> ModuleType:
     """_disable_current_modes: compilers are called inside a trace, where real tensors must stay real."""
     return importlib.import_module("torch.utils._python_dispatch")
@@ -98,6 +104,7 @@ def dispatch_modes() -> ModuleType:
 
 def forget_text_with(module: torch.fx.GraphModule) -> None:
     """Free the text of a graph module's code with the code: torch.fx keeps it until the process ends."""
+    lazy_graph_module()._LazyGraphModule.force_recompile(module)
     code = module.forward.__code__
     weakref.finalize(code, _forget_text, code.co_filename).atexit = False
 

@@ -68,7 +68,9 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
 
     def run(*arguments: Any) -> Any:
         if not made:
-            made.append(_module(data["nodes"], targets).forward)
+            module = _module(data["nodes"], targets)
+            torch_internals.forget_text_with(module)
+            made.append(module.forward)
         return made[0](*arguments)
 
     torch_internals.hide_from_hook(run.__code__)
