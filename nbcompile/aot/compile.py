@@ -26,7 +26,7 @@ import torch
 import torch.fx
 
 from nbcompile import fuel, hooks, torch_internals
-from nbcompile.aot import input_aliasing, partition, passes, provenance, runtime_wrapper
+from nbcompile.aot import checks, input_aliasing, partition, passes, provenance, runtime_wrapper
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.graph_calls import name_of_target, works_in_place
 from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
@@ -93,6 +93,7 @@ def compile_graph(
     _check_returns_tuple(module)
     _check_no_as_strided_write(module.graph)
     provenance.mark_captured(module.graph)
+    checks.keep(module)
     table = decompositions or {}
     if _has_dynamo_symbols(module):
         return _compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)

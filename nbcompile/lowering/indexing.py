@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from nbcompile.ir import evaluate
-from nbcompile.ir.expr import Apply, Expr, Gather, cast, cost, walk
+from nbcompile.ir.expr import Apply, Expr, Gather, IndexOf, Load, apply, cast, constant, cost, walk
 from nbcompile.ir.index import ZERO, Index, constant as known_number, divide, index, is_one, loop_variable
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering, lowering
@@ -71,9 +71,20 @@ def index_at(value: Value, first: int, ndim: int) -> Value:
 def _picked(
     build: Builder, x: Value, size: Sequence[Index], position: list[Index], gathers: list[Gather], *parts: Value
 ) -> Value:
-    result = reindexed(x, size, position, tuple(gathers))
+    body = _checked(reindexed(x, size, position, tuple(gathers)).body, gathers)
     nodes = merge_nodes(x.from_nodes, *(part.from_nodes for part in parts), build.origin())
-    return Value(x.dtype, x.device, tuple(size), result.body, nodes)
+    return Value(x.dtype, x.device, tuple(size), body, nodes)
+
+
+def _checked(body: Expr, gathers: Sequence[Gather]) -> Expr:
+    """The body, with the check of each index that it does not use: ``zeros(3)[ids]`` is 0, or an IndexError."""
+    used = {gather.symbol for node in walk(body) if isinstance(node, (Load, IndexOf)) for gather in node.gathers}
+    for gather in gathers:
+        if gather.symbol not in used:
+            in_bounds = apply("ge", IndexOf(gather.symbol, torch.int64, (gather,)), constant(0, torch.int64))
+            other = constant(int(body == constant(0, body.dtype)), body.dtype)  # where both are one it is no choice
+            body = apply("where", in_bounds, body, other)
+    return body
 
 
 @lowering(aten.embedding.default)

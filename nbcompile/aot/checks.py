@@ -1,0 +1,39 @@
+"""Operators that lose a check of their values when they are traced.
+
+    F.one_hot(ids, 3)     eager mode: RuntimeError for an id of 7. As ATen traces it: ids.unsqueeze(-1) == arange(3)
+
+Such a call is replaced in the captured graph by a function that asks for the same values in a way that is checked.
+
+In torch: one_hot of torch/_decomp/decompositions.py, which asserts. Read next: nbcompile/aot/compile.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.fx
+
+
+def keep(module: torch.fx.GraphModule) -> None:
+    """Replace, in a captured graph, what would lose its check."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target in CHECKED:
+            node.target = CHECKED[node.target]
+
+
+def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+    """The classes at the ids, compared with each class: an id that is no class is an index that is out of bounds."""
+    if num_classes < 0 or tensor.dtype != torch.int64:
+        return torch.nn.functional.one_hot(tensor, num_classes)
+    classes = torch.arange(num_classes, device=tensor.device)
+    chosen = classes.gather(0, tensor.reshape(-1)).reshape(tensor.shape)
+    return (chosen.unsqueeze(-1) == classes).to(torch.int64)
+
+
+CHECKED: dict[Any, Callable[..., Any]] = {
+    torch.nn.functional.one_hot: one_hot,
+    torch.ops.aten.one_hot: one_hot,
+    torch.ops.aten.one_hot.default: one_hot,
+}
