@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.instruction import Instruction, Label, argument_text, label_indices
@@ -249,10 +249,13 @@ class Translator:
         """A local; UnboundLocalError in the traced program if it has no value."""
         value = self.locals.get(name)
         if value is None:
-            self.interpreter.raise_exception(
-                UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
-            )
+            self.raise_unbound(name)
         return value
+
+    def raise_unbound(self, name: str) -> NoReturn:
+        """UnboundLocalError in the traced program."""
+        text = f"cannot access local variable '{name}' where it is not associated with a value"
+        self.interpreter.raise_exception(UnboundLocalError, text)
 
     def load_global(self, name: str) -> VariableTracker:
         """A global, or a builtin."""

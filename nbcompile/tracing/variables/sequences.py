@@ -11,6 +11,7 @@ In torch: torch/_dynamo/variables/lists.py. Read next: mappings.py
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any, NoReturn
 
@@ -82,8 +83,12 @@ class SequenceVariable(ContainerVariable):
             chosen = self.items[index]
             return self if self.cls is tuple and chosen == self.items else self.like(chosen)
         if not -len(self.items) <= index < len(self.items):
-            tracer.raise_exception(IndexError, f"{self.cls.__name__} index out of range")
+            tracer.raise_exception(IndexError, f"{self.name_of_base()} index out of range")
         return self.at(tracer, index)
+
+    def name_of_base(self) -> str:
+        """Python's own class, whose methods raise: a named tuple and a size are tuples."""
+        return next(cls.__name__ for cls in (tuple, list, deque) if issubclass(self.cls, cls))
 
     def empty(self) -> Any:
         """One of Python's own without items, which says in Python's words what it refuses."""
@@ -136,7 +141,7 @@ class ListVariable(SequenceVariable):
             self.items[index] = given
             return
         if not -len(self.items) <= index < len(self.items):
-            tracer.raise_exception(IndexError, "list assignment index out of range")
+            tracer.raise_exception(IndexError, self._no_such_item())
         self.items[index] = value
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
@@ -145,7 +150,10 @@ class ListVariable(SequenceVariable):
         try:
             del self.items[index]
         except IndexError:
-            tracer.raise_exception(IndexError, "list assignment index out of range")
+            tracer.raise_exception(IndexError, self._no_such_item())
+
+    def _no_such_item(self) -> str:
+        return f"{self.name_of_base()} {'index' if issubclass(self.cls, deque) else 'assignment index'} out of range"
 
     def method_append(self, tracer: Tracer, item: VariableTracker) -> None:
         self.changes(tracer)

@@ -85,13 +85,18 @@ def _load_closure(frame: Translator, instruction: Instruction) -> None:
 
 @handles("LOAD_DEREF", "LOAD_CLASSDEREF")
 def _load_deref(frame: Translator, instruction: Instruction) -> None:
-    cell = frame.cells[str(instruction.argval)]
-    if cell.content is None:
-        frame.interpreter.raise_exception(
-            NameError,
-            f"cannot access free variable '{cell.name}' where it is not associated with a value in enclosing scope",
-        )
-    frame.push(cell.content)
+    frame.push(_content(frame, str(instruction.argval)))
+
+
+def _content(frame: Translator, name: str) -> VariableTracker:
+    """The content of a cell. An empty one raises, in the traced program, what depends on whose variable it is."""
+    content = frame.cells[name].content
+    if content is not None:
+        return content
+    if name in frame.code.co_cellvars:
+        frame.raise_unbound(name)
+    text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+    frame.interpreter.raise_exception(NameError, text)
 
 
 @handles("STORE_DEREF")
@@ -104,6 +109,7 @@ def _store_deref(frame: Translator, instruction: Instruction) -> None:
 @handles("DELETE_DEREF")
 def _delete_deref(frame: Translator, instruction: Instruction) -> None:
     cell = frame.cells[str(instruction.argval)]
+    _content(frame, str(instruction.argval))
     frame.interpreter.side_effects.changes(frame.interpreter, cell)
     cell.content = None
 
