@@ -91,7 +91,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 @register
 def eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """The captured graph as it is: what is wrong here is wrong in capture."""
-    return checkpoints.with_eager_checkpoints(graph_module).forward
+    return torch_internals.forward_of(checkpoints.with_eager_checkpoints(graph_module))
 
 
 @register
@@ -171,7 +171,7 @@ def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[...
     note(f"{reason}: the graph runs as it was captured")
     runnable = checkpoints.with_eager_checkpoints(graph_module)
     compiled_artifact.fall_back_to_eager(runnable)
-    return hidden(runnable.forward)
+    return hidden(torch_internals.forward_of(runnable))
 
 
 def nbcompile(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any) -> Callable[..., Any]:

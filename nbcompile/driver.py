@@ -107,12 +107,19 @@ def _assembled(
         with recorder.stage("residual program"), collector_paused():
             residual = rewriting.residual_program(frame, trace, compiled_graph)
         fallback.log_side_effects(trace, residual, compile_id)
-        for code in residual.python_codes:
-            skip_code(code)
+        skip_codes(residual)
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         observer.rewritten(trace, residual)
     fast.store_frame(frame, options, trace, guards, residual, compiled_graph, made)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
+
+
+def skip_codes(residual: rewriting.Residual) -> None:
+    """Mark the codes that a residual program runs uncompiled."""
+    for code in residual.python_codes:
+        skip_code(code)
+    if residual.code_as_written is not None:
+        skip_code(residual.code_as_written, nested=True)
 
 
 def _trace_and_compile(

@@ -200,3 +200,6 @@ class Trace:
     """To be called when guards and symbols are known: what tracing knew of the call's values is let go."""
     draws: tuple[Recipe, ...] = ()
     """What generators of random numbers do, in order: done before the graph runs."""
+    runs_again: bool = False
+    """Where the graph raises, the frame's own code is to run from its start: the graph changes nothing, and the frame
+    has side effects (those before the operator that fails), or catches what is raised."""

@@ -199,9 +199,9 @@ def paused() -> Iterator[None]:
         _set_hook(prior)
 
 
-def skip_code(code: CodeType) -> None:
-    """Never look at frames of this code (what they call is looked at): for our own wrappers."""
-    eval_frame.set_code_exec_strategy(code, _SKIP)
+def skip_code(code: CodeType, *, nested: bool = False) -> None:
+    """Never look at frames of this code, nor, if nested, at what they call: for our own wrappers."""
+    eval_frame.set_code_exec_strategy(code, _SKIP_NESTED if nested else _SKIP)
 
 
 def reset_code(code: CodeType) -> None:

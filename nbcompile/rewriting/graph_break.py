@@ -106,13 +106,16 @@ class GraphBreakBody(EffectBody):
             cells |= {name: self.settled(recipe) for name, recipe in point.callee.free}
         return code, _ResumeCall(self.resume_function(code, scope, cells), stack, live)
 
-    def resume_function(self, code: CodeType, scope: dict[str, object], cells: dict[str, ast.expr]) -> ast.expr:
+    def resume_function(
+        self, code: CodeType, scope: dict[str, object], cells: dict[str, ast.expr], called: str = ""
+    ) -> ast.expr:
         """The function object: a constant where it has no closure, else built with the current cells."""
+        called = called or code.co_name
         if not code.co_freevars:
-            return self.constant(FunctionType(code, scope, code.co_name), code.co_name)
+            return self.constant(FunctionType(code, scope, code.co_name), called)
         closure = [cells[name] if name in cells else self.own_cell(name) for name in code.co_freevars]
         arguments = [
-            self.constant(code, f"code_of_{code.co_name}"),
+            self.constant(code, f"code_of_{called}"),
             self.constant(scope, "globals"),
             ast.Constant(code.co_name),
             ast.Constant(None),

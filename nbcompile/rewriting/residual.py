@@ -30,7 +30,7 @@ from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.capture.trace import CapturedGraph, GraphInput, Return, Trace
 from nbcompile.rewriting.code_object import compile_function
 from nbcompile.rewriting.graph_break import GraphBreakBody
-from nbcompile.rewriting.syntax import assign
+from nbcompile.rewriting.syntax import arguments_of, assign
 from nbcompile.rewriting.use_counts import single_use_tuples
 from nbcompile.rewriting.weak_referents import delete_weak_referents
 
@@ -49,6 +49,8 @@ class Residual:
     """Mutated object and replaying statements of each side effect."""
     carried: tuple[tuple[tuple[str, str, str], ...], ...] = ()
     """Name, expression and kind of each argument, per resume function."""
+    code_as_written: CodeType | None = None
+    """The frame's own code once more, which runs where the graph raises; nothing that it calls is compiled."""
     kept: Mapping[str, object] = field(default_factory=dict)
     """Objects that are constants of the program, by their names in the source."""
     lines: tuple[int | None, ...] = ()
@@ -69,6 +71,8 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
     if trace.graph is not None:
         assert compiled_graph is not None
         program.call_graph(trace.graph, compiled_graph)
+        if trace.runs_again:
+            program.or_run_as_written()
     if isinstance(trace.exit, Return):
         program.return_value(trace.exit.value, trace.mutations)
     else:
@@ -84,6 +88,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         tuple(program.python_codes),
         tuple(program.effects),
         tuple(program.carried),
+        program.code_as_written,
         program.constants,
         lines,
     )
@@ -91,6 +96,8 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
 
 class _Program(GraphBreakBody):
     """A whole program: random numbers are drawn first, then the graph is called."""
+
+    code_as_written: CodeType | None = None
 
     def draw(self, draws: tuple[Recipe, ...]) -> None:
         """``random_value = random._inst.randint(1, 9)``."""
@@ -108,6 +115,23 @@ class _Program(GraphBreakBody):
         self.owners.clear()  # what follows may change them
         self.statements.append(assign(self.graph_out, call))
 
+    def or_run_as_written(self) -> None:
+        """Where the graph raises, Python runs the frame's own code from its start: nothing was changed so far.
+
+        So side effects before the operator that fails are there, and what is raised is caught where the user does.
+        """
+        self.code_as_written = self.frame.code.replace()
+        handler = ast.ExceptHandler(self.constant(Exception, "Exception"), None, [assign(self.graph_out, _none())])
+        self.statements[-1] = ast.Try([self.statements[-1]], [handler], [], [])
+        began = len(self.statements)
+        name = f"{self.code.co_name}_as_written"
+        function = self.resume_function(self.code_as_written, self.frame.globals, {}, name)
+        call = ast.Call(function, *arguments_of(self.code))
+        rerun = [*self.statements[began:], ast.Return(call)]
+        del self.statements[began:]
+        failed = ast.Compare(ast.Name(self.graph_out, ast.Load()), [ast.Is()], [_none()])
+        self.statements.append(ast.If(failed, rerun, []))
+
     def graph_input(self, each: GraphInput) -> ast.expr:
         """The value of an input's source; a number as a tensor, where the graph takes it as one."""
         value = self.fetch(each.source)
@@ -120,3 +144,7 @@ class _Program(GraphBreakBody):
         value = self.settled(returned) if mutations else self.make(returned)
         self.replay(mutations)
         self.statements.append(ast.Return(value))
+
+
+def _none() -> ast.expr:
+    return ast.Constant(None)

@@ -49,6 +49,18 @@ def parameters_of(code: CodeType) -> ast.arguments:
     )
 
 
+def arguments_of(code: CodeType) -> tuple[list[ast.expr], list[ast.keyword]]:
+    """What a function with the parameters of a code object is given to be called with their values."""
+    taken = parameters_of(code)
+    positional: list[ast.expr] = [ast.Name(each.arg, ast.Load()) for each in (*taken.posonlyargs, *taken.args)]
+    if taken.vararg is not None:
+        positional.append(ast.Starred(ast.Name(taken.vararg.arg, ast.Load()), ast.Load()))
+    named = [ast.keyword(each.arg, ast.Name(each.arg, ast.Load())) for each in taken.kwonlyargs]
+    if taken.kwarg is not None:
+        named.append(ast.keyword(None, ast.Name(taken.kwarg.arg, ast.Load())))
+    return positional, named
+
+
 def parameters(names: list[str]) -> ast.arguments:
     """Plain parameters without defaults."""
     return ast.arguments(

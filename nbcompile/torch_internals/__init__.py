@@ -79,6 +79,7 @@ from nbcompile.torch_internals.logs import (
     set_logs,
     trace,
 )
+from nbcompile.torch_internals.modes import forward_of
 from nbcompile.torch_internals.modules import (
     aot_autograd,
     as_module,
@@ -157,6 +158,7 @@ __all__ = [
     "floats_to_be_constant",
     "forget_new_symbols",
     "forget_text_with",
+    "forward_of",
     "free_symbols",
     "function_mode_at",
     "function_modes",

@@ -12,9 +12,11 @@ In torch: torch/utils/_python_dispatch.py (the modes). Read next: nbcompile/disp
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+import torch.fx
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _python_dispatch
 
@@ -68,6 +70,58 @@ def restore_modes(before: Modes) -> None:
     torch._C._set_grad_enabled(before.grad)
     if before.collects:
         gc.enable()
+
+
+_CHANGES = (
+    torch._C._set_grad_enabled,
+    torch.amp.autocast_mode._enter_autocast,
+    torch.autograd.grad_mode._enter_inference_mode,
+)
+
+
+def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """What runs a captured graph; if it raises between two changes of a mode, the modes are put back."""
+    forward: Callable[..., Any] = module.forward
+    if not any(node.target in _CHANGES for node in module.graph.nodes):
+        return forward
+
+    def run(*arguments: Any) -> Any:
+        grad, autocast = torch.is_grad_enabled(), _autocast()
+        try:
+            return forward(*arguments)
+        except BaseException:
+            torch._C._set_grad_enabled(grad)
+            _restore_autocast(autocast)
+            raise
+
+    return run
+
+
+class _Autocast(NamedTuple):
+    """Its state in one thread."""
+
+    devices: dict[str, tuple[bool, torch.dtype]]
+    caches: bool
+    nesting: int
+
+
+def _autocast() -> _Autocast:
+    devices = {name: (torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in _DEVICES}
+    torch.autocast_increment_nesting()
+    return _Autocast(devices, torch.is_autocast_cache_enabled(), torch.autocast_decrement_nesting())
+
+
+def _restore_autocast(before: _Autocast) -> None:
+    for name, (enabled, dtype) in before.devices.items():
+        torch.set_autocast_enabled(name, enabled)
+        torch.set_autocast_dtype(name, dtype)
+    torch.set_autocast_cache_enabled(before.caches)
+    for _ in range(_autocast().nesting - before.nesting):
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
+
+
+_DEVICES = ("cpu", "cuda")
 
 
 def _same(some: list[Any], others: list[Any]) -> bool:

@@ -428,7 +428,8 @@ class _FrameTracer:
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
         symbols = output.inputs.symbol_cards
         assumed = self.interpreter.assumed
-        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, draws)
+        again = bool(mutations or output.is_caught) and not draws and output.only_computes()
+        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, draws, again)
 
     def release(self) -> None:
         """Undo the circles among what traced, so that the call's arguments live no longer than the call."""

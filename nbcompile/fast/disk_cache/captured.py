@@ -70,7 +70,7 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
         if not made:
             module = _module(data["nodes"], targets)
             torch_internals.forget_text_with(module)
-            made.append(module.forward)
+            made.append(torch_internals.forward_of(module))
         return made[0](*arguments)
 
     torch_internals.hide_from_hook(run.__code__)

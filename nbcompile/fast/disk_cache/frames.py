@@ -47,6 +47,8 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
             page.write(place=chain.place(frame.code), cause=cause)
     for code in found.residual.python_codes:
         skip_code(code)
+    if found.residual.code_as_written is not None:
+        skip_code(found.residual.code_as_written, nested=True)
     chain.note(found.residual, compile_id)
     return CompiledFrame(compile_id, found.residual.code, found.check, options.backend)
 

@@ -35,7 +35,7 @@ def write(residual: Residual, frame: Frame, graph: object) -> dict[str, Any]:
     return {
         "source": residual.source,
         "lines": [0 if line is None else line - first for line in residual.lines],
-        "kept": {name: _kept(value, frame, graph) for name, value in residual.kept.items()},
+        "kept": {name: _kept(value, frame, graph, residual.code_as_written) for name, value in residual.kept.items()},
         "resume": [_resume(code, frame) for code in residual.resume_codes],
         "python": [_resume(code, frame) for code in residual.python_codes],
         "effects": residual.effects,
@@ -43,9 +43,13 @@ def write(residual: Residual, frame: Frame, graph: object) -> dict[str, Any]:
     }
 
 
-def _kept(value: Any, frame: Frame, graph: object) -> list[Any]:
+def _kept(value: Any, frame: Frame, graph: object, as_written: CodeType | None) -> list[Any]:
     if value is graph:
         return ["graph"]
+    if as_written is not None and value is as_written:
+        return ["code as written"]
+    if as_written is not None and getattr(value, "__code__", None) is as_written:
+        return ["as written"]
     if value is frame.globals:
         return ["globals"]
     if isinstance(value, CodeType):
@@ -113,7 +117,8 @@ def read(data: dict[str, Any], frame: Frame, graph: Callable[..., object] | None
     statements = [each for each in function.body if not isinstance(each, ast.Nonlocal)]
     for statement, line in zip(statements, data["lines"], strict=True):
         set_line([statement], frame.code.co_firstlineno + line)
-    kept = {name: _object(told, frame, graph) for name, told in data["kept"].items()}
+    as_written = frame.code.replace()
+    kept = {name: _object(told, frame, graph, as_written) for name, told in data["kept"].items()}
     code, shown = compile_function(frame.code, statements, kept)
     return Residual(
         code,
@@ -122,17 +127,22 @@ def read(data: dict[str, Any], frame: Frame, graph: Callable[..., object] | None
         tuple(_resume_code(each, frame) for each in data["python"]),
         tuple((target, text) for target, text in data["effects"]),
         tuple(tuple((name, text, kind) for name, text, kind in each) for each in data["carried"]),
+        as_written if any("as written" in told[0] for told in data["kept"].values()) else None,
         kept,
         tuple(frame.code.co_firstlineno + line for line in data["lines"]),
     )
 
 
-def _object(told: list[Any], frame: Frame, graph: object) -> Any:
+def _object(told: list[Any], frame: Frame, graph: object, as_written: CodeType) -> Any:
     match told:
         case ["graph"]:
             return graph
         case ["globals"]:
             return frame.globals
+        case ["code as written"]:
+            return as_written
+        case ["as written"]:
+            return FunctionType(as_written, frame.globals, as_written.co_name)
         case ["literal", value]:
             return decode(value)
         case ["object", list(description)]:

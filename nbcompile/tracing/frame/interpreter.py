@@ -506,14 +506,19 @@ class Interpreter:
             realise(self, arguments[-1]).truth(self)
             self.raise_exception(ZeroDivisionError, *_words_of_division(target, arguments, error))
         except TorchRuntimeError as error:  # the program may catch the operator's own error, whose words are others
-            if any(map(_may_suppress, self.generic_contexts)) or any(frame.may_catch() for frame in self.frames):
+            if self._may_catch():
                 name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
                 inner = error.inner_exception
                 raise breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(inner), name=name, error=inner) from None
             raise
+        self.output.is_caught = self.output.is_caught or self._may_catch()
         result = self.result(node)
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
+
+    def _may_catch(self) -> bool:
+        """Whether the program catches what is raised here."""
+        return any(map(_may_suppress, self.generic_contexts)) or any(frame.may_catch() for frame in self.frames)
 
     def ask(self, function: object, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker | None:
         return overrides.ask(self, function, arguments, keywords)

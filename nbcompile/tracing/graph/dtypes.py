@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -38,6 +38,11 @@ class DtypeTrial(TorchDispatchMode):
     refusals: ClassVar[dict[Hashable, str | None]] = {}
     """Message with which each operator refused a combination of dtypes; None if it ran."""
 
+    def __init__(self, see: Callable[[Any, Sequence[Any], Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self.see = see
+        """Is shown each operator that runs."""
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
@@ -51,6 +56,7 @@ class DtypeTrial(TorchDispatchMode):
                     self.refusals[key] = _try(func, args, keywords)
                 if refusal := self.refusals[key]:
                     raise NotImplementedError(refusal)
+        self.see(func, args, keywords)
         return func(*args, **keywords)
 
 

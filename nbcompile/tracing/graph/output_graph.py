@@ -37,6 +37,7 @@ from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.graph import autograd_graph, dtypes
 from nbcompile.tracing.graph.body import EXAMPLE, Body, Value
 from nbcompile.tracing.graph.module_calls import ModuleCalls
+from nbcompile.tracing.graph.purity import Purity
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.inputs.graph_inputs import GraphInputs
 
@@ -90,6 +91,9 @@ class OutputGraph:
         """Instructions that an earlier attempt traced, and that must break the graph."""
         self.freed_by_gradients: set[Any] = set()
         """Nodes of autograd's graph whose saved tensors a traced derivative frees."""
+        self.purity = Purity()
+        self.is_caught = False
+        """Whether the program catches exceptions where an operator stands in it."""
         self.new_leaves: list[torch.fx.Node] = []
         """Intermediate results whose ``requires_grad_()`` was called."""
 
@@ -192,7 +196,11 @@ class OutputGraph:
         self.module_calls.annotate(node, target)
         try:
             if example is None:
+                before = self.purity.operators
                 example = self._run(op, target, arguments, keywords)
+                self.purity.note_call(target, keywords, self.purity.operators - before)
+            else:
+                self.purity.computes = False  # it was not seen to run
             node.meta[EXAMPLE] = example
             if not torch_internals.note_unbacked_symbols(self.shape_env, node, example):
                 # The operator read a number from a tensor on the way, and no result says which.
@@ -212,7 +220,7 @@ class OutputGraph:
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
-            with interrupts.deferred(), self.fake_mode, dtypes.DtypeTrial(), self._dispatch():
+            with interrupts.deferred(), self.fake_mode, dtypes.DtypeTrial(self.purity.see), self._dispatch():
                 if "out" in fake_keywords and callable(target):
                     _refuse_other_memory(target, fake_arguments, fake_keywords)
                 if op == "call_method":
@@ -275,6 +283,8 @@ class OutputGraph:
         node = self.graph.create_node("call_function", function, arguments, dict(keywords or {}))
         node.meta[EXAMPLE] = None
         node.meta[STACK] = self.stack()
+        if function is not torch._C._set_grad_enabled:
+            self.purity.computes = False
         function(*arguments, **(keywords or {}))
 
     def enter_autocast(self, settings: tuple[Any, ...]) -> tuple[object, torch.fx.Node]:
@@ -337,6 +347,11 @@ class OutputGraph:
         module = torch.fx.GraphModule(self.modules, self.graph)
         torch_internals.forget_text_with(module)
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
+
+    def only_computes(self) -> bool:
+        """Whether the graph can fail and leave nothing behind."""
+        inputs = (node.meta.get(EXAMPLE) for node in self.root.graph.find_nodes(op="placeholder"))
+        return not self.modules and self.purity.holds(inputs)
 
     def check_leaves(self, outputs: Sequence[torch.fx.Node]) -> None:
         """Break if an output depends on a leaf created in the graph: functionalization would lose its gradient.
