@@ -75,7 +75,9 @@ def stage_of(frame) -> str:
 
 def interrupt(number, frame) -> None:
     """What Ctrl-C does."""
-    if armed[0]:
+    if armed[0] and frame is not None and frame.f_code is Lines.seen.__code__:
+        signal.setitimer(signal.ITIMER_REAL, 1e-6)
+    elif armed[0]:
         armed[0] = False
         hits.append(stage_of(frame))
         raise KeyboardInterrupt
@@ -96,7 +98,11 @@ def struck_by_timer(delay: float, act):
 
 
 class Lines:
-    """Counts lines of Python that run, and sends the signal at one of them."""
+    """Counts lines of Python that run, and sends the signal at one of them.
+
+    It is handled where CPython handles signals, after a call or at a jump back from that line on, and not by the
+    tracer: that would raise it between any two lines, where no Ctrl-C can.
+    """
 
     def __init__(self, at: float) -> None:
         self.at, self.count = int(at), 0
@@ -105,7 +111,7 @@ class Lines:
         if event == "line":
             self.count += 1
             if self.count == self.at:
-                signal.raise_signal(signal.SIGALRM)
+                signal.setitimer(signal.ITIMER_REAL, 1e-6)
         return self.seen
 
 
@@ -120,6 +126,7 @@ def struck_at_line(at: float, act):
         finally:
             sys.settrace(None)
             armed[0] = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt as error:
         return error
 
