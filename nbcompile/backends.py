@@ -32,7 +32,7 @@ import torch
 import torch.fx
 
 from nbcompile import errors, fuel, torch_internals
-from nbcompile.aot import checkpoints, input_aliasing, self_overlapping_writes, unused_rng
+from nbcompile.aot import checkpoints, hidden_writes, input_aliasing, self_overlapping_writes, unused_rng
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
 from nbcompile.aot.compile import BoxedFunction, Compilers, NeedsEagerFallback, compile_graph
@@ -133,6 +133,8 @@ def _through_aot(
         return as_captured(graph_module, unused_rng.REASON)
     if self_overlapping_writes.writes_to_self_overlapping_view(graph_module):
         return as_captured(graph_module, self_overlapping_writes.REASON)
+    if hidden_writes.writes_through_data(graph_module):
+        return as_captured(graph_module, hidden_writes.REASON)
     try:
         return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
     except NeedsEagerFallback as reason:
