@@ -45,7 +45,11 @@ LARGEST = 1 << 30
 def directory() -> Path:
     """Cache directory: $NBCOMPILE_CACHE_DIR, else the user's; either only if it is safe."""
     chosen = os.environ.get(VARIABLE)
-    folder = Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("nbcompile"))
+    return safe(Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("nbcompile")))
+
+
+def safe(folder: Path) -> Path:
+    """The folder, if no other user can write into it; else a private one of this process, with a warning."""
     reason = _danger(str(folder))
     return _private(str(folder), reason) if reason else folder
 

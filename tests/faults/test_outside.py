@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from nbcompile.warm import shelf
 
 from nbcompile import errors
 from nbcompile.dispatch import hook
@@ -57,6 +58,23 @@ def test_a_folder_of_another_user_is_not_used(folder, monkeypatch):
     os.chown(folder, 12345, -1) if os.geteuid() == 0 else monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.warns(errors.StoreWarning, match="belongs to another user"):
         assert store.directory() != folder
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_chosen_folder_for_frames_is_looked_at_too(tmp_path, monkeypatch, mode):
+    """$NBCOMPILE_FRAMES_DIR that others may write: what they put there is not read."""
+    chosen = tmp_path / "frames"
+    monkeypatch.delenv(shelf.VARIABLE, raising=False)
+    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
+    monkeypatch.setenv(shelf.VARIABLE, str(chosen))
+    assert shelf.add("frame", {"mine": 1}, None)
+    assert list(shelf.entries("frame"))
+    chosen.chmod(mode)
+    store._danger.cache_clear()
+    with pytest.warns(errors.StoreWarning, match="other users may write to it"):
+        assert list(shelf.entries("frame")) == []
+    chosen.chmod(0o700)
+    store._danger.cache_clear()
 
 
 def test_a_compiler_that_prints_garbage_is_an_error_that_says_so(tmp_path):

@@ -45,9 +45,9 @@ _warned: set[str] = set()
 
 
 def directory() -> Path:
-    """Where all entries are: $NBCOMPILE_FRAMES_DIR, else beside the kernels."""
+    """Where all entries are: $NBCOMPILE_FRAMES_DIR, if it is safe, else beside the kernels."""
     chosen = os.environ.get(VARIABLE)
-    return Path(chosen).expanduser() if chosen else store.directory() / "frames"
+    return store.safe(Path(chosen).expanduser()) if chosen else store.directory() / "frames"
 
 
 def folder(key: str) -> Path:
