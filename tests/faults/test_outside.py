@@ -8,10 +8,10 @@ import warnings
 from pathlib import Path
 
 import pytest
-from nbcompile.warm import shelf
 
 from nbcompile import errors
 from nbcompile.dispatch import hook
+from nbcompile.fast.disk_cache import shelf
 from nbcompile.runtime import store, toolchain
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes of files are POSIX")
