@@ -116,7 +116,7 @@ class _Program(GraphBreakBody):
         self.statements.append(assign(self.graph_out, call))
 
     def or_run_as_written(self) -> None:
-        """Where the graph raises, Python runs the frame's own code from its start: nothing was changed so far.
+        """Run the frame's own code from its start where the graph raises: nothing was changed so far.
 
         So side effects before the operator that fails are there, and what is raised is caught where the user does.
         """

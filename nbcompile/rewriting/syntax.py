@@ -50,7 +50,7 @@ def parameters_of(code: CodeType) -> ast.arguments:
 
 
 def arguments_of(code: CodeType) -> tuple[list[ast.expr], list[ast.keyword]]:
-    """What a function with the parameters of a code object is given to be called with their values."""
+    """Arguments for a call that passes a code object's parameters on."""
     taken = parameters_of(code)
     positional: list[ast.expr] = [ast.Name(each.arg, ast.Load()) for each in (*taken.posonlyargs, *taken.args)]
     if taken.vararg is not None:
