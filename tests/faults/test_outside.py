@@ -11,7 +11,7 @@ import pytest
 
 from nbcompile import errors
 from nbcompile.dispatch import hook
-from nbcompile.fast.disk_cache import shelf
+from nbcompile.fast.disk_cache import storage
 from nbcompile.runtime import store, toolchain
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes of files are POSIX")
@@ -64,15 +64,15 @@ def test_a_folder_of_another_user_is_not_used(folder, monkeypatch):
 def test_a_chosen_folder_for_frames_is_looked_at_too(tmp_path, monkeypatch, mode):
     """$NBCOMPILE_FRAMES_DIR that others may write: what they put there is not read."""
     chosen = tmp_path / "frames"
-    monkeypatch.delenv(shelf.VARIABLE, raising=False)
+    monkeypatch.delenv(storage.VARIABLE, raising=False)
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
-    monkeypatch.setenv(shelf.VARIABLE, str(chosen))
-    assert shelf.add("frame", {"mine": 1}, None)
-    assert list(shelf.entries("frame"))
+    monkeypatch.setenv(storage.VARIABLE, str(chosen))
+    assert storage.add("frame", {"mine": 1}, None)
+    assert list(storage.entries("frame"))
     chosen.chmod(mode)
     store._danger.cache_clear()
     with pytest.warns(errors.StoreWarning, match="other users may write to it"):
-        assert list(shelf.entries("frame")) == []
+        assert list(storage.entries("frame")) == []
     chosen.chmod(0o700)
     store._danger.cache_clear()
 
