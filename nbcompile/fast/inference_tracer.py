@@ -338,6 +338,8 @@ def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any],
     tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]
     if not tensors or not all(torch_internals.is_plain(each) and each.layout == torch.strided for each in tensors):
         return False
+    if torch_internals.has_symbolic_floats(fake_mode_of(example_inputs).shape_env):
+        return False  # AOTAutograd decides which of them must be constants, even those that no operator reads
     symbols = _symbols(each for each in example_inputs if isinstance(each, torch.SymInt))
     if symbols is None or not all(isinstance(each, (torch.Tensor, torch.SymInt)) for each in example_inputs):
         return False

@@ -304,6 +304,12 @@ def floats_to_be_constant(error: BaseException) -> set[str] | None:
     return set()
 
 
+def has_symbolic_floats(shape_env: Any) -> bool:
+    """Whether a float of the frame is a symbol, in this graph or in another."""
+    symbols = () if shape_env is None else shape_env.backed_var_to_val
+    return any(str(symbol).startswith("zf") for symbol in symbols)
+
+
 _BOUNDS = re.compile(r"^(\S+) <= (.+) and \2 <= (\S+)$")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.hooks import RemovableHandle
 
 import nbcompile
 from nbcompile import config
@@ -62,6 +63,7 @@ class Recorded(harness.Ours):
 def run(name: str, reference: bool) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
     """What the calls of a program gave and left behind, and what the record says of its frames."""
     compiler = Recorded(reference)
+    RemovableHandle.next_id = 0  # the keys of hooks, which guards name
     with config.patch(warm_start=False):  # a second run of the same program would load the first one's code
         seen = harness.run(programs()[name], compiler)
     assert not seen.failures

@@ -89,7 +89,7 @@ def test_a_refusal_is_known_before_the_graph_runs(name):
 def test_a_trial_draws_nothing():
     """Operators are tried before they run; the random numbers of the program are those of eager mode."""
     nbcompile.reset()
-    dtypes.Trial.refusals.clear()
+    dtypes.DtypeTrial.refusals.clear()
     results = []
     for function in (draw, nbcompile.compile(draw, backend="eager", fullgraph=True)):
         torch.manual_seed(0)
@@ -99,7 +99,7 @@ def test_a_trial_draws_nothing():
 
 def test_a_trial_allocates_little():
     """The numbers among the arguments may be sizes of a result: no trial makes a large one."""
-    dtypes.Trial.refusals.clear()
+    dtypes.DtypeTrial.refusals.clear()
     one = torch.ones(3, dtype=torch.int64)
     peaks = []
     for size in (10, 100_000):
