@@ -147,6 +147,9 @@ class FrameCallback:
         if (member := members.replaced_member()) is not None:
             cache.note_skip(code, _replaced(member))
             return _Answer(_SKIP)
+        if skipping.imports_modules(code):
+            cache.note_skip(code, "the frame imports a module")
+            return _Answer(_SKIP_NESTED, code_wide=True)
         caught = as_frame(frame)
         if (reason := _skip_code_wide(caught)) is not None:
             cache.note_skip(code, reason)

@@ -46,7 +46,8 @@ _COMPILED_IN_TORCH = (
 )  # fmt: skip
 _SKIPPED_IN_TORCH = "optim/lr_scheduler.py"
 _SKIPPED_LIBRARIES = (abc, copy, importlib, random, re, linecache, unittest)
-_SKIPPED_PSEUDO_FILES = ("<frozen importlib", "<frozen abc", "<__array_function__ internals>")
+_IMPORT_SYSTEM = "<frozen importlib"
+_SKIPPED_PSEUDO_FILES = (_IMPORT_SYSTEM, "<frozen abc", "<__array_function__ internals>")
 # The wrapper that torch.compiler.disable(recursive=False) puts around a function.
 _DISABLE_ONE = "nonrecursive_disable_wrapper"
 
@@ -126,6 +127,15 @@ def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | Non
     if not touches_tensors(frame):
         return "no tensor among its arguments, and it names no module of torch"
     return None
+
+
+def imports_modules(code: CodeType) -> bool:
+    """Return whether this is code of Python's import system: what runs below it sets modules up, once.
+
+    A function that was skipped may import a library, whose hundreds of calls with types and tensors of torch are then
+    met one by one. Dynamo itself is such a library: a program that asks for one of its functions imports it.
+    """
+    return code.co_filename.startswith(_IMPORT_SYSTEM)
 
 
 def module_forward_with_hooks(frame: Frame) -> bool:

@@ -6,6 +6,8 @@ import _thread
 import asyncio
 import gc
 import signal
+import subprocess
+import sys
 import threading
 import weakref
 from types import CodeType, FunctionType
@@ -112,6 +114,47 @@ def test_skip_nested_leaves_callees_alone():
     callback = hook.FrameCallback(lambda frame: hook.SkipFrame("all", nested=True), "test")
     assert callback.call(outer, (torch.ones(1),), {}).item() == 2
     assert cache.state(plus_one.__code__).skip_reason == ""
+
+
+def test_what_runs_while_a_module_is_imported_is_left_alone(tmp_path, monkeypatch):
+    """A skipped frame imports a library: the functions that set the library up are not compiled."""
+    (tmp_path / "library_of_tensors.py").write_text(
+        "import torch\ndef made(x):\n    return x + 1\nTABLE = [made(torch.ones(size)) for size in range(20)]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    met = []
+
+    def looked_at(frame: Frame) -> hook.SkipFrame:
+        met.append(frame.code.co_name)
+        return hook.SkipFrame("told to")
+
+    def imports(x):
+        import library_of_tensors  # noqa: PLC0415
+
+        return plus_one(x) + library_of_tensors.made(x)
+
+    hook.FrameCallback(looked_at, "test").call(imports, (torch.ones(1),), {})
+    assert met == ["imports", "plus_one", "made"]
+    assert len(sys.modules.pop("library_of_tensors").TABLE) == 20
+
+
+FIRST_USE = """
+import warnings, torch, nbcompile
+warnings.simplefilter("error", nbcompile.exc.InternalErrorWarning)
+def f(x):
+    for i in range(3):
+        x = x + i
+        torch._dynamo.graph_break()
+    return x * 2
+explained = nbcompile.explain(f)(torch.ones(3))
+print([frame.function for frame in explained.record.frames])
+"""
+
+
+def test_the_first_use_of_torch_dynamo_in_a_skipped_frame():
+    """``torch._dynamo`` is imported when a program asks for it: none of its own frames are looked at then."""
+    shown = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "['f']"
 
 
 def test_run_only_uses_entries_and_compiles_nothing():
