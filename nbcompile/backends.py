@@ -31,7 +31,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import errors, fuel, torch_internals
+from nbcompile import errors, fuel, nested_regions, torch_internals
 from nbcompile.aot import checkpoints, hidden_writes, input_aliasing, self_overlapping_writes, unused_rng
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
@@ -91,7 +91,8 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 @register
 def eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """The captured graph as it is: what is wrong here is wrong in capture."""
-    return torch_internals.forward_of(checkpoints.with_eager_checkpoints(graph_module))
+    flat = nested_regions.with_inlined_regions(graph_module)
+    return torch_internals.forward_of(checkpoints.with_eager_checkpoints(flat))
 
 
 @register
@@ -127,6 +128,7 @@ def _through_aot(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, **more: Any
 ) -> Callable[..., Any]:
     """Through AOTAutograd and the compilers, or as captured, with a reason, where AOTAutograd has no way."""
+    graph_module = nested_regions.with_inlined_regions(graph_module)
     if input_aliasing.has_aliased_wrapper(example_inputs):
         return as_captured(graph_module, input_aliasing.REASON)
     if unused_rng.has_unused_rng(graph_module):

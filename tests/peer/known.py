@@ -525,6 +525,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "an input that a body returns is itself afterwards; torch takes it from the operator",
     ),
     **_known("checkpoint_sequential", "graphs details reasons", "torch does not trace checkpoint_sequential"),
+    ("wrap_and_its_closures", "details"): "inputs come in the order in which they are looked at",
+    **{
+        (name, "details"): "torch returns the size of an input from the region, too"
+        for name in ("region_with_one_call", "regions_that_are_equal_and_others")
+    },
     ("cond_with_closures", "details"): "the shared inputs are sorted by name; torch names nodes after variables",
     **{
         (name, "details"): "inputs come in the order in which they are looked at; torch looks at arguments first"

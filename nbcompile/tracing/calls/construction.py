@@ -38,6 +38,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     library,
     optimisers,
     process_state,
+    regions,
     registry,
     tensor_hooks,
     torch_functions,

@@ -6,14 +6,15 @@
 Each function is traced into a body (bodies.py). Most of these operators are an
 error where a function cannot be traced whole; a checkpoint only breaks the graph.
 
-In torch: torch/_dynamo/variables/higher_order_ops.py. Read next: autograd.py
+In torch: torch/_dynamo/variables/higher_order_ops.py. Read next: regions.py, autograd.py
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -46,21 +47,28 @@ from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 OPERATORS = torch.ops.higher_order
 
 
+@contextlib.contextmanager
+def capturing_whole(tracer: Tracer) -> Iterator[None]:
+    """Tracing for an operator that has no meaning outside of a graph: what would break the graph is an error."""
+    try:
+        yield
+    except breaks.Unsupported as error:
+        message = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
+        error.stack = error.stack or tracer.stack()
+        raise errors.UncapturedHigherOrderOpError(message, error.stack, error) from None
+    except ObservedException as error:
+        raise errors.UncapturedHigherOrderOpError(error.value.describe(), tracer.stack()) from None
+
+
 def captured_whole(name: str) -> Callable[[Handler], Handler]:
-    """A handler of an operator that has no meaning outside of a graph: what would break the graph is an error."""
+    """A handler of such an operator; keywords are given by position."""
 
     def decorate(handler: Handler) -> Handler:
         @functools.wraps(handler)
         def strict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-            try:
+            with capturing_whole(tracer):
                 given = [realise(tracer, each) for each in (*arguments, *keywords.values())]  # all of them in order
                 return handler(tracer, given, {})
-            except breaks.Unsupported as error:
-                message = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
-                error.stack = error.stack or tracer.stack()
-                raise errors.UncapturedHigherOrderOpError(message, error.stack, error) from None
-            except ObservedException as error:
-                raise errors.UncapturedHigherOrderOpError(error.value.describe(), tracer.stack()) from None
 
         return strict
 

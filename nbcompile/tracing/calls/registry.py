@@ -13,14 +13,17 @@ builtins.py, torch_functions.py, library.py
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 
 from nbcompile.tracing import breaks
+from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.functions import Handler
 
 _HANDLERS: dict[object, tuple[object, Handler]] = {}
 _NAMED: dict[tuple[str, str], Handler] = {}
+_OF_CLASSES: dict[type, Callable[..., VariableTracker]] = {}
 _POLYFILLS: dict[object, tuple[object, FunctionType]] = {}
 
 
@@ -48,6 +51,17 @@ def handles_named(module: str, *names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def handles_instances(cls: type) -> Callable[[Callable[..., VariableTracker]], Callable[..., VariableTracker]]:
+    """Register the meaning of all callable instances of a class; the handler is given the instance first."""
+
+    def register(function: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
+        assert cls not in _OF_CLASSES, f"instances of {cls} have two handlers"
+        _OF_CLASSES[cls] = function
+        return function
+
+    return register
+
+
 def add_polyfill(value: object, function: object) -> None:
     """Register a polyfill."""
     assert isinstance(function, FunctionType)
@@ -60,6 +74,9 @@ def handler(value: object) -> Handler | None:
     found = _HANDLERS.get(_key(value))
     if found is not None:
         return found[1]
+    for cls, function in _OF_CLASSES.items():
+        if cls in type(value).__mro__:  # isinstance() would ask the object
+            return functools.partial(function, value)
     if not isinstance(value, (FunctionType, type)):
         return None
     return _NAMED.get((value.__module__ or "", value.__qualname__))

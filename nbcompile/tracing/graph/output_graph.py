@@ -22,7 +22,7 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
-from nbcompile import annotations as marks, errors, operators, torch_internals
+from nbcompile import annotations as marks, errors, nested_regions, operators, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
@@ -131,6 +131,10 @@ class OutputGraph:
         """A finished body as an attribute of the graph, ``name_0``, and the node that reads it."""
         name = next(each for number in itertools.count() if (each := f"{name}_{number}") not in self.modules)
         self.modules[name] = torch.fx.GraphModule(self.modules, body.graph)
+        return self.installed(name)
+
+    def installed(self, name: str) -> torch.fx.Node:
+        """A node that reads a body that is an attribute of the graph already."""
         node = self.graph.get_attr(name)
         node.meta[EXAMPLE] = self.modules[name]
         node.meta[STACK] = self.stack()
@@ -345,6 +349,7 @@ class OutputGraph:
         if self.inputs.has_draws():  # the compilers of the graph read the numbers, too
             torch_internals.allow_scalar_outputs(self.shape_env)
         module = torch.fx.GraphModule(self.modules, self.graph)
+        nested_regions.inline_single_calls(module)
         torch_internals.forget_text_with(module)
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 

@@ -5,6 +5,10 @@ import functools
 import torch
 import torch.utils._pytree as pytree
 from torch import nn
+from torch._higher_order_ops.hints_wrap import hints_wrapper
+from torch._higher_order_ops.out_dtype import out_dtype
+from torch._higher_order_ops.strict_mode import strict_mode
+from torch._higher_order_ops.wrap import wrap
 from torch.func import (
     functional_call,
     grad,
@@ -448,3 +452,166 @@ def checkpoint_with_a_policy():
         return x.grad
 
     return f, [call]
+
+
+# -- operators that call one function --------------------------------------------------------
+
+
+@program(fullgraph=True)
+def wrap_and_its_closures():
+    scale = ones(3)
+
+    def f(x, n):
+        y = x.sin()
+
+        def outer(a, b=2, *, c=None):
+            def inner(d):
+                return d * y + scale
+
+            return {"one": wrap(inner, a) * b, "two": [a + c, n]}
+
+        result = wrap(outer, x, c=y)
+        return result["one"], result["two"][0] * result["two"][1], wrap(outer, x, 3, c=x)["one"]
+
+    return f, [(ones(2, 3), 2), (ones(2, 3), 3), (ones(4, 3), 5)]
+
+
+@program()
+def wrap_that_breaks_or_has_effects():
+    seen = []
+
+    def f(x):
+        def breaks(a):
+            print("inside")
+            return a + 1
+
+        def effects(a):
+            seen.append(2)
+            return a * 2
+
+        return wrap(breaks, x) + wrap(effects, x * 3)
+
+    return f, [(ones(3),)]
+
+
+@program(fullgraph=True)
+def exception_of_a_wrapped_function_is_caught():
+    def f(x):
+        def fails(a):
+            raise ValueError("wrong")
+
+        try:
+            return wrap(fails, x)
+        except ValueError as error:
+            return x - 1, str(error)
+
+    return f, [(ones(3),)]
+
+
+@program(fullgraph=True)
+def strict_mode_hints_and_dtypes():
+    def f(x, i):
+        y = strict_mode(lambda a: (a.sin(), a + 1), (x,))
+        z = hints_wrapper(lambda a, b: a * b + x, (x, 3), {}, hints={"fuse": True, "name": "z"})
+        return y[0] * y[1], z, out_dtype(torch.ops.aten.mul.Tensor, torch.int32, i, 3)
+
+    return f, [(ones(2, 3), ones(3, dtype=torch.int8))]
+
+
+# -- regions that are compiled once ----------------------------------------------------------
+
+
+@torch.compiler.nested_compile_region
+def region(a, b=2):
+    return torch.sin(a) * b, a.shape[0]
+
+
+@torch.compiler.nested_compile_region
+def region_around_regions(a):
+    return region(a)[0] + region(a, 2)[0] + region(a, 3)[0]
+
+
+@torch.compiler.nested_compile_region
+def region_that_writes(a):
+    a.mul_(2)
+    return a + 1
+
+
+@program(fullgraph=True)
+def region_with_one_call():
+    def f(x):
+        y, rows = region(x + 1)
+        return y * rows
+
+    return f, [(ones(2, 3),), (ones(4, 3),)]
+
+
+@program(fullgraph=True)
+def regions_that_are_equal_and_others():
+    def f(x):
+        for _ in range(3):
+            x = region(x)[0]
+        return region(x, 5)[0], region(x.double())[0], region(x.double() + 1)[0], region(x[0])[0]
+
+    return f, [(ones(2, 3),), (ones(4, 3),)]
+
+
+@program(fullgraph=True)
+def regions_inside_of_regions():
+    def f(x):
+        return region_around_regions(x) + region_around_regions(x + 1)
+
+    return f, [(ones(2, 3),)]
+
+
+@program(fullgraph=True)
+def regions_that_write_to_what_they_are_given():
+    def f(x):
+        y = x.clone()
+        return region_that_writes(y) + region_that_writes(y), y
+
+    return f, [(ones(2, 3),)]
+
+
+@program(fullgraph=True)
+def layers_are_regions():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        @torch.compiler.nested_compile_region
+        def forward(self, x):
+            return self.linear(x).relu()
+
+    layers = nn.Sequential(*(Layer() for _ in range(3)))
+
+    def f(x):
+        return layers(x)
+
+    return f, [(ones(2, 3),)]
+
+
+@program(fullgraph=True)
+def region_with_a_break():
+    @torch.compiler.nested_compile_region
+    def g(a):
+        print("inside")
+        return a + 1
+
+    def f(x):
+        return g(x)
+
+    return f, [(ones(3),)]
+
+
+@program(fullgraph=True)
+def region_that_returns_its_input():
+    @torch.compiler.nested_compile_region
+    def g(a):
+        return a.view(-1)
+
+    def f(x):
+        return g(x)
+
+    return f, [(ones(3),)]
