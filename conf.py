@@ -26,6 +26,7 @@ nb_execution_show_tb = True
 nb_execution_timeout = 600
 nb_execution_in_temp = True
 nb_merge_streams = True
+nb_render_error_lexer = "none"  # messages have backticks, which are not Python
 nb_render_markdown_format = "gfm"  # plain CommonMark has no tables
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

@@ -13,6 +13,13 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.md")])
 READ_ON_GITHUB = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
+PROGRAMMING_MODEL = (
+    "core_concepts", "graph_breaks_index", "fullgraph_true", "common_graph_breaks", "nonstrict_trace", "custom_ops",
+    "fullgraph_false", "where_to_apply_compile", "compiler_disable", "nested_graph_breaks", "skipped_functions",
+    "non_strict_tracing_model", "recompilation", "dynamic_shapes", "observability", "reporting_issues",
+)  # fmt: skip
+"""The chapters that torch's own documentation of the programming model has."""
+
 
 @pytest.mark.parametrize("page", [*PAGES, *READ_ON_GITHUB], ids=lambda page: page.name)
 def test_named_paths_exist(page):
@@ -49,3 +56,24 @@ def test_the_tests_that_hold_a_view_are_there():
 def test_the_reference_lists_every_section():
     """docs/reference.md gives all sections, in order."""
     assert ",".join(SECTIONS) in (ROOT / "docs/reference.md").read_text()
+
+
+@pytest.mark.parametrize("name", PROGRAMMING_MODEL)
+def test_chapters_of_the_programming_model(name):
+    """Each is executed: three cells at least, a claim that fails the build, and what torch.compile does otherwise."""
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    assert text.count("```{code-cell}") >= 3
+    assert text.count("\nclaim(") >= 1
+    assert "## In the real torch.compile" in text
+
+
+def test_chapters_are_in_the_contents():
+    """A reader reaches every chapter from the index, through tables of contents."""
+    reached, left = set(), ["index"]
+    while left:
+        page = left.pop()
+        reached.add(page)
+        tables = re.findall(r"```{toctree}\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
+        listed = re.findall(r"^(\w+)$", "\n".join(tables), re.MULTILINE)
+        left += [each for each in listed if each not in reached and (ROOT / "docs" / f"{each}.md").exists()]
+    assert set(PROGRAMMING_MODEL) <= reached
