@@ -42,6 +42,7 @@ def of(record: Record) -> list[Sentence]:
     """The summary in words."""
     sentences = [*_mistake(record), Sentence(outcome(record), figures.of_sentence(record))]
     sentences += _work(record)
+    sentences += islice(_through_aten(record), FEW)
     sentences += _loaded(record)
     sentences += islice(_breaks(record), FEW)
     sentences += _training_step(record)
@@ -139,6 +140,14 @@ def _work(record: Record) -> Iterator[Sentence]:
     learns = any(graph.stage == "backward" for each in compiled for graph in links.graphs(each))
     them = count(operators, "operator") + (" and what autograd needs of them" if learns else "")
     yield Sentence(f"{them} {'runs' if operators == 1 and not learns else 'run'} as {work}.", " ".join(references))
+
+
+def _through_aten(record: Record) -> Iterator[Sentence]:
+    """Sentences on the graphs for which no kernel was generated, with the reason."""
+    for frame in record.frames:
+        compiled = frame.compiled_graph
+        if frame.status == "compiled" and compiled is not None and compiled.notes and not compiled.kernels:
+            yield Sentence(f"No kernel was generated for `{frame.function}`: {compiled.notes[0]}.")
 
 
 def _loaded(record: Record) -> Iterator[Sentence]:

@@ -74,6 +74,15 @@ def test_a_backward_pass_is_part_of_the_work():
     assert "5 operators run as 1 generated kernel." in told(sample.simple())
 
 
+def test_a_graph_without_kernels_says_why():
+    """A size that depends on data: the graph runs through ATen, and the summary says so where it counts kernels."""
+    with config.patch(capture_dynamic_output_shape_ops=True):
+        chosen = nbcompile.explain(lambda x: x[x > 0] * 2)(torch.tensor([1.0, -3.0]))
+    [sentence] = [each for each in told(chosen.record) if each.startswith("No kernel was generated for `<lambda>`: ")]
+    assert sentence.endswith("depends on data: the graph runs through ATen.")
+    assert not any("No kernel" in each for each in told(sample.simple()))
+
+
 @pytest.mark.parametrize(
     ("cause", "kept"),
     [(model.LOADED, "another process kept it"), (model.LOADED_AGAIN, "this process kept it before")],
