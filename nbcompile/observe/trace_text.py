@@ -45,11 +45,15 @@ def _lines(text: str) -> list[str]:
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 
+UNNAMED = re.compile(r"^class <lambda>", re.MULTILINE)
+"""The name that torch prints for a graph without one, which is no Python."""
+
+
 def graph(frame: str, stage: str, code: str) -> Graph:
     """A graph out of its printed form; without nodes where that is not understood."""
     prefix = f"{frame}." if stage == "captured" else f"{frame}.{stage}."
     try:
-        function = _forward(ast.parse(code)) if len(code) <= MOST_CODE else None
+        function = _forward(ast.parse(UNNAMED.sub("class GraphModule", code))) if len(code) <= MOST_CODE else None
         nodes = tuple(_GraphReader(prefix, code).read(function)) if function is not None else ()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         nodes = ()

@@ -313,3 +313,20 @@ class inner_f(torch.nn.Module):
     assert nodes[1].arguments == "(primals_1, -1, keepdim=False)"
     assert nodes[5].shape == ()
     assert nodes[-1].inputs == (nodes[6].id, nodes[7].id, nodes[2].id)
+
+
+def test_a_graph_without_a_name():
+    """torch prints a graph that was made by a function as `class <lambda>`, which is no Python; its nodes are read."""
+    code = """
+class <lambda>(torch.nn.Module):
+    def forward(
+        self,
+        arg0_1: "f32[3][1]cpu",  # PlainAOTInput(idx=0)
+    ):
+        sin: "f32[3][1]cpu" = torch.ops.aten.sin.default(arg0_1);  arg0_1 = None
+        return (
+            sin,  # PlainAOTOutput(idx=0)
+        )
+"""
+    nodes = trace_text.graph("0/0", "inference", code).nodes
+    assert [node.target for node in nodes] == ["arg0_1", "aten.sin.default", "output"]
