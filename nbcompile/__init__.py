@@ -54,6 +54,7 @@ with importing():
         run,
         set_default_backend,
     )
+    from nbcompile.observe.metrics import metrics, prometheus
     from nbcompile.options import Options
     from nbcompile.record.model import Record
     from nbcompile.reporting import report
@@ -74,6 +75,7 @@ __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "bisect",
+    "compare",
     "compile",
     "compile_module_",
     "config",
@@ -93,9 +95,11 @@ __all__ = [
     "is_exporting",
     "leaf_function",
     "load_ipython_extension",
+    "metrics",
     "minify",
     "nonstrict_trace",
     "patch_dynamo_config",
+    "prometheus",
     "report",
     "reset",
     "run",
@@ -122,6 +126,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 if TYPE_CHECKING:
+    from nbcompile.tools.compare import compare
     from nbcompile.tools.diagnose.ablate import ablate
     from nbcompile.tools.diagnose.bisect import bisect
     from nbcompile.tools.diagnose.minify import minify
@@ -130,6 +135,7 @@ else:
     _ON_FIRST_USE = {
         "Explanation": later.module("nbcompile.views.explanation"),
         "ablate": later.module("nbcompile.tools.diagnose.ablate"),
+        "compare": later.module("nbcompile.tools.compare"),
         "bisect": later.module("nbcompile.tools.diagnose.bisect"),
         "minify": later.module("nbcompile.tools.diagnose.minify"),
     }

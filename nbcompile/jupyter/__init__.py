@@ -1,4 +1,4 @@
-"""Doors for notebooks: ``%load_ext nbcompile`` brings ``%%compile``, ``%compile`` and four more.
+"""Doors for notebooks: ``%load_ext nbcompile`` brings ``%%compile``, ``%compile`` and six more.
 
     %load_ext nbcompile          nothing is printed, nothing changes but some magics
     %%compile                    functions and modules of the cell are compiled
@@ -13,6 +13,7 @@ from __future__ import annotations
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbcompile.jupyter import magics, session
+from nbcompile.jupyter.live import LiveMagics
 from nbcompile.jupyter.magics import CompileMagics
 from nbcompile.jupyter.session import SessionMagics
 
@@ -22,7 +23,7 @@ COMPLETERS = {**magics.COMPLETERS, **session.COMPLETERS}
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Called by ``%load_ext nbcompile``."""
     kept = SessionMagics(shell)
-    shell.register_magics(kept, CompileMagics(shell, kept.keep))
+    shell.register_magics(kept, CompileMagics(shell, kept.keep), LiveMagics(shell))
     for name, completer in COMPLETERS.items():
         shell.set_hook("complete_command", completer, str_key=name)
 
@@ -30,7 +31,10 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Called by ``%unload_ext nbcompile``."""
     manager = shell.magics_manager
-    for cls in (CompileMagics, SessionMagics):
+    live = manager.registry.get("LiveMagics")
+    if isinstance(live, LiveMagics):
+        live.stop()
+    for cls in (CompileMagics, SessionMagics, LiveMagics):
         for kind, names in cls.magics.items():
             for name in names:
                 manager.magics[kind].pop(name, None)
