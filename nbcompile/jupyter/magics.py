@@ -26,15 +26,18 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
 
 from nbcompile import api, backends, config
 from nbcompile.errors import InvalidBackend, InvalidMode
 from nbcompile.gpu.chip import CHIPS
-from nbcompile.jupyter import cell as cells, nothing
+from nbcompile.jupyter import cell as cells, nothing, peer
 from nbcompile.jupyter.status import Status
 from nbcompile.jupyter.wrapping import VALUE, WRAP, WrappedFunction, decorate_definitions, wrap_call, wrapper
 from nbcompile.record.model import Record
+from nbcompile.tools.compare.job import CannotSendError
 from nbcompile.views import mistakes, sections
+from nbcompile.views.comparison import ComparisonView
 from nbcompile.views.explanation import Explanation
 
 Keep = Callable[[str, str, Record], None]
@@ -58,6 +61,8 @@ class CompileMagics(Magics):
     )
     @argument("-s", "--show", metavar="SECTIONS", help=f"show only: {','.join(sections.SECTIONS)}")
     @argument("--predict", action="store_true", help="ask what will be seen, before it is shown")
+    @argument("--peer", action="store_true", help="run the cell through the real torch.compile too, and compare")
+    @argument("--seconds", type=float, default=300.0, help="time limit of --peer (default: %(default)s)")
     @argument("-q", "--quiet", action="store_true", help="show nothing")
     @argument("--steps", action="store_true", help="record each instruction that is traced, to step through")
     @argument("--fullgraph", action="store_true", help="a graph break is an error")
@@ -102,6 +107,7 @@ class CompileMagics(Magics):
         recorder = api.new_recorder(parsed.defines or (title if change is decorate_definitions else body.strip(" ;")))
         # What stands in the picture needs no warning above it.
         recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
+        sent = self._sent(parsed, options) if options.peer else b""
         met: list[WrappedFunction] = []
         shell.user_ns[WRAP] = wrapper(_compiler(options), met)
         status = Status(recorder, shell)
@@ -116,14 +122,30 @@ class CompileMagics(Magics):
         finally:
             shell.user_ns.pop(WRAP, None)
         record = recorder.record()
-        self._show(record, options, body, status)
+        self._show(record, options, body, status, peer.compared(record, sent, options.seconds) if sent else None)
         if not record.frames and not options.quiet:
             names_only = change is wrap_call and not record.calls and VALUE not in shell.user_ns
             print("nbcompile: " + nothing.why(record, met, names_only=names_only).replace("`", ""))  # noqa: T201
         return shell.user_ns.pop(VALUE, None)
 
-    def _show(self, record: Record, options: argparse.Namespace, body: str, status: Status) -> None:
-        shown = Explanation(record, options.show)
+    def _sent(self, parsed: cells.ParsedCell, options: argparse.Namespace) -> bytes:
+        """The cell for the other process; b"" where it cannot be sent, with a line that says why."""
+        chosen = {name: getattr(options, name) for name in ("fullgraph", "dynamic", "backend", "mode")}
+        try:
+            return peer.job(self.shell.user_ns if self.shell else {}, parsed, chosen)
+        except CannotSendError as error:
+            print(f"nbcompile: --peer: {error}")  # noqa: T201
+            return b""
+
+    def _show(
+        self,
+        record: Record,
+        options: argparse.Namespace,
+        body: str,
+        status: Status,
+        comparison: ComparisonView | None = None,
+    ) -> None:
+        shown = Explanation(record, options.show, comparison=comparison)
         if record.frames:
             self._keep(body, record.function, record)
         if options.output and self.shell is not None:
@@ -132,6 +154,8 @@ class CompileMagics(Magics):
             status.clear()
         elif record.frames or _has_advice(record):
             status.replace(shown)
+        if comparison is not None and not options.quiet:
+            display(comparison)
 
 
 def _has_advice(record: Record) -> bool:
@@ -140,7 +164,7 @@ def _has_advice(record: Record) -> bool:
     return found is not None and bool(found.advice)
 
 
-_WITH_VALUE = {"-o", "--output", "-s", "--show", "-b", "--backend", "-m", "--mode", "-t", "--target"}
+_WITH_VALUE = {"--seconds", "-o", "--output", "-s", "--show", "-b", "--backend", "-m", "--mode", "-t", "--target"}
 
 
 def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespace, str]:
@@ -165,6 +189,8 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
         options.show = sections.chosen(("predict", *(options.show or sections.USUAL)))
     if options.output and (not options.output.isidentifier() or keyword.iskeyword(options.output)):
         raise UsageError(f"-o wants a name to bind, not {options.output!r}")
+    if options.peer and options.target:
+        raise UsageError("--peer compares on this machine: it cannot be used with --target")
     if options.target and (options.mode or options.backend != "inductor"):
         raise UsageError("--target is for the backend inductor without a mode")
     try:

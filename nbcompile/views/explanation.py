@@ -35,6 +35,8 @@ class Explanation:
     """Return value of the function."""
     exception: Exception | None = None
     """Exception of the function."""
+    comparison: Any = None
+    """The :class:`ComparisonView` of ``%%compile --peer``."""
 
     def __repr__(self) -> str:
         return _drawn(lambda: text.render(self.record, self.sections, MOST_TEXT), self.record)

@@ -16,11 +16,12 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from nbcompile.tools.commands import cache, diagnose, guide, machine, records, run, terminal
+from nbcompile.tools.commands import cache, compare, diagnose, guide, machine, records, run, terminal
 
 COMMANDS: tuple[Callable[[argparse._SubParsersAction], None], ...] = (
     run.add,
     records.add,
+    compare.add,
     diagnose.add,
     guide.add,
     machine.add,
@@ -32,12 +33,15 @@ EPILOG = """examples:
   python -m nbcompile run --replace train.py           torch.compile means nbcompile.compile in the whole program
   python -m nbcompile open seen.json --show guards     print a part of a record
   python -m nbcompile bisect train.py -- --epochs 1    the decision of the compiler with which a program fails
+  python -m nbcompile minify train.py -o small.py      the smallest graph that is wrong, as a program
+  python -m nbcompile report-issue train.py            one file with all that is needed to look for a fault
+  python -m nbcompile compare train.py -o out.html     nbcompile and torch.compile, side by side
   python -m nbcompile doctor                           what this machine has, and what is missing
 
 exit codes: 0 done; 1 the command found a problem, or the program raised; 2 wrong usage or input; 130 Ctrl-C.
 `run` and `report` return the exit code of the program.
 """
-WITH_ARGUMENTS = ("ablate", "bisect")
+WITH_ARGUMENTS = ("ablate", "bisect", "minify", "report-issue", "compare")
 """Commands that run a program whose arguments follow `--`."""
 PASSED_ON = ("tour", "fuzz")
 """Commands with a parser of their own."""

@@ -1,0 +1,157 @@
+"""What is sent to a process that runs a program with one compiler, and what comes back.
+
+    data = pickled(Job(CallJob(f, (((x,), {}),)), surroundings()))      by value: closures, cells of a notebook
+    read(folder)                                                        the same, in the other process
+
+Functions and classes that a process can import travel by name; those of a notebook, of ``__main__`` and closures travel
+by value, which needs cloudpickle. The text of cells travels too, so that both compilers can show source lines.
+
+In torch: torch/_inductor/compile_worker sends work to processes in the same way. Read next:
+nbcompile/tools/compare/child.py
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import linecache
+import os
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+JOB, RESULT = "job.pickle", "result.pickle"
+MOST_TEXT = 4 << 20
+"""Characters of notebook cells that are sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallJob:
+    """Calls of one function or module."""
+
+    function: Callable[..., Any]
+    calls: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...]
+    """Positional and keyword arguments of each."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of ``compile``."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellJob:
+    """A notebook cell; ``wrapper`` is the name that its definitions pass through (jupyter/wrapping.py)."""
+
+    codes: tuple[bytes, ...]
+    """Marshalled code objects, one a statement."""
+    namespace: dict[str, Any]
+    wrapper: str
+    wrap: Callable[..., Any]
+    """What makes the wrapper, of a function that compiles."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptJob:
+    """A program with its arguments."""
+
+    path: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run, in which surroundings."""
+
+    work: CallJob | CellJob | ScriptJob
+    surroundings: dict[str, Any]
+
+
+class CannotSendError(TypeError):
+    """A value cannot be pickled; the message says which, and what to do."""
+
+
+def surroundings() -> dict[str, Any]:
+    """Settings of this process on which results and graphs depend."""
+    return {
+        "path": list(sys.path), "folder": str(Path.cwd()), "default_dtype": torch.get_default_dtype(),
+        "threads": torch.get_num_threads(), "grad": torch.is_grad_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(), "texts": _cell_texts(),
+    }  # fmt: skip
+
+
+def enter(settings: Mapping[str, Any]) -> None:
+    """Take over the settings in the other process."""
+    sys.path[:] = settings["path"]
+    os.chdir(settings["folder"])
+    torch.set_default_dtype(settings["default_dtype"])
+    torch.set_num_threads(settings["threads"])
+    torch.set_grad_enabled(settings["grad"])
+    torch.use_deterministic_algorithms(settings["deterministic"])
+    torch.set_float32_matmul_precision(settings["matmul_precision"])
+    for name, lines in settings["texts"].items():
+        linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+
+
+def _cell_texts() -> dict[str, list[str]]:
+    """Lines of the sources that are no files: notebook cells, newest first, up to a limit."""
+    found: dict[str, list[str]] = {}
+    size = 0
+    for name, entry in reversed(list(linecache.cache.items())):
+        if len(entry) == 4 and not Path(name).exists():
+            size += sum(map(len, entry[2]))
+            if size > MOST_TEXT:
+                break
+            found[name] = list(entry[2])
+    return found
+
+
+def pickled(job: object) -> bytes:
+    """A job, or a value of one, as bytes.
+
+    Raises:
+        CannotSendError: a value cannot be pickled.
+    """
+    try:
+        pickler: Any = importlib.import_module("cloudpickle")
+    except ImportError:
+        pickler = pickle
+    try:
+        data: bytes = pickler.dumps(job)
+    except Exception as error:
+        raise CannotSendError(_cannot_send(error, by_value=pickler is not pickle)) from error
+    if pickler is pickle:
+        _ByName(io.BytesIO(data)).load()
+    return data
+
+
+class _ByName(pickle.Unpickler):
+    """Refuses what another process cannot import."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "__main__":
+            raise CannotSendError(_cannot_send(f"{name} is defined in a notebook or in __main__", by_value=False))
+        return super().find_class(module, name)
+
+
+def _cannot_send(reason: object, *, by_value: bool) -> str:
+    text = f"the function or its arguments cannot be sent to another process: {reason}. "
+    if not by_value:
+        return text + (
+            "Functions of a notebook and closures travel by value with cloudpickle: pip install 'nbcompile[compare]'"
+        )
+    return text + (
+        "Open files, locks, generators, running threads and objects of C libraries without pickle support cannot "
+        "travel: make them inside of the function, or compare a script (python -m nbcompile compare script.py)"
+    )
+
+
+def read(folder: Path) -> Job:
+    """The job that was written."""
+    found = pickle.loads((folder / JOB).read_bytes())  # noqa: S301 - written by our own parent process
+    assert isinstance(found, Job)
+    return found

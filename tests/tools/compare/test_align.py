@@ -1,0 +1,134 @@
+"""Two records of one program, aligned; what is planted as different is found, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.observe import trace_reader
+from nbcompile.record.comparison import EQUAL, ONLY_OURS, ONLY_THEIRS, EngineRun
+from nbcompile.record.model import FailedGuard, Guard, Record
+from nbcompile.tools.compare import align, guards
+from tests.tools.compare.programs import traced
+
+STORED = Path(__file__).parents[2] / "observe" / "traces" / "torch_2_13_inductor.log.gz"
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    """A record of the real torch.compile: a function with a graph break, called with two sizes."""
+    return trace_reader.read(STORED).records[0]
+
+
+def compared(ours: Record, theirs: Record, our_run: EngineRun = EngineRun(), their_run: EngineRun = EngineRun()):
+    return align.align("f", ours, theirs, our_run, their_run)
+
+
+def changed(record: Record, position: int, **fields) -> Record:
+    frames = list(record.frames)
+    frames[position] = replace(frames[position], **fields)
+    return replace(record, frames=tuple(frames))
+
+
+def test_a_record_equals_itself(record):
+    """No difference, every guard is equal, every number is the same."""
+    found = compared(record, record)
+    assert found.differences == ()
+    assert {guard.status for pair in found.frames for guard in pair.guards} == {EQUAL}
+    assert all(fact.ours == fact.theirs for fact in found.facts)
+    assert sum(len(line.ours.operators) for pair in found.frames for line in pair.lines) > 0
+
+
+@pytest.mark.parametrize(
+    ("aspect", "change"),
+    [
+        ("graph break", lambda frame: {"breaks": ()}),
+        ("graph", lambda frame: {"graph": replace(frame.graph, code=frame.graph.code.replace("torch.relu", "torch.abs"))}),
+        ("recompilation", lambda frame: {"failed_guards": (FailedGuard("0/0", "planted"),)}),
+        ("guards", lambda frame: {"guards": frame.guards[:-1]}),
+        ("frame", lambda frame: {"status": "failed", "skip_reason": "planted"}),
+    ],
+)  # fmt: skip
+def test_a_planted_difference_is_found(record, aspect, change):
+    """A break, an operator, a recompilation, a guard or a frame that only one has is named, and nothing else is."""
+    other = changed(record, 0, **change(record.frames[0]))
+    assert other != record
+    found = compared(record, other)
+    assert {each.aspect for each in found.differences} == {aspect}
+    assert record.frames[0].id in found.differences[0].place
+
+
+def test_a_frame_that_only_one_has(record):
+    """A frame without a counterpart is a difference on both sides."""
+    fewer = replace(record, frames=record.frames[:-1])
+    for both in ((record, fewer), (fewer, record)):
+        (found,) = compared(*both).differences
+        assert found.aspect == "frame"
+        assert "not compiled" in (found.ours, found.theirs)
+
+
+def test_results_come_first(record):
+    """A wrong result, and a process that ended early, are the first difference."""
+    other = changed(record, 0, breaks=())
+    wrong, late = EngineRun(difference="call 1: value 0: differs"), EngineRun(failure="did not end within 3 seconds")
+    found = compared(record, other, wrong, late)
+    assert [each.aspect for each in found.differences] == ["result", "graph break"]
+    assert (found.differences[0].ours, found.differences[0].theirs) == (wrong.difference, late.failure)
+
+
+def test_ours_beside_torchs(record):
+    """Our compile of the same kind of function aligns by line: the operators and the break of both are on one line."""
+    ours = nbcompile.explain(traced)(torch.ones(4, 8), torch.ones(8, 4, requires_grad=True)).record
+    frame = ours.frames[0]
+    theirs = replace(record.frames[0], function=frame.function, file=frame.file, first_line=frame.first_line)
+    found = compared(ours, replace(record, frames=(theirs,)))
+    pair = found.frames[0]
+    assert (pair.ours, pair.theirs) == (frame.id, theirs.id)
+    assert pair.lines[1].ours.operators == ("operator.matmul", "torch.relu")
+    assert pair.lines[2].ours.breaks
+    assert not [each for each in found.differences if each.aspect == "graph"]
+    assert [guard.status for guard in pair.guards].count(EQUAL) > 10
+
+
+def guard(kind: str, condition: str) -> Guard:
+    return Guard("", kind, "", condition)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("__builtins__['print'] is 1", "G['__builtins_dict___7']['print'] is 1"),
+        ("torch.nn.modules.linear.F is 1", "G['__import_torch_dot_nn_dot_modules_dot_linear'].F is 1"),
+        ("type(G['c']).k == 2", "dict(type(G['c']).__dict__)['k'] == 2"),
+        ("___check_obj_id(G['f'], ..), type=<class 'x'>", "___check_obj_id(G['f'], 140602010519248), type=<class 'x'>"),
+        (
+            "check_tensor(L['x'], Tensor, DispatchKeySet(CPU, AutocastCPU), size=[3])",
+            "check_tensor(L['x'], Tensor, DispatchKeySet(CPU), size=[3])",
+        ),
+    ],
+)
+def test_spellings_of_one_condition(ours, theirs):
+    """Names, addresses and dispatch keys do not make two conditions of one."""
+    (pair,) = guards.pair([guard("K", ours)], [guard("K", theirs)])
+    assert pair.status == EQUAL
+
+
+def test_guards_are_matched_one_to_one():
+    """A condition that one side has twice, once under another kind, has one counterpart; a conjunction counts as its parts."""
+    found = guards.pair(
+        [guard("SHAPE_ENV", "(2 <= L['x'].size()[0]) and (L['n'] == 3)"), guard("TYPE_MATCH", "f(L['a'])")],
+        [guard("LAMBDA_GUARD", "2 <= L['x'].size()[0] <= 99"), guard("EQUALS", "L['n'] == 3"), guard("ID", "f(L['b'])")],
+    )  # fmt: skip
+    assert [pair.status for pair in found] == ["different", ONLY_OURS, ONLY_THEIRS, EQUAL]
+    assert found[0].theirs.endswith("<= 99")
+
+
+def test_known_reasons():
+    """Hooks of modules, which torch.compile does not check, are a known difference; an invented guard is not."""
+    hooks, other = guards.pair([guard("DICT_LENGTH", "not L['m']._forward_hooks"), guard("K", "f(L['x'])")], [])
+    assert "hooks" in hooks.known
+    assert other.known == ""

@@ -1,0 +1,130 @@
+"""compare: what is sent, time limits, failures; and both compilers for real."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.record.comparison import EQUAL
+from nbcompile.tools import compare
+from nbcompile.tools.commands.command_line import main
+from nbcompile.tools.compare import job as jobs, processes
+from tests.tools.compare import programs
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def run(function, *arguments, seconds: float = 200.0):
+    job = jobs.Job(jobs.CallJob(function, ((arguments, {}),)), jobs.surroundings())
+    return processes.run(jobs.pickled(job), ("nbcompile",), seconds)["nbcompile"]
+
+
+@pytest.mark.peer
+def test_both_compilers(tmp_path):
+    """A function with a break and two sizes: frames, operators, breaks and recompilations agree; all of it is data."""
+    calls = [(torch.ones(5, 8), torch.ones(8))]
+    view = nbcompile.compare(programs.f, further_calls=calls, seconds=600)(torch.ones(4, 8), torch.ones(8))
+    by_name = {fact.name: (fact.ours, fact.theirs) for fact in view.data.facts}
+    assert (view.data.our_run.failure, view.data.their_run.failure) == ("", "")
+    assert (view.data.our_run.difference, view.data.their_run.difference) == ("", "")
+    for name in ("compiled frames", "operators captured", "graph breaks", "recompilations"):
+        assert by_name[name][0] == by_name[name][1] > 0, name
+    assert min(by_name["generated kernels"]) > 0
+    assert {each.aspect for each in view.data.differences} <= {"guards", "AOT graph"}
+    assert sum(guard.status == EQUAL for pair in view.data.frames for guard in pair.guards) > 40
+    assert json.loads(view.to_json())["theirs"]["frames"][0]["function"] == "f"
+    page = view.report(tmp_path / "out.html").read_text()
+    assert "#include" in page
+    assert "Data-dependent branching" in page
+
+
+@pytest.mark.peer
+def test_a_script(tmp_path, capsys):
+    """`compare script.py` runs a program that uses either compile with both compilers, and ends with 0 or 1."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import sys, torch, nbcompile\n"
+        "@torch.compile(backend='eager')\ndef f(x): return x.sin() + 1\n"
+        "@nbcompile.compile(backend='eager')\ndef g(x): return x.cos()\n"
+        "f(torch.ones(3)); g(torch.ones(3)); assert sys.argv[1:] == ['--epochs', '1']\n"
+    )
+    code = main(["compare", str(script), "--json", "--", "--epochs", "1"])
+    found = json.loads(capsys.readouterr().out)
+    assert code == any(not each["known"] for each in found["differences"])
+    assert [run["failure"] for run in (found["our_run"], found["their_run"])] == ["", ""]
+    assert [(pair["function"], bool(pair["ours"]), bool(pair["theirs"])) for pair in found["frames"]] == [
+        ("f", True, True),
+        ("g", True, True),
+    ]
+
+
+def test_a_time_limit():
+    """A function that never ends is stopped, and the limit is named."""
+    found = run(programs.never_ends, torch.ones(2), seconds=5)
+    assert found.result["failure"].startswith("did not end within 5 seconds")
+
+
+def test_an_exception_is_an_outcome():
+    """A function that raises does so in eager mode and compiled: no difference."""
+    found = run(programs.fails, torch.ones(2))
+    assert found.result["outcomes"][0].error == found.result["eager"][0].error == "ValueError: not today"
+
+
+def test_modules_and_output():
+    """A module is sent with its parameters, and what the function prints is kept."""
+    torch.manual_seed(0)
+    net, x = programs.net(), torch.randn(3, 4)
+    found = run(net, x)
+    assert torch.allclose(found.result["outcomes"][0].values[0], net(x).detach())
+    assert "from the child" in run(programs.prints, x).output
+
+
+def test_what_is_compiled_is_compared_as_it_was():
+    """A function, module or method that nbcompile compiled is unwrapped."""
+    net = programs.net()
+    assert compare.original(nbcompile.compile(programs.f)) is programs.f
+    assert compare.original(nbcompile.compile(net)) is net
+    assert compare.original(3) == 3
+
+
+def test_what_cannot_be_sent():
+    """A lock is refused before a process starts, with what to do."""
+    with pytest.raises(jobs.CannotSendError, match=r"cannot be sent to another process.*lock"):
+        nbcompile.compare(programs.f)(threading.Lock())
+    with pytest.raises(TypeError, match="a function or a module, and not int"):
+        nbcompile.compare(3)
+
+
+def test_without_cloudpickle(monkeypatch):
+    """What is defined in __main__ needs cloudpickle, and the error says so."""
+    monkeypatch.setitem(__import__("sys").modules, "cloudpickle", None)
+
+    def f(x):
+        return x
+
+    with pytest.raises(jobs.CannotSendError, match=r"nbcompile\[compare\]"):
+        jobs.pickled(f)
+    main_module = __import__("sys").modules["__main__"]
+    g = type(f)(f.__code__, {}, "g")
+    g.__module__, g.__qualname__ = "__main__", "g"
+    monkeypatch.setattr(main_module, "g", g, raising=False)
+    with pytest.raises(jobs.CannotSendError, match="g is defined in a notebook"):
+        jobs.pickled(g)
+
+
+def test_closures_travel():
+    """With cloudpickle, a closure and its values reach the other process."""
+    pytest.importorskip("cloudpickle", reason="`make setup` installs it: it is in the extra `compare`")
+    factor = torch.full((3,), 2.0)
+    found = run(lambda x: x * factor, torch.ones(3))
+    assert found.result["outcomes"][0].values[0].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_missing_script(capsys):
+    """A program that is not there is wrong input: 2, in one line."""
+    assert main(["compare", "absent.py"]) == 2
+    assert "there is no file absent.py" in capsys.readouterr().err
