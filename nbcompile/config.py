@@ -195,8 +195,8 @@ NO_EFFECT = {
     "optimize_ddp": "graphs are not cut for DDP's buckets",
     "compiled_autograd": "backward passes are not traced as a whole",
     "enable_compiler_collectives": "ranks do not talk to one another while they compile",
-    "repro_after": "use nbcompile's own minifier",
-    "repro_level": "use nbcompile's own minifier",
+    "repro_after": "python -m nbcompile minify script.py writes the smallest failing program",
+    "repro_level": "python -m nbcompile minify script.py writes the smallest failing program",
 }
 """Settings of torch's that change nothing here, and why."""
 ALIASES = {

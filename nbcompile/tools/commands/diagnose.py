@@ -1,7 +1,11 @@
-"""``ablate`` and ``bisect``: which part of the compiler makes a program wrong.
+"""``ablate``, ``bisect``, ``minify`` and ``report-issue``: which part of a compiler makes a program wrong.
 
     python -m nbcompile ablate train.py                 with less and less of the compiler: exit code, output, seconds
+    python -m nbcompile ablate train.py --engine torch  the same with the real torch.compile
     python -m nbcompile bisect train.py                 the first decision with which the program fails
+    python -m nbcompile minify train.py -o small.py     the smallest graph that is wrong, as a program
+    python -m nbcompile minify train.py --source        the smallest part of the program that still fails
+    python -m nbcompile report-issue train.py           all of it in one file, to send
 
 A program is wrong if it ends otherwise than in eager mode: exit code, crash, no end in time; with ``--output``, also if
 it prints something else.
@@ -13,12 +17,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from nbcompile import fuel
 from nbcompile.tools.commands import terminal
-from nbcompile.tools.diagnose import ablate, bisect, script
+from nbcompile.tools.diagnose import ablate, bisect, issue, minify, script, script_graphs, source
 from nbcompile.tools.diagnose.script import EAGER, Run, Script, Way
 
 
@@ -27,6 +33,8 @@ def add(commands: argparse._SubParsersAction) -> None:
     for name, summary, function in (
         ("ablate", "run a program with less and less of the compiler", _ablate),
         ("bisect", "find the decision of the compiler with which a program fails", _bisect),
+        ("minify", "find the smallest graph, or program text, that is still wrong", _minify),
+        ("report-issue", "write one file with all that is needed to look for a fault", _report_issue),
     ):
         parser = commands.add_parser(name, help=summary, allow_abbrev=False)
         parser.add_argument("script", type=Path, help="the program; its own arguments follow `--`")
@@ -34,10 +42,18 @@ def add(commands: argparse._SubParsersAction) -> None:
         parser.add_argument("--output", action="store_true", help="other output than in eager mode is wrong, too")
         parser.add_argument("--replace", action="store_true", help="nbcompile.compile in the place of torch.compile")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
-        parser.set_defaults(run=function)
+        parser.set_defaults(run=function, engine="nbcompile")
+        if name in ("ablate", "minify"):
+            parser.add_argument("--engine", choices=tuple(ablate.ENGINES), help="whose compiler (default: nbcompile)")
         if name == "bisect":
             names = tuple(fuel.SUBSYSTEMS)
             parser.add_argument("--subsystem", choices=names, action="append", help="search only this; may be repeated")
+        if name in ("minify", "report-issue"):
+            parser.add_argument("-o", "--file", type=Path, metavar="FILE", help="write the result there")
+        if name == "minify":
+            parser.add_argument("--source", action="store_true", help="reduce the text of the program, not a graph")
+        if name == "report-issue":
+            parser.add_argument("--values", action="store_true", help="include elements of tensors")
 
 
 def _script(options: argparse.Namespace) -> Script:
@@ -58,16 +74,20 @@ def _judge(options: argparse.Namespace, eager: Run) -> Callable[[Run], str]:
 def _ablate(options: argparse.Namespace) -> int:
     program = _script(options)
     eager = script.run(program, Way(backend=EAGER))
-    wrong = _judge(options, eager)
+    result = ablation(program, eager, _judge(options, eager), options.engine)
+    terminal.print_json([dataclasses.asdict(row) for row in result.rows]) if options.json else print(result)
+    return 1 if result.first_change else 0
+
+
+def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: str = "nbcompile") -> ablate.Ablation:
+    """Run a program on each rung of the ladder."""
     rows = [ablate.Row("eager", "", eager.seconds)]
-    for rung in terminal.progress(ablate.OURS, "ablate"):
+    for rung in terminal.progress(ablate.ENGINES[engine], "ablate"):
         limit = f"{rung.denied}:0:" if rung.denied else ""
         backend = "" if rung.backend == "inductor" else rung.backend
-        found = script.run(program, Way(backend, limit, rung.settings))
+        found = script.run(program, Way(backend, limit, rung.settings, engine))
         rows.append(ablate.Row(rung.name, wrong(found), found.seconds))
-    result = ablate.Ablation(tuple(rows))
-    terminal.print_json([dataclasses.asdict(row) for row in rows]) if options.json else print(result)
-    return 1 if result.first_change else 0
+    return ablate.Ablation(tuple(rows))
 
 
 def _bisect(options: argparse.Namespace) -> int:
@@ -77,3 +97,89 @@ def _bisect(options: argparse.Namespace) -> int:
     found = bisect.search(trial, options.subsystem or tuple(fuel.SUBSYSTEMS))
     terminal.print_json(dataclasses.asdict(found)) if options.json else print(found)
     return 1 if found.difference else 0
+
+
+def _minify(options: argparse.Namespace) -> int:
+    program = _script(options)
+    try:
+        text, result = (_smallest_source if options.source else _smallest_graph)(program, options)
+    except minify.NothingToMinify as error:
+        terminal.print_error(error)
+        return 0
+    if options.file:
+        options.file.write_text(text, encoding="utf-8")
+        terminal.print_error(options.file)
+    if options.json:
+        terminal.print_json(result)
+    elif not options.file:
+        print(text, end="")
+    return 1
+
+
+def _smallest_graph(program: Script, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    found = script_graphs.smallest(program, options.engine)
+    return found.script, dataclasses.asdict(found)
+
+
+def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """The smallest text that still ends in the same way compiled, and well in eager mode."""
+    text = program.path.read_text(encoding="utf-8")
+    fails = _failure(program, options)
+    ending, trials = fails(text), 0
+    if not ending:
+        raise minify.NothingToMinify("the program ends as in eager mode: there is nothing to minify")
+
+    def holds(smaller: str) -> bool:
+        nonlocal trials
+        trials += 1
+        return _kind(fails(smaller)) == _kind(ending)
+
+    small = source.reduce(text, holds)
+    lines = (text.count("\n"), small.count("\n"))
+    return small, {"script": small, "lines": lines, "ending": ending, "trials": trials}
+
+
+def _kind(ending: str) -> str:
+    """A way to end, without the numbers of a message: exit code and class of the exception."""
+    found = re.match(r"exit code \d+(: [\w.]+)?", ending)
+    return found[0] if found else ending
+
+
+def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], str]:
+    """How a program text ends compiled, where it ends otherwise in eager mode; "" for none."""
+
+    def ending(text: str) -> str:
+        path = program.path.with_name(f".{program.path.stem}_smaller.py")
+        path.write_text(text, encoding="utf-8")
+        try:
+            smaller = dataclasses.replace(program, path=path)
+            compiled = script.run(smaller, Way(engine=options.engine))
+            if not compiled.ending and not options.output:
+                return ""
+            eager = script.run(smaller, Way(backend=EAGER))
+        finally:
+            path.unlink()
+        if eager.ending:
+            return ""  # what is left fails by itself
+        return _judge(options, eager)(compiled)
+
+    return ending
+
+
+def _report_issue(options: argparse.Namespace) -> int:
+    program = _script(options)
+    eager = script.run(program, Way(backend=EAGER))
+    wrong = _judge(options, eager)
+    tried = {
+        "ablate": lambda: str(ablation(program, eager, wrong)),
+        "bisect": lambda: str(bisect.search(script.trial(program, wrong))),
+        "minify": lambda: script_graphs.smallest(program, with_values=options.values).script,
+    }
+    found = issue.write(program, script.run(program, Way()), eager, tried)
+    if options.json:
+        terminal.print_json(dataclasses.asdict(found))
+        return 0
+    path = options.file or Path(f"{program.path.stem}_issue.md")
+    path.write_text(issue.text(found), encoding="utf-8")
+    print(path)
+    return 0

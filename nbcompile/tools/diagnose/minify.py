@@ -88,13 +88,42 @@ def minify(
     def minified(*arguments: Any, **keywords: Any) -> Minified:
         wrong = _graph_predicate(backend, predicate, engine)
         for graph, inputs in captured(function, options, arguments, keywords):
-            if wrong(graph, inputs):
-                if not wrong(graph, inputs):
-                    raise FlakyPredicateError("the same graph was wrong once and right once: it cannot be made small")
-                return _Reduction(graph, inputs, wrong).run(backend, engine)
+            if found := _minified(graph, inputs, wrong, backend, engine):
+                return found
         raise NothingToMinify("no captured graph is wrong by itself: see nbcompile.bisect, frame by frame")
 
     return minified
+
+
+def minify_graph(
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    backend: str | Callable[..., Any] = "inductor",
+    engine: str = "nbcompile",
+) -> Minified:
+    """Find the smallest part of one graph that is still wrong.
+
+    Raises:
+        NothingToMinify: the graph is not wrong.
+    """
+    found = _minified(graph, inputs, _graph_predicate(backend, None, engine), backend, engine)
+    if found is None:
+        raise NothingToMinify("the graph is not wrong")
+    return found
+
+
+def _minified(
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    wrong: GraphPredicate,
+    backend: str | Callable[..., Any],
+    engine: str,
+) -> Minified | None:
+    if not wrong(graph, inputs):
+        return None
+    if not wrong(graph, inputs):
+        raise FlakyPredicateError("the same graph was wrong once and right once: it cannot be made small")
+    return _Reduction(graph, inputs, wrong).run(backend, engine)
 
 
 def captured(
@@ -107,7 +136,7 @@ def captured(
         own = copy.deepcopy(graph)
 
         def call(*inputs: Any) -> Any:
-            found.append(_without_attributes(own, list(outcome.copied(list(inputs)))))
+            found.append(without_attributes(own, list(outcome.copied(list(inputs)))))
             return graph.forward(*inputs)
 
         return call
@@ -120,7 +149,8 @@ def captured(
     return found
 
 
-def _without_attributes(graph: torch.fx.GraphModule, inputs: list[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
+def without_attributes(graph: torch.fx.GraphModule, inputs: list[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
+    """The graph with its tensors as further inputs."""
     graph = copy.deepcopy(graph)
     for node in list(graph.graph.find_nodes(op="get_attr")):
         value = attribute_of(graph, str(node.target))

@@ -32,12 +32,20 @@ COPIES = """copies = [
 NAMES = "import math\nimport operator\n\nimport torch\nfrom torch import device, inf, nan, tensor\n"
 
 
-def write(graph: torch.fx.GraphModule, inputs: Sequence[Any], backend: str, engine: str, difference: str) -> str:
-    """The program."""
+def write(
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    backend: str,
+    engine: str,
+    difference: str,
+    *,
+    with_values: bool = True,
+) -> str:
+    """The program; without values, all tensors are random."""
     compiler = "nbcompile" if engine == "nbcompile" else "torch"
     imports = NAMES + ("import nbcompile\n" if engine == "nbcompile" else "")
     body = graph.code.strip().replace("def forward(self, ", "def graph(").replace("def forward(self)", "def graph()")
-    made = textwrap.indent("\n".join(f"{_input(value)}," for value in inputs), "    ")
+    made = textwrap.indent("\n".join(f"{_input(value, with_values)}," for value in inputs), "    ")
     title = "\n".join(f"# {line}" for line in (difference or "a graph").splitlines())
     call = f"found = {compiler}.compile(graph, backend={backend!r})(*copies)"
     return (
@@ -47,16 +55,16 @@ def write(graph: torch.fx.GraphModule, inputs: Sequence[Any], backend: str, engi
     )
 
 
-def _input(value: Any) -> str:
+def _input(value: Any, with_values: bool) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
     learns = ", requires_grad=True" if value.requires_grad else ""
-    if value.numel() <= MOST_ELEMENTS:
+    if with_values and value.numel() <= MOST_ELEMENTS:
         return f"tensor({value.detach().tolist()!r}, dtype={value.dtype}{learns})"
     size = tuple(value.shape)
     if value.is_floating_point() or value.is_complex():
         return f"torch.randn({size}, dtype={value.dtype}{learns})"
     if value.dtype is torch.bool:
         return f"torch.rand({size}) > 0.5"
-    low, high = int(value.min()), int(value.max())
+    low, high = (int(value.min()), int(value.max())) if value.numel() else (0, 0)
     return f"torch.randint({low}, {high + 1}, {size}, dtype={value.dtype})"

@@ -57,6 +57,8 @@ class Way:
     fuel: str = ""
     """A limit as ``NBCOMPILE_FUEL``."""
     settings: tuple[tuple[str, Any], ...] = ()
+    engine: str = "nbcompile"
+    """``"torch"``: the real torch.compile in the place of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,11 @@ def run(script: Script, way: Way) -> Run:
     """Run the program in a child process."""
     order = json.dumps({"path": str(script.path), "replace": script.replace, **dataclasses.asdict(way)})
     command = [sys.executable, "-m", "nbcompile.tools.diagnose.script", order, *script.arguments]
-    search = os.pathsep.join(filter(None, (str(Path(nbcompile.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
     began = time.perf_counter()
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=script.seconds, check=False, stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": search, "NBCOMPILE_WARM_START": "0"}, errors="replace",
+            env=environment(), errors="replace",
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Run(HUNG, "", time.perf_counter() - began)
@@ -97,6 +98,12 @@ def run(script: Script, way: Way) -> Run:
     return Run(
         done.returncode, done.stdout[:MOST_OUTPUT], time.perf_counter() - began, lines[-1][:200] if lines else ""
     )
+
+
+def environment() -> dict[str, str]:
+    """That of a child: it finds this nbcompile, and loads nothing that was compiled before."""
+    search = os.pathsep.join(filter(None, (str(Path(nbcompile.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": search, "NBCOMPILE_WARM_START": "0"}
 
 
 def trial(script: Script, wrong: Callable[[Run], str]) -> Callable[[str, int], tuple[str, list[str]]]:
@@ -119,10 +126,11 @@ def main(arguments: list[str]) -> None:
         fuel.limit_process(order["fuel"])
     for name, value in order["settings"]:
         setattr(config, name, value)
-    ours = _compile_with(order["backend"], api.compile)
-    nbcompile.compile = ours
-    if order["replace"] or order["backend"] == EAGER:
-        torch.compile = _compile_with(order["backend"], api.compile)
+    by_torch = order["engine"] == "torch"
+    chosen = _compile_with(order["backend"], torch.compile if by_torch else api.compile)
+    nbcompile.compile = chosen
+    if by_torch or order["replace"] or order["backend"] == EAGER:
+        torch.compile = chosen
     path = Path(order["path"])
     sys.argv, sys.path[0] = [str(path), *arguments[1:]], str(path.parent)
     runpy.run_path(str(path), run_name="__main__")

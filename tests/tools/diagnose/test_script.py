@@ -84,3 +84,63 @@ def test_no_such_program(capsys):
     """One line, exit code 2."""
     assert main(["bisect", "none.py"]) == 2
     assert "there is no file none.py" in capsys.readouterr().err
+
+
+def test_minify_writes_the_smallest_graph(program, tmp_path, capsys):
+    """A wrong lowering: one operator is left, as a program that runs alone; without a fault, there is nothing."""
+    small = tmp_path / "small.py"
+    assert main(["minify", program(WRONG), "--json", "-o", str(small)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["nodes"] == [5, 1] or found["nodes"][1] == 1
+    assert "exp" in found["script"]
+    assert small.read_text() == found["script"]
+    compile(found["script"], "small.py", "exec")
+    assert main(["minify", program()]) == 0
+    assert "wrong by itself" in capsys.readouterr().err
+
+
+def test_minify_keeps_a_graph_that_ends_the_process(program, capsys):
+    """A graph at which the compiler crashes is written out, with the signal."""
+    assert main(["minify", program(CRASHES), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["difference"] == "killed by signal 11"
+    assert "exp" in found["script"]
+
+
+def test_minify_reduces_the_program(program, capsys):
+    """With --source, statements that the failure does not need go; what is left fails in the same way."""
+    path = program(WRONG, "unused = [1, 2, 3]\nprint(len(unused))\n" + CHECKS)
+    assert main(["minify", path, "--source", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert "AssertionError" in found["ending"]
+    assert "unused" not in found["script"]
+    assert "assert" in found["script"]
+    assert found["lines"][1] < found["lines"][0]
+
+
+def test_report_issue_is_one_file_without_paths(program, tmp_path, capsys, monkeypatch):
+    """Program, environment, attempts, the smallest program and the record are in it; folders of the user are not."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "issue.md"
+    assert main(["report-issue", program(WRONG, CHECKS), "-o", str(path)]) == 0
+    text = path.read_text()
+    for title in (
+        "What happens",
+        "Program",
+        "Environment",
+        "Tried: ablate",
+        "Tried: bisect",
+        "Tried: minify",
+        "Record",
+    ):
+        assert f"## {title}" in text
+    assert "lowering" in text
+    assert str(tmp_path) not in text
+
+
+def test_ablate_the_real_torch_compile(program, capsys):
+    """With --engine torch, the rungs are those of torch.compile, where our fault does no harm."""
+    assert main(["ablate", program(WRONG, CHECKS), "--engine", "torch", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["rung"] for row in rows][-1] == "torch.compile, Inductor"
+    assert not any(row["difference"] for row in rows)

@@ -1,0 +1,109 @@
+"""One file to send with an issue: program, environment, what was tried, the smallest program, the record.
+
+    text(write(program, compiled, eager, {"bisect": ...}))      Markdown
+
+Nothing private is in it unless it is asked for: paths are shortened, elements of tensors are left out. The text of the
+program is in it: read the file before you send it.
+
+In torch: torch/utils/collect_env.py collects the environment only. Read next: nbcompile/tools/commands/diagnose.py
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nbcompile import supported
+from nbcompile.tools import doctor
+from nbcompile.tools.diagnose import script
+from nbcompile.tools.diagnose.script import Run, Script
+
+MOST_RECORD = 200_000
+"""Characters of a record that fit into an issue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Titles and texts of a report."""
+
+    title: str
+    sections: tuple[tuple[str, str], ...]
+    """Title and text; a text is shown as it is, in a block of code."""
+
+
+def write(program: Script, compiled: Run, eager: Run, tried: Mapping[str, Callable[[], str]]) -> Issue:
+    """Collect everything; what fails meanwhile is a section that says how."""
+    outcome = compiled.ending or "ends well"
+    parts = [
+        ("What happens", f"compiled: {outcome}\neager mode: {eager.ending or 'ends well'}"),
+        ("Program", program.path.read_text(encoding="utf-8")),
+        ("Environment", "\n".join(_environment())),
+        *((f"Tried: {name}", _attempt(attempt)) for name, attempt in tried.items()),
+        ("Record (JSON)", _record(program)),
+    ]
+    shortened = tuple((title, without_paths(text, program.path)) for title, text in parts)
+    return Issue(f"{program.path.name}: {without_paths(outcome, program.path)}", shortened)
+
+
+def text(issue: Issue) -> str:
+    """The issue as Markdown."""
+    blocks = [f"## {title}\n\n{_fence(body)}\n{body.rstrip()}\n{_fence(body)}\n" for title, body in issue.sections]
+    return "\n".join([f"# {issue.title}\n", *blocks])
+
+
+def without_paths(text: str, program: Path) -> str:
+    """The text with the folders of the program, of packages and of the user shortened."""
+    packages = str(Path(torch.__file__).parents[1])
+    folders = {
+        str(program.resolve().parent): ".",
+        packages: "site-packages",
+        sys.prefix: "python",
+        str(Path.home()): "~",
+    }
+    for folder, short in sorted(folders.items(), key=lambda item: -len(item[0])):
+        text = text.replace(folder, short) if len(folder) > 1 else text
+    return text
+
+
+def _fence(body: str) -> str:
+    """More backticks than the text has in a row."""
+    longest = max(map(len, re.findall(r"`+", body)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def _environment() -> list[str]:
+    known = f"nbcompile {supported.VERSION}, torch {torch.__version__}, Python {sys.version.split()[0]}, {sys.platform}"
+    return [known, *(f"{finding.what}: {finding.words}" for finding in doctor.examine())]
+
+
+def _attempt(attempt: Callable[[], str]) -> str:
+    try:
+        return attempt()
+    except Exception as error:  # noqa: BLE001 - that it fails is part of the report
+        return f"{type(error).__name__}: {error}"
+
+
+def _record(program: Script) -> str:
+    """What is compiled, from one more run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "record.json"
+        replace = ["--replace"] if program.replace else []
+        command = [sys.executable, "-m", "nbcompile", "run", "--json", str(path), *replace, str(program.path)]
+        try:
+            subprocess.run(
+                [*command, "--", *program.arguments], capture_output=True, check=False, timeout=program.seconds,
+                stdin=subprocess.DEVNULL, env=script.environment(),
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return "the program did not end in time"
+        if not path.exists():
+            return "the process ended before a record was written"
+        found = path.read_text(encoding="utf-8")
+    return found if len(found) <= MOST_RECORD else f"{len(found):,} characters: send it as a file (run --json)"
