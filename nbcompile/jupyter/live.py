@@ -61,7 +61,7 @@ class LiveOutput:
         return {"text/plain": self.text(), "text/html": self.html()}
 
     def numbers(self) -> dict[str, Any]:
-        """What is counted, in the order in which it is shown."""
+        """Counters, in the order in which they are shown."""
         counts = self.counts.snapshot()
         return {
             "frames": sum(counts["frames"].values()),
@@ -93,7 +93,7 @@ class LiveOutput:
 
 
 def reason(frame: CompiledFrame) -> str:
-    """Why a frame was compiled, and what ended it."""
+    """Reason for compiling a frame, and its end."""
     cause = f"recompiled: {frame.failed_guards[0].reason}" if frame.failed_guards else frame.cause
     ends = [f"graph break: {found.title}" for found in frame.breaks]
     return "; ".join(filter(None, (cause, *ends, frame.skip_reason)))

@@ -49,5 +49,5 @@ def names(code: CodeType) -> Iterator[str]:
 
 
 def compared(record: Record, sent: bytes, seconds: float) -> ComparisonView:
-    """What the cell led to, beside what the real torch.compile does with it."""
+    """Compare what the cell led to with what the real torch.compile does with it."""
     return ComparisonView(compare.compare_cell(record, processes.run(sent, ("torch",), seconds)["torch"]))

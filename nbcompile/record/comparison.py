@@ -23,20 +23,20 @@ EQUAL, DIFFERENT, ONLY_OURS, ONLY_THEIRS = "equal", "different", "only nbcompile
 
 @dataclass(frozen=True, slots=True)
 class EngineRun:
-    """What running the program with one compiler led to."""
+    """Outcome of running the program with one compiler."""
 
     difference: str = ""
-    """How the outcome differs from eager mode; "" if it does not."""
+    """Difference from eager mode, in words; "" if there is none."""
     failure: str = ""
-    """Why the process ended early: a time limit, a signal, an exception outside the compared calls."""
+    """Reason for which the process ended early: a time limit, a signal, an exception outside the compared calls."""
     first_call_seconds: float | None = None
     """Compilation included."""
     call_seconds: float | None = None
-    """Of the fastest later call."""
+    """Time of the fastest later call."""
     program_seconds: float | None = None
-    """Of a whole program or cell."""
+    """Time of a whole program or cell."""
     output: str = ""
-    """What the process printed."""
+    """Standard output and standard error of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class LineMarks:
-    """What one compiler made of a source line."""
+    """Results of one compiler for a source line."""
 
     operators: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
     frames: tuple[FramePair, ...] = ()
     notes: tuple[str, ...] = field(default=())
-    """What the comparison could not see."""
+    """Limits of the comparison, and problems with the traces."""
 
     def to_json(self, indent: int | None = None) -> str:
         """The whole comparison, records included, as JSON."""

@@ -71,7 +71,7 @@ def verdict(data: Comparison) -> str:
 
 def in_order(data: Comparison) -> list[Difference]:
     """The differences: those without a known reason first."""
-    return sorted(data.differences, key=lambda each: bool(each.known))
+    return sorted(data.differences, key=lambda found: bool(found.known))
 
 
 def value(fact: Fact, number: float | None) -> str:
@@ -89,11 +89,11 @@ def text_lines(data: Comparison) -> Iterator[str]:
     """The comparison as text."""
     yield f"{data.title}: nbcompile beside torch.compile"
     yield verdict(data)
-    for each in in_order(data):
-        yield f"  {each.aspect}, {each.place}"
-        yield from (f"    {name + ':':<15}{text}" for name, text in zip(NAMES, (each.ours, each.theirs), strict=True))
-        if each.known:
-            yield f"    known: {each.known}"
+    for found in in_order(data):
+        yield f"  {found.aspect}, {found.place}"
+        yield from (f"    {name + ':':<15}{text}" for name, text in zip(NAMES, (found.ours, found.theirs), strict=True))
+        if found.known:
+            yield f"    known: {found.known}"
     yield ""
     yield f"{'':<32}{NAMES[0]:>18}{NAMES[1]:>18}"
     for fact in data.facts:
@@ -155,9 +155,9 @@ def _differences(differences: Sequence[Difference]) -> Markup | None:
         return None
     shown, more = SHOWN.cut(differences)
     rows = [
-        row(tag("th", chip(each.aspect, "" if each.known else "warn")), code(each.place), each.ours, each.theirs,
-            each.known)
-        for each in shown
+        row(tag("th", chip(found.aspect, "" if found.known else "warn")), code(found.place), found.ours, found.theirs,
+            found.known)
+        for found in shown
     ]  # fmt: skip
     drawn = table("What differs", ("aspect", "where", *NAMES, "known reason"), rows, grid=True)
     unknown = sum(not each.known for each in differences)

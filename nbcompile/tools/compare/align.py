@@ -122,9 +122,9 @@ def _marks(frame: CompiledFrame | None, shown: CompiledFrame) -> dict[int, LineM
         if place := own_place(shown, node.stack):
             made.setdefault(place.line, []).append(target)
     broken: dict[int, list[str]] = {}
-    for each in frame.breaks:
-        if place := own_place(shown, each.stack):
-            broken.setdefault(place.line, []).append(each.title)
+    for found in frame.breaks:
+        if place := own_place(shown, found.stack):
+            broken.setdefault(place.line, []).append(found.title)
     checked = Counter(place.line for guard in frame.guards if (place := own_place(shown, guard.stack)))
     return {
         line: LineMarks(tuple(made.get(line, ())), tuple(broken.get(line, ())), checked[line])
@@ -277,9 +277,9 @@ def _of_graphs(ours: list[tuple[str, Node]], theirs: list[tuple[str, Node]]) -> 
     if sorted(names[0]) == sorted(names[1]):
         return None  # the order is free
     edits = [
-        each
-        for each in difflib.SequenceMatcher(None, names[0], names[1], autojunk=False).get_opcodes()
-        if each[0] != "equal"
+        edit
+        for edit in difflib.SequenceMatcher(None, names[0], names[1], autojunk=False).get_opcodes()
+        if edit[0] != "equal"
     ]
     _, begin, end, other_begin, other_end = edits[0]
     sides = (names[0][begin:end], names[1][other_begin:other_end])

@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 
-import nbcompile
 from nbcompile import api, config
 from nbcompile.record import codec
 from nbcompile.tools.compare import job as jobs
@@ -57,7 +56,7 @@ def main(engine: str, folder: Path) -> None:
 @contextlib.contextmanager
 def _engine(engine: str, folder: Path) -> Iterator[Compile]:
     """One compiler in the place of both."""
-    packages: tuple[Any, Any] = (nbcompile, torch)
+    packages: tuple[Any, Any] = (sys.modules["nbcompile"], torch)
     if engine == "torch":
         packages[0].compile = torch.compile
         yield torch.compile

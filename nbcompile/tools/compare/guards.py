@@ -43,10 +43,13 @@ class Condition:
 def pair(ours: Sequence[Guard], theirs: Sequence[Guard]) -> tuple[GuardPair, ...]:
     """Conditions of both sides one to one: what differs first."""
     left, right = (list(dict.fromkeys(_conditions(side))) for side in (ours, theirs))
-    equal = [GuardPair(EQUAL, *(side.shown for side in both)) for both in _matches(left, right, lambda each: each.text)]
+    equal = [
+        GuardPair(EQUAL, *(side.shown for side in both))
+        for both in _matches(left, right, lambda condition: condition.text)
+    ]
     different = [
         GuardPair(DIFFERENT, *(side.shown for side in both))
-        for both in _matches(left, right, lambda each: each.subject)
+        for both in _matches(left, right, lambda condition: condition.subject)
     ]
     alone = [GuardPair(ONLY_OURS, ours=each.shown) for each in left]
     alone += [GuardPair(ONLY_THEIRS, theirs=each.shown) for each in right]
@@ -59,14 +62,14 @@ def _matches(
 ) -> list[tuple[Condition, Condition]]:
     """Pairs with the same key, which are taken out of both lists."""
     waiting: dict[str, list[Condition]] = {}
-    for each in right:
-        waiting.setdefault(key(each), []).append(each)
+    for condition in right:
+        waiting.setdefault(key(condition), []).append(condition)
     found = []
-    for each in list(left):
-        if candidates := waiting.get(key(each)):
+    for condition in list(left):
+        if candidates := waiting.get(key(condition)):
             other = candidates.pop(0)
-            found.append((each, other))
-            left.remove(each)
+            found.append((condition, other))
+            left.remove(condition)
             right.remove(other)
     return found
 

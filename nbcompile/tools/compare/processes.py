@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import nbcompile
 from nbcompile.observe import trace_reader
 from nbcompile.record import codec
 from nbcompile.record.model import Record
@@ -64,7 +63,7 @@ class _Process:
     def __init__(self, engine: str, folder: Path, job: bytes) -> None:
         self.engine, self.folder = engine, folder
         (folder / jobs.JOB).write_bytes(job)
-        search = [str(Path(nbcompile.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        search = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, search))}
         environment.pop("TORCH_LOGS", None)
         if engine == "torch":
