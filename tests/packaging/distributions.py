@@ -1,7 +1,8 @@
 """``make package``: build wheel and sdist, install each into an empty environment, and use it as README says.
 
     build/dist/*.whl, *.tar.gz  ->  each file of the package is inside; the sdist builds the same wheel
-    each Python, each of the two ->  venv/  ->  import, README's snippets in a kernel, a script, doctor, tour
+    each Python, each of the two ->  venv/  ->  import, README's snippets in a kernel, a script, doctor, tour;
+                                               then NumPy is removed, and the script runs without it
 
 Environments, and the folders in which all of it runs, lie outside of the checkout: only what was installed can be
 found there. With ``--latest`` pip takes the newest versions that the dependencies allow, as README's first command
@@ -68,6 +69,7 @@ def try_out(python: str, distribution: Path, *, latest: bool) -> None:
         folder = Path(scratch) / "work"
         folder.mkdir()
         use(installed, folder)
+        use_without_numpy(installed, folder)
         print(f"✓ all of it after {time.monotonic() - began:.0f} s", flush=True)
 
 
@@ -131,6 +133,13 @@ def use(python: Path, folder: Path) -> None:
         print(f"✓ {name}", flush=True)
     assert (folder / "out.html").stat().st_size > 10_000
     assert (folder / "tour.html").stat().st_size > 100_000
+
+
+def use_without_numpy(python: Path, folder: Path) -> None:
+    """The script in the same environment without NumPy, which the package itself does not need."""
+    run([python, "-m", "pip", "uninstall", "-qq", "--yes", "numpy"], folder)
+    run([python, "-W", "ignore:Failed to initialize NumPy", "train.py"], folder)  # torch's warning, when imported
+    print("✓ python train.py, without NumPy", flush=True)
 
 
 def snippets() -> list[str]:
