@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -335,6 +336,12 @@ def _least(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(kept.values())
 
 
+def _revision() -> str:
+    """The commit that was measured."""
+    said = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return f"commit {said.stdout.strip()}" if said.returncode == 0 else "not a checkout of git"
+
+
 def _facts(bench: Bench, took: float) -> dict[str, Any]:
     return {
         "machine": f"{_processor()}, {os.cpu_count()} CPUs, {platform.system()}",
@@ -347,6 +354,7 @@ def _facts(bench: Bench, took: float) -> dict[str, Any]:
         "results": "checked against eager before timing",
         "load average at the end": f"{os.getloadavg()[0]:.1f}",
         "took": f"{took:.0f} s",
+        "measured": f"{datetime.now(UTC):%Y-%m-%d}, {_revision()}",
     }
 
 

@@ -15,7 +15,8 @@ INTRODUCTION = """# Benchmarks
 
 <!-- Written by {command}; not by hand. -->
 
-What `{command}` found, on the machine and with the versions named below. Seconds depend on the
+What `{command}` found, on the machine, with the versions
+and on the day named below: what changed since then is not in it. Seconds depend on the
 machine and on what else it does; compare the ratios: below 1, nbcompile is faster. `make bench` measures everything
 and writes this page again. Bandwidth is the share of what STREAM's triad reaches beside it in the same rounds: the
 bytes that a program must move, by the time that it takes. Above 1 is possible, as large results are stored
