@@ -30,6 +30,7 @@ from nbcompile.aot import checks, input_aliasing, partition, passes, provenance,
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.graph_calls import name_of_target, works_in_place
 from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
+from nbcompile.capture import operator_warnings
 from nbcompile.ir import compiled_artifact
 from nbcompile.torch_internals import interrupts
 
@@ -94,7 +95,18 @@ def compile_graph(
     _check_no_as_strided_write(module.graph)
     provenance.mark_captured(module.graph)
     checks.keep(module)
-    table = decompositions or {}
+    with operator_warnings.shown_before(module):
+        return _compile(module, example_inputs, compilers, decompositions or {}, recompute, mutate_in_graph)
+
+
+def _compile(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compilers: Compilers,
+    table: Table,
+    recompute: bool,
+    mutate_in_graph: bool,
+) -> CompiledFunction:
     if _has_dynamo_symbols(module):
         return _compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     compiled = _compile_without_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)

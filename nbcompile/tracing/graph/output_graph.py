@@ -23,6 +23,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from nbcompile import annotations as marks, errors, nested_regions, operators, torch_internals
+from nbcompile.capture import operator_warnings
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
@@ -82,6 +83,8 @@ class OutputGraph:
         """Names that were looked up on each class, with what was found, and the source of the class."""
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
         self.names: Callable[[], Mapping[torch.fx.Node, str]] = dict
+        self.warnings: list[operator_warnings.OperatorWarning] = []
+        """Warnings of the operators; they are shown when the graph is finished."""
         self.failed: FailedNode | None = None
         """The last operator that failed."""
         self.began_with_grad = torch.is_grad_enabled()
@@ -224,7 +227,13 @@ class OutputGraph:
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
-            with interrupts.deferred(), self.fake_mode, dtypes.DtypeTrial(self.purity.see), self._dispatch():
+            with (
+                operator_warnings.collected(self.warnings, __file__, self.stack()),
+                interrupts.deferred(),
+                self.fake_mode,
+                dtypes.DtypeTrial(self.purity.see),
+                self._dispatch(),
+            ):
                 if "out" in fake_keywords and callable(target):
                     _refuse_other_memory(target, fake_arguments, fake_keywords)
                 if op == "call_method":
@@ -250,7 +259,8 @@ class OutputGraph:
                 return breaks.unsupported(breaks.DYNAMIC_SHAPE_OPERATOR, str(error.func), name=error.func)
             case fakes.UnsupportedOperatorException():
                 return breaks.unsupported(breaks.NO_FAKE_KERNEL, f"unsupported operator: {error.func}", name=error.func)
-            case NotImplementedError() | OverflowError():  # the second: a number that no operator takes
+            # OverflowError: a number that no operator takes. Warning: the program's filter makes it an exception.
+            case NotImplementedError() | OverflowError() | Warning():
                 return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
             case TypeError():
                 return breaks.unsupported(breaks.FAKE_TYPE_ERROR, f"TypeError {error}", error=error)
@@ -351,6 +361,7 @@ class OutputGraph:
         module = torch.fx.GraphModule(self.modules, self.graph)
         nested_regions.inline_single_calls(module)
         torch_internals.forget_text_with(module)
+        operator_warnings.show(self.warnings, module)
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 
     def only_computes(self) -> bool:

@@ -1,0 +1,79 @@
+"""Warnings of operators: each is shown once for each compile, at the user's line.
+
+    loss = F.mse_loss(x, y)       cell.py:3: UserWarning: Using a target size (torch.Size([3])) that is different ...
+
+Tracing runs an operator on fake tensors, the next stage runs it again, and a frame whose trace is given up runs in
+Python, which warns by itself. So tracing collects warnings, shows them when a graph is finished, and leaves their texts
+at the graph for the stage that runs its operators again.
+
+In torch: nothing; there each stage warns. Read next: nbcompile/tracing/graph/output_graph.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch.fx
+
+from nbcompile.record.model import StackLine
+
+SHOWN = "nbc_warnings_shown"
+"""The key in a graph module's ``meta``: the warnings that tracing has shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorWarning:
+    """A warning that passed the program's filters."""
+
+    message: Warning
+    category: type[Warning]
+    file: str
+    line: int
+
+    def show(self) -> None:
+        """Print it, or hand it to whoever records warnings."""
+        warnings.showwarning(self.message, self.category, self.file, self.line)
+
+
+@contextlib.contextmanager
+def collected(found: list[OperatorWarning], caller: str, stack: tuple[StackLine, ...]) -> Iterator[None]:
+    """Collect the warnings of an operator; what the filters make an exception is raised.
+
+    Args:
+        found: is extended by them.
+        caller: the file that calls the operator. A warning that names it is about the user's line.
+        stack: the user's lines that led to the operator.
+    """
+    with warnings.catch_warnings(record=True) as raised:
+        yield
+    for each in raised:
+        at = stack[-1] if stack and each.filename == caller else None
+        file, line = (at.file, at.line) if at is not None else (each.filename, each.lineno)
+        message = each.message if isinstance(each.message, Warning) else each.category(each.message)
+        found.append(OperatorWarning(message, each.category, file, line))
+
+
+def show(found: list[OperatorWarning], module: torch.fx.GraphModule) -> None:
+    """Show the warnings of a finished graph, each once, and note at the graph that they were shown."""
+    distinct = {(str(each.message), each.category, each.file, each.line): each for each in found}
+    for each in distinct.values():
+        each.show()
+    if distinct:
+        module.meta[SHOWN] = tuple((each.category, str(each.message)) for each in distinct.values())
+
+
+@contextlib.contextmanager
+def shown_before(module: torch.fx.GraphModule) -> Iterator[None]:
+    """Ignore the warnings that tracing has shown, while the operators of the graph are run again."""
+    known: tuple[tuple[type[Warning], str], ...] = module.meta.get(SHOWN, ())
+    if not known:
+        yield
+        return
+    with warnings.catch_warnings():
+        for category, text in known:
+            warnings.filterwarnings("ignore", rf"{re.escape(text)}\Z", category)
+        yield
