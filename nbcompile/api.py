@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from nbcompile import annotations as marks, calls, config, errors, hooks, later, logs, observe, stances, tracebacks
-from nbcompile.dispatch import hook, skipping
+from nbcompile.dispatch import hook, library_calls, skipping
 from nbcompile.fast import call_path, output_pool
 from nbcompile.fast.disk_cache import writer
 from nbcompile.fast.hook_table import HOOKS
@@ -240,13 +240,7 @@ def _caught(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]
     if code is not None and skipping.code_skip_reason(code) is None and not wrapped:
         skipping.always_look(code)
         return fn
-
-    # The names are torch's: graph inputs are called after them.
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
-
-    skipping.always_compile(inner.__code__)
-    return inner
+    return library_calls.caller_of(fn, library_calls.name_in_program(fn))
 
 
 class CompiledModule(torch.nn.Module):

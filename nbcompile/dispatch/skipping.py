@@ -28,11 +28,11 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import CodeType, ModuleType
-from weakref import WeakSet
 
 import torch
 
 from nbcompile import config
+from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.libraries import SKIPPED_PACKAGES
 
@@ -66,23 +66,23 @@ _SUSPENDING = {
     inspect.CO_ASYNC_GENERATOR: "asynchronous generators",
 }
 
-_always: WeakSet[CodeType] = WeakSet()
-_asked_for: WeakSet[CodeType] = WeakSet()
+_always: ByIdentity[CodeType, bool] = ByIdentity()
+_asked_for: ByIdentity[CodeType, bool] = ByIdentity()
 
 
 def always_compile(code: CodeType) -> None:
     """Never skip this code because of its file (entry points in nbcompile/ itself)."""
-    _always.add(code)
+    _always[code] = True
 
 
 def always_look(code: CodeType) -> None:
     """Never skip frames of this code because of their values: the user asked for this function to be compiled."""
-    _asked_for.add(code)
+    _asked_for[code] = True
 
 
 def code_skip_reason(code: CodeType) -> str | None:
     """Skip reason of a code object; None if its frames may be compiled."""
-    if code in _always:
+    if _always.get(code, False):
         return None
     for flag, name in _SUSPENDING.items():
         if code.co_flags & flag:
@@ -114,6 +114,11 @@ def file_skip_reason(filename: str) -> str | None:
         if _inside(path, directory):
             return f"the file belongs to {name}"
     return None
+
+
+def is_ours(filename: str) -> bool:
+    """Return whether a file belongs to nbcompile."""
+    return _inside(os.path.normpath(filename), _NBCOMPILE)
 
 
 def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | None:
@@ -160,8 +165,8 @@ def touches_tensors(frame: Frame) -> bool:
         return True
     seen: set[int] = set()
     return (
-        frame.code in _always
-        or frame.code in _asked_for
+        _always.get(frame.code, False)
+        or _asked_for.get(frame.code, False)
         or any(_holds_tensor(value, seen) for value in frame.locals.values())
     )
 

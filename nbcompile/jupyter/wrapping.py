@@ -8,8 +8,8 @@ helpers need nothing: the compiler inlines what it meets.
                           ->     def f(x): ...
     class Net(Module): ...       @WRAP                    its forward is compiled
                                  class Net(Module): ...
-    net = Sequential(...)        net = WRAP(Sequential(...))
-    g = lambda x: x + 1          g = WRAP(lambda x: x + 1)
+    net = Sequential(...)        net = WRAP(Sequential(...), "net")
+    g = lambda x: x + 1          g = WRAP(lambda x: x + 1, "g")
 
 In torch: nothing; there the user writes ``torch.compile`` at each of these places.
 Read next: nbcompile/api.py
@@ -28,7 +28,8 @@ import torch
 from IPython.core.error import UsageError
 
 from nbcompile.api import ORIGINAL, CompiledModule
-from nbcompile.dispatch.skipping import always_compile, code_skip_reason
+from nbcompile.dispatch import library_calls
+from nbcompile.dispatch.skipping import code_skip_reason
 
 WRAP = "__nbcompile_wrap__"
 """The name that the changed tree calls; the magic binds it while the cell runs."""
@@ -55,6 +56,10 @@ _SUSPENDED = {
     inspect.isasyncgenfunction: "is an asynchronous generator function, which is not compiled itself: "
     "compile the functions that it calls.",
 }
+_PLAIN_CLASS = (
+    "is a class that is no nn.Module: its methods are compiled when a function that is compiled calls them. "
+    "Call them in a function, or write %compile before a call."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +89,14 @@ def wrap_call(tree: ast.Module) -> ast.Module:
     """
     match tree.body:
         case [ast.Assign(value=ast.Call() as call) as statement]:
-            call.func = _wrap(call.func)
+            call.func = _wrap(call.func, _name_of(call.func))
         case [ast.Expr(value=ast.Call() as call)]:
-            call.func = _wrap(call.func)
+            call.func = _wrap(call.func, _name_of(call.func))
             statement = ast.Assign([ast.Name(VALUE, ast.Store())], call)
         case [ast.Expr(value=(ast.Name() | ast.Attribute()) as function)]:
             target = copy.copy(function)
             target.ctx = ast.Store()
-            statement = ast.Assign([target], _wrap(function))
+            statement = ast.Assign([target], _wrap(function, _name_of(function)))
         case _:
             raise UsageError("%compile wants a function or a call, as in: %compile f(x)")
     tree.body = [ast.copy_location(statement, tree.body[0])]
@@ -114,30 +119,37 @@ class _Decorate(ast.NodeTransformer):
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
-        if all(isinstance(target, ast.Name) for target in node.targets):
-            node.value = _wrapped(node.value)
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        if len(names) == len(node.targets):
+            node.value = _wrapped(node.value, names[0])
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
         if isinstance(node.target, ast.Name) and node.value is not None:
-            node.value = _wrapped(node.value)
+            node.value = _wrapped(node.value, node.target.id)
         return node
+
+
+def _name_of(expression: ast.expr) -> str:
+    return expression.id if isinstance(expression, ast.Name) else ""
 
 
 def _wrap_at(location: ast.expr | ast.stmt) -> ast.Name:
     return ast.copy_location(ast.Name(WRAP, ast.Load()), location)
 
 
-def _wrapped(value: ast.expr) -> ast.expr:
+def _wrapped(value: ast.expr, variable: str) -> ast.expr:
     # A call may make a module; a name or a constant is nothing new.
-    return _wrap(value) if isinstance(value, (ast.Call, ast.Lambda)) else value
+    return _wrap(value, variable) if isinstance(value, (ast.Call, ast.Lambda)) else value
 
 
-def _wrap(value: ast.expr) -> ast.expr:
-    return ast.copy_location(ast.Call(_wrap_at(value), [value], []), value)
+def _wrap(value: ast.expr, variable: str = "") -> ast.expr:
+    """A call of :data:`WRAP` with a value and, if it has one, its name."""
+    name = [ast.copy_location(ast.Constant(variable), value)] if variable else []
+    return ast.copy_location(ast.Call(_wrap_at(value), [value, *name], []), value)
 
 
-def wrapper(compile_function: Compile, met: list[WrappedFunction]) -> Callable[[object], object]:
+def wrapper(compile_function: Compile, met: list[WrappedFunction]) -> Callable[..., object]:
     """Function that :data:`WRAP` is bound to: compile functions and modules, return other values unchanged.
 
     Args:
@@ -145,16 +157,19 @@ def wrapper(compile_function: Compile, met: list[WrappedFunction]) -> Callable[[
         met: is filled with the functions and modules that were called.
     """
 
-    def wrap(value: object) -> object:
+    def wrap(value: object, variable: str = "") -> object:
         if isinstance(value, (FunctionType, MethodType)):
             obstacle = _obstacle(value)
             met.append(WrappedFunction(inspect.unwrap(value).__name__, obstacle))
             return value if obstacle or hasattr(value, ORIGINAL) else compile_function(value)
         if isinstance(value, type) and issubclass(value, torch.nn.Module):
             _compile_class(value, compile_function, met)
+        elif isinstance(value, type):
+            if any(isinstance(each, (FunctionType, classmethod, staticmethod)) for each in vars(value).values()):
+                met.append(WrappedFunction(value.__name__, _PLAIN_CLASS))
         elif isinstance(value, torch.nn.Module):
-            _compile_instance(value, compile_function, met)
-        elif callable(value) and not isinstance(value, type) and hasattr(value, "__name__"):
+            _compile_instance(value, variable, compile_function, met)
+        elif callable(value) and hasattr(value, "__name__"):
             met.append(
                 WrappedFunction(value.__name__, "is no Python function, so that there is nothing in it to compile.")
             )
@@ -184,7 +199,9 @@ def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, met: l
         cls.forward = compile_function(forward)
 
 
-def _compile_instance(module: torch.nn.Module, compile_function: Compile, met: list[WrappedFunction]) -> None:
+def _compile_instance(
+    module: torch.nn.Module, variable: str, compile_function: Compile, met: list[WrappedFunction]
+) -> None:
     """Compile one module in place, as ``Module.compile`` does; copies and pickles of it are not compiled."""
     name = type(module).__name__
     if isinstance(module, CompiledModule):
@@ -205,13 +222,6 @@ def _compile_instance(module: torch.nn.Module, compile_function: Compile, met: l
     met.append(WrappedFunction(name if code_skip_reason(forward.__code__) is not None else forward.__name__, obstacle))
     if not obstacle and not hasattr(forward, ORIGINAL) and module._compiled_call_impl is None:
         # The frames of a library's own modules (torch.nn.Sequential) are not caught; a frame around them is.
-        called = module._call_impl if code_skip_reason(forward.__code__) is None else _around(module)
+        caught = code_skip_reason(forward.__code__) is None
+        called = module._call_impl if caught else library_calls.caller_of(module, variable, "_call_impl")
         module._compiled_call_impl = compile_function(called)
-
-
-def _around(module: torch.nn.Module) -> Callable[..., object]:
-    def forward(*arguments: object, **keywords: object) -> object:
-        return module._call_impl(*arguments, **keywords)
-
-    always_compile(forward.__code__)
-    return forward

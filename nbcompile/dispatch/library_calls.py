@@ -1,0 +1,72 @@
+"""Callers of a library's own functions and modules, whose frames are compiled instead of theirs.
+
+    net = torch.nn.Sequential(...)         def Sequential(*args, **kwargs):
+    nbcompile.compile(net)          ->         return net(*args, **kwargs)
+
+The frames of a library are not compiled by themselves: they are inlined into one that is. Its text is generated, so
+that what is shown of it has the names that the user knows: guards are on ``net[0].weight``.
+
+In torch: torch/_dynamo/external_utils.py (wrap_inline). Read next: nbcompile/dispatch/skipping.py
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import linecache
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from nbcompile.dispatch import skipping
+
+DEFAULT = "fn"
+"""torch's name of what is called: graph inputs are named after it."""
+_FOLDER = Path(__file__).parent
+"""The callers' files are said to be here: they are frames of nbcompile, which tracebacks leave out."""
+
+
+def caller_of(function: Callable[..., Any], variable: str = "", attribute: str = "") -> Callable[..., Any]:
+    """Return a function that calls another one, and whose frame is compiled.
+
+    Args:
+        function: a function or a module.
+        variable: the user's name of it, if it has one.
+        attribute: the method of it that is called, if it is not called itself.
+    """
+    name = _identifier(getattr(function, "__name__", type(function).__name__), "inner")
+    variable = _identifier(variable, DEFAULT)
+    code = _code(name, variable, f"{variable}.{attribute}" if attribute else variable)
+    return FunctionType(code, globals(), name, closure=(CellType(function),))
+
+
+def name_in_program(value: object) -> str:
+    """The variable that holds a value where the program calls nbcompile; "" if none does."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and skipping.is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    return next((name for name, held in (*frame.f_locals.items(), *frame.f_globals.items()) if held is value), "")
+
+
+def _code(name: str, variable: str, called: str) -> CodeType:
+    """New code of a caller, since cache entries are kept by code; its text is where ``inspect`` looks for it."""
+    text = f"def {name}(*args, **kwargs):\n    return {called}(*args, **kwargs)\n"
+    file = str(_FOLDER / f"<call of {called}>")
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    (binding,) = ast.parse(f"def binding({variable}): pass").body
+    assert isinstance(binding, ast.FunctionDef)
+    binding.body = ast.parse(text).body
+    module = compile(ast.Module([binding], []), file, "exec")
+    (outer,) = (each for each in module.co_consts if isinstance(each, CodeType))
+    (code,) = (each for each in outer.co_consts if isinstance(each, CodeType))
+    code = code.replace(co_qualname=name)
+    skipping.always_compile(code)
+    return code
+
+
+def _identifier(name: str, default: str) -> str:
+    """The name, if it can be the name of a variable beside ``args`` and ``kwargs``."""
+    usable = name.isidentifier() and not keyword.iskeyword(name) and name not in ("args", "kwargs")
+    return name if usable else default

@@ -1,0 +1,55 @@
+"""A library's own modules and functions are compiled in a frame that has the names of the program."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+
+import torch
+
+import nbcompile
+from nbcompile.dispatch import library_calls, skipping
+
+
+def test_its_text_can_be_read():
+    """``inspect`` finds the text, and the call does what the module does."""
+    net = torch.nn.Linear(2, 2)
+    caller = library_calls.caller_of(net, "net", "_call_impl")
+    assert inspect.getsource(caller) == "def Linear(*args, **kwargs):\n    return net._call_impl(*args, **kwargs)\n"
+    x = torch.ones(1, 2)
+    assert torch.equal(caller(x), net(x))
+
+
+def test_names_that_cannot_be_variables():
+    """A name that Python would not take, or that hides the arguments, is replaced."""
+    for name in ("class", "nets[0]", "args", ""):
+        text = inspect.getsource(library_calls.caller_of(lambda x: x, name))
+        assert text == "def inner(*args, **kwargs):\n    return fn(*args, **kwargs)\n"
+
+
+def test_equal_code_that_is_gone():
+    """Code of the same text is compiled still when an equal code object is gone."""
+    first, second = (library_calls.caller_of(torch.nn.Linear(2, 2), "net") for _ in range(2))
+    assert first.__code__ == second.__code__
+    del first
+    gc.collect()
+    assert skipping.code_skip_reason(second.__code__) is None
+
+
+def test_what_is_shown():
+    """The frame has the module's name, and guards are named after the program's variable."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    record = nbcompile.explain(model)(torch.ones(1, 2)).record
+    (frame,) = record.frames
+    assert frame.function == "Sequential"
+    assert any(guard.source.startswith("L['model']") for guard in frame.guards)
+    assert frame.source == "def Sequential(*args, **kwargs):\n    return model(*args, **kwargs)\n"
+
+
+def test_modules_of_one_name():
+    """Two modules that a name held share no cache entry: neither is why the other is compiled again."""
+    for width in (2, 3):
+        net = torch.nn.Sequential(torch.nn.Linear(width, 2))
+        explained = nbcompile.explain(net)(torch.ones(1, width))
+        assert [frame.id.partition("/")[2] for frame in explained.record.frames] == ["0"]
+        assert not explained.record.frames[0].failed_guards
