@@ -23,6 +23,8 @@ from nbcompile.record.model import FROM_STORE, LOADED, LOADED_AGAIN, CompiledFra
 from nbcompile.views import facts, figures, mistakes
 from nbcompile.views.facts import count
 
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
+"""The name of a resume function, with that of the user's function."""
 FEW = 3
 """Number of breaks, causes and frames that are named individually."""
 
@@ -57,7 +59,8 @@ def _mistake(record: Record) -> Iterator[Sentence]:
     if found is None or found.place is None:
         return
     message = found.message.strip().partition("\n")[0].replace("`", "'")
-    text = f"`{found.place.function}` raises `{found.error}` at line {found.place.line}"
+    function = _RESUMED.sub(r"\1", found.place.function)
+    text = f"`{function}` raises `{found.error}` at line {found.place.line}"
     reference = f"raised.stack.{found.position}.line" if found.position >= 0 else ""
     yield Sentence(f"{text}: `{message}`" if message else f"{text}.", reference, found.place)
     if called := mistakes.call(found):
@@ -177,12 +180,27 @@ def _breaks(record: Record) -> Iterator[Sentence]:
         goes_on = _goes_on(record, frame)
         inner = distinct.cause.stack[-1].function
         why = f"in whose call `{inner}` breaks" if len(distinct.cause.stack) > 1 else "which runs as plain Python"
-        called = facts.what_breaks(distinct.cause)
+        called = _call_that_raises(record, distinct.cause) or facts.what_breaks(distinct.cause)
         what = f"it {called}" if called else distinct.cause.title.rstrip(".")
         yield Sentence(
             f"{_named(record, frame)} stops at line {line}, {why}: {what}.{goes_on}",
             figures.of_end(frame, figures.of_frame(record, frame)),
         )
+
+
+def _call_that_raises(record: Record, cause: model.Break) -> str:
+    """Description of a breaking call that is itself the program's mistake; "" if it is not."""
+    found = mistakes.of(record)
+    if found is None or found.place is None or not cause.callee:
+        return ""
+    at, raised = cause.stack[-1], found.place
+    is_here = (at.file, at.line, at.column, at.end_column) == (
+        raised.file,
+        raised.line,
+        raised.column,
+        raised.end_column,
+    )
+    return f"{facts.call_of(cause)}, which raises `{found.error}`" if is_here else ""
 
 
 def _goes_on(record: Record, frame: CompiledFrame) -> str:

@@ -338,3 +338,35 @@ def test_functions_made_of_text_by_libraries_are_not_told():
         sentences = " ".join(told(record))
         assert "lambda" not in sentences
         assert f"`{function.__name__}` ran as plain Python." in sentences
+
+
+def calls_a_shape(x):
+    y = x + 1
+    return y[x.shape()]
+
+
+def saves_nowhere(x):
+    y = x + 1
+    torch.save(y, "/nowhere/at/all")
+    return y
+
+
+def saves_and_raises(x):
+    torch.save(x + 1, io.BytesIO())
+    raise ValueError("later")
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (calls_a_shape, "it calls `x.shape`, which raises `TypeError`."),
+        (saves_nowhere, "it calls `torch.save`, which raises `RuntimeError`."),
+        (saves_and_raises, "it calls `torch.save`, which is not traced."),
+    ],
+)
+def test_a_breaking_call_that_raises(function, sentence):
+    """What is no function is not "not traced"; an exception elsewhere says nothing of the call."""
+    nbcompile.reset()
+    sentences = told(nbcompile.explain(function)(torch.ones(3)).record)
+    assert sentences[0].startswith(f"`{function.__name__}` raises")
+    assert any(sentence in each for each in sentences), sentences
