@@ -240,7 +240,7 @@ def _caught(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]
     if code is not None and skipping.code_skip_reason(code) is None and not wrapped:
         skipping.always_look(code)
         return fn
-    return library_calls.caller_of(fn, library_calls.name_in_program(fn))
+    return library_calls.caller_of(fn)
 
 
 class CompiledModule(torch.nn.Module):

@@ -1,10 +1,12 @@
 """Callers of a library's own functions and modules, whose frames are compiled instead of theirs.
 
     net = torch.nn.Sequential(...)         def Sequential(*args, **kwargs):
-    nbcompile.compile(net)          ->         return net(*args, **kwargs)
+    in a cell                       ->         return net._call_impl(*args, **kwargs)
+    nbcompile.compile(net)          ->         return fn(*args, **kwargs)
 
 The frames of a library are not compiled by themselves: they are inlined into one that is. Its text is generated, so
-that what is shown of it has the names that the user knows: guards are on ``net[0].weight``.
+that what is shown of it has names that the user knows: in a cell guards are on ``net[0].weight``. ``compile`` takes
+torch's name, as graph inputs are named after it.
 
 In torch: torch/_dynamo/external_utils.py (wrap_inline). Read next: nbcompile/dispatch/skipping.py
 """
@@ -14,7 +16,6 @@ from __future__ import annotations
 import ast
 import keyword
 import linecache
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
@@ -40,14 +41,6 @@ def caller_of(function: Callable[..., Any], variable: str = "", attribute: str =
     variable = _identifier(variable, DEFAULT)
     code = _code(name, variable, f"{variable}.{attribute}" if attribute else variable)
     return FunctionType(code, globals(), name, closure=(CellType(function),))
-
-
-def name_in_program(value: object) -> str:
-    """The variable that holds a value where the program calls nbcompile; "" if none does."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and skipping.is_ours(frame.f_code.co_filename):
-        frame = frame.f_back
-    return next((name for name, held in (*frame.f_locals.items(), *frame.f_globals.items()) if held is value), "")
 
 
 def _code(name: str, variable: str, called: str) -> CodeType:

@@ -116,11 +116,6 @@ def file_skip_reason(filename: str) -> str | None:
     return None
 
 
-def is_ours(filename: str) -> bool:
-    """Return whether a file belongs to nbcompile."""
-    return _inside(os.path.normpath(filename), _NBCOMPILE)
-
-
 def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | None:
     """Skip reason of a single call, by its values and its caller; None if it may be compiled."""
     if caller is not None and caller.co_name == _DISABLE_ONE and caller.co_filename.startswith((_TORCH, _NBCOMPILE)):

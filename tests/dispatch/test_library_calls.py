@@ -37,13 +37,13 @@ def test_equal_code_that_is_gone():
 
 
 def test_what_is_shown():
-    """The frame has the module's name, and guards are named after the program's variable."""
+    """The frame has the module's name and a text, guards have torch's name of the module."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
     record = nbcompile.explain(model)(torch.ones(1, 2)).record
     (frame,) = record.frames
     assert frame.function == "Sequential"
-    assert any(guard.source.startswith("L['model']") for guard in frame.guards)
-    assert frame.source == "def Sequential(*args, **kwargs):\n    return model(*args, **kwargs)\n"
+    assert any(guard.source.startswith("L['fn']") for guard in frame.guards)
+    assert frame.source == "def Sequential(*args, **kwargs):\n    return fn(*args, **kwargs)\n"
 
 
 def test_modules_of_one_name():
