@@ -17,6 +17,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 
 from nbcompile.bytecode.dialects import CELL_ACCESS, HERE, LEAVES, LOCAL_ACCESS, UNCONDITIONAL_JUMPS, has_argument
 from nbcompile.bytecode.instruction import Instruction, Label, Protection, label_indices
@@ -259,6 +260,49 @@ def _effect(instructions: list[Instruction]) -> _Effect:
             elif name not in writes:
                 reads.add(name)
     return _Effect(frozenset(reads), frozenset(writes))
+
+
+def possibly_unbound(code: CodeType, instructions: list[Instruction]) -> frozenset[str]:
+    """Cell variables of the code that may be empty where it reads or unbinds them."""
+    if not code.co_cellvars:
+        return frozenset()
+    own = frozenset(code.co_cellvars)
+    following, handler = successors(instructions), handlers(instructions)
+    unbound: dict[int, frozenset[str]] = {0: own.difference(code.co_varnames)}  # arguments have a value
+    pending = [0]
+    while pending:
+        index = pending.pop()
+        reached = dict.fromkeys(following[index], _unbound_after(instructions[index], unbound[index]))
+        raised = handler[index]
+        if raised is not None:
+            reached[raised] = unbound[index] | reached.get(raised, frozenset())
+        for after, names in reached.items():
+            if after not in unbound or not names <= unbound[after]:
+                unbound[after] = names | unbound.get(after, frozenset())
+                pending.append(after)
+    accesses = ((instructions[index], names) for index, names in unbound.items())
+    read = {
+        each.argval
+        for each, names in accesses
+        if each.opcode in ("LOAD_DEREF", "DELETE_DEREF") and each.argval in names
+    }
+    return own & (read | _unbound_by_others(code))
+
+
+def _unbound_after(instruction: Instruction, unbound: frozenset[str]) -> frozenset[str]:
+    match instruction.opcode:
+        case "STORE_DEREF":
+            return unbound - {str(instruction.argval)}
+        case "DELETE_DEREF":
+            return unbound | {str(instruction.argval)}
+    return unbound
+
+
+def _unbound_by_others(code: CodeType) -> set[str]:
+    """Names that functions inside the code may ``del``."""
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    own = {each.argval for each in dis.get_instructions(code) if each.opname == "DELETE_DEREF"}
+    return own.intersection(code.co_freevars).union(*map(_unbound_by_others, inner))
 
 
 def variable_accesses(instruction: Instruction) -> list[tuple[str, str]]:

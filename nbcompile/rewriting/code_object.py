@@ -16,6 +16,8 @@ import warnings
 from collections.abc import Mapping
 from types import CodeType
 
+from nbcompile.bytecode.assemble import assemble
+from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.rewriting.syntax import identifier, located, parameters, parameters_of
 
 _PLACEHOLDER = 0x6E62_6370_0000_0000_0000
@@ -82,8 +84,11 @@ def _with_room_for_cells(code: CodeType, replaced: CodeType) -> CodeType:
     arguments = code.co_argcount + code.co_kwonlyargcount + flags
     cells = sum(each not in replaced.co_varnames[:arguments] for each in replaced.co_cellvars)
     room = len({*code.co_varnames, *code.co_cellvars}) - arguments
+    if cells <= room:
+        return code
     more = tuple(f"room_{number}" for number in range(cells - room))
-    return code.replace(co_varnames=(*code.co_varnames, *more), co_nlocals=code.co_nlocals + len(more))
+    # Assembled again: cells and free variables have the slots behind the locals, and their numbers change.
+    return assemble(disassemble(code), code, co_varnames=(*code.co_varnames, *more))
 
 
 def _nested(code: CodeType) -> CodeType:

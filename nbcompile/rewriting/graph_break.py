@@ -113,7 +113,9 @@ class GraphBreakBody(EffectBody):
         called = called or code.co_name
         if not code.co_freevars:
             return self.constant(FunctionType(code, scope, code.co_name), called)
-        closure = [cells[name] if name in cells else self.own_cell(name) for name in code.co_freevars]
+        info = resume.resume_info(code)
+        names = code.co_freevars if info is None else info.closure
+        closure = [cells[name] if name in cells else self.own_cell(name) for name in names]
         arguments = [
             self.constant(code, f"code_of_{called}"),
             self.constant(scope, "globals"),

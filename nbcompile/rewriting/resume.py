@@ -31,9 +31,16 @@ from types import CodeType
 
 from nbcompile.bytecode.assemble import assemble_with_offsets
 from nbcompile.bytecode.comprehensions import comprehension_at
-from nbcompile.bytecode.dialects import CELL_ACCESS, HERE, LOCAL_ACCESS
+from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.disassemble import disassemble
-from nbcompile.bytecode.flow import outer_protection, reachable, stack_depth, variable_accesses
+from nbcompile.bytecode.flow import (
+    INTROSPECTION,
+    outer_protection,
+    possibly_unbound,
+    reachable,
+    stack_depth,
+    variable_accesses,
+)
 from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
 from nbcompile.bytecode.superinstructions import expand_superinstructions
 
@@ -84,6 +91,8 @@ class ResumeInfo:
     live: tuple[str, ...]
     cells: tuple[str, ...]
     """Cell variables of the original that are free variables here, appended to its own."""
+    closure: tuple[str, ...]
+    """For each of ``co_freevars``, the name of that variable in the original."""
     parent: weakref.ReferenceType[CodeType] | None
     """The resume function in which the break occurred, if it was one."""
     original_offsets: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
@@ -177,7 +186,6 @@ def _resume_target(
     if original is None or offset not in info.original_offsets:
         # Inside the prologue, or the user's function is gone: go on from the resume function itself.
         return _ResumeTarget(code, offset, stack, live, cells, line or info.line, info.function, code, end)
-    live, cells = (tuple(name.removeprefix(_MOVED) for name in names) for names in (live, cells))
     # What came in as a free variable is one in the next resume function too, if it was a cell of the original.
     cells = (*cells, *(name for name in info.cells if name not in cells and name not in live))
     offset, end = info.original_offsets[offset], None if end is None else info.original_offsets[end]
@@ -185,9 +193,6 @@ def _resume_target(
 
 
 # -- building ----------------------------------------------------------------------------------------
-
-
-_MOVED = "___slot_"
 
 
 def _build(place: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
@@ -203,7 +208,6 @@ def _build(place: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     instructions[start] = replace(instructions[start], label=target)
     body = [each for index in sorted(kept) for each in _explicit_super(instructions, index, place)]
     layout = _layout(place, body)
-    body = [_renamed(each, layout.moved) for each in body]
     protections = [_protection_at(instructions, start, height) for height in range(len(place.stack) + 1)]
     prologue = list(_prologue(place, layout, protections, Position(line, line)))
     if body[0].label is not target:
@@ -219,7 +223,7 @@ def _build(place: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
         co_kwonlyargcount=0,
         co_varnames=layout.varnames,
         co_cellvars=layout.cellvars,
-        co_freevars=layout.freevars,
+        co_freevars=tuple(layout.moved.get(name, name) for name in layout.freevars),
         co_firstlineno=line,
         co_flags=original.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
     )
@@ -232,6 +236,7 @@ def _build(place: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
         arguments=layout.arguments,
         live=place.live,
         cells=tuple(name for name in layout.freevars if name not in original.co_freevars),
+        closure=layout.freevars,
         parent=None if place.parent is None else weakref.ref(place.parent),
         original_offsets={
             # The jump at the prologue's end stands for the place that it jumps to: a nested call may break before it.
@@ -308,45 +313,42 @@ class _Layout:
     cellvars: tuple[str, ...]
     """Cells that begin new here."""
     freevars: tuple[str, ...]
+    """What the closure holds, by the names of the original."""
     moved: Mapping[str, str]
-    """Variables whose slot is renamed: cells whose slot an inlined comprehension uses for a plain local."""
+    """Cell variables that come in under another name; the prologue moves them to the slot that the body names."""
 
 
 def _layout(place: _ResumeTarget, body: Sequence[Instruction]) -> _Layout:
     code = place.original
     used = {name for each in body for access, name in variable_accesses(each) if access != "cell"}
     shared = {name for each in body for access, name in variable_accesses(each) if access == "cell"}
-    # PEP 709: one slot may hold a cell, then a plain local, then the cell again. As a free variable it could not.
-    moved = {name: _MOVED + name for name in code.co_cellvars if name in used}
+    # PEP 709: one slot may hold a cell, then a plain local, then the cell again. As a free variable it could not;
+    # and an empty cell raises another error where it is read as a free variable.
+    unbound = possibly_unbound(code, disassemble(code)) & set(place.cells)
+    # locals() would show the other name.
+    apart = used if INTROSPECTION.intersection(code.co_names) else used | unbound
+    moved = {name: _moved_name(name, code) for name in code.co_cellvars if name in apart}
     cells = tuple(name for name in place.cells if name in shared or name in moved)
     assert not set(cells) & set(place.live), "a variable is passed either as a value or as a cell"
     taken = set(code.co_varnames)
     numbers = (f"___stack{number}" for number in itertools.count())
     free_numbers = (name for name in numbers if name not in taken)
     operands = tuple(next(free_numbers) for slot in place.stack for _ in range(OPERANDS[slot]))
-    arguments = operands + place.live
-    others = (moved.get(name, name) for name in code.co_varnames if name in used)
-    begun = (name for name in code.co_cellvars if name in moved or (name in shared and name not in cells))
+    arguments = operands + tuple(moved.get(name, name) for name in place.live)
+    others = (name for name in code.co_varnames if name in used)
     return _Layout(
         operands,
         arguments,
         arguments + tuple(name for name in others if name not in arguments),
-        tuple(moved.get(name, name) for name in begun),
+        tuple(name for name in code.co_cellvars if name in moved or (name in shared and name not in cells)),
         tuple(sorted(code.co_freevars + cells)),
         moved,
     )
 
 
-def _renamed(instruction: Instruction, moved: Mapping[str, str]) -> Instruction:
-    if not moved or (instruction.opcode not in LOCAL_ACCESS and instruction.opcode not in CELL_ACCESS):
-        return instruction
-    match instruction.argval:
-        case str() as name:
-            return replace(instruction, argval=moved.get(name, name))
-        case (str() as first, str() as second):
-            return replace(instruction, argval=(moved.get(first, first), moved.get(second, second)))
-        case _:
-            raise AssertionError(instruction)
+def _moved_name(name: str, code: CodeType) -> str:
+    names = (f"___{'outer_' * number}{name}" for number in itertools.count(1))
+    return next(each for each in names if each not in code.co_freevars + code.co_varnames + code.co_cellvars)
 
 
 def _explicit_super(instructions: Sequence[Instruction], index: int, place: _ResumeTarget) -> Iterator[Instruction]:
@@ -390,10 +392,13 @@ def _prologue(
         yield Instruction("MAKE_CELL", argval=name)
     yield Instruction("RESUME", 0, 0, position=position)
     for name, moved in layout.moved.items():
-        if name in layout.freevars or name in layout.arguments:
-            opcode = "LOAD_CLOSURE" if name in layout.freevars else "LOAD_FAST"
-            yield Instruction(opcode, argval=name, position=position)
-            yield Instruction("STORE_FAST", argval=moved, position=position)
+        if name in layout.freevars:
+            yield Instruction("LOAD_CLOSURE", argval=moved, position=position)
+            yield Instruction("STORE_FAST", argval=name, position=position)
+        elif moved in layout.arguments:
+            yield Instruction("LOAD_FAST", argval=moved, position=position)
+            yield Instruction("STORE_FAST", argval=name, position=position)
+            yield Instruction("DELETE_FAST", argval=moved, position=position)
     operands = iter(layout.operands)
     for slot, (outside, inside) in zip(place.stack, itertools.pairwise(protections), strict=True):
         names = [next(operands) for _ in range(OPERANDS[slot])]
