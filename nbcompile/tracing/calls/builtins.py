@@ -312,6 +312,9 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
         return tracer.call_special(value, "__reversed__", [])
     if isinstance(value, SequenceVariable) and value.cls in (list, tuple):
         return ReversedIteratorVariable(value)
+    cls = value.python_type()
+    if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
+        tracer.raise_exception(TypeError, f"'{cls.__name__}' object is not reversible")
     return SequenceIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]))
 
 
@@ -333,7 +336,7 @@ def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     if isinstance(value, SymbolicVariable) and not (value.python_type() is int and digits):
         return tracer.apply_method("__round__", (value, *digits))
     if isinstance(value, SymbolicVariable):  # torch's symbols take an int for round already
-        value = ConstantVariable(value.specialise())
+        value = _specialised(value)
     return one(tracer, round, "__round__", [value, *digits])
 
 
@@ -360,6 +363,8 @@ def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments,
         else realise(tracer, arguments[0]).unpack(tracer)
     )
     key, default = keywords.get("key"), keywords.get("default")
+    if len(arguments) > 1 and default is not None:
+        tracer.evaluate(function, (0, 0), {"default": 0})  # refuses it
     if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
         key = None
     if not items:
@@ -397,6 +402,8 @@ def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, righ
 def _sum(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     start = arguments[1] if len(arguments) > 1 else keywords.get("start", ConstantVariable(0))
     iterator = realise(tracer, arguments[0]).iterate(tracer)
+    if issubclass(first := realise(tracer, start).python_type(), (str, bytes, bytearray)):
+        tracer.evaluate(sum, ([], first()))  # refuses it
     total: VariableTracker | None = None
     while (item := iterator.next_item(tracer)) is not None:
         addend = realise(tracer, item)  # looked at before the start value, as the iterator is
@@ -426,18 +433,23 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
         )
     value = values[0]
     method = {int: "__int__", float: "__float__", complex: "__complex__", str: "__str__", bytes: "__bytes__"}[cls]
-    if isinstance(value, NdarrayVariable) and cls in (int, float, complex):
+    if len(values) == 1 and isinstance(value, NdarrayVariable) and cls in (int, float, complex):
         value = value.call_method(tracer, "item", [], {})
-    if isinstance(value, TensorVariable) and cls in (int, float, complex):
+    if len(values) == 1 and isinstance(value, TensorVariable) and cls in (int, float, complex):
         number = value.call_method(tracer, method, [], {})
         return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})
-    if isinstance(value, SymbolicVariable) and not (cls is str and value.is_read_later()):
-        if cls is int and value.python_type() is int:
-            return value
-        return (
-            tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
-            if cls in (int, float)
-            else ConstantVariable(cls(value.specialise()))
+    if len(values) == 1 and isinstance(value, SymbolicVariable) and cls in (int, float):
+        is_int = cls is int and value.python_type() is int
+        return value if is_int else tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
+    if any(isinstance(each, SymbolicVariable) and not (cls is str and each.is_read_later()) for each in values):
+        known = [_specialised(each) for each in values]
+        return convert(tracer, cls, known[: len(arguments)], dict(zip(keywords, known[len(arguments) :], strict=True)))
+    if len(values) > 1:
+        raise breaks.unsupported(
+            breaks.BUILTIN_OPERATOR,
+            f"{cls.__name__}(...)",
+            name=cls.__name__,
+            types=", ".join(each.type_name() for each in values),
         )
     if cls is str:
         return to_text(tracer, value, "")
@@ -448,6 +460,10 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"{cls.__name__}({value.describe()})", name=cls.__name__, types=value.type_name()
     )
+
+
+def _specialised(value: VariableTracker) -> VariableTracker:
+    return ConstantVariable(value.specialise()) if isinstance(value, SymbolicVariable) else value
 
 
 def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:

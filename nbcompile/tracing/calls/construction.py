@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import itertools
 import types
 
 import torch
@@ -43,7 +44,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     tensor_hooks,
     torch_functions,
 )
-from nbcompile.tracing.calls.builtins import fold
+from nbcompile.tracing.calls.builtins import fold, whole
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -58,6 +59,7 @@ from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable
 from nbcompile.tracing.variables.tensor_methods import AddressVariable  # noqa: F401  (fills the table of methods)
 
 FOLDED = (torch.dtype, torch.device, torch.finfo, torch.iinfo)
@@ -76,6 +78,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     if polyfill is not None:
         for argument in arguments[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
             realise(tracer, argument).refuse_iteration(tracer)
+        if cls in CHECKED:
+            _check_numbers(tracer, cls, arguments, keywords)
         return tracer.call(FunctionVariable(polyfill), arguments, keywords)
     manager = contexts.from_call(cls, tracer, arguments, keywords)
     if manager is not None:
@@ -98,6 +102,25 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
 
 ITERATED: dict[type, slice] = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}
 """Classes of iterators that ask for the iterators of these arguments at once."""
+
+
+CHECKED: dict[type, int | None] = {
+    enumerate: 1, itertools.islice: 1, itertools.repeat: 1, itertools.count: 0, itertools.combinations: 1,
+    itertools.combinations_with_replacement: 1, itertools.permutations: 1, itertools.product: None,
+}  # fmt: skip
+"""Classes of iterators that check numbers at once: behind how many arguments (None: only those that are named)."""
+
+
+def _check_numbers(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> None:
+    """Refuse in Python's words what cannot be a number of items."""
+    before = CHECKED[cls]
+    first = len(arguments) if before is None else min(before, len(arguments))
+    values = [realise(tracer, each) for each in (*arguments[first:], *keywords.values())]
+    found = [(each.specialise(),) if isinstance(each, SymbolicVariable) else whole(tracer, each) for each in values]
+    known = [each[0] for each in found if each is not None]
+    if len(known) == len(values):
+        positional, named = known[: len(arguments) - first], known[len(arguments) - first :]
+        tracer.evaluate(cls, ((),) * first + tuple(positional), dict(zip(keywords, named, strict=True)))
 
 
 def _forget_log(tracer: Tracer) -> None:

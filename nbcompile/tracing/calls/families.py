@@ -143,6 +143,8 @@ def _truth(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 @handles(operator.index)
 def _index(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value = realise(tracer, arguments[0])
+    if isinstance(value, SymbolicVariable) and value.python_type() is not int:
+        value = ConstantVariable(value.specialise())
     if value.is_constant():
         return builtins.fold(tracer, operator.index, [value], {})
     return value if isinstance(value, SymbolicVariable) else tracer.call_special(value, "__index__", [])

@@ -107,10 +107,15 @@ def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
 @handles(collections.deque)
 def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     limit = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", ConstantVariable(None))
-    maxlen = realise(tracer, limit).constant()
+    limit = realise(tracer, limit)
+    none = limit.is_constant() and limit.constant() is None
+    maxlen = None if none else index_of(tracer, limit, functools.partial(collections.deque, ()))
+    maxlen = typing.cast(
+        typing.Any, tracer.evaluate(collections.deque, ((), maxlen))
+    ).maxlen  # a negative one is refused
     given = arguments[0] if arguments else keywords.get("iterable")
     items = [] if given is None else realise(tracer, given).unpack(tracer)
-    return DequeVariable(items, maxlen=maxlen)  # type: ignore[arg-type]
+    return DequeVariable(items, maxlen=maxlen)
 
 
 @handles(operator.length_hint)

@@ -10,6 +10,7 @@ In torch: torch/_dynamo/polyfills/builtins.py. Read next: itertools.py
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -51,7 +52,7 @@ def _check_zip_ended(iterators: list[Iterator[Any]], index: int) -> None:
 
 def enumerate_(iterable: Iterable[Any], start: int = 0) -> Iterator[tuple[int, Any]]:
     """``enumerate``."""
-    index = start
+    index = operator.index(start)
     for item in iterable:
         yield index, item
         index += 1

@@ -16,6 +16,7 @@ from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
+from nbcompile.tracing.variables.slices import index_of
 
 
 class DequeVariable(ListVariable):
@@ -70,7 +71,7 @@ class DequeVariable(ListVariable):
 
     def method_rotate(self, tracer: Tracer, count: VariableTracker | None = None) -> None:
         turned = collections.deque(self.items)
-        turned.rotate(1 if count is None else int(count.constant()))  # type: ignore[call-overload]
+        turned.rotate(1 if count is None else index_of(tracer, count, collections.deque[object]().rotate))
         self.changes(tracer)
         self.items[:] = turned
 

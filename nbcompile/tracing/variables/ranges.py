@@ -8,7 +8,7 @@ from __future__ import annotations
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
@@ -45,7 +45,7 @@ class RangeVariable(VariableTracker):
             return self.length(tracer)
         if name == "__iter__":
             return self.iterate(tracer)
-        values = [each.constant() for each in arguments]
+        values = [_known(realise(tracer, each)) for each in arguments]
         return ConstantVariable(tracer.evaluate(getattr(self.value, name), values))
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
@@ -54,8 +54,7 @@ class RangeVariable(VariableTracker):
         return RangeVariable(item) if isinstance(item, range) else ConstantVariable(item)
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        value = item.specialise() if isinstance(item, SymbolicVariable) else item.constant()
-        return value in self.value
+        return _known(item) in self.value
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         return SequenceIteratorVariable(TupleVariable(self.unpack(tracer)))
@@ -71,3 +70,7 @@ class RangeVariable(VariableTracker):
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, "range")
+
+
+def _known(value: VariableTracker) -> object:
+    return value.specialise() if isinstance(value, SymbolicVariable) else value.constant()

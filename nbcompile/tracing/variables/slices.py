@@ -97,9 +97,7 @@ def index_of(tracer: Tracer, key: VariableTracker, use: Callable[[Any], object] 
     if isinstance(key, SliceVariable):
         return key.value(tracer)
     if isinstance(key, SymbolicVariable):
-        number = key.specialise()
-        assert isinstance(number, int)
-        return number
+        key = ConstantVariable(key.specialise())
     if not key.is_constant() and not key.fits_a_node() and hasattr(key.python_type(), "__index__"):  # a user's object
         key = tracer.call_special(key, "__index__", [])
     if key.is_constant():

@@ -24,6 +24,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.tensor import (
     TENSOR_METHODS,
     TENSOR_SETTERS,
@@ -39,19 +40,17 @@ def _size_of(name: str) -> Special:
         tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker | None:
         everything = tracer.sizes(tensor, name)
-        dim = arguments[0] if arguments else keywords.get("dim")
-        if dim is None or (dim.is_constant() and dim.constant() is None):
+        dim = realise(tracer, arguments[0] if arguments else keywords.get("dim", ConstantVariable(None)))
+        if dim.is_constant() and dim.constant() is None:
             return everything
         dim = ConstantVariable(dim.specialise()) if isinstance(dim, SymbolicVariable) else dim
-        index = dim.constant()
-        assert isinstance(index, int)
+        if not dim.is_constant() and dim.fits_a_node():
+            return None
+        index = dim.constant() if dim.is_constant() else index_of(tracer, dim)
         rank = tensor.example.dim()
-        if not -rank <= index < rank:
-            tracer.raise_exception(
-                IndexError,
-                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {index})",
-            )
-        return everything.get_item(tracer, dim)
+        if type(index) is not int or not -rank <= index < rank:
+            tracer.evaluate(getattr(torch.empty((1,) * rank, device="meta"), name), (index,))  # refuses it
+        return everything.get_item(tracer, ConstantVariable(index))
 
     return sizes
 
