@@ -85,6 +85,19 @@ def python_number(expression: sympy.Basic) -> str:
     return print_index(expression, PYTHON)
 
 
+_PYTHON_FUNCTIONS = {
+    "FloorToInt": "int({0} // 1)",
+    "CeilToInt": "-int(-{0} // 1)",
+    "TruncToInt": "int({0})",
+    "RoundToInt": "round({0})",
+    "Abs": "abs({0})",
+    "BitwiseFn_bitwise_and": "({0} & {1})",
+    "BitwiseFn_bitwise_or": "({0} | {1})",
+    "BitwiseFn_bitwise_xor": "({0} ^ {1})",
+}
+"""Functions of torch's symbolic numbers that no index has."""
+
+
 def _python_operand(expression: sympy.Basic) -> str:
     text = python_number(expression)
     return text if expression.is_Atom else f"({text})"
@@ -118,6 +131,8 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 for part in parts[1:]:
                     joined = pattern.format(joined, part)
                 return joined
+        if dialect is PYTHON and type(node).__name__ in _PYTHON_FUNCTIONS:
+            return _PYTHON_FUNCTIONS[type(node).__name__].format(*map(_python_operand, node.args))
         parts = [text(arg, True) for arg in node.args]
         match type(node).__name__:
             case "FloorDiv" | "CleanDiv":

@@ -10,7 +10,7 @@ nbcompile/tracing/variables/base.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, NoReturn, Protocol
@@ -142,8 +142,8 @@ class Reconstructor(Protocol):
     def attributes(self, tracker: VariableTracker) -> tuple[Mutation, ...]:
         """Mutations that complete a new object: its items, and the attributes stored on it."""
 
-    def iterator(self, items: Iterable[VariableTracker]) -> Recipe:
-        """An iterator over known items."""
+    def iterator(self, items: Sequence[VariableTracker], cls: type = ...) -> Recipe:
+        """An iterator over known items, of a class of iterators over lists or tuples."""
 
     def bound_method(self, function: VariableTracker, owner: VariableTracker) -> Recipe:
         """A function bound to its first argument."""

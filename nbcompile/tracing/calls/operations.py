@@ -31,6 +31,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
@@ -503,6 +504,8 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
         return left.value is right.value
     if isinstance(left, MethodVariable) or isinstance(right, MethodVariable):
         return False
+    if isinstance(left, InstanceDictVariable) and isinstance(right, InstanceDictVariable):
+        return identical(left.owner, right.owner)
     if isinstance(left, TupleVariable) and isinstance(right, TupleVariable) and left.cls is right.cls is tuple:
         return not left.items and not right.items  # there is one empty tuple
     if any(isinstance(each, ObjectVariable) and each.is_new() for each in (left, right)):

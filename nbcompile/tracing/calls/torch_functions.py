@@ -498,6 +498,22 @@ def _pad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
     return tracer.call(FunctionVariable(PAD), arguments, keywords)  # traced: its operator is inside
 
 
+def _dropout(function: Callable[..., Any], tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Where nothing is dropped, the result is the input itself; torch's fake tensors copy it if sizes are symbols."""
+    result = tracer.apply(function, arguments, keywords)
+    given = {name: realise(tracer, each) for name, each in (*zip(_DROPOUT, arguments, strict=False), *keywords.items())}
+    training = given.get("training", given.get("train", ConstantVariable(True)))
+    drops_nothing = any(each.is_constant() and not each.constant() for each in (training, given.get("p", training)))
+    if drops_nothing and isinstance(result, TensorVariable) and isinstance(given["input"], TensorVariable):
+        result.node.meta["example_value"] = given["input"].example
+    return result
+
+
+_DROPOUT = ("input", "p", "training", "inplace")
+for _function in (torch.nn.functional.dropout, torch.dropout):
+    handles(_function)(functools.partial(_dropout, _function))
+
+
 @handles(torch.narrow)
 def _narrow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """A start that is a tensor is read first: the slice then begins at a number that only the run knows."""

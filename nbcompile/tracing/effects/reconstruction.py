@@ -14,8 +14,8 @@ import collections
 import inspect
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeGuard
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeGuard
 
 import torch
 import torch.fx
@@ -136,9 +136,13 @@ class Reconstruction:
         """``base.name``."""
         return recipes.Attribute(base, name)
 
-    def iterator(self, items: Iterable[VariableTracker]) -> Recipe:
-        """One over items that are known."""
-        return recipes.Call(Constant(iter, "iter"), (recipes.Build("tuple", tuple(map(self.recipe, items))),))
+    def iterator(self, items: Sequence[VariableTracker], cls: type = tuple) -> Recipe:
+        """One over items that are known, of a class of iterators over lists or tuples."""
+        values = tuple(map(self.recipe, items))
+        kind: Literal["list", "tuple"] = "list" if cls in (type(iter([])), type(reversed([]))) else "tuple"
+        if cls in (reversed, type(reversed([]))):
+            return recipes.Call(Constant(reversed, "reversed"), (recipes.Build(kind, values[::-1]),))
+        return recipes.Call(Constant(iter, "iter"), (recipes.Build(kind, values),))
 
     def bound_method(self, function: VariableTracker, owner: VariableTracker) -> Recipe:
         """``function`` bound to ``owner``."""

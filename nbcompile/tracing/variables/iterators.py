@@ -52,7 +52,9 @@ class IteratorVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        return reconstruction.shared(self, lambda: reconstruction.iterator(self.rest(reconstruction.tracer)))
+        return reconstruction.shared(
+            self, lambda: reconstruction.iterator(self.rest(reconstruction.tracer), self.python_type())
+        )
 
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
         """The items that are still to come."""
