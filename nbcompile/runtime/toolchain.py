@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TextIO
 
 from nbcompile import config
-from nbcompile.runtime import processor, store
+from nbcompile.runtime import processor, shared_object, store
 
 BASE_FLAGS = (
     "-std=gnu++17",
@@ -208,6 +208,7 @@ def build(compiler: Compiler, source: str, target: Path, *extra: str) -> None:
     """
     command = (*compiler.command, *compiler.flags, "-pipe", "-x", "c++", "-", "-o", str(target), *extra)
     _expect_success(command, *run(command, source))
+    _expect_complete(command, target)
 
 
 def build_together(compiler: Compiler, sources: Sequence[str], target: Path) -> None:
@@ -228,11 +229,18 @@ def build_together(compiler: Compiler, sources: Sequence[str], target: Path) -> 
             _expect_success(command, *result)
         link = (*compiler.command, *compiler.flags, *objects, "-o", str(target))
         _expect_success(link, *run(link, ""))
+        _expect_complete(link, target)
 
 
 def _expect_success(command: Sequence[str], status: int, output: str) -> None:
     if status:
         raise BuildError(f"{shlex.join(command)}\n{output}")
+
+
+def _expect_complete(command: Sequence[str], target: Path) -> None:
+    missing = shared_object.defect(target)
+    if missing:
+        raise BuildError(f"{shlex.join(command)}\nreported success, but what it built cannot be loaded: {missing}")
 
 
 @functools.lru_cache(maxsize=1)
