@@ -92,7 +92,7 @@ class ResumeInfo:
     cells: tuple[str, ...]
     """Cell variables of the original that are free variables here, appended to its own."""
     closure: tuple[str, ...]
-    """For each of ``co_freevars``, the name of that variable in the original."""
+    """Names in the original of the variables in ``co_freevars``."""
     parent: weakref.ReferenceType[CodeType] | None
     """The resume function in which the break occurred, if it was one."""
     original_offsets: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
@@ -313,7 +313,7 @@ class _Layout:
     cellvars: tuple[str, ...]
     """Cells that begin new here."""
     freevars: tuple[str, ...]
-    """What the closure holds, by the names of the original."""
+    """Variables in the closure, by their names in the original."""
     moved: Mapping[str, str]
     """Cell variables that come in under another name; the prologue moves them to the slot that the body names."""
 

@@ -26,7 +26,7 @@ _SEGMENT = {1: "I{0}{0}{0}{0}", 2: "II{0}{0}{0}{0}"}
 
 
 def defect(path: Path) -> str:
-    """What a shared object lacks; "" if it is complete, or in a format whose headers are not known here."""
+    """Description of what a shared object lacks; "" if it is complete, or of a format that is not known here."""
     try:
         with path.open("rb") as file:
             size = path.stat().st_size

@@ -499,7 +499,7 @@ def _pad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 
 
 def _dropout(function: Callable[..., Any], tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Where nothing is dropped, the result is the input itself; torch's fake tensors copy it if sizes are symbols."""
+    """Dropout, whose result is the input itself if nothing is dropped; torch copies it if sizes are symbols."""
     result = tracer.apply(function, arguments, keywords)
     given = {name: realise(tracer, each) for name, each in (*zip(_DROPOUT, arguments, strict=False), *keywords.items())}
     training = given.get("training", given.get("train", ConstantVariable(True)))
