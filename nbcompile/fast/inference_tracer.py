@@ -265,6 +265,7 @@ class Recording(TorchDispatchMode):
 
     def _remember(self, tensor: torch.Tensor, node: torch.fx.Node) -> None:
         node.meta["val"] = tensor
+        torch_internals.guard_on_memory_format(tensor)
         if id(tensor) not in self.nodes:
             self.alive.append(tensor)
             self.holders.setdefault(_storage(tensor), []).append(tensor)

@@ -39,26 +39,29 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
     _begin_structured_trace()
     # A RecursionError on the way out of a "with" of torch's can leave guards suppressed in the whole thread.
     symbolic_shapes().TLS.suppress_guards = False
-    made = symbolic_shapes().ShapeEnv(allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes)
+    shape_env = symbolic_shapes().ShapeEnv(
+        allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes
+    )
     # ShapeEnv logs each guard here, with the user's line as torch.compile knows it; ours is known to the tracer.
     # A graph keeps its ShapeEnv, which may not keep the tracer, and with it the call that was traced.
     listener = weakref.WeakMethod(on_guard)
 
-    def tell(prefix: str, condition: Any, forcing_spec: bool) -> None:
-        alive = listener()
-        if alive is not None:
-            alive(condition)
+    def record_guard(prefix: str, condition: Any, forcing_spec: bool) -> None:
+        listen = listener()
+        # What FakeTensor's cache asks of its own entries is evaluated, and logged, but does not become a guard.
+        if listen is not None and "suppressed" not in prefix:
+            listen(condition)
 
-    made._log_guard = tell
+    shape_env._log_guard = record_guard
     # With each symbol torch keeps the frame that asked for it, for its logs; the files that it passes over on the way
     # there include its own tracer's and its code generator's, which would be imported for their names.
-    if _is_told_without_a_frame():
-        made._get_user_frame = lambda: None
-    return made
+    if _can_log_without_a_frame():
+        shape_env._get_user_frame = lambda: None
+    return shape_env
 
 
 @functools.cache
-def _is_told_without_a_frame() -> bool:
+def _can_log_without_a_frame() -> bool:
     """Whether torch can print where a guard comes from if it kept no frame (2.11 cannot)."""
     try:
         return bool(str(torch._guards.SLoc(None, None)))
@@ -266,6 +269,15 @@ def symbols_in_order(value: object) -> list[Any]:
         if isinstance(number, torch.SymInt):
             found.update(dict.fromkeys(sorted(number.node.expr.free_symbols, key=str)))
     return list(found)
+
+
+def guard_on_memory_format(tensor: torch.Tensor) -> None:
+    """Ask for the memory format of a result with symbolic sizes, as make_fx does for each node that it traces.
+
+    The questions become guards: a trace that does not ask them would be valid for more sizes than AOTAutograd's.
+    """
+    if any(isinstance(size, torch.SymInt) for size in tensor.shape):
+        importlib.import_module("torch.fx.passes.shape_prop")._extract_tensor_metadata(tensor)
 
 
 def own_symbol(value: object) -> Any:

@@ -241,9 +241,13 @@ class GraphInputs:
         return {name: (entry[0] or self._read_from.get(name, ()), *entry[1:]) for name, entry in found.items()}
 
     def symbol_cards(self) -> tuple[Symbol, ...]:
-        """Every symbol of the frame: where it comes from and what was assumed about it."""
+        """Every symbol of an input or of the graph: where it comes from and what was assumed about it."""
         cards = []
+        values = (node.meta.get(EXAMPLE) for node in self.graph.nodes)
+        in_graph = {str(symbol) for value in values for symbol in torch_internals.symbols_in_order(value)}
         for name, (sources, hint, bounds) in self._facts().items():
+            if not sources and name not in in_graph:
+                continue  # an unbacked symbol of an attempt that was given up, or of a backend's tracer
             asked = tuple(each for each in self.refinements if name in re.findall(r"\w+", each.condition))
             origins = (self.dynamism.origins[each] for each in sources if each in self.dynamism.origins)
             cards.append(Symbol(name, sources, hint, bounds, next(origins, "" if sources else "the run"), asked))
