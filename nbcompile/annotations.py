@@ -334,10 +334,10 @@ class patch_dynamo_config(_Region):
     def __init__(self, name: str | dict[str, object] | None = None, value: object = None, **changes: object) -> None:
         given = name if isinstance(name, dict) else {} if name is None else {name: value}
         self.changes = {**given, **changes}
-        for each in self.changes:
-            if each not in PATCHABLE:
+        for setting in self.changes:
+            if setting not in PATCHABLE:
                 raise ValueError(
-                    f"patch_dynamo_config cannot change {each!r}; it can change: {', '.join(sorted(PATCHABLE))}"
+                    f"patch_dynamo_config cannot change {setting!r}; it can change: {', '.join(sorted(PATCHABLE))}"
                 )
         self._prior: list[Any] = []
 

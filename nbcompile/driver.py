@@ -182,10 +182,10 @@ def _wished_sizes(graph: CapturedGraph, scope: Scope) -> Iterator[tuple[int, Cal
 
     ``mark_dynamic(x, 0, specialize_on=[lambda n: n == 8])``
     """
-    for position, each in enumerate(graph.inputs):
-        if isinstance(each.source, SizeSource) and each.source.property == "size":
-            marked = vars(resolve(each.source.base, scope)).get("_specialize_on", {})
-            for condition in marked.get(each.source.dim, ()):
+    for position, graph_input in enumerate(graph.inputs):
+        if isinstance(graph_input.source, SizeSource) and graph_input.source.property == "size":
+            marked = vars(resolve(graph_input.source.base, scope)).get("_specialize_on", {})
+            for condition in marked.get(graph_input.source.dim, ()):
                 yield position, condition
 
 

@@ -102,12 +102,12 @@ def _field(name: str, text: str) -> list[str]:
 def stack_lines(stack: tuple[StackLine, ...]) -> list[str]:
     """A user stack in the form of Python's tracebacks."""
     lines = []
-    for each in stack:
-        lines.append(f'  File "{each.file}", line {each.line}, in {each.function}')
-        if each.code:
-            lines.append(f"    {each.code}")
-            if 0 <= each.column < each.end_column and (each.column > 0 or each.end_column < len(each.code)):
-                lines.append("    " + " " * each.column + "^" * (each.end_column - each.column))
+    for line in stack:
+        lines.append(f'  File "{line.file}", line {line.line}, in {line.function}')
+        if line.code:
+            lines.append(f"    {line.code}")
+            if 0 <= line.column < line.end_column and (line.column > 0 or line.end_column < len(line.code)):
+                lines.append("    " + " " * line.column + "^" * (line.end_column - line.column))
     return lines
 
 

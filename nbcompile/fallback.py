@@ -102,9 +102,9 @@ def log_breaks(reports: Sequence[model.Break], compile_id: str) -> None:
 def _warn(reports: Sequence[model.Break]) -> None:
     if recorder.tells_breaks():
         return
-    for each in reports:
-        if breaks.KINDS[each.kind].warns:
-            logs.warn_once(each)
+    for report in reports:
+        if breaks.KINDS[report.kind].warns:
+            logs.warn_once(report)
 
 
 def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outcome:

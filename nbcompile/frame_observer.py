@@ -142,10 +142,10 @@ def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ..
     entries = {each.compile_id: each for each in cache.entries(frame.code)}
     dynamism = frame_dynamism(frame, options)
     known: dict[str, model.Advice | None] = {}
-    for each in failed:
-        reason = re.sub(r"\d+", "", each.reason)
+    for guard in failed:
+        reason = re.sub(r"\d+", "", guard.reason)
         if reason not in known:
-            known[reason] = advice.advise(each, entries.get(each.compile_id), frame, options, dynamism).advice
+            known[reason] = advice.advise(guard, entries.get(guard.compile_id), frame, options, dynamism).advice
     return tuple(replace(each, advice=known[re.sub(r"\d+", "", each.reason)]) for each in failed)
 
 

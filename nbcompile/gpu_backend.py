@@ -108,9 +108,11 @@ class _GpuPage:
         page, self.page = self.page, None
         if page is None:
             return
-        for each in self.program.launches:
-            ready = self.program.kernels[each.kernel.name]
-            self.kernels[each.kernel.name] = figures.launched(self.kernels[each.kernel.name], each, ready.first_line)
+        for launch in self.program.launches:
+            ready = self.program.kernels[launch.kernel.name]
+            self.kernels[launch.kernel.name] = figures.launched(
+                self.kernels[launch.kernel.name], launch, ready.first_line
+            )
         self._replace(page)
         page.rewrite()
 

@@ -137,12 +137,12 @@ def _stack_line(frame: traceback.FrameSummary) -> StackLine:
 def _collapsed(stack: Iterable[StackLine]) -> tuple[StackLine, ...]:
     """A function and the resume functions that it goes on in as one line each: where it is now."""
     shown: list[StackLine] = []
-    for each in stack:
-        found = RESUMED.fullmatch(each.function)
-        name = found[1] if found else each.function
+    for line in stack:
+        found = RESUMED.fullmatch(line.function)
+        name = found[1] if found else line.function
         if found and shown and shown[-1].function == name:
             shown.pop()
-        shown.append(StackLine(each.file, each.line, name, each.code, each.column, each.end_column))
+        shown.append(StackLine(line.file, line.line, name, line.code, line.column, line.end_column))
     return tuple(shown)
 
 
@@ -165,8 +165,8 @@ def side_effects(tell: Callable[[], Sequence[Mutation]], compile_id: str) -> Non
     if not SIDE_EFFECTS.isEnabledFor(10):
         return
     with torch_internals.compiling(compile_id):
-        for each in tell():
-            SIDE_EFFECTS.debug("%s", side_effect_text(each))
+        for effect in tell():
+            SIDE_EFFECTS.debug("%s", side_effect_text(effect))
 
 
 def side_effect_text(mutation: Mutation) -> str:

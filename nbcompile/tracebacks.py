@@ -36,9 +36,9 @@ def hide_ours(error: BaseException) -> None:
     if isinstance(error, errors.TorchRuntimeError):
         error.__cause__ = None  # its words are in the message; `inner_exception` is the exception itself
     shown = None
-    for each in reversed(list(_users(error.__traceback__))):
-        each.tb_next = shown
-        shown = each
+    for entry in reversed(list(_users(error.__traceback__))):
+        entry.tb_next = shown
+        shown = entry
     error.__traceback__ = shown
 
 

@@ -172,16 +172,7 @@ def test_names_are_those_of_the_field(path: Path):
     assert path.stem not in PRIVATE
 
 
-WITHOUT_EACH = (
-    "aot", "codegen", "dispatch", "gpu", "ir", "jupyter", "lowering", "record", "runtime", "scheduling", "sphinx_ext", "tools",
-    "tracing", "views",
-)  # fmt: skip
-"""Packages in which ``each`` is a name for one line at most: the variable of a short comprehension."""
-
-
-@pytest.mark.parametrize(
-    "path", [path for name in WITHOUT_EACH for path in sorted((PACKAGE / name).rglob("*.py"))], ids=named
-)
+@each_module
 def test_each_is_no_name(path: Path):
     """No parameter is called ``each``, nor is a variable that lives longer than a line."""
     tree = ast.parse(path.read_text())

@@ -141,8 +141,8 @@ def _index(table: list[Any], value: object, hint: int | None) -> int:
     """Index of a value in a table, appended if missing; equal constants of different types are distinct."""
     if hint is not None and hint < len(table) and table[hint] is value:
         return hint
-    for index, each in enumerate(table):
-        if each is value or (isinstance(value, str) and type(each) is str and each == value):
+    for index, entry in enumerate(table):
+        if entry is value or (isinstance(value, str) and type(entry) is str and entry == value):
             return index
     table.append(value)
     return len(table) - 1

@@ -33,10 +33,10 @@ def successors(instructions: list[Instruction]) -> list[tuple[int, ...]]:
     """For each instruction, the indices of those that may run next if it does not raise."""
     places = label_indices(instructions)
     following = []
-    for index, each in enumerate(instructions):
-        falls_through = each.opcode not in LEAVES and each.opcode not in UNCONDITIONAL_JUMPS
+    for index, instruction in enumerate(instructions):
+        falls_through = instruction.opcode not in LEAVES and instruction.opcode not in UNCONDITIONAL_JUMPS
         after = (index + 1,) if falls_through and index + 1 < len(instructions) else ()
-        following.append((*after, places[each.target]) if each.target is not None else after)
+        following.append((*after, places[instruction.target]) if instruction.target is not None else after)
     return following
 
 
@@ -79,9 +79,9 @@ def blocks(instructions: list[Instruction]) -> list[Block]:
     following, handler = successors(instructions), handlers(instructions)
     starts = [
         index
-        for index, each in enumerate(instructions)
+        for index, instruction in enumerate(instructions)
         if index == 0
-        or each.label is not None
+        or instruction.label is not None
         or following[index - 1] != (index,)
         or handler[index] != handler[index - 1]
     ]
@@ -130,13 +130,15 @@ def stack_depth(instructions: list[Instruction], start: int = 0, depth: int = 0)
         if index >= len(instructions) or depths[index] is not None:
             continue
         depths[index] = here
-        each = instructions[index]
-        if each.protection is not None:
-            pending.append((places[each.protection.target], each.protection.depth + each.protection.lasti + 1))
-        if each.target is not None:
-            pending.append((places[each.target], here + stack_effect(each, jumps=True)))
-        if each.opcode not in LEAVES and each.opcode not in UNCONDITIONAL_JUMPS:
-            pending.append((index + 1, here + stack_effect(each)))
+        instruction = instructions[index]
+        if instruction.protection is not None:
+            pending.append(
+                (places[instruction.protection.target], instruction.protection.depth + instruction.protection.lasti + 1)
+            )
+        if instruction.target is not None:
+            pending.append((places[instruction.target], here + stack_effect(instruction, jumps=True)))
+        if instruction.opcode not in LEAVES and instruction.opcode not in UNCONDITIONAL_JUMPS:
+            pending.append((index + 1, here + stack_effect(instruction)))
     return depths
 
 
@@ -156,32 +158,32 @@ def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
         if depth is None or slots[index] is not None:
             continue
         slots[index] = here
-        each = instructions[index]
-        if each.protection is not None:
-            kept = tuple(slot for slot in here if slot < each.protection.depth)
-            pending.append((places[each.protection.target], kept))
-        match each.opcode:
+        instruction = instructions[index]
+        if instruction.protection is not None:
+            kept = tuple(slot for slot in here if slot < instruction.protection.depth)
+            pending.append((places[instruction.protection.target], kept))
+        match instruction.opcode:
             case "PUSH_EXC_INFO":
                 here = (*here, depth - 1)
             case "POP_EXCEPT":
                 here = here[:-1]
             case "SWAP":
-                other = depth - (each.arg or 0)
+                other = depth - (instruction.arg or 0)
                 swapped = {depth - 1: other, other: depth - 1}
                 here = tuple(swapped.get(slot, slot) for slot in here)
-        if each.target is not None:
-            pending.append((places[each.target], here))
-        if each.opcode not in LEAVES and each.opcode not in UNCONDITIONAL_JUMPS:
+        if instruction.target is not None:
+            pending.append((places[instruction.target], here))
+        if instruction.opcode not in LEAVES and instruction.opcode not in UNCONDITIONAL_JUMPS:
             pending.append((index + 1, here))
-    return [each if each is not None else () for each in slots]
+    return [slot if slot is not None else () for slot in slots]
 
 
 def greatest_depth(instructions: list[Instruction]) -> int:
     """The size of the stack that the code needs."""
     depths = stack_depth(instructions)
     after = (
-        here + max(stack_effect(each), stack_effect(each, jumps=True))
-        for each, here in zip(instructions, depths, strict=True)
+        here + max(stack_effect(instruction), stack_effect(instruction, jumps=True))
+        for instruction, here in zip(instructions, depths, strict=True)
         if here is not None
     )
     return max((*(here for here in depths if here is not None), *after), default=0)
@@ -253,8 +255,8 @@ def _live_before(block: Block, effect: _Effect, live: list[frozenset[str]]) -> f
 def _effect(instructions: list[Instruction]) -> _Effect:
     reads: set[str] = set()
     writes: set[str] = set()
-    for each in instructions:
-        for access, name in variable_accesses(each):
+    for instruction in instructions:
+        for access, name in variable_accesses(instruction):
             if access == "write":
                 writes.add(name)
             elif name not in writes:

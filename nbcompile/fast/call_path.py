@@ -112,9 +112,9 @@ class FastCallInstaller:
         scope = Scope(
             code, dict(zip(names, values, strict=True)), self.function.__globals__, builtins_of(self.function)
         )
-        for each in entries:
-            if isinstance(each.check, FrameCheck) and each.check.holds(scope):
-                self._add(each, each.check, scope, values, tools)
+        for compiled in entries:
+            if isinstance(compiled.check, FrameCheck) and compiled.check.holds(scope):
+                self._add(compiled, compiled.check, scope, values, tools)
                 if cache.last_forgotten() is not before:  # it may be this entry that is gone
                     self._shortcut.forget()
                 return

@@ -152,9 +152,9 @@ def _standing_in(few: dict[str, dict[str, Any]]) -> Iterator[None]:
     try:
         yield
     finally:
-        for part, each in made.items():
-            _forget_stand_in(each.__name__)
-            if package.get(part) is each:
+        for part, stub in made.items():
+            _forget_stand_in(stub.__name__)
+            if package.get(part) is stub:
                 del package[part]
 
 

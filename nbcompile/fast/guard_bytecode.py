@@ -109,16 +109,16 @@ def instructions(
         writer.module_call(beside.methods)
     writer.emit("KEYS_OF_THREAD", key=tools.kept_keys(check.thread_keys))
     own = [each for place, each in enumerate(check.prepared) if place not in check.remembered]
-    for each in own:
-        if isinstance(each, Leaf):
-            writer.leaf(each)
-        elif each.guard.kind is not GuardKind.SHAPE_ENV:
-            writer.ambient(each)
+    for prepared in own:
+        if isinstance(prepared, Leaf):
+            writer.leaf(prepared)
+        elif prepared.guard.kind is not GuardKind.SHAPE_ENV:
+            writer.ambient(prepared)
     for group in check.groups:
         writer.emit("ASK", writer.slot(group.source), key=group.cached)
-    for each in own:  # sizes last: they are of tensors that are known to be such
-        if isinstance(each, Ambient) and each.guard.kind is GuardKind.SHAPE_ENV:
-            writer.emit("ASK_ALL", key=each.asked)
+    for prepared in own:  # sizes last: they are of tensors that are known to be such
+        if isinstance(prepared, Ambient) and prepared.guard.kind is GuardKind.SHAPE_ENV:
+            writer.emit("ASK_ALL", key=prepared.asked)
     return writer.names, writer.written
 
 
@@ -264,20 +264,20 @@ class _Writer:
         self.emit("TENSOR", slot, address=like.cls.address, key=facts)
         return True
 
-    def ambient(self, each: Ambient) -> None:
+    def ambient(self, prepared: Ambient) -> None:
         """One guard about the process, or about several values."""
-        guard, kind = each.guard, each.guard.kind
+        guard, kind = prepared.guard, prepared.guard.kind
         expected: Any = guard.expected
         if kind is GuardKind.GLOBAL_STATE:
-            self.emit("STATE", key=each.asked)
+            self.emit("STATE", key=prepared.asked)
             version = members.version_of(torch.nn.Parameter)
             self.emit("UNCHANGED", number=version, key=(torch.nn.Parameter, members.are_torchs_own))
         elif kind is GuardKind.TORCH_FUNCTION_MODE_STACK and not expected:
             self.emit("NO_MODES")
         elif kind is GuardKind.DEFAULT_DEVICE:
             slot = self.into("LOOK_UP", key=(vars(torch.utils._device), "CURRENT_DEVICE"))
-            self._is(slot, each.asked)
-        elif kind is GuardKind.SAVED_TENSORS_HOOKS and each.asked is None:
+            self._is(slot, prepared.asked)
+        elif kind is GuardKind.SAVED_TENSORS_HOOKS and prepared.asked is None:
             self.emit("NO_HOOKS")
         elif kind is GuardKind.OBJECT_ALIASING:
             assert guard.source is not None

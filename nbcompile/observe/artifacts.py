@@ -191,7 +191,8 @@ def _ir_pre_fusion(frame: CompiledFrame) -> Iterator[str]:
     made = frame.compiled_graph
     if made is not None and made.buffers:
         yield "BEFORE FUSION\n" + "\n".join(
-            f"{each.name}: {each.kind} {each.dtype}[{', '.join(each.shape)}] = {each.body}" for each in made.buffers
+            f"{buffer.name}: {buffer.kind} {buffer.dtype}[{', '.join(buffer.shape)}] = {buffer.body}"
+            for buffer in made.buffers
         )
 
 

@@ -84,9 +84,11 @@ def entries(frame: CompiledFrame, timings: Sequence[Timing]) -> Iterator[TraceEn
     if frame.failed_guards:
         reasons = [f"{failed.compile_id}: {failed.reason}" for failed in frame.failed_guards]
         yield from _artifact("recompile_reasons", "\n".join(reasons), "json")
-    for each in frame.breaks:
-        where = f"{each.stack[-1].file}:{each.stack[-1].line}" if each.stack else "an unknown line"
-        text = f"Graph break in user code at {where}\nGraph Break Reason: {each.reason}\n\n{report_text(each)}"
+    for graph_break in frame.breaks:
+        last = graph_break.stack[-1] if graph_break.stack else None
+        where = "an unknown line" if last is None else f"{last.file}:{last.line}"
+        reason = f"Graph Break Reason: {graph_break.reason}"
+        text = f"Graph break in user code at {where}\n{reason}\n\n{report_text(graph_break)}"
         yield from _artifact("dynamo_graph_break_reason", text)
     yield from _artifact(f"{frame.function}_ORIGINAL_BYTECODE", disassembly(frame.instructions))
     graph = frame.graph or frame.unfinished

@@ -185,7 +185,7 @@ def _whole(value: object) -> int:
 def _record(rank: int, own: _RankEntries) -> Record:
     frames: list[CompiledFrame] = []
     timings: list[Timing] = []
-    for entry in sorted(own.frames.values(), key=lambda each: [int(part) for part in re.findall(r"\d+", each.id)]):
+    for entry in sorted(own.frames.values(), key=lambda frame: [int(part) for part in re.findall(r"\d+", frame.id)]):
         whole = _own_record(entry.texts.get(RECORD, ""))
         frames.append(whole.frames[0] if whole else _frame(entry, own))
         timings += whole.timings if whole else _timings(entry)

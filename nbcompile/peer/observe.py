@@ -159,21 +159,21 @@ def _frames(name: str, graphs: list[tuple[str, model.Graph]], told: Watch) -> tu
     return tuple(_frame(each, name, by_id.get(each), told) for each in sorted(ids, key=_in_order))
 
 
-def _in_order(each: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", each))
+def _in_order(compile_id: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", compile_id))
 
 
-def _frame(each: str, name: str, graph: model.Graph | None, told: Watch) -> model.CompiledFrame:
+def _frame(compile_id: str, name: str, graph: model.Graph | None, told: Watch) -> model.CompiledFrame:
     breaks = tuple(
         model.Break(
-            id=f"{each}.b{index}", kind="", title=met.title, explanation=met.text, hints=(), context="",
+            id=f"{compile_id}.b{index}", kind="", title=met.title, explanation=met.text, hints=(), context="",
             stack=(model.StackLine(met.file, met.line, name),),
         )
-        for index, met in enumerate(met for met in told.breaks if met.compile_id == each)
+        for index, met in enumerate(met for met in told.breaks if met.compile_id == compile_id)
     )  # fmt: skip
-    recompiled = next((entry for entry in told.recompiles if entry.compile_id == each), None)
+    recompiled = next((entry for entry in told.recompiles if entry.compile_id == compile_id), None)
     return model.CompiledFrame(
-        id=each,
+        id=compile_id,
         function=name,
         file=breaks[0].stack[0].file if breaks else "",
         first_line=0,
@@ -215,8 +215,9 @@ def _hear_break(told: Watch, text: str) -> None:
         title = _TITLE.search(part)
         met = Met(frame, title["title"] if title else part.strip().splitlines()[-1], file, line, part)
         again = any(
-            (each.compile_id, each.title, each.file, each.line) == (frame, met.title, file, line)
-            for each in told.breaks
+            (graph_break.compile_id, graph_break.title, graph_break.file, graph_break.line)
+            == (frame, met.title, file, line)
+            for graph_break in told.breaks
         )
         if not (again and "_" in attempt):
             told.breaks.append(met)

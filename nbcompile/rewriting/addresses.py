@@ -126,11 +126,11 @@ class SourceBody(Body):
                 below.setdefault(owner, set()).add(step)
                 step = owner
         shared = [each for each, steps in below.items() if len(steps) > 1 and prefix_of(each) is not None]
-        for each in sorted(shared, key=lambda owner: len(text_of(owner))):
-            fetched = self.fetch_list(each) if isinstance(each, MappingItems) else self.fetch(each)
-            name = self.fresh(re.sub(r"\W+", "_", name_for(each)).strip("_") or "owner")
+        for owner in sorted(shared, key=lambda owner: len(text_of(owner))):
+            fetched = self.fetch_list(owner) if isinstance(owner, MappingItems) else self.fetch(owner)
+            name = self.fresh(re.sub(r"\W+", "_", name_for(owner)).strip("_") or "owner")
             self.statements.append(assign(name, fetched))
-            self.owners[each] = name
+            self.owners[owner] = name
 
     def fetch_list(self, listed: MappingItems) -> ast.expr:
         """The expression of a mapping's keys or values as a list."""

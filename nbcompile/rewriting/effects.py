@@ -37,7 +37,7 @@ class EffectBody(ValueBody):
             began = len(self.statements)
             self.mutate(mutation)
             replaying = "\n".join(
-                ast.unparse(located(each, self.code.co_firstlineno)) for each in self.statements[began:]
+                ast.unparse(located(statement, self.code.co_firstlineno)) for statement in self.statements[began:]
             )
             self.effects.append((_target_text(self, mutation), replaying))
 

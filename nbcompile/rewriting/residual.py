@@ -101,8 +101,8 @@ class _Program(GraphBreakBody):
 
     def draw(self, draws: tuple[Recipe, ...]) -> None:
         """``random_value = random._inst.randint(1, 9)``."""
-        for each in draws:
-            value = self.make(each)
+        for draw in draws:
+            value = self.make(draw)
             self.drawn.append(self.fresh("random_value"))
             self.statements.append(assign(self.drawn[-1], value))
 
@@ -132,10 +132,10 @@ class _Program(GraphBreakBody):
         failed = ast.Compare(ast.Name(self.graph_out, ast.Load()), [ast.Is()], [_none()])
         self.statements.append(ast.If(failed, rerun, []))
 
-    def graph_input(self, each: GraphInput) -> ast.expr:
+    def graph_input(self, graph_input: GraphInput) -> ast.expr:
         """The value of an input's source; a number as a tensor, where the graph takes it as one."""
-        value = self.fetch(each.source)
-        if not each.as_tensor:
+        value = self.fetch(graph_input.source)
+        if not graph_input.as_tensor:
             return value
         return ast.Call(self.constant(torch_internals.number_as_tensor, "as_tensor"), [value], [])
 

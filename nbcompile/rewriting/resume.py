@@ -242,9 +242,9 @@ def _build(place: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
             # The jump at the prologue's end stands for the place that it jumps to: a nested call may break before it.
             **({} if body[0].label is target else {offsets[len(prologue) - 1]: place.offset}),
             **{
-                offset: each.offset
-                for each, offset in zip(body, offsets[len(prologue) :], strict=True)
-                if each.offset >= 0
+                offset: instruction.offset
+                for instruction, offset in zip(body, offsets[len(prologue) :], strict=True)
+                if instruction.offset >= 0
             },
         },
     )
@@ -353,28 +353,30 @@ def _moved_name(name: str, code: CodeType) -> str:
 
 def _explicit_super(instructions: Sequence[Instruction], index: int, place: _ResumeTarget) -> Iterator[Instruction]:
     """``super()`` finds its arguments in the calling frame, where the first is no longer ``self``: pass them."""
-    each, code = instructions[index], place.original
-    if each.opcode == "LOAD_SUPER_ATTR":  # its class and self are on the stack; without this bit it asks the frame
-        yield replace(each, arg=(each.arg or 0) | 2)
+    instruction, code = instructions[index], place.original
+    if (
+        instruction.opcode == "LOAD_SUPER_ATTR"
+    ):  # its class and self are on the stack; without this bit it asks the frame
+        yield replace(instruction, arg=(instruction.arg or 0) | 2)
         return
     is_method = "__class__" in code.co_freevars and code.co_argcount > 0
     if not is_method or not _calls_bare_super(instructions, index):
-        yield each
+        yield instruction
         return
     if instructions[index - 1].opcode == "LOAD_GLOBAL":  # not 3.11's CALL behind PRECALL
         first = code.co_varnames[0]
         if first not in place.live and first not in place.cells:
             raise CannotResume(f"super() in {code.co_qualname} needs {first!r}, which is not passed on")
         opcode = "LOAD_DEREF" if first in code.co_cellvars else "LOAD_FAST"
-        yield replace(each, opcode="LOAD_DEREF", arg=None, argval="__class__")
-        yield replace(each, opcode=opcode, arg=None, argval=first, label=None, offset=-1)
-        each = replace(each, label=None, offset=-1)
-    yield replace(each, arg=2, argval=2)
+        yield replace(instruction, opcode="LOAD_DEREF", arg=None, argval="__class__")
+        yield replace(instruction, opcode=opcode, arg=None, argval=first, label=None, offset=-1)
+        instruction = replace(instruction, label=None, offset=-1)
+    yield replace(instruction, arg=2, argval=2)
 
 
 def _calls_bare_super(instructions: Sequence[Instruction], index: int) -> bool:
-    each = instructions[index]
-    if each.opcode not in ("PRECALL", "CALL") or each.arg != 0:
+    instruction = instructions[index]
+    if instruction.opcode not in ("PRECALL", "CALL") or instruction.arg != 0:
         return False
     callee = instructions[index - 2 if instructions[index - 1].opcode == "PRECALL" else index - 1]
     return callee.opcode == "LOAD_GLOBAL" and callee.argval == "super"
@@ -406,12 +408,12 @@ def _prologue(
         if slot is Slot.CALL:
             before.insert(0 if HERE.null_below_callable else 1, Instruction("PUSH_NULL"))
         before += [Instruction("DELETE_FAST", argval=name) for name in names]
-        for each in before:
-            yield replace(each, position=position)
-        for number, each in enumerate(_AFTER_LOAD[slot]):
+        for instruction in before:
+            yield replace(instruction, position=position)
+        for number, instruction in enumerate(_AFTER_LOAD[slot]):
             # What follows BEFORE_WITH stands in the block: a later break knows the block's handler by that.
             in_block = number > 0 and slot is Slot.EXIT
-            yield replace(each, position=position, protection=inside if in_block else outside)
+            yield replace(instruction, position=position, protection=inside if in_block else outside)
 
 
 _AFTER_LOAD: dict[Slot, tuple[Instruction, ...]] = {

@@ -36,8 +36,8 @@ def _count(data: object, uses: Counter[int], tuples: set[int]) -> None:
         case recipes.Made(key):
             uses[key] += 1
         case tuple():
-            for each in data:
-                _count(each, uses, tuples)
+            for part in data:
+                _count(part, uses, tuples)
         case recipes.Constant():
             return
         case _ if type(data).__module__ in _DATA and dataclasses.is_dataclass(data):

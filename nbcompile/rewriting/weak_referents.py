@@ -12,6 +12,7 @@ In torch: nothing (the object is made for the reference, and freed at once). Rea
 from __future__ import annotations
 
 import ast
+import itertools
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -50,6 +51,6 @@ def _names(statements: Sequence[ast.stmt]) -> Iterator[ast.Name]:
 
 def _referents(statements: Sequence[ast.stmt], references: set[str]) -> Iterator[str]:
     """Names of the arguments of ``weakref.ref``."""
-    for each in (node for statement in statements for node in ast.walk(statement)):
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in references:
-            yield from (given.id for given in each.args[:1] if isinstance(given, ast.Name))
+    for node in itertools.chain.from_iterable(map(ast.walk, statements)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in references:
+            yield from (given.id for given in node.args[:1] if isinstance(given, ast.Name))

@@ -65,7 +65,7 @@ def call_leaf(
     """
     leaf = importlib.import_module("torch._higher_order_ops.invoke_leaf_function")
     pytree = importlib.import_module("torch.utils._pytree")
-    flat = pytree.tree_flatten((arguments, keywords), is_leaf=lambda each: isinstance(each, torch.nn.Module))[0]
+    flat = pytree.tree_flatten((arguments, keywords), is_leaf=lambda value: isinstance(value, torch.nn.Module))[0]
     modules = list({id(each): each for each in flat if isinstance(each, torch.nn.Module)}.values())
     indices = leaf.store_makefx_modules(modules)
     states = leaf.convert_modules_to_states(

@@ -149,7 +149,7 @@ def symbolic_context(
         unbacked = [(dim, each) for dim, each in enumerate(dims) if each.size == "unbacked"]
         of_unbacked["shape_ids"] = {dim: each.shape_id for dim, each in unbacked if each.shape_id} or None
         of_unbacked["unbacked_bounds"] = {
-            dim: (each.least, each.most) for dim, each in unbacked if (each.least, each.most) != (None, None)
+            dim: (bounds.least, bounds.most) for dim, bounds in unbacked if (bounds.least, bounds.most) != (None, None)
         } or None
     kinds = shapes.DimDynamic
     sizes = {"static": kinds.STATIC, "dynamic": kinds.DYNAMIC, "duck": kinds.DUCK, "unbacked": kinds.UNBACKED}

@@ -22,9 +22,9 @@ from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, 
 from nbcompile.guarding.accessors import SourceCache
 
 _KINDS: dict[str, type[Any]] = {
-    each.__name__: each
-    for each in vars(addresses).values()
-    if isinstance(each, type) and issubclass(each, addresses.Address) and each is not addresses.Address
+    member.__name__: member
+    for member in vars(addresses).values()
+    if isinstance(member, type) and issubclass(member, addresses.Address) and member is not addresses.Address
 }
 
 
@@ -52,9 +52,9 @@ class Written:
         if isinstance(source, ConstantSource):
             raise NotStorable(f"the program keeps an object of this process ({source.name})")
         row: list[Any] = [type(source).__name__]
-        for each in dataclasses.fields(source):
-            value = getattr(source, each.name)
-            row.append(self.place(value) if each.name == "base" else encode(value))
+        for field in dataclasses.fields(source):
+            value = getattr(source, field.name)
+            row.append(self.place(value) if field.name == "base" else encode(value))
         kind = self._class_of(self.known.value(source))
         self.table.append([*row, kind])
         self._places[source] = len(self.table) - 1

@@ -233,10 +233,10 @@ def _outline(value: Any, depth: int) -> object:
         code, cells = value.__code__, value.__closure__ or ()
         held = [_outline(_content_of(each), depth - 1) for each in cells] if depth else len(cells)
         constants = [
-            each
+            constant
             for below in _codes(code)
-            for each in below.co_consts
-            if type(each) in _COMPARED and each is not value.__doc__
+            for constant in below.co_consts
+            if type(constant) in _COMPARED and constant is not value.__doc__
         ]
         return [module_of(value), code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, constants, held]
     if isinstance(value, staticmethod | classmethod):
@@ -323,12 +323,12 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
     """
     found: list[types.FunctionType] = [function]
     told: list[object] = []
-    for each in found:
-        names = {name for code in _codes(each.__code__) for name in code.co_names}
-        for name in sorted(names & each.__globals__.keys()):
-            value = each.__globals__[name]
+    for callee in found:
+        names = {name for code in _codes(callee.__code__) for name in code.co_names}
+        for name in sorted(names & callee.__globals__.keys()):
+            value = callee.__globals__[name]
             if isinstance(value, types.ModuleType) and not is_trusted(value.__name__):
-                raise NotStorable(f"{each.__qualname__} looks into the module {value.__name__}")
+                raise NotStorable(f"{callee.__qualname__} looks into the module {value.__name__}")
             if isinstance(value, types.FunctionType) and not is_trusted(module_of(value)) and value not in found:
                 found.append(value)
             told.append([name, describe(value, depth)])

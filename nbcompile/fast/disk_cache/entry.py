@@ -189,8 +189,8 @@ def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
         code = getattr(guard.expected, "__code__", None)
         if isinstance(code, CodeType):
             codes.append(code)
-    for each in codes:
-        codes.extend(nested for nested in each.co_consts if isinstance(nested, CodeType))
+    for code in codes:
+        codes.extend(nested for nested in code.co_consts if isinstance(nested, CodeType))
     return codes
 
 

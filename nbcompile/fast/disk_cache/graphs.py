@@ -146,8 +146,8 @@ def _plan(plan: LaunchPlan) -> dict[str, Any]:
 
 
 _STEPS: dict[str, type[Any]] = {
-    each.__name__: each
-    for each in (
+    cls.__name__: cls
+    for cls in (
         AllocateSlot, Launch, FreeSlot, ViewSlot, Call, Multiply, Convolve, TensorShape,
         ExternResult, AtSlot, Returned, Value, RuntimeSize,
     )
@@ -216,8 +216,8 @@ def _joined(data: dict[str, Any]) -> Callable[..., Any]:
 
 def _read(data: dict[str, Any]) -> StoredProgram:
     kernels = []
-    for each in data["kernels"]:
-        given = {name: decode(each[name]) for name in KEPT_OF_KERNELS}
+    for kernel in data["kernels"]:
+        given = {name: decode(kernel[name]) for name in KEPT_OF_KERNELS}
         kernels.append(EmittedKernel(source="", **given))
     externs = tuple(Called(name, find(told)) for name, told in data["externs"])
     plan = None if data["plan"] is None else _read_plan(data["plan"])

@@ -74,10 +74,10 @@ def _code(code: CodeType, frame: Frame) -> list[Any]:
 
 
 def _path_to(code: CodeType, inside: CodeType) -> list[int] | None:
-    for index, each in enumerate(inside.co_consts):
-        if each is code:
+    for index, constant in enumerate(inside.co_consts):
+        if constant is code:
             return [index]
-        below = _path_to(code, each) if isinstance(each, CodeType) else None
+        below = _path_to(code, constant) if isinstance(constant, CodeType) else None
         if below is not None:
             return [index, *below]
     return None

@@ -185,9 +185,9 @@ def _write(path: Path, text: bytes) -> None:
 
 
 def _remove(path: Path) -> None:
-    for each in (path, path.with_suffix(".page")):
+    for file in (path, path.with_suffix(".page")):
         with contextlib.suppress(OSError):
-            each.unlink()
+            file.unlink()
     with contextlib.suppress(OSError):
         path.parent.rmdir()  # only where it is empty
 
