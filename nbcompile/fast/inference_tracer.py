@@ -210,7 +210,9 @@ class Recording(TorchDispatchMode):
         return self.node_of(output)
 
     def module(self, outputs: Sequence[torch.fx.Node | None]) -> torch.fx.GraphModule:
-        """What was recorded, as far as the outputs need it."""
+        """The traced graph without dead nodes. Only now is it certain that AOTAutograd need not trace it, too."""
+        for tensor in self.alive:
+            torch_internals.guard_on_memory_format(tensor)
         self.graph.output(tuple(outputs))
         self.graph.eliminate_dead_code()
         return torch_internals.as_module(self.graph)
@@ -265,7 +267,6 @@ class Recording(TorchDispatchMode):
 
     def _remember(self, tensor: torch.Tensor, node: torch.fx.Node) -> None:
         node.meta["val"] = tensor
-        torch_internals.guard_on_memory_format(tensor)
         if id(tensor) not in self.nodes:
             self.alive.append(tensor)
             self.holders.setdefault(_storage(tensor), []).append(tensor)
