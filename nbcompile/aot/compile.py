@@ -132,7 +132,7 @@ def _compile_without_aot_autograd(
 ) -> CompiledFunction | None:
     """Compile a graph that a hook traces without AOTAutograd; None where AOTAutograd has to trace it."""
     with interrupts.deferred():
-        recorded = hooks.active().trace_inference(module, example_inputs, table, may_write=mutate_in_graph)
+        recorded = hooks.active().trace_inference(module, example_inputs, table, allow_mutation=mutate_in_graph)
     if recorded is not None:
         _check_no_aliases(recorded.written, example_inputs)
         provenance.mark_origins(recorded.module.graph, module.graph)

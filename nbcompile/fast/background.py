@@ -1,4 +1,4 @@
-"""Never wait: a graph runs as it was captured while it is compiled, and then what was compiled takes its place.
+"""Compile graphs in a background thread; until then a graph runs in eager mode, as it was captured.
 
     with nbcompile.config.patch(background=True): f(x)      traced, run operator by operator; nobody waits for C++
     nbcompile.fast.background.jobs()                             (Job("__compiled_fn_1", "compiling", 0.4),)
@@ -47,7 +47,7 @@ class Job:
     state: str = "waiting"
     """``waiting``, ``compiling``, ``ready`` or ``failed``."""
     seconds: float = 0.0
-    """How long it took."""
+    """Compile time."""
     done: threading.Event = field(default_factory=threading.Event, repr=False)
 
 
@@ -57,26 +57,26 @@ _worker: list[threading.Thread] = []
 
 
 def jobs() -> tuple[Job, ...]:
-    """All of this process, in the order of their beginning."""
+    """All jobs of this process, in the order in which they were queued."""
     return tuple(_jobs)
 
 
 def wait(timeout: float | None = None) -> bool:
-    """Wait for what is being compiled; whether all of it is done."""
+    """Wait for the compiler thread; True if all jobs are done."""
     ends = None if timeout is None else time.monotonic() + timeout
     return all(each.done.wait(None if ends is None else max(ends - time.monotonic(), 0.0)) for each in jobs())
 
 
 def compile_graph(backend: Backend, graph: CapturedGraph, inputs: Sequence[Any]) -> Compiled:
-    """Compile a captured graph: in the background where the settings say so and the graph suits, else now."""
-    if not config.background or not suits(inputs, graph.symbolic):
+    """Compile a captured graph: in the background if the settings say so and the graph allows it, else now."""
+    if not config.background or not can_run_in_background(inputs, graph.symbolic):
         return backend(graph.module, inputs)
     fakes = torch_internals.fake_twins(inputs)
-    return later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
+    return compile_later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
 
 
-def suits(inputs: Sequence[object], symbolic: bool) -> bool:
-    """Whether a graph can be compiled by another thread, at another moment."""
+def can_run_in_background(inputs: Sequence[object], symbolic: bool) -> bool:
+    """True if a graph can be compiled by another thread, later."""
     tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
     return not (
         symbolic
@@ -88,7 +88,7 @@ def suits(inputs: Sequence[object], symbolic: bool) -> bool:
     )
 
 
-def later(name: str, compile_graph: Callable[[], Compiled], meanwhile: Compiled) -> Compiled:
+def compile_later(name: str, compile_graph: Callable[[], Compiled], meanwhile: Compiled) -> Compiled:
     """A callable that is ``meanwhile`` until the worker has run ``compile_graph``, and then what that returned."""
     running, job, page = [meanwhile], Job(name), recorder.draft()
     grad_mode, ready = torch.is_grad_enabled(), compiled_artifact.defer()
@@ -99,8 +99,8 @@ def later(name: str, compile_graph: Callable[[], Compiled], meanwhile: Compiled)
     def run() -> None:
         with hook.compiling(), torch.set_grad_enabled(grad_mode):
             running[0] = compile_graph()
-            for tell in ready:
-                tell()
+            for finish in ready:
+                finish()
 
     torch_internals.hide_from_hook(call.__code__)
     if page is not None:

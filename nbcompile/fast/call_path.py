@@ -2,7 +2,7 @@
 
     f(x)      path = slow_path      the hook, guards in C++, a frame in the place of f's
     f(x)      installer.note        an entry accepts the call: its guards are encoded as instructions for fast_call.c
-    f(x)      path = Shortcut       those instructions, then the residual program; what they refuse takes the slow path
+    f(x)      path = FastCall       those instructions, then the residual program; what they refuse takes the slow path
 
 The slow path defines what a call means; a fast call is made only where the guards of an entry hold, under the default
 stance and with nobody recording. An entry with a guard that fast_call.c cannot evaluate has none. An entry that is
@@ -29,16 +29,16 @@ from nbcompile.guarding.check import FrameCheck
 from nbcompile.record import recorder
 
 Path = Callable[[Any, Any], Any]
-"""How a call is made: (arguments, keywords) -> what it returns."""
+"""A function that makes a call: (arguments, keywords) -> its result."""
 Methods = tuple[str, ...]
-SELDOM = 64
-"""Calls that took the slow path, after which one of so many looks for a fast call."""
+RETRY_INTERVAL = 64
+"""Number of slow calls after which only one of as many tries to install a fast call."""
 
 
 def installer(
     entry: Callable[..., Any], callback: hook.FrameCallback, slow_path: Path, install: Callable[[Path], None]
 ) -> FastCallInstaller | None:
-    """What looks for a fast call of a compiled function; None where there can be none.
+    """The installer of fast calls for a compiled function; None where there can be none.
 
     Args:
         entry: what the hook meets first.
@@ -63,7 +63,7 @@ def _first_frame(entry: Any) -> tuple[object, object, Methods]:
 
 
 class FastCallInstaller:
-    """Counts the calls that take the slow path, and now and then looks whether they must."""
+    """Count the calls that take the slow path, and from time to time try to install a fast call."""
 
     def __init__(
         self,
@@ -83,15 +83,17 @@ class FastCallInstaller:
         self.calls = 0
         self._slow_path = slow_path
         self._install = install
-        self._shortcut: Any = None
+        self._fast_call: Any = None
 
     def note(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
-        """A call is about to take the slow path."""
+        """Count a call that takes the slow path."""
         self.calls += 1
-        if self.calls > 1 and (self.calls % SELDOM == 0 or (self.calls < SELDOM and self.calls.bit_count() == 1)):
-            self._look(arguments, keywords)
+        if self.calls > 1 and (
+            self.calls % RETRY_INTERVAL == 0 or (self.calls < RETRY_INTERVAL and self.calls.bit_count() == 1)
+        ):
+            self._try_to_install(arguments, keywords)
 
-    def _look(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
+    def _try_to_install(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         if config.reference or torch_internals.members.replaced_member() is not None:
             return
         code, before = self.function.__code__, cache.last_forgotten()
@@ -103,9 +105,9 @@ class FastCallInstaller:
         tools = fast_call.tools()
         if tools is None:
             return
-        if self._shortcut is None and not self._begin(tools):
+        if self._fast_call is None and not self._create(tools):
             return
-        values = self._shortcut.bind(arguments, keywords)
+        values = self._fast_call.bind(arguments, keywords)
         if values is None:
             return
         names = guard_bytecode.local_names(code)
@@ -116,17 +118,17 @@ class FastCallInstaller:
             if isinstance(compiled.check, FrameCheck) and compiled.check.holds(scope):
                 self._add(compiled, compiled.check, scope, values, tools)
                 if cache.last_forgotten() is not before:  # it may be this entry that is gone
-                    self._shortcut.forget()
+                    self._fast_call.forget()
                 return
 
-    def _begin(self, tools: fast_call.Tools) -> bool:
+    def _create(self, tools: fast_call.Tools) -> bool:
         names = guard_bytecode.local_names(self.function.__code__)
         try:
-            self._shortcut = tools.shortcut(self.function, self.bound, names, self._slow_path)
+            self._fast_call = tools.fast_call(self.function, self.bound, names, self._slow_path)
         except ValueError:  # very many arguments
             return False
-        cache.add_copy(self._shortcut)
-        self._install(self._shortcut)
+        cache.add_copy(self._fast_call)
+        self._install(self._fast_call)
         return True
 
     def _add(
@@ -139,12 +141,12 @@ class FastCallInstaller:
     ) -> None:
         try:
             with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class
-                beside = guard_bytecode.Beside(marks.still_default(), recorder.watching, self.entry_methods)
-                made = tools.check(*guard_bytecode.instructions(check, scope, tools, beside))
-        except (guard_bytecode.Unknown, ValueError):
+                extra = guard_bytecode.ExtraConditions(marks.still_default(), recorder.watching, self.entry_methods)
+                made = tools.check(*guard_bytecode.instructions(check, scope, tools, extra))
+        except (guard_bytecode.NotEncodable, ValueError):
             return
         if made.holds(values):
-            self._shortcut.add(made, self._runner(compiled.code))
+            self._fast_call.add(made, self._runner(compiled.code))
 
     def _runner(self, code: CodeType) -> Callable[..., Any]:
         """The residual program as a function; what it calls meets the hook, where it calls more than one graph."""
@@ -161,7 +163,7 @@ class FastCallInstaller:
 
 
 def builtins_of(function: FunctionType) -> dict[str, object]:
-    """What names mean that are neither local nor global."""
+    """The builtins of a function: its names that are neither local nor global."""
     found: dict[str, object] = cast(Any, function).__builtins__  # mypy knows it, and forgets it in its cache
     return found
 
@@ -172,7 +174,7 @@ _OF_TENSORS = frozenset(("size", "stride", "storage_offset"))
 
 
 def calls_one_graph(code: CodeType) -> bool:
-    """Whether a residual program calls nothing but one graph: then nothing in it needs the frame hook."""
+    """True if a residual program calls nothing but one graph: then nothing in it needs the frame hook."""
     made = [(each.opname, each.argval) for each in dis.get_instructions(code)]
     calling = [name for name, _ in made if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")]
     methods = [name for _, name in made if type(name) is str and name in _OF_TENSORS]

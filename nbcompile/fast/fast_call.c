@@ -1,13 +1,13 @@
 /* Runs compiled code for a call that its guards accept, without the frame hook and without a frame of ours.
  *
- *   shortcut = Shortcut(function, self, names, slow)      shortcut(arguments, keywords): what the call returns
- *   shortcut.add(check, run)                              runs `run(*arguments, **keywords)` where the check holds
- *   shortcut.forget()                                     from now on every call goes to slow(arguments, keywords)
+ *   fast_call = FastCall(function, self, names, slow)      fast_call(arguments, keywords): what the call returns
+ *   fast_call.add(check, run)                              runs `run(*arguments, **keywords)` where the check holds
+ *   fast_call.forget()                                     from now on every call goes to slow(arguments, keywords)
  *
  * The frame hook costs a thread state to be set and put back, an interpreter's frame to be looked at, and guards that
  * are objects of C++, each with a virtual function. Here the guards of an entry are one list of instructions over
  * slots: the first slots are the function's arguments and free variables, each instruction fetches a value into a new
- * slot or says no. What these instructions cannot say has no shortcut: fast/guard_bytecode.py writes them, from the
+ * slot or says no. What these instructions cannot say has no fast call: fast/guard_bytecode.py writes them, from the
  * same guards. A call that no check accepts is no error; it goes the long way.
  *
  * What this file knows of torch's layouts is measured and tested by fast_call.py before anything relies on it.
@@ -412,7 +412,7 @@ static PyTypeObject CheckType = {
     .tp_methods = check_methods,
 };
 
-/* ---------------------------------------------------------------- Shortcut */
+/* ---------------------------------------------------------------- FastCall */
 
 typedef struct {
   PyObject_HEAD
@@ -424,27 +424,27 @@ typedef struct {
   PyObject *entries;  /* a list of (check, run) */
   Py_ssize_t locals;  /* arguments and free variables */
   PyObject *weak_references;
-} Shortcut;
+} FastCall;
 
 /* The arguments of a call in the order of the code's names; 0 where the call is an error, or of a kind that is rare.
  * All are new references. */
-static int bind(const Shortcut *shortcut, PyObject *arguments, PyObject *keywords, PyObject **locals) {
-  PyFunctionObject *function = (PyFunctionObject *)shortcut->function;
+static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywords, PyObject **locals) {
+  PyFunctionObject *function = (PyFunctionObject *)fast_call->function;
   PyCodeObject *code = (PyCodeObject *)function->func_code;
-  Py_ssize_t own = shortcut->self != NULL, given = PyTuple_GET_SIZE(arguments) + own, count = code->co_argcount;
+  Py_ssize_t own = fast_call->self != NULL, given = PyTuple_GET_SIZE(arguments) + own, count = code->co_argcount;
   Py_ssize_t named = count + code->co_kwonlyargcount, next = named, defaults = 0;
-  if (function->func_code != shortcut->code || function->func_defaults != shortcut->defaults ||
-      function->func_kwdefaults != shortcut->keyword_defaults || (given > count && !(code->co_flags & CO_VARARGS))) return 0;
+  if (function->func_code != fast_call->code || function->func_defaults != fast_call->defaults ||
+      function->func_kwdefaults != fast_call->keyword_defaults || (given > count && !(code->co_flags & CO_VARARGS))) return 0;
   if (own && !count) return 0;
   PyObject **rest = code->co_flags & CO_VARKEYWORDS ? &locals[named + !!(code->co_flags & CO_VARARGS)] : NULL;
   if (rest && !(*rest = PyDict_New())) return 0;
-  if (own) locals[0] = Py_NewRef(shortcut->self);
+  if (own) locals[0] = Py_NewRef(fast_call->self);
   for (Py_ssize_t i = own; i < given && i < count; i++) locals[i] = Py_NewRef(PyTuple_GET_ITEM(arguments, i - own));
   if (keywords && PyDict_GET_SIZE(keywords)) {
     PyObject *name, *value;
     Py_ssize_t position = 0, at;
     while (PyDict_Next(keywords, &position, &name, &value)) {
-      for (at = code->co_posonlyargcount; at < named && PyUnicode_Compare(name, PyTuple_GET_ITEM(shortcut->names, at)); at++);
+      for (at = code->co_posonlyargcount; at < named && PyUnicode_Compare(name, PyTuple_GET_ITEM(fast_call->names, at)); at++);
       if (at < named && !locals[at]) locals[at] = Py_NewRef(value);
       else if (at < named || !rest || PyDict_SetItem(*rest, name, value)) return 0;
     }
@@ -454,12 +454,12 @@ static int bind(const Shortcut *shortcut, PyObject *arguments, PyObject *keyword
     if (locals[i]) continue;
     if (i < count && i >= count - defaults) locals[i] = Py_NewRef(PyTuple_GET_ITEM(function->func_defaults, i - count + defaults));
     else if (i >= count && function->func_kwdefaults)
-      locals[i] = Py_XNewRef(PyDict_GetItemWithError(function->func_kwdefaults, PyTuple_GET_ITEM(shortcut->names, i)));
+      locals[i] = Py_XNewRef(PyDict_GetItemWithError(function->func_kwdefaults, PyTuple_GET_ITEM(fast_call->names, i)));
     if (!locals[i]) return 0;
   }
   if (code->co_flags & CO_VARARGS && !(locals[next++] = PyTuple_GetSlice(arguments, count - own, PyTuple_GET_SIZE(arguments)))) return 0;
   next += rest != NULL;
-  for (Py_ssize_t i = 0; next < shortcut->locals; i++) {
+  for (Py_ssize_t i = 0; next < fast_call->locals; i++) {
     PyObject *contents = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
     if (!(locals[next++] = Py_XNewRef(contents))) return 0;
   }
@@ -467,30 +467,30 @@ static int bind(const Shortcut *shortcut, PyObject *arguments, PyObject *keyword
 }
 
 /* The first entry that accepts the call, a new reference; NULL where none does. */
-static PyObject *accepting(const Shortcut *shortcut, PyObject *arguments, PyObject *keywords) {
+static PyObject *accepting(const FastCall *fast_call, PyObject *arguments, PyObject *keywords) {
   PyObject *locals[MOST_LOCALS] = {NULL}, *found = NULL;
-  if (bind(shortcut, arguments, keywords, locals)) {
+  if (bind(fast_call, arguments, keywords, locals)) {
     /* What is asked may run Python, and clear the list. */
-    for (Py_ssize_t i = 0; !found && i < PyList_GET_SIZE(shortcut->entries); i++) {
-      PyObject *entry = Py_NewRef(PyList_GET_ITEM(shortcut->entries, i));
+    for (Py_ssize_t i = 0; !found && i < PyList_GET_SIZE(fast_call->entries); i++) {
+      PyObject *entry = Py_NewRef(PyList_GET_ITEM(fast_call->entries, i));
       if (holds((Check *)PyTuple_GET_ITEM(entry, 0), locals)) found = entry;
       else Py_DECREF(entry);
     }
   } else if (PyErr_Occurred()) {
     PyErr_Clear();
   }
-  for (Py_ssize_t i = 0; i < shortcut->locals; i++) Py_XDECREF(locals[i]);
+  for (Py_ssize_t i = 0; i < fast_call->locals; i++) Py_XDECREF(locals[i]);
   return found;
 }
 
-static PyObject *shortcut_call(PyObject *self, PyObject *const *given, size_t flags, PyObject *unused) {
-  Shortcut *shortcut = (Shortcut *)self;
+static PyObject *fast_call_vectorcall(PyObject *self, PyObject *const *given, size_t flags, PyObject *unused) {
+  FastCall *fast_call = (FastCall *)self;
   if (PyVectorcall_NARGS(flags) != 2 || !PyTuple_CheckExact(given[0]) || !PyDict_CheckExact(given[1]))
-    return PyErr_Format(PyExc_TypeError, "a shortcut takes a tuple of arguments and a dict of keywords");
+    return PyErr_Format(PyExc_TypeError, "a fast call takes a tuple of arguments and a dict of keywords");
   PyObject *arguments = given[0], *keywords = given[1], *result;
   /* The profiler is told of compiled regions by the hook. */
-  PyObject *entry = PyList_GET_SIZE(shortcut->entries) && !has_callbacks() ? accepting(shortcut, arguments, keywords) : NULL;
-  if (!entry) return PyObject_Vectorcall(shortcut->slow, given, 2, NULL);
+  PyObject *entry = PyList_GET_SIZE(fast_call->entries) && !has_callbacks() ? accepting(fast_call, arguments, keywords) : NULL;
+  if (!entry) return PyObject_Vectorcall(fast_call->slow, given, 2, NULL);
   PyObject *run = PyTuple_GET_ITEM(entry, 1);
   if (PyDict_GET_SIZE(keywords)) result = PyObject_Call(run, arguments, keywords);
   else result = PyObject_Vectorcall(run, ((PyTupleObject *)arguments)->ob_item, PyTuple_GET_SIZE(arguments), NULL);
@@ -498,107 +498,107 @@ static PyObject *shortcut_call(PyObject *self, PyObject *const *given, size_t fl
   return result;
 }
 
-/* Shortcut(function, self or None, names, slow): the names of its arguments, then of its free variables */
-static PyObject *shortcut_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+/* FastCall(function, self or None, names, slow): the names of its arguments, then of its free variables */
+static PyObject *fast_call_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
   PyObject *function, *own, *names, *slow;
   if (!PyArg_ParseTuple(arguments, "O!OO!O", &PyFunction_Type, &function, &own, &PyTuple_Type, &names, &slow)) return NULL;
   PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
   Py_ssize_t wanted = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
                       !!(code->co_flags & CO_VARKEYWORDS) + code->co_nfreevars;
   if (wanted != PyTuple_GET_SIZE(names) || wanted > MOST_LOCALS) return PyErr_Format(PyExc_ValueError, "not the names of a function");
-  Shortcut *shortcut = (Shortcut *)type->tp_alloc(type, 0);
-  if (!shortcut) return NULL;
-  shortcut->vectorcall = shortcut_call;
-  shortcut->function = Py_NewRef(function);
-  shortcut->self = own == Py_None ? NULL : Py_NewRef(own);
-  shortcut->code = Py_NewRef(code);
-  shortcut->names = Py_NewRef(names);
-  shortcut->slow = Py_NewRef(slow);
-  shortcut->locals = wanted;
-  shortcut->defaults = Py_XNewRef(((PyFunctionObject *)function)->func_defaults);
-  shortcut->keyword_defaults = Py_XNewRef(((PyFunctionObject *)function)->func_kwdefaults);
-  if ((shortcut->entries = PyList_New(0))) return (PyObject *)shortcut;
-  Py_DECREF(shortcut);
+  FastCall *fast_call = (FastCall *)type->tp_alloc(type, 0);
+  if (!fast_call) return NULL;
+  fast_call->vectorcall = fast_call_vectorcall;
+  fast_call->function = Py_NewRef(function);
+  fast_call->self = own == Py_None ? NULL : Py_NewRef(own);
+  fast_call->code = Py_NewRef(code);
+  fast_call->names = Py_NewRef(names);
+  fast_call->slow = Py_NewRef(slow);
+  fast_call->locals = wanted;
+  fast_call->defaults = Py_XNewRef(((PyFunctionObject *)function)->func_defaults);
+  fast_call->keyword_defaults = Py_XNewRef(((PyFunctionObject *)function)->func_kwdefaults);
+  if ((fast_call->entries = PyList_New(0))) return (PyObject *)fast_call;
+  Py_DECREF(fast_call);
   return NULL;
 }
 
-static int shortcut_traverse(PyObject *self, visitproc visit, void *arg) {
-  Shortcut *shortcut = (Shortcut *)self;
-  Py_VISIT(shortcut->function);
-  Py_VISIT(shortcut->self);
-  Py_VISIT(shortcut->slow);
-  Py_VISIT(shortcut->entries);
+static int fast_call_traverse(PyObject *self, visitproc visit, void *arg) {
+  FastCall *fast_call = (FastCall *)self;
+  Py_VISIT(fast_call->function);
+  Py_VISIT(fast_call->self);
+  Py_VISIT(fast_call->slow);
+  Py_VISIT(fast_call->entries);
   return 0;
 }
 
-static int shortcut_clear(PyObject *self) {
-  Shortcut *shortcut = (Shortcut *)self;
-  Py_CLEAR(shortcut->function);
-  Py_CLEAR(shortcut->self);
-  Py_CLEAR(shortcut->slow);
-  Py_CLEAR(shortcut->entries);
+static int fast_call_clear(PyObject *self) {
+  FastCall *fast_call = (FastCall *)self;
+  Py_CLEAR(fast_call->function);
+  Py_CLEAR(fast_call->self);
+  Py_CLEAR(fast_call->slow);
+  Py_CLEAR(fast_call->entries);
   return 0;
 }
 
-static void shortcut_dealloc(PyObject *self) {
-  Shortcut *shortcut = (Shortcut *)self;
+static void fast_call_dealloc(PyObject *self) {
+  FastCall *fast_call = (FastCall *)self;
   PyObject_GC_UnTrack(self);
-  if (shortcut->weak_references) PyObject_ClearWeakRefs(self);
-  shortcut_clear(self);
-  Py_XDECREF(shortcut->code);
-  Py_XDECREF(shortcut->names);
-  Py_XDECREF(shortcut->defaults);
-  Py_XDECREF(shortcut->keyword_defaults);
+  if (fast_call->weak_references) PyObject_ClearWeakRefs(self);
+  fast_call_clear(self);
+  Py_XDECREF(fast_call->code);
+  Py_XDECREF(fast_call->names);
+  Py_XDECREF(fast_call->defaults);
+  Py_XDECREF(fast_call->keyword_defaults);
   Py_TYPE(self)->tp_free(self);
 }
 
 /* bind(arguments, keywords): the locals, or None where the call is an error or goes the long way */
-static PyObject *shortcut_bind(PyObject *self, PyObject *given) {
-  Shortcut *shortcut = (Shortcut *)self;
+static PyObject *fast_call_bind(PyObject *self, PyObject *given) {
+  FastCall *fast_call = (FastCall *)self;
   PyObject *arguments, *keywords, *locals[MOST_LOCALS] = {NULL}, *tuple = NULL;
   if (!PyArg_ParseTuple(given, "O!O!", &PyTuple_Type, &arguments, &PyDict_Type, &keywords)) return NULL;
-  if (bind(shortcut, arguments, keywords, locals) && (tuple = PyTuple_New(shortcut->locals)))
-    for (Py_ssize_t i = 0; i < shortcut->locals; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
-  for (Py_ssize_t i = 0; i < shortcut->locals; i++) Py_XDECREF(locals[i]);
+  if (bind(fast_call, arguments, keywords, locals) && (tuple = PyTuple_New(fast_call->locals)))
+    for (Py_ssize_t i = 0; i < fast_call->locals; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
+  for (Py_ssize_t i = 0; i < fast_call->locals; i++) Py_XDECREF(locals[i]);
   if (!tuple && !PyErr_Occurred()) Py_RETURN_NONE;
   return tuple;
 }
 
 /* add(check, run) */
-static PyObject *shortcut_add(PyObject *self, PyObject *arguments) {
-  Shortcut *shortcut = (Shortcut *)self;
+static PyObject *fast_call_add(PyObject *self, PyObject *arguments) {
+  FastCall *fast_call = (FastCall *)self;
   PyObject *check, *run;
   if (!PyArg_ParseTuple(arguments, "O!O", &CheckType, &check, &run)) return NULL;
-  if (((Check *)check)->locals != shortcut->locals) return PyErr_Format(PyExc_ValueError, "a check of another function");
-  if (PyList_Append(shortcut->entries, arguments)) return NULL;
+  if (((Check *)check)->locals != fast_call->locals) return PyErr_Format(PyExc_ValueError, "a check of another function");
+  if (PyList_Append(fast_call->entries, arguments)) return NULL;
   Py_RETURN_NONE;
 }
 
-static PyObject *shortcut_forget(PyObject *self, PyObject *unused) {
-  PyObject *entries = ((Shortcut *)self)->entries;
+static PyObject *fast_call_forget(PyObject *self, PyObject *unused) {
+  PyObject *entries = ((FastCall *)self)->entries;
   if (PyList_SetSlice(entries, 0, PyList_GET_SIZE(entries), NULL)) return NULL;
   Py_RETURN_NONE;
 }
 
-static PyMethodDef shortcut_methods[] = {
-    {"bind", shortcut_bind, METH_VARARGS, "The locals of a call."},
-    {"add", shortcut_add, METH_VARARGS, "From now on, run a function in place of the calls that a check accepts."},
-    {"forget", shortcut_forget, METH_NOARGS, "From now on, every call goes the long way."},
+static PyMethodDef fast_call_methods[] = {
+    {"bind", fast_call_bind, METH_VARARGS, "The locals of a call."},
+    {"add", fast_call_add, METH_VARARGS, "From now on, run a function in place of the calls that a check accepts."},
+    {"forget", fast_call_forget, METH_NOARGS, "From now on, every call goes the long way."},
     {NULL},
 };
 
-static PyTypeObject ShortcutType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.Shortcut",
-    .tp_basicsize = sizeof(Shortcut),
+static PyTypeObject FastCallType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.FastCall",
+    .tp_basicsize = sizeof(FastCall),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(Shortcut, vectorcall),
-    .tp_weaklistoffset = offsetof(Shortcut, weak_references),
+    .tp_vectorcall_offset = offsetof(FastCall, vectorcall),
+    .tp_weaklistoffset = offsetof(FastCall, weak_references),
     .tp_call = PyVectorcall_Call,
-    .tp_new = shortcut_new,
-    .tp_traverse = shortcut_traverse,
-    .tp_clear = shortcut_clear,
-    .tp_dealloc = shortcut_dealloc,
-    .tp_methods = shortcut_methods,
+    .tp_new = fast_call_new,
+    .tp_traverse = fast_call_traverse,
+    .tp_clear = fast_call_clear,
+    .tp_dealloc = fast_call_dealloc,
+    .tp_methods = fast_call_methods,
 };
 
 /* ---------------------------------------------------------------- module */
@@ -634,8 +634,8 @@ static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nbcompile_fast_call", N
 
 PyMODINIT_FUNC PyInit_nbcompile_fast_call(void) {
   PyObject *module;
-  if (PyType_Ready(&CheckType) < 0 || PyType_Ready(&ShortcutType) < 0 || !(module = PyModule_Create(&definition))) return NULL;
-  if (PyModule_AddObjectRef(module, "Check", (PyObject *)&CheckType) || PyModule_AddObjectRef(module, "Shortcut", (PyObject *)&ShortcutType)) {
+  if (PyType_Ready(&CheckType) < 0 || PyType_Ready(&FastCallType) < 0 || !(module = PyModule_Create(&definition))) return NULL;
+  if (PyModule_AddObjectRef(module, "Check", (PyObject *)&CheckType) || PyModule_AddObjectRef(module, "FastCall", (PyObject *)&FastCallType)) {
     Py_DECREF(module);
     return NULL;
   }

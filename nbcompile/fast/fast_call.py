@@ -1,8 +1,8 @@
-"""The way around the frame hook: what fast_call.c knows about torch, measured and tested.
+"""Calls without the frame hook: torch's memory layout, as fast_call.c needs it, measured and tested.
 
     tools = fast_call.tools()                      None where there is no compiler, or torch is built in another way
     check = tools.check(("x",), instructions)      guards of one entry, some 10 ns for each tensor
-    tools.shortcut(function, None, ("x",), slow)   calls check after check, then what was compiled, or slow
+    tools.fast_call(function, None, ("x",), slow)   calls check after check, then what was compiled, or slow
 
 A first call never waits for the file to be built: fast/prebuild.py does that while it is traced.
 
@@ -41,7 +41,7 @@ Instruction = tuple[str, int, int, int, object]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What makes checks and shortcuts."""
+    """The C extension: it makes checks and fast calls."""
 
     module: ModuleType
     default_keys: tuple[int, int]
@@ -51,14 +51,14 @@ class Tools:
         """A check: ``check.holds(locals)``. Raises ValueError where it is too long."""
         return self.module.Check(tuple(names), tuple((NUMBER[each[0]], *each[1:]) for each in instructions))
 
-    def shortcut(
+    def fast_call(
         self, function: FunctionType, bound: object, names: Sequence[str], slow: Callable[[Any, Any], Any]
     ) -> Any:
-        """A shortcut without entries; ``bound``: the function's first argument, None if it is not bound."""
-        return self.module.Shortcut(function, bound, tuple(names), slow)
+        """A fast call without entries; ``bound``: the function's first argument, None if it is not bound."""
+        return self.module.FastCall(function, bound, tuple(names), slow)
 
-    def kept_keys(self, keys: tuple[int, int]) -> tuple[int, int]:
-        """The dispatch keys of a thread as KEYS_OF_THREAD takes them."""
+    def key_difference(self, keys: tuple[int, int]) -> tuple[int, int]:
+        """A thread's dispatch keys as KEYS_OF_THREAD takes them: the difference from the default ones."""
         return keys[0] ^ self.default_keys[0], keys[1] ^ self.default_keys[1]
 
     def numbers(self, dtype: torch.dtype, device: torch.device) -> tuple[int, int, int]:
@@ -73,7 +73,7 @@ def _numbers(module: ModuleType, dtype: torch.dtype, device: torch.device) -> tu
 
 
 def is_built() -> bool:
-    """Whether :func:`tools` need not wait for a compiler."""
+    """True if :func:`tools` need not wait for a compiler."""
     compiler = toolchain.find()
     return isinstance(compiler, toolchain.Compiler) and extension.is_built(SOURCE, compiler)
 
@@ -81,7 +81,7 @@ def is_built() -> bool:
 @functools.cache
 @extension.tried_in_its_own_thread
 def tools() -> Tools | None:
-    """What makes checks and shortcuts; None where they cannot be had."""
+    """The C extension; None where there is no C compiler or torch is built in another way."""
     compiler = toolchain.find()
     if sysconfig.get_config_var("Py_GIL_DISABLED") or not isinstance(compiler, toolchain.Compiler):
         return None
@@ -89,12 +89,12 @@ def tools() -> Tools | None:
         module = extension.built("nbcompile_fast_call", SOURCE, compiler)
     except (BuildError, OSError, ImportError):
         return None
-    offset, end = launcher.tensor_offset(), guard_cache.end_of_facts()
+    offset, end = launcher.tensor_offset(), guard_cache.end_of_metadata()
     if offset is None or end is None:
         return None
     module.setup(offset, end - guard_cache.WORD)
-    made = Tools(module, _default_keys(module))
-    return made if self_test(made) else None
+    extension_tools = Tools(module, _default_keys(module))
+    return extension_tools if self_test(extension_tools) else None
 
 
 def _default_keys(module: ModuleType) -> tuple[int, int]:
@@ -105,12 +105,12 @@ def _default_keys(module: ModuleType) -> tuple[int, int]:
 # -- the self-test -----------------------------------------------------------------------------------------------------
 
 
-def self_test(made: Tools) -> bool:
-    """Whether tensors, hooks, modes and keys of the thread are seen as they are."""
-    return _sees_tensors(made) and _sees_states(made)
+def self_test(tools: Tools) -> bool:
+    """Check that the extension reads tensors, hooks, modes and dispatch keys as torch does."""
+    return _reads_tensors(tools) and _reads_states(tools)
 
 
-def _sees_tensors(made: Tools) -> bool:
+def _reads_tensors(tools: Tools) -> bool:
     base = torch.arange(24, dtype=torch.float32).view(4, 6)
     samples = (
         base, base.t(), base[1:], torch.nn.Parameter(base.clone()), base.to(torch.float64),
@@ -120,32 +120,32 @@ def _sees_tensors(made: Tools) -> bool:
     for expected in samples:
         if expected.layout is not torch.strided:
             continue
-        check = made.check(("x",), [tensor_instruction(made, 0, expected)])
+        check = tools.check(("x",), [tensor_instruction(tools, 0, expected)])
         for sample in samples:
-            if check.holds((sample,)) is not (_facts(sample) == _facts(expected)):
+            if check.holds((sample,)) is not (_metadata(sample) == _metadata(expected)):
                 return False
     return True
 
 
-def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
+def _metadata(tensor: torch.Tensor) -> tuple[object, ...]:
     if tensor.layout is not torch.strided:
         return (tensor.layout,)
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     return type(tensor), tensor.dtype, tensor.requires_grad, keys, tensor.shape, tensor.stride()
 
 
-def tensor_instruction(made: Tools, slot: int, tensor: torch.Tensor) -> Instruction:
-    """What accepts tensors like this one."""
+def tensor_instruction(tools: Tools, slot: int, tensor: torch.Tensor) -> Instruction:
+    """An instruction that accepts tensors with the metadata of this one."""
     keys = torch._C._dispatch_keys(tensor).raw_repr()
-    numbers = made.numbers(tensor.dtype, tensor.device)
+    numbers = tools.numbers(tensor.dtype, tensor.device)
     facts = (keys, *numbers, tensor.requires_grad, tuple(tensor.shape), tensor.stride())
     return "TENSOR", slot, 0, id(type(tensor)), facts
 
 
-def _sees_states(made: Tools) -> bool:
-    hooks = made.check((), [("NO_HOOKS", -1, 0, 0, None)])
-    modes = made.check((), [("NO_MODES", -1, 0, 0, None)])
-    keys = made.check((), [("KEYS_OF_THREAD", -1, 0, 0, made.kept_keys(thread_keys()))])
+def _reads_states(tools: Tools) -> bool:
+    hooks = tools.check((), [("NO_HOOKS", -1, 0, 0, None)])
+    modes = tools.check((), [("NO_MODES", -1, 0, 0, None)])
+    keys = tools.check((), [("KEYS_OF_THREAD", -1, 0, 0, tools.key_difference(thread_keys()))])
     before = (hooks.holds(()), modes.holds(()), keys.holds(()))
     with torch.autograd.graph.saved_tensors_hooks(lambda value: value, lambda value: value):
         hooked = hooks.holds(())

@@ -1,13 +1,13 @@
-"""Guards as instructions for a machine in C: the same list once more, for calls that need no frame hook.
+"""Encode guards as bytecode for an interpreter in C, for calls that need no frame hook.
 
-    L['x'] check_tensor(...)      TENSOR 0 facts            the slots of the machine: first the function's arguments
+    L['x'] check_tensor(...)      TENSOR 0 facts            the slots of the interpreter: first the function's arguments
     G['k'] == 3                   LOOK_UP (globals, 'k')    and free variables, then each value that is fetched
                                   EQUALS 1 3
     L['self'] ... in a group      ASK 0 cached check
 
-Written at a call that the guards accept, so the values are at hand that say how an address is followed. What has no
-instruction of its own asks the guard's meaning in Python; an address that the machine cannot follow is
-:class:`Unknown`, and such calls keep to the hook.
+The bytecode is written at a call that the guards accept, because their values decide how a source is read. A guard
+without an instruction of its own is evaluated in Python (ASK); a source that the interpreter cannot read raises
+:class:`NotEncodable`, and such calls go through the hook.
 
 In torch: nothing; guards are objects of C++. Read next: nbcompile/fast/fast_call.py
 """
@@ -59,22 +59,22 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class Tools(Protocol):
-    """What knows torch's numbers."""
+    """Torch's numbers for dispatch keys, dtypes and devices."""
 
-    def kept_keys(self, keys: tuple[int, int]) -> tuple[int, int]:
-        """The dispatch keys of a thread, as they are kept."""
+    def key_difference(self, keys: tuple[int, int]) -> tuple[int, int]:
+        """A thread's dispatch keys as their difference from the default ones."""
 
     def numbers(self, dtype: torch.dtype, device: torch.device) -> tuple[int, int, int]:
         """A dtype, the type of a device and its index."""
 
 
-class Unknown(Exception):
-    """The machine has no word for it."""
+class NotEncodable(Exception):
+    """A guard that no instruction of fast_call.c can evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What must be so beside the guards, for the hook to be passed by."""
+class ExtraConditions:
+    """Conditions that a fast call needs besides the guards, because it bypasses the frame hook."""
 
     facts: Sequence[Fact] = ()
     empty: Sequence[Any] = ()
@@ -83,32 +83,32 @@ class Beside:
     """Of a module that is called: the methods on the way to the frame that was compiled."""
 
 
-_NO_MORE = Beside()
+_NO_CONDITIONS = ExtraConditions()
 
 
 def instructions(
-    check: FrameCheck, scope: Scope, tools: Tools, beside: Beside = _NO_MORE
+    check: FrameCheck, scope: Scope, tools: Tools, extra: ExtraConditions = _NO_CONDITIONS
 ) -> tuple[list[str], list[Instruction]]:
-    """The names of the locals, and what is asked of them, for a call that the guards accept.
+    """The names of the locals and the instructions that check them, for a call that the guards accept.
 
     Args:
         check: the guards.
         scope: the call.
-        tools: what knows torch's numbers.
-        beside: what must be so beside the guards.
+        tools: torch's numbers for dtypes and devices.
+        extra: conditions besides the guards.
 
     Raises:
-        Unknown: some guard cannot be said so.
+        NotEncodable: a guard has no instructions.
     """
     writer = _Writer(scope, tools)
-    if isinstance(beside.empty, list):
-        writer.emit("EMPTY", key=beside.empty)
-    for fact in beside.facts:
+    if isinstance(extra.empty, list):
+        writer.emit("EMPTY", key=extra.empty)
+    for fact in extra.facts:
         writer.fact(*fact)
-    if beside.methods:
-        writer.module_call(beside.methods)
-    writer.emit("KEYS_OF_THREAD", key=tools.kept_keys(check.thread_keys))
-    own = [each for place, each in enumerate(check.prepared) if place not in check.remembered]
+    if extra.methods:
+        writer.module_call(extra.methods)
+    writer.emit("KEYS_OF_THREAD", key=tools.key_difference(check.thread_keys))
+    own = [each for position, each in enumerate(check.prepared) if position not in check.remembered]
     for prepared in own:
         if isinstance(prepared, Leaf):
             writer.leaf(prepared)
@@ -156,7 +156,7 @@ class _Writer:
         for name in methods:
             method = class_attribute(type(module), name)
             if name != "forward" and method is not class_attribute(torch.nn.Module, name):
-                raise Unknown(name)
+                raise NotEncodable(name)
             self._is(self.into("MEMBER", cls, key=name), method)
             self.emit("LACKS", table, key=name)
         if "__call__" in methods:
@@ -176,12 +176,12 @@ class _Writer:
 
     def into(self, operation: str, slot: int = NOTHING, number: int = 0, key: object = None) -> int:
         """Write one instruction that fetches a value; the slot where it is."""
-        place = (operation, slot, number, (id(key[0]), key[1]) if isinstance(key, tuple) else key)
-        if place not in self._slots:
+        key_of_value = (operation, slot, number, (id(key[0]), key[1]) if isinstance(key, tuple) else key)
+        if key_of_value not in self._slots:
             self.written.append((operation, slot, number, 0, key))
-            self._slots[place] = self._made
+            self._slots[key_of_value] = self._made
             self._made += 1
-        return self._slots[place]
+        return self._slots[key_of_value]
 
     def _fetch(self, source: Source) -> int:
         match source:
@@ -195,7 +195,7 @@ class _Writer:
             case GenericAttrSource(base, attribute) if is_own(self._known.value(base), attribute):
                 return self.into("ITEM", self.into("VARS", self.slot(base)), key=attribute)
             case GenericAttrSource():
-                raise Unknown(source)
+                raise NotEncodable(source)
             case AttrSource(base, attribute):
                 return self._attribute(base, attribute)
             case ConstantSource(name, value):
@@ -214,7 +214,7 @@ class _Writer:
                 return self.into("MEMBER", self.into("CLASS", self.slot(base)), key=name)
             case ClassMemberSource(base, name, after):
                 return self.into("MEMBER", self.slot(base), after, key=name)
-        raise Unknown(source)
+        raise NotEncodable(source)
 
     def _attribute(self, base: Source, attribute: str) -> int:
         owner, slot = self._known.value(base), self.slot(base)
@@ -225,7 +225,7 @@ class _Writer:
                 slot = self.into("ITEM", slot, key=table)
             return self.into("ITEM", slot, key=attribute)
         if isinstance(owner, torch.Tensor) and type(owner) not in PLAIN:
-            raise Unknown(base)
+            raise NotEncodable(base)
         if type(owner) is ModuleType and attribute in vars(owner):
             return self.into("ITEM", self.into("VARS", slot), key=attribute)
         return self.into("ATTRIBUTE", slot, key=attribute)
@@ -236,7 +236,7 @@ class _Writer:
             return self.into("ITEM", slot, key=key)
         if type(key) is int and key >= 0 and (type(container) is list or isinstance(container, tuple)):
             return self.into("INDEX", slot, key)
-        raise Unknown(base)
+        raise NotEncodable(base)
 
     # -- guards --------------------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class _Writer:
         write = _LEAVES.get(leaf.guard.kind)
         if write is None or not write(self, leaf, slot, expected, self._known.value(leaf.guard.source)):
             if isinstance(self._known.value(leaf.guard.source), torch.Tensor):
-                raise Unknown(leaf.text)  # its class might be told that somebody looks
+                raise NotEncodable(leaf.text)  # a method of its class might run
             self.emit("ASK", slot, key=leaf.holds)
 
     def tensor(self, leaf: Leaf, slot: int, expected: object, _: object) -> bool:
@@ -285,7 +285,7 @@ class _Writer:
         elif kind in (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING):
             self.emit("DISTINCT", key=tuple(map(self.slot, expected)))
         else:
-            raise Unknown(guard)
+            raise NotEncodable(guard)
 
     def unchanged(self, slot: int, leaf: Leaf) -> None:
         """A class and its bases are as they were, or are asked once more: members that matter are of the same kind."""
@@ -396,7 +396,7 @@ def _marking(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: objec
 
 
 def _hasattr(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
-    """That there is no such attribute, where only dicts of the value and of classes are asked for it."""
+    """Check that an attribute is absent, if only dicts of the value and of its classes are searched for it."""
     name, wanted = expected
     if wanted:
         return False
@@ -427,7 +427,7 @@ def _class_lacks(writer: _Writer, slot: int, cls: type, name: str) -> bool:
 
 
 def _is_plain(cls: type, lookup: object, fallback: object) -> bool:
-    """Whether attributes of instances are found by these two: ``__getattribute__``, and ``__getattr__`` or None."""
+    """True if attributes of instances are found by these two: ``__getattribute__``, and ``__getattr__`` or None."""
     try:
         found = class_attribute(cls, "__getattr__")
     except AttributeError:

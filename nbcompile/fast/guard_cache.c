@@ -1,6 +1,6 @@
 /* Remembers that the guards about a module held, and sees in nanoseconds whether anything they look at has changed.
  *
- *   Memo(watched, check)    memo(module) -> True or False
+ *   GuardCache(watched, check)    cache(module) -> True or False
  *
  * `check(module)` evaluates the guards. `watched(module)` lists what they look at: modules, dicts and tensors, owners
  * first, the module itself at the head. What is kept of each is its address and
@@ -48,7 +48,7 @@ static int begin_versions(void) { return 0; }
 
 #else
 
-/* A dict that is watched, by its address; several memos may watch one. A list for each of 4096 remainders. */
+/* A dict that is watched, by its address; several caches may watch one. A list for each of 4096 remainders. */
 typedef struct Watched {
   struct Watched *next;
   PyObject *dict; /* borrowed; NULL once it is gone */
@@ -143,7 +143,7 @@ typedef struct {
   Py_ssize_t noted; /* how many things are in the list */
   Py_ssize_t count; /* the same once the guards were found to hold; 0: nothing is remembered */
   uint64_t turn;    /* how often `things` was written: another thread may ask while `check` runs */
-} Memo;
+} GuardCache;
 
 static void *dict_of(PyObject *object) {
   PyObject **place = _PyObject_GetDictPtr(object);
@@ -185,97 +185,97 @@ static int unchanged(const Thing *thing) {
          !memcmp(thing->bytes, (char *)thing->place + first_byte, last_byte - first_byte);
 }
 
-static Thing *thing_at(const Memo *memo, Py_ssize_t index) { return (Thing *)(memo->things + index * SIZE); }
+static Thing *thing_at(const GuardCache *cache, Py_ssize_t index) { return (Thing *)(cache->things + index * SIZE); }
 
-static void forget(Memo *memo) {
-  memo->count = 0;
-  while (memo->noted) {
-    Thing *thing = thing_at(memo, --memo->noted);
+static void forget(GuardCache *cache) {
+  cache->count = 0;
+  while (cache->noted) {
+    Thing *thing = thing_at(cache, --cache->noted);
     if (thing->kind == DICT) end(thing);
   }
 }
 
 /* Keep what the guards are about to look at; how many things that is. It counts for nothing until they are found to
  * hold. That it cannot be listed is no error: the guards will say why. */
-static Py_ssize_t remember(Memo *memo, PyObject *module) {
-  PyObject *listed = PyObject_CallOneArg(memo->watched, module), *items;
+static Py_ssize_t remember(GuardCache *cache, PyObject *module) {
+  PyObject *listed = PyObject_CallOneArg(cache->watched, module), *items;
   if (!listed) {
     PyErr_Clear();
-    forget(memo);
+    forget(cache);
     return 0;
   }
   items = PySequence_Fast(listed, "a list of things");
   Py_DECREF(listed);
   if (!items) return -1;
   Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
-  forget(memo);
-  char *things = PyMem_Realloc(memo->things, count * SIZE + 1);
+  forget(cache);
+  char *things = PyMem_Realloc(cache->things, count * SIZE + 1);
   if (!things) {
     Py_DECREF(items);
     PyErr_NoMemory();
     return -1;
   }
-  memo->things = things;
-  for (; memo->noted < count; memo->noted++)
-    if (look(thing_at(memo, memo->noted), PySequence_Fast_GET_ITEM(items, memo->noted))) {
+  cache->things = things;
+  for (; cache->noted < count; cache->noted++)
+    if (look(thing_at(cache, cache->noted), PySequence_Fast_GET_ITEM(items, cache->noted))) {
       PyErr_Clear(); /* a dict that cannot be watched: nothing is remembered */
-      forget(memo);
+      forget(cache);
       count = 0;
     }
-  memo->turn++;
+  cache->turn++;
   Py_DECREF(items);
   return count;
 }
 
-static PyObject *memo_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
-  Memo *memo = (Memo *)self;
-  if (PyVectorcall_NARGS(flags) != 1) return PyErr_Format(PyExc_TypeError, "a memo takes one module");
+static PyObject *cache_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
+  GuardCache *cache = (GuardCache *)self;
+  if (PyVectorcall_NARGS(flags) != 1) return PyErr_Format(PyExc_TypeError, "a guard cache takes one module");
   PyObject *module = arguments[0];
-  if (memo->count && thing_at(memo, 0)->object == module) {
+  if (cache->count && thing_at(cache, 0)->object == module) {
     Py_ssize_t i = 0;
-    while (i < memo->count && unchanged(thing_at(memo, i))) i++;
-    if (i == memo->count) Py_RETURN_TRUE;
+    while (i < cache->count && unchanged(thing_at(cache, i))) i++;
+    if (i == cache->count) Py_RETURN_TRUE;
   }
   /* What is there is noted before it is checked: a change in between will be seen the next time. */
-  Py_ssize_t count = remember(memo, module);
+  Py_ssize_t count = remember(cache, module);
   if (count < 0) return NULL;
-  uint64_t turn = memo->turn;
-  PyObject *answer = PyObject_CallOneArg(memo->check, module);
+  uint64_t turn = cache->turn;
+  PyObject *answer = PyObject_CallOneArg(cache->check, module);
   int held = answer ? PyObject_IsTrue(answer) : 0;
-  if (held > 0 && memo->turn == turn) memo->count = count;
+  if (held > 0 && cache->turn == turn) cache->count = count;
   return answer;
 }
 
-static void memo_dealloc(PyObject *self) {
-  Memo *memo = (Memo *)self;
-  forget(memo);
-  Py_XDECREF(memo->watched);
-  Py_XDECREF(memo->check);
-  PyMem_Free(memo->things);
+static void cache_dealloc(PyObject *self) {
+  GuardCache *cache = (GuardCache *)self;
+  forget(cache);
+  Py_XDECREF(cache->watched);
+  Py_XDECREF(cache->check);
+  PyMem_Free(cache->things);
   Py_TYPE(self)->tp_free(self);
 }
 
-static PyTypeObject MemoType;
+static PyTypeObject GuardCacheType;
 
-static PyObject *memo_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+static PyObject *cache_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
   PyObject *watched, *check;
   if (!PyArg_ParseTuple(arguments, "OO", &watched, &check)) return NULL;
-  Memo *memo = (Memo *)type->tp_alloc(type, 0);
-  if (!memo) return NULL;
-  memo->vectorcall = memo_call;
-  memo->watched = Py_NewRef(watched);
-  memo->check = Py_NewRef(check);
-  return (PyObject *)memo;
+  GuardCache *cache = (GuardCache *)type->tp_alloc(type, 0);
+  if (!cache) return NULL;
+  cache->vectorcall = cache_call;
+  cache->watched = Py_NewRef(watched);
+  cache->check = Py_NewRef(check);
+  return (PyObject *)cache;
 }
 
-static PyTypeObject MemoType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.Memo",
-    .tp_basicsize = sizeof(Memo),
+static PyTypeObject GuardCacheType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.GuardCache",
+    .tp_basicsize = sizeof(GuardCache),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(Memo, vectorcall),
+    .tp_vectorcall_offset = offsetof(GuardCache, vectorcall),
     .tp_call = PyVectorcall_Call,
-    .tp_new = memo_new,
-    .tp_dealloc = memo_dealloc,
+    .tp_new = cache_new,
+    .tp_dealloc = cache_dealloc,
 };
 
 static PyObject *setup(PyObject *module, PyObject *arguments) {
@@ -295,8 +295,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nbcompile_guard_
 
 PyMODINIT_FUNC PyInit_nbcompile_guard_cache(void) {
   PyObject *module;
-  if (PyType_Ready(&MemoType) < 0 || !(module = PyModule_Create(&definition))) return NULL;
-  Py_INCREF(&MemoType);
-  if (PyModule_AddObject(module, "Memo", (PyObject *)&MemoType) < 0) return NULL;
+  if (PyType_Ready(&GuardCacheType) < 0 || !(module = PyModule_Create(&definition))) return NULL;
+  Py_INCREF(&GuardCacheType);
+  if (PyModule_AddObject(module, "GuardCache", (PyObject *)&GuardCacheType) < 0) return NULL;
   return module;
 }

@@ -1,13 +1,13 @@
-"""Guards that held need not be asked again while nothing that they look at has changed.
+"""Cache the result of a module's guards until a dict or a tensor that they read changes.
 
-    remember = guard_cache.maker()                      None where there is no compiler, or no lock of the interpreter's
-    held = remember(watched, check)              watched(module) -> what the guards look at, check(module) -> bool
-    held(module)                                 some 10 ns for each thing that is watched, and no guard is run
+    make_cache = guard_cache.maker()            None where there is no C compiler, or no GIL
+    evaluate = make_cache(watched, check)       watched(module) -> objects the guards read, check(module) -> bool
+    evaluate(module)                            a cache hit: some 10 ns for each watched object, and no guard is run
 
 guard_cache.c does this in C; what it knows about torch's objects is measured and tested here.
 
 In torch: use_recursive_dict_tags_for_guards in torch/_dynamo/config.py, GuardManager in
-torch/csrc/dynamo/guards.cpp. Read next: nbcompile/fast/guard_groups.py, which finds what can be remembered.
+torch/csrc/dynamo/guards.cpp. Read next: nbcompile/fast/guard_groups.py, which finds the guards that can be cached.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ COUNTERS = 2 * WORD
 """At the head of a TensorImpl: its virtual functions, and how often it is referred to."""
 LONGEST = 32 * WORD
 
-Watched = Callable[[object], Sequence[object]]
-Held = Callable[[object], bool]
-Remember = Callable[[Watched, Held], Held]
+WatchedObjects = Callable[[object], Sequence[object]]
+Evaluate = Callable[[object], bool]
+MakeCache = Callable[[WatchedObjects, Evaluate], Evaluate]
 
 
 @functools.cache
 @extension.tried_in_its_own_thread
-def maker() -> Remember | None:
-    """What makes memos; None where they cannot be had."""
+def maker() -> MakeCache | None:
+    """The class of guard caches; None where there is no C compiler or torch is built in another way."""
     compiler = toolchain.find()
     if sysconfig.get_config_var("Py_GIL_DISABLED") or not isinstance(compiler, toolchain.Compiler):
         return None
@@ -45,19 +45,19 @@ def maker() -> Remember | None:
         module = extension.built("nbcompile_guard_cache", SOURCE, compiler)
     except (BuildError, OSError, ImportError):
         return None
-    offset, end = launcher.tensor_offset(), end_of_facts()
+    offset, end = launcher.tensor_offset(), end_of_metadata()
     if offset is None or end is None:
         return None
     try:
         module.setup(offset, COUNTERS, end)
     except RuntimeError:  # others watch dicts already, as many as Python lets
         return None
-    made: Remember = module.Memo
-    return made if self_test(made) else None
+    make_cache: MakeCache = module.GuardCache
+    return make_cache if self_test(make_cache) else None
 
 
-def end_of_facts() -> int | None:
-    """Where a TensorImpl ends: its last member is the set of its dispatch keys, the word that changes as they do.
+def end_of_metadata() -> int | None:
+    """The end of a TensorImpl: its last member is the set of its dispatch keys, the word that changes as they do.
 
     Seen once it would not be known: the memory behind may be what is left of another tensor, with the same keys.
     """
@@ -79,14 +79,14 @@ def _keys(tensor: torch.Tensor) -> int:
 
 
 class _Sample:
-    """Stands for a module."""
+    """An object like a module."""
 
     def __init__(self) -> None:
         self.table = {"x": torch.ones(4, 5, dtype=torch.float32)}
         self.known = 2
 
     def things(self) -> Sequence[object]:
-        """What a memo is to watch."""
+        """The objects that a guard cache watches."""
         return (self, vars(self), self.table, self.table["x"])
 
 
@@ -113,26 +113,26 @@ CHANGES: Sequence[Callable[[_Sample], object]] = (
     lambda sample: setattr(sample, "__dict__", dict(vars(sample))),
     lambda sample: setattr(sample, "__class__", type("Other", (_Sample,), {})),
 )
-"""All that a guard can see happen to a module, in small."""
+"""Every kind of change that a guard on a module can see, on a small object."""
 
 
-def self_test(made: Remember) -> bool:
-    """Whether a memo keeps silent while nothing changes, and notices every change that matters."""
-    return all(_notices(made, change) for change in CHANGES)
+def self_test(make_cache: MakeCache) -> bool:
+    """Check that a cache hit needs no evaluation, and that every relevant change invalidates the cache."""
+    return all(_is_invalidated_by(make_cache, change) for change in CHANGES)
 
 
-def _notices(made: Remember, change: Callable[[_Sample], object]) -> bool:
-    sample, asked = _Sample(), []
+def _is_invalidated_by(make_cache: MakeCache, change: Callable[[_Sample], object]) -> bool:
+    sample, evaluated = _Sample(), []
 
     def check(module: object) -> bool:
-        asked.append(module)
+        evaluated.append(module)
         return True
 
-    held = made(_Sample.things, check)  # type: ignore[arg-type]
-    held(sample)
+    evaluate = make_cache(_Sample.things, check)  # type: ignore[arg-type]
+    evaluate(sample)
     sample.table["x"].add_(1)  # other numbers in the same tensor
-    held(sample)
-    silent = len(asked) == 1
+    evaluate(sample)
+    hit = len(evaluated) == 1
     change(sample)
-    held(sample)
-    return silent and len(asked) == 2
+    evaluate(sample)
+    return hit and len(evaluated) == 2

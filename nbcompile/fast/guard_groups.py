@@ -2,12 +2,12 @@
 
     L['self']._modules['l']._parameters['weight']     from L['self'] on only through dicts of modules
 
-Such guards look at modules, dicts and tensors alone, so whether any of these has
+Such guards read modules, dicts and tensors alone, so whether any of these has
 changed since they held can be seen without running them (fast/guard_cache.py). They
-stand in a guard tree of their own, of which the main tree asks one question.
+form a guard tree of their own, which the main tree evaluates as one guard.
 
-What goes another way (an item of a list, the code of a function, an attribute that
-a class gives) stays in the main tree; so does the last tensor of each kind, which sees
+A value that is read in another way (an item of a list, the code of a function, an attribute that
+a class gives) is checked in the main tree; so is the last tensor of each kind, which sees
 the state of the process that tensor guards depend on.
 
 In torch: "tag safe" subtrees in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
@@ -28,14 +28,14 @@ from nbcompile.fast import guard_cache
 from nbcompile.guarding.accessors import RootSource, SourceCache, module_table
 from nbcompile.guarding.group import GroupGuards
 
-Watched = Callable[[object], Sequence[object]]
-Held = Callable[[object], bool]
-Remember = Callable[[Watched, Held], Held]
+WatchedObjects = Callable[[object], Sequence[object]]
+Evaluate = Callable[[object], bool]
+MakeCache = Callable[[WatchedObjects, Evaluate], Evaluate]
 
-FEWEST = 8
-"""Guards; fewer are not worth a cache."""
+MIN_GUARDS = 8
+"""The smallest number of guards that is worth a cache."""
 MANY_GUARDS = 16
-"""From so many on a cache may pay for what it costs to build once: a C file of ours is compiled."""
+"""The smallest number of guards for which the C extension is built, once per machine."""
 _INLINE_DIMS = 5  # of more, sizes lie outside of the TensorImpl
 _VARS = object()  # the step from a module to its __dict__
 _OF_CONSTANTS = (GuardKind.NONE_MATCH, GuardKind.BOOL_MATCH, GuardKind.EQUALS_MATCH)
@@ -49,25 +49,25 @@ class ModuleGroup:
 
     source: Source
     text: str
-    """How the main tree calls its question."""
+    """Name of the group's guard in the main tree."""
     guards: list[Guard] = field(default_factory=list)
     types: list[Guard] = field(default_factory=list)
-    """Guards that ask about members of a class too, which is not watched: here is asked what they ask of the object."""
+    """Guards that also check members of a class, which is not watched: the group checks only their object."""
     paths: dict[tuple[object, ...], None] = field(default_factory=dict)
-    """To each thing that is watched, owners first: steps from the module through dicts."""
+    """Path of each watched object, owners first: steps from the module through dicts."""
     root: Any = None
     """The guard tree of the group, evaluated on the module."""
-    cached: Held | None = None
+    cached: Evaluate | None = None
     """That tree behind a cache."""
-    make_cache: Remember = field(kw_only=True)
+    make_cache: MakeCache = field(kw_only=True)
 
-    def cache(self) -> Held:
+    def cache(self) -> Evaluate:
         """Put the tree behind a cache."""
         self.cached = self.make_cache(self.watched, self.root.check)
         return self.cached
 
     def watched(self, module: object) -> list[object]:
-        """What there is now to watch. Raises where the module is built in another way."""
+        """The objects to watch now. Raises if the module's structure has changed."""
         found: dict[tuple[object, ...], object] = {(): module}
         for path in self.paths:
             owner = found[path[:-1]]
@@ -76,19 +76,23 @@ class ModuleGroup:
 
 
 def maker(guards: Sequence[Guard]) -> GroupGuards | None:
-    """What divides the guards of a frame into groups; None where they are few, or there is no guard cache here."""
+    """A function that divides the guards of a frame into groups; None if they are few, or there is no guard cache."""
     make_cache = guard_cache.maker() if len(guards) >= MANY_GUARDS else None
     return None if make_cache is None else lambda ordered, known: groups(ordered, known, make_cache)
 
 
-def groups(guards: Iterable[Guard], known: SourceCache, make_cache: Remember) -> list[ModuleGroup]:
-    """The modules below which there are guards enough to remember."""
-    asked = [(guard, replace(guard, members=())) for guard in guards]
-    ways = [(guard, way) for guard, of_object in asked if (way := _way(of_object, known)) is not None]
-    tensors = [guard for guard, _ in ways if guard.kind is GuardKind.TENSOR_MATCH]
+def groups(guards: Iterable[Guard], known: SourceCache, make_cache: MakeCache) -> list[ModuleGroup]:
+    """The modules with enough guards below them for a cache."""
+    of_objects = [(guard, replace(guard, members=())) for guard in guards]
+    paths = [
+        (guard, found_path)
+        for guard, of_object in of_objects
+        if (found_path := _path_from_module(of_object, known)) is not None
+    ]
+    tensors = [guard for guard, _ in paths if guard.kind is GuardKind.TENSOR_MATCH]
     last = {_kind(known.value(guard.source)): guard for guard in tensors}  # type: ignore[arg-type]
     found: dict[Source, ModuleGroup] = {}
-    for guard, (source, path) in ways:
+    for guard, (source, path) in paths:
         if any(guard is each for each in last.values()):
             continue
         group = found.setdefault(
@@ -99,7 +103,7 @@ def groups(guards: Iterable[Guard], known: SourceCache, make_cache: Remember) ->
         else:
             group.guards.append(guard)
         group.paths |= dict.fromkeys(path[:length] for length in range(1, len(path) + 1))
-    return [each for each in found.values() if len(each.guards) >= FEWEST]
+    return [each for each in found.values() if len(each.guards) >= MIN_GUARDS]
 
 
 def _kind(value: object) -> object:
@@ -107,9 +111,9 @@ def _kind(value: object) -> object:
     return torch._C._dispatch_keys(value).raw_repr()
 
 
-def _way(guard: Guard, known: SourceCache) -> tuple[Source, tuple[object, ...]] | None:
-    """The outermost module on the way to a guarded value, and the steps from there; None if it goes another way."""
-    if guard.source is None or not _is_seen(guard, known.value(guard.source)):
+def _path_from_module(guard: Guard, known: SourceCache) -> tuple[Source, tuple[object, ...]] | None:
+    """The outermost module on the path to a value, and the steps from there; None if a step is of another kind."""
+    if guard.source is None or not _is_covered(guard, known.value(guard.source)):
         return None
     steps = list(_steps(guard.source))
     start = next((at for at, each in enumerate(steps) if isinstance(known.value(each), torch.nn.Module)), None)
@@ -117,7 +121,7 @@ def _way(guard: Guard, known: SourceCache) -> tuple[Source, tuple[object, ...]] 
         return None
     path: list[object] = []
     for before, step in zip(steps[start:], steps[start + 1 :], strict=False):
-        more = _through(known.value(before), step)
+        more = _dict_steps(known.value(before), step)
         if more is None:
             return None
         path += more
@@ -135,7 +139,7 @@ def _steps(source: Source) -> Iterator[Source]:
     yield source
 
 
-def _through(owner: object, step: Source) -> tuple[object, ...] | None:
+def _dict_steps(owner: object, step: Source) -> tuple[object, ...] | None:
     """One step of an address as steps through dicts."""
     match step:
         case AttrSource(_, attribute) if isinstance(owner, torch.nn.Module):
@@ -146,8 +150,8 @@ def _through(owner: object, step: Source) -> tuple[object, ...] | None:
     return None
 
 
-def _is_seen(guard: Guard, value: object) -> bool:
-    """Whether nothing can change what a guard says without changing a dict, a module or a tensor that is watched."""
+def _is_covered(guard: Guard, value: object) -> bool:
+    """True if a guard's result depends only on dicts, modules and tensors that are watched."""
     if guard.kind in _OF_CONSTANTS:
         return isinstance(value, int | float | str | bytes | tuple | torch.dtype | torch.device | None)
     if guard.kind in _OF_DICTS:  # the order of an OrderedDict may change without a new version

@@ -1,11 +1,11 @@
-"""What torch's C++ guard tree asks of ``torch._dynamo``, answered without importing it (0.8 s).
+"""Stubs of the modules that torch's C++ guard tree imports from ``torch._dynamo`` (0.8 s).
 
-    with stand_ins():
+    with stubs():
         build_check(guards, frame)      C++ looks up an enumeration and two settings
 
 The tree is all C++, but while it is built it imports two Python modules by name: ``torch._dynamo.guards``, once, for
-an enumeration that it keeps, and ``torch._dynamo.config``, for defaults. For that time two small modules stand in
-their places, under the interpreter's own import lock, so that no other thread can meet them. If the real
+an enumeration that it keeps, and ``torch._dynamo.config``, for defaults. For that time two stub modules
+replace them, under the interpreter's own import lock, so that no other thread can import them. If the real
 ``torch._dynamo`` is imported later, it is given the enumeration that C++ knows by then.
 
 In torch: make_guard_manager in torch/csrc/dynamo/guards.cpp. Read next: nbcompile/guarding/check.py
@@ -40,65 +40,65 @@ _SETTINGS = {
     "max_saved_pointers_for_recursive_dict_tags_check": 256,
     "use_recursive_dict_tags_for_guards": False,
 }
-"""As torch has them where nobody has changed them: nobody can have, before the module is imported."""
+"""Torch's defaults: nobody can have changed them before the module is imported."""
 
 
-class NotEnough(Exception):
-    """This torch asks for something else, too."""
+class MissingName(Exception):
+    """This torch reads another name, which the stubs do not have."""
 
 
-class _StandIn(ModuleType):
+class _StubModule(ModuleType):
     def __init__(self, name: str, members: Mapping[str, object]) -> None:
         super().__init__(name)
         vars(self).update(members)
 
     def __getattr__(self, name: str) -> object:
-        raise NotEnough(name)
+        raise MissingName(name)
 
 
 @contextmanager
-def stand_ins() -> Iterator[None]:
+def stubs() -> Iterator[None]:
     """Inside, guard trees can be built without ``torch._dynamo``; nothing happens where it is imported already.
 
     Raises:
-        NotEnough: this torch asks for more.
+        MissingName: this torch reads another name.
     """
-    if "torch._dynamo" in sys.modules and not dynamo_stub.is_light():
+    if "torch._dynamo" in sys.modules and not dynamo_stub.is_stub():
         yield
         return
-    made = {
-        name: _StandIn(name, members)
+    stub_modules = {
+        name: _StubModule(name, members)
         for name, members in ((GUARDS, {"GuardManagerType": GuardManagerType}), (SETTINGS, _SETTINGS))
         if name not in sys.modules
     }
     _imp.acquire_lock()
     try:
-        sys.modules.update(made)
-        if not any(isinstance(each, _Handover) for each in sys.meta_path):
-            sys.meta_path.insert(0, _Handover())
+        sys.modules.update(stub_modules)
+        if not any(isinstance(each, _EnumerationFinder) for each in sys.meta_path):
+            sys.meta_path.insert(0, _EnumerationFinder())
         yield
     finally:
-        for name in made:
+        for name in stub_modules:
             del sys.modules[name]
         _imp.release_lock()
 
 
 def build(build_tree: Callable[[], Tree]) -> Tree:
-    """Build a guard tree without ``torch._dynamo``; with it, where this torch asks for more than the stubs have."""
+    """Build a guard tree without ``torch._dynamo``; with it, if this torch reads a name that the stubs do not have."""
     try:
-        with stand_ins():
+        with stubs():
             return build_tree()
-    except NotEnough:
+    except MissingName:
         return build_tree()
 
 
-class _Handover:
+class _EnumerationFinder:
     """Finds ``torch._dynamo.guards`` as Python does, and gives it our enumeration when it has run."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Asked for every module that is imported."""
+        """Wrap the loader of ``torch._dynamo.guards``."""
         if name != GUARDS:
             return None
         found = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -106,9 +106,9 @@ class _Handover:
         if loader is not None:
             run = loader.exec_module
 
-            def run_and_hand_over(module: ModuleType) -> None:
+            def run_and_share(module: ModuleType) -> None:
                 run(module)
                 vars(module)["GuardManagerType"] = GuardManagerType
 
-            loader.exec_module = run_and_hand_over  # type: ignore[method-assign]
+            loader.exec_module = run_and_share  # type: ignore[method-assign]
         return found

@@ -1,16 +1,16 @@
-"""Graphs without gradient and aliasing: run them once and write down what ATen is asked to do.
+"""Trace a graph without gradients and aliasing into ATen operators, in one pass.
 
     captured   torch.softmax(x @ w, -1)
-    recorded   aten.mm, aten.amax, aten.sub, aten.exp, aten.sum, aten.div
+    traced     aten.mm, aten.amax, aten.sub, aten.exp, aten.sum, aten.div
 
     captured   p.mul_(0.9)                  a step of an optimizer, say
-    recorded   aten.mul(p, 0.9), then aten.copy_(p, mul) at the end
+    traced     aten.mul(p, 0.9), then aten.copy_(p, mul) at the end
 
 AOTAutograd runs a graph twice, once to learn what it mutates and what aliases,
 once to trace it, because it must be right for every graph. A graph that writes to
-whole inputs at most, and for which nobody wants a gradient, can be recorded in one
-go; its sizes may be symbols, whose nodes sizes.py makes. When the recording meets
-anything else the answer is None, and AOTAutograd does it.
+whole inputs at most, and for which nobody wants a gradient, can be traced in one
+pass; its sizes may be symbols, whose nodes sizes.py makes. When the tracer meets
+anything else it returns None, and AOTAutograd traces the graph.
 
 In torch: torch/fx/experimental/proxy_tensor.py (make_fx). Read next:
 nbcompile/aot/sizes.py
@@ -37,9 +37,9 @@ from nbcompile.aot.traced_graphs import InferenceGraph, requires_grad
 from nbcompile.capture.node_meta import ORIGIN, STACK
 from nbcompile.ir.index import index, indices
 
-# Not pure, although their schemas do not say so: the first two alias a constant that the graph keeps,
+# Not functional, although their schemas say so: the first two alias a constant that the graph keeps,
 # the others update running statistics or noise in place.
-SECRETLY_IMPURE = frozenset(
+NOT_FUNCTIONAL = frozenset(
     {
         torch.ops.aten.lift,
         torch.ops.aten.lift_fresh,
@@ -55,40 +55,40 @@ SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def trace(
-    module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Table, *, may_write: bool = False
+    module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Table, *, allow_mutation: bool = False
 ) -> InferenceGraph | None:
-    """The graph in ATen operators, if it is pure; None if it is not (or if that cannot be told).
+    """The graph in ATen operators; None if it needs AOTAutograd.
 
     Args:
         module: the captured graph.
         example_inputs: of each placeholder.
         table: operators to be written in terms of simpler ones.
-        may_write: it counts as pure, although it writes to whole inputs.
+        allow_mutation: the graph may write to whole inputs.
     """
     if torch.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
         return None
-    if not may_be_recorded(module, example_inputs, may_write):
+    if not is_eligible(module, example_inputs, allow_mutation):
         return None
     fake_mode = fake_mode_of(example_inputs)
     fakes = [fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
     try:
-        recording = Recording(table, fakes, "arg{}_1", first=0, may_write=may_write)
-        with fake_mode, recording, torch_internals.rules_in_python(any(isinstance(each, SYMBOLIC) for each in fakes)):
-            outputs = Replay(module, recording).run(*fakes)
-        returned = recording.returned(outputs)
-        written = recording.write_back()
-        return InferenceGraph(recording.module(returned), written)
-    except (Impure, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
+        tracer = AtenTracer(table, fakes, "arg{}_1", first=0, allow_mutation=allow_mutation)
+        with fake_mode, tracer, torch_internals.rules_in_python(any(isinstance(each, SYMBOLIC) for each in fakes)):
+            outputs = Replay(module, tracer).run(*fakes)
+        returned = tracer.returned(outputs)
+        written = tracer.write_back()
+        return InferenceGraph(tracer.module(returned), written)
+    except (NeedsAotAutograd, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
         torch_internals.forget_new_symbols(fake_mode.shape_env)
         return None
 
 
-class Impure(Exception):
+class NeedsAotAutograd(Exception):
     """This graph needs AOTAutograd."""
 
 
-class Recording(TorchDispatchMode):
-    """Sees every ATen operator that runs on fake tensors, and writes a graph of them."""
+class AtenTracer(TorchDispatchMode):
+    """Dispatch mode that adds a node for every ATen operator that runs on fake tensors."""
 
     def __init__(
         self,
@@ -96,12 +96,12 @@ class Recording(TorchDispatchMode):
         inputs: Sequence[torch.Tensor | torch.SymInt],
         names: str,
         first: int = 1,
-        may_write: bool = False,
+        allow_mutation: bool = False,
     ) -> None:
         super().__init__()
         self.table = table
         self.inputs = inputs
-        self.may_write = may_write
+        self.allow_mutation = allow_mutation
         self.graph = torch.fx.Graph()
         self.sizes = SizeNodes(self.graph)
         self.captured_node: torch.fx.Node | None = None
@@ -121,9 +121,9 @@ class Recording(TorchDispatchMode):
                 self.define(value, names.format(number))
 
     def define(self, value: torch.Tensor, name: str) -> None:
-        """A tensor that comes in from outside."""
+        """Define a tensor from outside as a placeholder."""
         if id(value) in self.nodes:
-            raise Impure
+            raise NeedsAotAutograd
         self._remember(value, self.graph.placeholder(name))
         self.owned.add(_storage(value))
 
@@ -141,13 +141,13 @@ class Recording(TorchDispatchMode):
         simpler = self._decomposed(func, args, keywords)
         if simpler is not NotImplemented:
             return simpler
-        if func.overloadpacket in SECRETLY_IMPURE or torch_internals.has_effect(func):
-            raise Impure
+        if func.overloadpacket in NOT_FUNCTIONAL or torch_internals.has_effect(func):
+            raise NeedsAotAutograd
         if func._schema.is_mutable:
             return self._in_place(func, args, keywords)
         result = func(*args, **keywords)
         if isinstance(result, SYMBOLIC):
-            raise Impure  # only the run knows it
+            raise NeedsAotAutograd  # only the run knows it
         if isinstance(result, torch.Tensor):
             self._remember(result, self._write(func, args, keywords))
         elif isinstance(result, (tuple, list)):
@@ -160,31 +160,31 @@ class Recording(TorchDispatchMode):
 
     def _in_place(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.Tensor:
         """``y.add_(1)``, where nobody holds a view of y, is another value for y."""
-        functional = functional_twin(func)
+        functional = functional_variant(func)
         changed = args[0] if args else None
         if functional is None or not isinstance(changed, torch.Tensor) or not self._may_change(changed):
-            raise Impure
+            raise NeedsAotAutograd
         holders = self.holders[_storage(changed)]
-        if any(_view(each) != _view(changed) for each in holders):
-            raise Impure  # a view would have to be computed again
+        if any(_view_metadata(each) != _view_metadata(changed) for each in holders):
+            raise NeedsAotAutograd  # a view would have to be computed again
         args = (*args, *_defaults(func, functional, len(args)))
         result = functional(*args, **keywords)
-        if _form(result) != _form(changed):
-            raise Impure  # the operator in place rounds, or keeps a layout
+        if _metadata(result) != _metadata(changed):
+            raise NeedsAotAutograd  # the operator in place rounds, or keeps a layout
         node = self._write(functional, args, keywords)
         for holder in holders:
             self._remember(holder, node)
         return changed
 
     def _may_change(self, tensor: torch.Tensor) -> bool:
-        """Whether it has memory of its own, or is an input that nothing else in the graph looks into."""
+        """True for a tensor with memory of its own, or an input of which the graph has no view."""
         if _storage(tensor) not in self.owned:
             return True
         (first, *others) = self.holders[_storage(tensor)]
-        return self.may_write and tensor is first and not others
+        return self.allow_mutation and tensor is first and not others
 
     def write_back(self) -> list[int]:
-        """Inputs that have another value by now are written; their positions."""
+        """Write back the inputs that were mutated; return their positions."""
         placeholders = self.graph.find_nodes(op="placeholder")
         written = []
         for at, (given, placeholder) in enumerate(zip(self.inputs, placeholders, strict=True)):
@@ -202,10 +202,10 @@ class Recording(TorchDispatchMode):
         if isinstance(output, torch.SymInt):
             node = self.node_of_size(output)
             if isinstance(node, int):
-                raise Impure  # it is known by now
+                raise NeedsAotAutograd  # it is known by now
             return node
         if not isinstance(output, torch.Tensor) or _storage(output) in self.owned:
-            raise Impure
+            raise NeedsAotAutograd
         self.owned.add(_storage(output))
         return self.node_of(output)
 
@@ -232,10 +232,10 @@ class Recording(TorchDispatchMode):
         node = self.graph.create_node(
             "call_function", target, self._as_nodes(args), self._as_nodes(keywords), name=name
         )
-        self._tell_origin(node)
+        self._set_origin(node)
         return node
 
-    def _tell_origin(self, node: torch.fx.Node) -> None:
+    def _set_origin(self, node: torch.fx.Node) -> None:
         if self.captured_node is not None:
             node.meta[ORIGIN] = (self.captured_node.name,)
             for key in (STACK, "stack_trace", "nn_module_stack"):
@@ -245,9 +245,9 @@ class Recording(TorchDispatchMode):
     def node_of_size(self, value: torch.SymInt) -> torch.fx.Node | int:
         """The node that computes a symbolic size."""
         try:
-            return self.sizes.node_of(value, self._tell_origin)
+            return self.sizes.node_of(value, self._set_origin)
         except UnknownSize as unknown:
-            raise Impure from unknown
+            raise NeedsAotAutograd from unknown
 
     def _as_nodes(self, arguments: Any) -> Any:
         return pytree.tree_map_only((torch.Tensor, *SYMBOLIC), self._as_node, arguments)
@@ -257,12 +257,12 @@ class Recording(TorchDispatchMode):
             return self.node_of(value)
         if isinstance(value, torch.SymInt):
             return self.node_of_size(value)
-        raise Impure  # only a trace with proxies knows where a float or a bool comes from
+        raise NeedsAotAutograd  # only a trace with proxies knows where a float or a bool comes from
 
     def node_of(self, tensor: torch.Tensor) -> torch.fx.Node:
         """The node that a tensor is the value of."""
         if id(tensor) not in self.nodes:
-            raise Impure  # a constant that the graph keeps
+            raise NeedsAotAutograd  # a constant that the graph keeps
         return self.nodes[id(tensor)]
 
     def _remember(self, tensor: torch.Tensor, node: torch.fx.Node) -> None:
@@ -274,7 +274,7 @@ class Recording(TorchDispatchMode):
 
 
 @functools.cache
-def functional_twin(operator: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+def functional_variant(operator: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     """``aten.add.Tensor`` for ``aten.add_.Tensor``: the overload with the same arguments that writes nowhere."""
     schema = operator._schema
     if torch.Tag.inplace_view in operator.tags:
@@ -286,7 +286,7 @@ def functional_twin(operator: torch._ops.OpOverload) -> torch._ops.OpOverload | 
         return None
     overloads = (getattr(packet, each) for each in packet.overloads())
     return next(
-        (each for each in overloads if _arguments(each) == _arguments(operator) and _gives_memory_of_its_own(each)),
+        (each for each in overloads if _arguments(each) == _arguments(operator) and _returns_new_memory(each)),
         None,
     )
 
@@ -295,46 +295,46 @@ def _arguments(operator: torch._ops.OpOverload) -> list[tuple[str, str, bool]]:
     return [(each.name, str(each.type), each.kwarg_only) for each in operator._schema.arguments]
 
 
-def _defaults(operator: torch._ops.OpOverload, twin: torch._ops.OpOverload, given: int) -> tuple[Any, ...]:
-    """What the twin has to be told, because it has no default of its own (``bernoulli_()`` is ``bernoulli(0.5)``)."""
-    pairs = zip(operator._schema.arguments[given:], twin._schema.arguments[given:], strict=True)
+def _defaults(operator: torch._ops.OpOverload, variant: torch._ops.OpOverload, given: int) -> tuple[Any, ...]:
+    """Arguments that are optional in place and required for the variant (``bernoulli_()`` is ``bernoulli(0.5)``)."""
+    pairs = zip(operator._schema.arguments[given:], variant._schema.arguments[given:], strict=True)
     return tuple(ours.default_value for ours, its in pairs if ours.has_default_value() and not its.has_default_value())
 
 
-def _gives_memory_of_its_own(operator: torch._ops.OpOverload) -> bool:
+def _returns_new_memory(operator: torch._ops.OpOverload) -> bool:
     schema = operator._schema
     return len(schema.returns) == 1 and all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
 
 
-def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
+def _metadata(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.dtype, tensor.device, indices(tensor.shape), indices(tensor.stride())
 
 
-def _view(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """How a tensor looks at its memory."""
-    return *_form(tensor), index(tensor.storage_offset())
+def _view_metadata(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """The metadata of a tensor as a view of its storage."""
+    return *_metadata(tensor), index(tensor.storage_offset())
 
 
 class Replay(torch.fx.Interpreter):
-    """Runs the captured graph, and says which node it is at."""
+    """Interpreter of the captured graph that sets the tracer's current node."""
 
-    def __init__(self, module: torch.fx.GraphModule, recording: Recording) -> None:
+    def __init__(self, module: torch.fx.GraphModule, tracer: AtenTracer) -> None:
         super().__init__(module)
-        self.recording = recording
+        self.tracer = tracer
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        self.recording.captured_node = n
+        self.tracer.captured_node = n
         result = super().run_node(n)
         if isinstance(result, torch.SymInt) and n.op != "placeholder":
-            self.recording.node_of_size(result)  # now, for what is computed here comes from here
+            self.tracer.node_of_size(result)  # now, for what is computed here comes from here
         return result
 
 
-# --- what can be said before ------------------------------------------------------------------------------------------
+# --- eligibility -----------------------------------------------------------------------------------------------------
 
 
-def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any], may_write: bool = False) -> bool:
-    """Whether it is worth trying; in doubt, no."""
+def is_eligible(module: torch.fx.GraphModule, example_inputs: Sequence[Any], allow_mutation: bool = False) -> bool:
+    """True if a graph may be traced in one pass; if in doubt, False."""
     if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
         return False
     tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]
@@ -345,7 +345,7 @@ def may_be_recorded(module: torch.fx.GraphModule, example_inputs: Sequence[Any],
     symbols = _symbols(each for each in example_inputs if isinstance(each, torch.SymInt))
     if symbols is None or not all(isinstance(each, (torch.Tensor, torch.SymInt)) for each in example_inputs):
         return False
-    return all(_is_simple(node, symbols, may_write) for node in module.graph.nodes)
+    return all(_is_simple(node, symbols, allow_mutation) for node in module.graph.nodes)
 
 
 def _symbols(numbers: Iterable[torch.SymInt]) -> set[sympy.Symbol] | None:
@@ -354,11 +354,11 @@ def _symbols(numbers: Iterable[torch.SymInt]) -> set[sympy.Symbol] | None:
     return set(expressions) if all(each.is_Symbol for each in expressions) else None
 
 
-def _is_simple(node: torch.fx.Node, symbols: set[sympy.Symbol], may_write: bool) -> bool:
+def _is_simple(node: torch.fx.Node, symbols: set[sympy.Symbol], allow_mutation: bool) -> bool:
     """A call of an ordinary operator: no state of the process, no subgraph, no size that only the run knows."""
     if node.op in ("get_attr", "call_module") or isinstance(node.target, torch._ops.HigherOrderOperator):
         return False
-    if node.op != "placeholder" and _changes_something(node, may_write):
+    if node.op != "placeholder" and _has_side_effect(node, allow_mutation):
         return False
     value = node.meta.get("example_value", node.meta.get("val"))
     if isinstance(value, torch.Tensor) and not torch_internals.is_plain(value):
@@ -372,11 +372,13 @@ def _is_known(size: object, symbols: set[sympy.Symbol]) -> bool:
     return not isinstance(size, SYMBOLIC)
 
 
-def _changes_something(node: torch.fx.Node, may_write: bool) -> bool:
-    """Whether it changes an example, or the state of the process, so that not even a trial is wise."""
+def _has_side_effect(node: torch.fx.Node, allow_mutation: bool) -> bool:
+    """True if running the node would change an example input or the state of the process."""
     name = name_of_target(node)
     on_input = (
-        not may_write and works_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
+        not allow_mutation
+        and works_in_place(node)
+        and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
     )
     return on_input or "out" in node.kwargs or "grad" in name or "autocast" in name
 
@@ -392,7 +394,7 @@ def fake_mode_of(example_inputs: Sequence[Any]) -> Any:
 
 
 def fake(value: torch.Tensor, fake_mode: Any) -> Any:
-    """A tensor without data in the place of another, or itself if it is one."""
+    """A fake tensor for a real one; a fake tensor itself."""
     if isinstance(value, torch_internals.fake_tensor().FakeTensor):
         return value
     return torch_internals.static_fake(fake_mode, value)

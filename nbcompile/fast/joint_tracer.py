@@ -1,9 +1,9 @@
-"""Graphs with gradients: run them and their derivative once, and write down what ATen is asked to do.
+"""Trace a graph and its derivative into one joint graph of ATen operators, in one pass.
 
     captured   relu(x @ w).sum()
     joint      primals_1, primals_2 -> mm, relu, sum | tangents_1 -> expand, le, where, t, mm -> the gradients
 
-The same recording as for inference (inference_tracer.py), with autograd above it: the operators of the derivative pass
+The same tracer as for inference (inference_tracer.py), with autograd above it: the operators of the derivative pass
 through it as those of the forward pass do. Which captured node an operator of the derivative belongs to is known from
 autograd's own graph: each of its nodes was made while one captured node ran.
 
@@ -24,22 +24,22 @@ from nbcompile.aot.decompositions import Table
 from nbcompile.aot.traced_graphs import JointGraph, requires_grad
 from nbcompile.capture.node_meta import ORIGIN
 from nbcompile.fast import inference_tracer
-from nbcompile.fast.inference_tracer import Impure, Recording, Replay
+from nbcompile.fast.inference_tracer import AtenTracer, NeedsAotAutograd, Replay
 
 
 def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Table) -> JointGraph | None:
-    """The joint graph, if it is pure; None if it is not, if that cannot be told, or if nothing learns."""
+    """The joint graph; None if it needs AOTAutograd, or if no output requires grad."""
     if not _may_be_traced(module, example_inputs):
         return None
     fake_mode = inference_tracer.fake_mode_of(example_inputs)
     with fake_mode:
         primals = [_leaf(each, fake_mode) for each in example_inputs]
     try:
-        recording = Recording(table, primals, "primals_{}")
+        tracer = AtenTracer(table, primals, "primals_{}")
         symbolic = any(isinstance(each, torch.SymInt) for each in primals)
         with fake_mode, torch.enable_grad(), torch_internals.rules_in_python(symbolic):
-            return _trace(module, primals, recording)
-    except (Impure, RuntimeError):  # AOTAutograd raises the second again, with its own words
+            return _trace(module, primals, tracer)
+    except (NeedsAotAutograd, RuntimeError):  # AOTAutograd raises the second again, with its own words
         torch_internals.forget_new_symbols(fake_mode.shape_env)
         return None
 
@@ -50,28 +50,30 @@ def _leaf(example: Any, fake_mode: Any) -> Any:
     return inference_tracer.fake(example, fake_mode).detach().requires_grad_(example.requires_grad)
 
 
-def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], recording: Recording) -> JointGraph | None:
-    inputs = zip(recording.graph.find_nodes(op="placeholder"), module.graph.find_nodes(op="placeholder"), strict=True)
+def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTracer) -> JointGraph | None:
+    inputs = zip(tracer.graph.find_nodes(op="placeholder"), module.graph.find_nodes(op="placeholder"), strict=True)
     for node, captured in inputs:
         node.meta[ORIGIN] = (captured.name,)
-    made = _MadeBy()
-    with recording:
-        outputs = made.replay(module, recording).run(*primals)
-    returned = recording.returned(outputs)
-    trained = [each for each in outputs if requires_grad(each)]
-    learning = [at for at, each in enumerate(primals) if requires_grad(each)]
-    if not trained:
+    provenance = AutogradProvenance()
+    with tracer:
+        outputs = provenance.replay(module, tracer).run(*primals)
+    returned = tracer.returned(outputs)
+    differentiable_outputs = [each for each in outputs if requires_grad(each)]
+    differentiable_inputs = [at for at, each in enumerate(primals) if requires_grad(each)]
+    if not differentiable_outputs:
         return None
-    tangents = [torch.empty_like(each, requires_grad=False) for each in trained]
+    tangents = [torch.empty_like(each, requires_grad=False) for each in differentiable_outputs]
     for number, tangent in enumerate(tangents, start=1):
-        recording.define(tangent, f"tangents_{number}")
-    recording.captured_node = None
-    with recording, made.told_by(trained, recording):
-        found = torch.autograd.grad(trained, [primals[at] for at in learning], tangents, allow_unused=True)
-    gradients = dict(zip(learning, found, strict=True))
-    each_gradient = map(gradients.get, range(len(primals)))
-    nodes = [recording.node_of(each) if each is not None else None for each in each_gradient]
-    graph = recording.module((*returned, *nodes))
+        tracer.define(tangent, f"tangents_{number}")
+    tracer.captured_node = None
+    with tracer, provenance.attribute(differentiable_outputs, tracer):
+        found = torch.autograd.grad(
+            differentiable_outputs, [primals[at] for at in differentiable_inputs], tangents, allow_unused=True
+        )
+    gradients = dict(zip(differentiable_inputs, found, strict=True))
+    gradient_of_input = map(gradients.get, range(len(primals)))
+    nodes = [tracer.node_of(each) if each is not None else None for each in gradient_of_input]
+    graph = tracer.module((*returned, *nodes))
     return JointGraph(graph, outputs, [at for at, each in gradients.items() if each is not None])
 
 
@@ -79,45 +81,45 @@ def _may_be_traced(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) 
     return (
         torch.is_grad_enabled()
         and any(requires_grad(each) for each in example_inputs)
-        and inference_tracer.may_be_recorded(module, example_inputs)
+        and inference_tracer.is_eligible(module, example_inputs)
         and not torch_internals.in_transform()
         and not torch_internals.saved_tensors_are_hooked()
     )
 
 
-class _MadeBy:
-    """Which captured node each node of autograd's graph was made by: autograd numbers its nodes as they are made."""
+class AutogradProvenance:
+    """Map from nodes of autograd's graph to captured nodes: autograd numbers its nodes in the order of creation."""
 
     def __init__(self) -> None:
         self.captured: dict[int, torch.fx.Node] = {}
         self.seen = torch_internals.next_autograd_number()
 
-    def replay(self, module: torch.fx.GraphModule, recording: Recording) -> Replay:
-        """The captured graph, watched."""
-        made = self
+    def replay(self, module: torch.fx.GraphModule, tracer: AtenTracer) -> Replay:
+        """An interpreter of the captured graph that notes the numbers of autograd's nodes."""
+        provenance = self
 
-        class Watched(Replay):
+        class NumberingReplay(Replay):
             def run_node(self, n: torch.fx.Node) -> Any:
                 result = super().run_node(n)
                 now = torch_internals.next_autograd_number()
-                made.captured.update(dict.fromkeys(range(made.seen, now), n))
-                made.seen = now
+                provenance.captured.update(dict.fromkeys(range(provenance.seen, now), n))
+                provenance.seen = now
                 return result
 
-        return Watched(module, recording)
+        return NumberingReplay(module, tracer)
 
     @contextmanager
-    def told_by(self, outputs: Sequence[torch.Tensor], recording: Recording) -> Iterator[None]:
-        """Whatever autograd's nodes run is written down as their captured node's."""
+    def attribute(self, outputs: Sequence[torch.Tensor], tracer: AtenTracer) -> Iterator[None]:
+        """Inside, operators of the derivative are attributed to captured nodes."""
 
-        def tell(node: torch.fx.Node | None) -> Any:
+        def set_node(node: torch.fx.Node | None) -> Any:
             def before(_gradients: Any) -> None:
-                recording.captured_node = node
+                tracer.captured_node = node
 
             return before
 
         hooks = [
-            autograd_node.register_prehook(tell(self.captured.get(autograd_node._sequence_nr())))
+            autograd_node.register_prehook(set_node(self.captured.get(autograd_node._sequence_nr())))
             for autograd_node in _autograd_graph(outputs)
         ]
         try:

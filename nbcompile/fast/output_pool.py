@@ -6,7 +6,7 @@
 
 At most ``config.output_pool_megabytes`` are kept, in use or not; 0 switches it
 off, and ``nbcompile.reset()`` gives everything back. output_pool.h says why this is
-sound. Here the places are found from which it reads who owns a storage: inside a
+sound. Here the offsets are found from which it reads who owns a storage: inside a
 TensorImpl the pointer to the storage, inside a storage the words that change when
 somebody shares it, or holds it weakly. A torch that keeps them elsewhere has no pool.
 
@@ -48,7 +48,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class WordOffsets:
     """Where it is read who owns a storage, in words of eight bytes."""
 
     storage: int
@@ -63,10 +63,10 @@ class Places:
 
 def switch_on(extension: ModuleType) -> str:
     """Have the launcher keep memory: "" if it does, else why it does not."""
-    places = find_places()
-    if places is None:
+    offsets = find_offsets()
+    if offsets is None:
         return "torch counts the owners of a storage where they were not found"
-    extension.pool_setup(places.storage, places.owners, places.weak, places.has_object, vars(config), SETTING)
+    extension.pool_setup(offsets.storage, offsets.owners, offsets.weak, offsets.has_object, vars(config), SETTING)
     _switched_on[str(extension.__file__)] = extension
     return ""
 
@@ -82,8 +82,8 @@ def clear() -> None:
         extension.pool_clear()
 
 
-def find_places() -> Places | None:
-    """The places, seen by what changes there; None if it is not seen clearly."""
+def find_offsets() -> WordOffsets | None:
+    """The offsets, seen by what changes there; None if it is not seen clearly."""
     sample = torch.ones(3)
     storage = sample.untyped_storage()
     in_tensor = [at for at, word in enumerate(_words(sample._cdata, SEARCHED_TENSOR)) if word == storage._cdata]
@@ -104,7 +104,7 @@ def find_places() -> Places | None:
     del weak_reference
     if _words(address, SEARCHED_STORAGE) != with_object or len(weak) != 1:
         return None
-    return Places(in_tensor[0], strong[0], weak[0], (alone[strong[0]] ^ with_object[strong[0]]) & FLAGS)
+    return WordOffsets(in_tensor[0], strong[0], weak[0], (alone[strong[0]] ^ with_object[strong[0]]) & FLAGS)
 
 
 def _words(address: int, count: int) -> list[int]:

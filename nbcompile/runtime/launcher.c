@@ -765,7 +765,7 @@ static PyObject *setup(PyObject *module, PyObject *arguments) {
 
 static PyMethodDef functions[] = {
     {"empty_strided", (PyCFunction)(void (*)(void))empty_strided, METH_FASTCALL | METH_KEYWORDS, "A new tensor."},
-    {"pool_setup", pool_setup, METH_VARARGS, "Where to read who owns a storage: output_pool.py's Places."},
+    {"pool_setup", pool_setup, METH_VARARGS, "Where to read who owns a storage: output_pool.py's WordOffsets."},
     {"pool_clear", pool_clear, METH_NOARGS, "Keep nothing any longer."},
     {"pool_state", pool_state, METH_NOARGS, "(blocks, idle ones, bytes, hits)."},
     {"setup", setup, METH_VARARGS, "Say where a tensor object keeps its at::Tensor, and torch's numbers of dtypes."},

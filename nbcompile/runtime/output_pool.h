@@ -9,7 +9,7 @@
  * resized or moved (share_memory_), its data is elsewhere, and the block is forgotten. All that is kept, in use or
  * not, is at most what the setting output_pool_megabytes says; beyond that memory is allocated as ever.
  *
- * Who owns a storage is read from its reference counts, whose places output_pool.py measures at start-up.
+ * Who owns a storage is read from its reference counts, whose offsets output_pool.py measures at start-up.
  */
 #include <stdlib.h>
 #ifdef __linux__
@@ -158,7 +158,7 @@ static void show_a_large_block(void) {
 #endif
 }
 
-/* pool_setup(storage, owners, weak, has_object, settings, name): output_pool.py's Places, and where the limit is set */
+/* pool_setup(storage, owners, weak, has_object, settings, name): output_pool.py's WordOffsets, and where the limit is set */
 static PyObject *pool_setup(PyObject *module, PyObject *arguments) {
   PyObject *settings, *name;
   Py_ssize_t storage, owners, weak;

@@ -162,7 +162,7 @@ def test_stances_and_whoever_watches_are_heard(long_ways):
     assert len(long_ways) == 3
 
 
-def test_reset_forgets_shortcuts():
+def test_reset_forgets_fast_calls():
     """After reset() a call compiles anew."""
     graphs = []
 
@@ -181,7 +181,7 @@ def test_reset_forgets_shortcuts():
     assert len(graphs) == 2
 
 
-def test_an_object_that_dies_takes_its_shortcut_with_it():
+def test_an_object_that_dies_takes_its_fast_call_with_it():
     """What a guard recognises by identity may die and another come to lie in its place."""
     graphs = []
 
@@ -227,7 +227,7 @@ def test_a_break_is_gone_on_from(long_ways):
 
 
 def test_two_wrappers_share_what_is_compiled():
-    """Another compile() of the same function finds the entries, and takes its own shortcut to them."""
+    """Another compile() of the same function finds the entries, and takes its own fast call to them."""
     graphs = []
 
     def backend(module, examples):
@@ -245,7 +245,7 @@ def test_two_wrappers_share_what_is_compiled():
 
 
 def test_threads_take_it_at_once():
-    """Several threads call through one shortcut."""
+    """Several threads call through one fast call."""
 
     def f(x):
         return (x + 1).relu() * 3
@@ -350,7 +350,7 @@ def test_a_module_is_called_past_the_hook_while_its_call_leads_to_forward_alone(
         with CHANGES[change](twin) if change != "another module below" else contextlib.nullcontext():
             if change == "another module below":
                 twin_inner, twin.inner = twin.inner, net.inner
-            for _ in range(8):  # long enough for another shortcut
+            for _ in range(8):  # long enough for another fast call
                 torch.testing.assert_close(compiled(x), twin(x))
     if change == "another module below":
         twin.inner = twin_inner

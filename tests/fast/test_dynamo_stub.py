@@ -18,7 +18,7 @@ from nbcompile.fast import dynamo_stub
 f = nbcompile.compile(lambda x: (x.sin() * 2).sum(), backend="eager")
 x = torch.arange(4.0)
 assert torch.equal(f(x), (x.sin() * 2).sum())
-assert dynamo_stub.is_light()
+assert dynamo_stub.is_stub()
 """
 USES = [
     "assert torch._dynamo.optimize is sys.modules['torch._dynamo.eval_frame'].optimize",
@@ -61,7 +61,7 @@ before = torch._dynamo
 import torch._dynamo.exc as exceptions
 from torch.fx.experimental import validator
 {use}
-assert not dynamo_stub.is_light()
+assert not dynamo_stub.is_stub()
 assert torch._dynamo is before is sys.modules["torch._dynamo"]
 assert torch._dynamo.exc is exceptions is sys.modules["torch._dynamo.exc"]
 from torch._dynamo import convert_frame, source, utils
@@ -90,7 +90,7 @@ def g(x):
 
 x = torch.randn(4, 3)
 torch.testing.assert_close(g(x), torch.softmax(x * 2, -1) + 4)
-assert dynamo_stub.is_light()
+assert dynamo_stub.is_stub()
 assert "torch._dynamo.utils" not in sys.modules
 """)
 
@@ -105,7 +105,7 @@ assert torch.equal(compiled(x, y), (x + y) * 2)
 heavy = ("torch._dynamo", "torch.distributed", "triton")
 more = {name for name in set(sys.modules) - before if name.startswith(heavy)}
 assert not more, more
-assert dynamo_stub.is_light()
+assert dynamo_stub.is_stub()
 from torch._dynamo.source import AttrSource, LocalSource
 assert isinstance(AttrSource(LocalSource("x"), "y"), AttrSource)
 """
@@ -131,7 +131,7 @@ def test_symbolic_sizes_need_no_more():
         SYMBOLIC.replace("{inside}", "pass")
         + """
 heavy = [name for name in sys.modules if name.startswith(("torch._dynamo.", "torch.distributed.tensor", "triton"))]
-assert set(heavy) == {"torch._dynamo.source", "torch._dynamo.config"} and dynamo_stub.is_light(), heavy
+assert set(heavy) == {"torch._dynamo.source", "torch._dynamo.config"} and dynamo_stub.is_stub(), heavy
 """
     )
     done = subprocess.run([sys.executable, "-c", BEGIN + program], capture_output=True, text=True)
@@ -147,7 +147,7 @@ named = TensorPropertySource(NamedSource("L['x']"), TensorProperty.SIZE, 0)
 {use}
 import torch._dynamo.source as source
 from torch._dynamo import bytecode_transformation, utils
-assert not dynamo_stub.is_light()
+assert not dynamo_stub.is_stub()
 assert source.TensorPropertySource is TensorPropertySource and source.TensorProperty is TensorProperty
 again = source.TensorPropertySource(NamedSource("L['x']"), source.TensorProperty.SIZE, 0)
 assert named == again and hash(named) == hash(again) and named.name == "L['x'].size()[0]"
@@ -190,7 +190,7 @@ def step():
     optimizer.step()
     return w.detach().clone()
 
-assert dynamo_stub.is_light()
+assert dynamo_stub.is_stub()
 assert torch.equal(nbcompile.compile(step, backend="eager")(), torch.zeros(3))
 torch._dynamo.reset()
 assert torch.equal(nbcompile.compile(step, backend="eager")(), -torch.ones(3))
@@ -199,13 +199,13 @@ if torch.__version__ >= "2.13":  # before it torch.compile fails at our entries 
 """)
 
 
-def test_what_is_light_imports_nothing_else():
+def test_what_is_stub_imports_nothing_else():
     """Every module of the list can be imported alone."""
     run("""
 import importlib
-for name in sorted(dynamo_stub.LIGHT):
+for name in sorted(dynamo_stub.INDEPENDENT_MODULES):
     importlib.import_module(f"torch._dynamo.{name}")
-assert dynamo_stub.is_light()
+assert dynamo_stub.is_stub()
 """)
 
 
@@ -214,7 +214,7 @@ def test_what_stands_in_becomes_what_it_stands_for():
     run(
         """
 from torch._dynamo.source import RandomValueSource, LocalSource
-assert dynamo_stub.is_light() and "torch._dynamo.utils" not in sys.modules
+assert dynamo_stub.is_stub() and "torch._dynamo.utils" not in sys.modules
 import torch._dynamo.source as source
 assert source is sys.modules["torch._dynamo.source"] is torch._dynamo.source
 assert LocalSource is source.LocalSource
@@ -222,7 +222,7 @@ assert LocalSource is source.LocalSource
         """
 assert "torch._dynamo.utils" not in sys.modules and "torch._dynamo.exc" not in sys.modules
 import torch._dynamo.utils as utils
-assert dynamo_stub.is_light() and utils.__spec__ and utils is torch._dynamo.utils
+assert dynamo_stub.is_stub() and utils.__spec__ and utils is torch._dynamo.utils
 with torch.fx.experimental.validator.dynamo_timed("nothing"):
     pass
 """,

@@ -43,7 +43,7 @@ def names_of(function):
 
 
 def made(function, bound=None, slow=lambda arguments, keywords: "slow"):
-    return tools.shortcut(function, bound, names_of(function), slow)
+    return tools.fast_call(function, bound, names_of(function), slow)
 
 
 CALLS = [
@@ -173,7 +173,7 @@ def test_what_is_looked_at_gets_no_dict_for_it():
 
 
 def test_nothing_is_kept_alive_and_no_reference_is_lost():
-    """Counts of references are the same after many calls; a shortcut that refers to itself is collected."""
+    """Counts of references are the same after many calls; a fast call that refers to itself is collected."""
     value, way = object(), made(plain)
     way.add(tools.check(("a", "b"), [("CLASS", 0, 0, 0, None), ("EQUALS", 1, 0, 0, 2)]), lambda *arguments: None)
     before = sys.getrefcount(value), sys.getrefcount(plain), sys.getrefcount(object)

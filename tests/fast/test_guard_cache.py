@@ -24,12 +24,12 @@ def test_the_end_of_a_tensor_is_found_whatever_lies_behind_it():
     for key in keys * 50:
         left = [torch.full((words,), key, dtype=torch.int64) for words in range(16, 64)]
         del left
-        found.add(guard_cache.end_of_facts())
+        found.add(guard_cache.end_of_metadata())
     assert len(found) == 1 and None not in found
 
 
 def test_nothing_is_kept_alive():
-    """A memo refers to what it watches by address alone."""
+    """A guard cache refers to the objects that it watches by address alone."""
     sample = guard_cache._Sample()
     seen = weakref.ref(sample), weakref.ref(sample.table["x"])
     held = guard_cache.maker()(guard_cache._Sample.things, lambda module: True)

@@ -126,7 +126,7 @@ def test_what_is_written_is_what_eager_writes(function, keep):
 @pytest.mark.parametrize("function", RECORDED, ids=lambda each: each.__name__)
 def test_writes_to_whole_inputs_are_recorded(function):
     """They come last, as copies, one for each input that is written."""
-    found = recorded(function, may_write=True)
+    found = recorded(function, allow_mutation=True)
     assert found is not None
     nodes = list(found.module.graph.nodes)
     copies = [node for node in nodes if node.target is torch.ops.aten.copy_.default]
@@ -137,7 +137,7 @@ def test_writes_to_whole_inputs_are_recorded(function):
 @pytest.mark.parametrize("function", [*LEFT, other_memory], ids=lambda each: each.__name__)
 def test_what_else_is_written_is_left_to_others(function):
     """Views of what is written, an input that is a result, and operators that change what a tensor is."""
-    assert recorded(function, may_write=True) is None
+    assert recorded(function, allow_mutation=True) is None
 
 
 @pytest.mark.parametrize("function", RECORDED, ids=lambda each: each.__name__)
@@ -173,11 +173,11 @@ step = nbcompile.compile(lambda: optimizer.step())
 step()
 step()
 assert all(torch.allclose(each, torch.full((5,), 0.8)) for each in parameters), parameters
-assert dynamo_stub.is_light()
+assert dynamo_stub.is_stub()
 heavy = {"torch._functorch.aot_autograd", "torch._dynamo.utils", "torch._dynamo.decorators"}
 assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
 torch._dynamo.reset()
-assert not dynamo_stub.is_light()
+assert not dynamo_stub.is_stub()
 for _ in range(2):
     step()
 assert all(torch.allclose(each, torch.full((5,), 0.6)) for each in parameters), parameters

@@ -89,7 +89,7 @@ def test_what_remembers_guards_is_under_way_when_the_backend_is_asked():
     assert many == few + 1
     prebuild.start(
         prebuild.WITH_MANY_GUARDS
-    ).join()  # whoever has a memo already, from another store, did not wait for it
+    ).join()  # a test that has a guard cache already, from another store, did not wait for it
     assert extension.is_built(guard_cache.SOURCE, toolchain.find())
 
 

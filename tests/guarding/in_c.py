@@ -17,7 +17,7 @@ def written(check, scope):
     try:
         with torch._C.DisableTorchFunction():
             return tools.check(*guard_bytecode.instructions(check, scope, tools))
-    except guard_bytecode.Unknown:
+    except guard_bytecode.NotEncodable:
         return None
 
 

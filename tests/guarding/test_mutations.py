@@ -126,7 +126,7 @@ class Mutations:
             self.wrong.append(f"{text} is violated, and the look-up hits")
             return
         if self.in_c is not None and in_c.hits(self.in_c, now):
-            self.wrong.append(f"{text} is violated, and the shortcut is taken")
+            self.wrong.append(f"{text} is violated, and the fast call is made")
         failed = check.failure(now, "0/0")
         others = [one for one in check.failing(now) if one is not each]
         failing = [f"0/0.g{check.prepared.index(one)}" for one in check.failing(now)]
