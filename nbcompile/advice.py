@@ -1,4 +1,4 @@
-"""What would have prevented a recompilation, tried out before it is said.
+"""Advice against a recompilation, which is tried out before it is given.
 
     tensor 'x' size mismatch at index 0. expected 3, actual 4     torch._dynamo.mark_dynamic(x, 0) before the first call
     G['KK'] == 1                                                  make G['KK'] a tensor: torch.tensor(1)
@@ -70,7 +70,7 @@ class Refusal:
         return _with_value(self.frame, self.source, changed)
 
     def would_accept(self, change: Callable[[torch.Tensor], torch.Tensor]) -> bool:
-        """Whether the entry accepts the call with the tensor changed."""
+        """True if the entry accepts the call with the tensor changed."""
         changed = self.with_tensor(change)
         return changed is not None and self.entry.check.holds(changed.scope())
 
@@ -193,7 +193,7 @@ def _about_a_number(refusal: Refusal) -> Found:
 
 
 def _is_free(refusal: Refusal, frame: Frame | None, settings: Mapping[str, Any]) -> bool:
-    """Whether the number that differed may have any value."""
+    """True if the number that differed may have any value."""
     scalars = refusal.dynamism.scalars | {expression(refusal.source)}
     with config.patch(dict(settings)):
         guards = refusal.traced_again(frame, replace(refusal.dynamism, scalars=scalars))
@@ -235,7 +235,7 @@ def _about_sizes(refusal: Refusal) -> Found:
 
 
 def _is_dropped(refusal: Refusal, mark_as: str, *marked: tuple[str, str]) -> bool:
-    """Whether a condition is not needed any more once dims are marked."""
+    """True if a condition is not needed any more once dims are marked."""
     assert isinstance(refusal.guard.expected, ShapeGuards)
     names = {shortened(text): text for text in map(expression, refusal.guard.expected.sources)}
     dims: dict[str, frozenset[int]] = dict(refusal.dynamism.dims)
@@ -264,7 +264,7 @@ def _about_duplicates(refusal: Refusal) -> Found:
 
 
 def _in_words(refusal: Refusal) -> tuple[str, Trial]:
-    """What only the user can change: it is not tried."""
+    """Advice about a cause that only the user can change; it is not tried."""
     text = _IN_WORDS.get(refusal.guard.kind, "call it with what it was compiled for in {name}")
     name = refusal.name if refusal.guard.source is not None else ""
     what = refusal.failed.reason.partition(":")[2].strip()

@@ -1,4 +1,4 @@
-"""What user code may say about itself: annotations that mean something only while it is traced.
+"""Annotations of user code that mean something only while it is traced.
 
     nbcompile.graph_break()                 the graph ends here
     @nbcompile.nonstrict_trace              one opaque node; its body is not looked at
@@ -52,13 +52,13 @@ _substitutes: dict[int, tuple[object, types.FunctionType]] = {}
 
 
 def substitute_of(function: object) -> types.FunctionType | None:
-    """What is traced in place of a C function."""
+    """The Python function that is traced in place of a C function."""
     found = _substitutes.get(id(function))
     return found[1] if found is not None else None
 
 
 def mark_of(function: object) -> str:
-    """How a function was marked: ``allow_in_graph``, ``nonstrict_trace``, ...; "" if it was not."""
+    """The mark of a function: ``allow_in_graph``, ``nonstrict_trace``, ...; "" if it has none."""
     _, ours, torchs_then = _marks.get(id(function), (function, "", ""))
     torchs_now = _mark_of_torch(function)
     return torchs_now if not ours or torchs_now != torchs_then else ours  # whichever came last
@@ -194,7 +194,7 @@ def leaf_function(fn: Any = None, *, mutates_args: Iterable[str] = ()) -> Any:
         return torch_internals.call_leaf(fn, fakes[-1], hooks[-1], arguments, keywords, frozenset(mutates_args))
 
     def register_fake(fake: Callable[..., Any]) -> Any:
-        """What tells the shapes of the result."""
+        """Register the function that computes the shapes of the result."""
         fakes.append(fake)
         return leaf
 
@@ -295,7 +295,7 @@ _state = _State()
 
 
 def errors_on_break() -> bool:
-    """Whether a break is an error in code that is compiled now: what was said last, by ours or by torch's manager."""
+    """True if a break is an error in code that is compiled now: what was said last, by ours or by torch's manager."""
     if _state.errors_on_break is not None:
         return _state.errors_on_break
     torchs = sys.modules.get("torch._dynamo.decorators")
@@ -388,7 +388,7 @@ class _Stances:
     def __init__(self) -> None:
         self.current: Stance = DEFAULT
         self.torchs: Any = None
-        """What torch's was when it was last read; a stance of torch's never changes, it is replaced."""
+        """Torch's stance when it was last read; torch never changes a stance, it replaces it."""
         self.as_ours: Stance = DEFAULT
 
 
@@ -412,7 +412,7 @@ def stance() -> Stance:
 
 
 def still_default() -> list[tuple[dict[str, Any], str, object]]:
-    """Why the stance is the default one: dicts that say so, each with a key and what it leads to (None: nothing)."""
+    """Dicts that show that the stance is the default one, each with a key and its value (None: no such key)."""
     module = _modules.get(_TORCHS)
     torchs: tuple[dict[str, Any], str, object] = (_modules, _TORCHS, None)
     if module is not None:
@@ -427,7 +427,7 @@ def _stance(name: str, warmed_up: bool, backend: object) -> Stance:
 
 
 class set_stance:
-    """How compiled functions behave from now on; as a context manager or decorator: inside.
+    """Set how compiled functions behave from now on; as a context manager or decorator: inside.
 
     ``skip_guard_eval_unsafe`` promises that no call will need new code; one that does is an error. torch leaves out
     most guards then; here all are evaluated, so that a broken promise is never a wrong result.

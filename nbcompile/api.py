@@ -1,4 +1,4 @@
-"""What a user calls: compile, explain, reset, disable.
+"""The functions that a user calls: compile, explain, reset, disable.
 
     @nbcompile.compile
     def f(x): ...
@@ -114,7 +114,7 @@ def _compile(model: Any, options: Options, disable: bool) -> Any:
 
 
 def _original(function: Any) -> Any:
-    """What a wrapper of ours wraps; a method that is bound to an object stays bound."""
+    """The callable inside a wrapper of nbcompile's; a method that is bound to an object stays bound."""
     return function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)
 
 
@@ -244,7 +244,7 @@ def _caught(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]
 
 
 class CompiledModule(torch.nn.Module):
-    """What ``compile(module)`` returns: the module itself, called through the compiler.
+    """The result of ``compile(module)``: the module itself, called through the compiler.
 
     As torch's OptimizedModule: parameters are shared, ``state_dict`` keys get the
     prefix ``_orig_mod.``, other attributes are those of the module.
@@ -279,7 +279,7 @@ class CompiledModule(torch.nn.Module):
         return object.__getattribute__(self, "_nbcompile_call")(*arguments, **keywords)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """As :meth:`forward`: hooks of the module run inside, those of this wrapper around it."""
+        """Call the module as :meth:`forward` does: hooks of the module run inside, those of this wrapper around it."""
         own = self.__dict__
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
             return super().__call__(*arguments, **keywords)
@@ -292,7 +292,7 @@ class CompiledModule(torch.nn.Module):
         return getattr(self._modules["_orig_mod"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """What is set is set on the module, which is what runs; ``_orig_mod`` is this wrapper's own."""
+        """Set an attribute of the module, which is what runs; ``_orig_mod`` is this wrapper's own."""
         if name in self.__dict__ or (name != "_orig_mod" and "_modules" not in self.__dict__):
             super().__setattr__(name, value)
         elif name == "_orig_mod":
@@ -301,7 +301,7 @@ class CompiledModule(torch.nn.Module):
             setattr(self._modules["_orig_mod"], name, value)
 
     def __delattr__(self, name: str) -> None:
-        """As setting."""
+        """Delete an attribute, as setting does."""
         delattr(self._modules["_orig_mod"], name)
 
     def __dir__(self) -> list[str]:

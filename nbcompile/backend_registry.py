@@ -98,7 +98,7 @@ def specialised(
 
 
 def backend_name(backend: str | Backend) -> str:
-    """How messages and the record call a backend."""
+    """The name of a backend in messages and in the record."""
     if isinstance(backend, str):
         return backend
     if isinstance(backend, functools.partial):

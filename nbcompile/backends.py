@@ -104,7 +104,7 @@ def aot_eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any])
 
 @register
 def aot_eager_decomp_partition(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """As ``inductor``, with ATen in the place of generated code."""
+    """Like ``inductor``, but with ATen operators in place of generated code."""
     compilers = _compilers(run_through_aten, graph_module)
     return _through_aot(graph_module, example_inputs, compilers, decompositions=default_table())
 
@@ -163,7 +163,7 @@ def _improve(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:
 
 
 def is_one_autograd_function(backend: str | Backend) -> bool:
-    """Whether it is one of ours that make one node of the autograd graph of all the operators of a captured graph.
+    """True if it is one of ours that make one node of the autograd graph of all the operators of a captured graph.
 
     Between two results of such a node there is no path: neither can be differentiated by the other.
     """
@@ -243,7 +243,7 @@ def compile_aten_graph(
 
 
 def _draws(graph_module: torch.fx.GraphModule) -> bool:
-    """Whether random numbers are drawn."""
+    """True if random numbers are drawn."""
     targets = (node.target for node in graph_module.graph.nodes)
     return any(torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()) for target in targets)
 

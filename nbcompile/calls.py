@@ -1,4 +1,4 @@
-"""Which entry each call of a compiled function ran, noted while somebody listens.
+"""A log of the cache entries that calls of compiled functions hit, kept while a recorder listens.
 
     f(ones(3))      compiled 0/0
     f(ones(3))      0/0 hit              hits leave no trace in Python: torch's C code finds the entry and runs it.

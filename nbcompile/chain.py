@@ -1,4 +1,4 @@
-"""Which residual program runs, and which frame a resume function goes on with: what links the frames of a record.
+"""Links between frames: the residual program that runs, and the frame that a resume function continues.
 
     f  "0/0"  ->  torch_dynamo_resume_in_f_at_3  "1/0", called from "0/0", goes on with "0/0"
 
@@ -33,7 +33,7 @@ def resumes(code: CodeType) -> str:
 
 
 def place(code: CodeType) -> int:
-    """Which of that frame's resume functions this is, counted from 0."""
+    """The index of this resume function among those of its frame."""
     return _resumed_by.get(code, ("", 0))[1]
 
 

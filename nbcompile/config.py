@@ -24,12 +24,12 @@ Functions = set[Callable[..., object]]
 
 
 def _flag(*variables: str) -> bool:
-    """Whether an environment variable says yes."""
+    """True if an environment variable says yes."""
     return any(os.environ.get(each, "") not in ("", "0") for each in variables)
 
 
 def _number(variable: str, default: int) -> int:
-    """What an environment variable says; the default, with a warning, where that is no whole number."""
+    """The integer value of an environment variable; the default, with a warning, if it is no integer."""
     text = os.environ.get(variable) or str(default)
     try:
         return int(text)
@@ -45,7 +45,7 @@ _WORDS = {
 
 
 def _word(variable: str, default: str) -> str:
-    """What an environment variable says; the default, with a warning, where that is none of its words."""
+    """The value of an environment variable; the default, with a warning, if it is none of its choices."""
     text = os.environ.get(variable) or default
     if text in _WORDS[variable]:
         return text
@@ -80,7 +80,7 @@ assume_static_by_default: bool = True
 automatic_dynamic_shapes: bool = True
 """A size that differed between two calls becomes a symbol when the function is compiled again."""
 automatic_dynamic_shapes_mark_as: str = "dynamic"
-"""What a size that differed becomes: ``dynamic``, or ``unbacked``."""
+"""The kind of symbol that a size becomes after it differed: ``dynamic``, or ``unbacked``."""
 dynamic_sources: str = os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES", "")
 """Names or patterns of inputs that are dynamic, with commas between: ``L['x'], L\\['k.*'\\], L['y']:1`` (dim 1)."""
 unbacked_sources: str = os.environ.get("TORCH_COMPILE_UNBACKED_SOURCES", "")
@@ -92,7 +92,7 @@ automatic_dynamic_local_pgo: bool = os.environ.get("TORCH_DYNAMO_AUTOMATIC_DYNAM
 record_steps: bool = False
 """The record keeps each instruction that was traced, with the state before it (``%%compile --steps``)."""
 recompiles_verbose: bool = False
-"""Of an entry that refuses a call, every failing guard is told, not only the first."""
+"""If True, all failing guards of an entry are reported, not only the first."""
 specialize_int: bool = False
 """An int argument that differed between two calls stays a constant: one cache entry for each value."""
 specialize_float: bool = False
@@ -127,7 +127,7 @@ allow_rnn: bool = False
 allow_empty_graphs: bool = False
 """A frame without an operator is compiled, too: its calls are guarded and run our residual program."""
 wrap_top_frame: bool = False
-"""What ``compile`` is given is called from a frame of ours: hooks of a module are traced with it, in one graph."""
+"""If True, the argument of ``compile`` is called from a frame of nbcompile's: hooks of a module are in its graph."""
 reorderable_logging_functions: Functions = set()
 """Functions that only log: called after the graph, and no break."""
 ignore_logging_functions: Functions = set()
@@ -144,7 +144,7 @@ assume_dunder_attributes_remain_unchanged: bool = True
 replay_side_effects: bool = True
 """False: what a function does to objects from outside is forgotten. Wrong results are yours."""
 side_effect_replay_policy: str = "info"
-"""What a replayed side effect says: ``silent``, ``info``, ``warn`` or ``error``."""
+"""The message for a replayed side effect: ``silent``, ``info``, ``warn`` or ``error``."""
 
 # -- the fast paths
 reference: bool = _flag("NBCOMPILE_REFERENCE")
@@ -169,13 +169,13 @@ products: str = _word("NBCOMPILE_PRODUCTS", "")
 """The library for large products of float32 matrices: ``aten`` (MKL in most builds of torch), ``onednn``, or by default
 oneDNN unless Intel made the processor. torch refuses it where there is no AVX-512."""
 compile_threads: int = _number("NBCOMPILE_COMPILE_THREADS", 0)
-"""How many C++ compilers share the kernels of a large graph; 0: one for each core."""
+"""Number of C++ compilers that share the kernels of a large graph; 0: one for each core."""
 
 # -- between processes
 warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "1") != "0"
-"""What is compiled is kept on disk, and a later process neither traces nor compiles it again."""
+"""If True, compiled frames are stored on disk, and a later process loads them."""
 warm_start_megabytes: int = 512
-"""How much is kept; what was not used for longest goes first."""
+"""Size limit of the disk cache; the least recently used entries are removed first."""
 
 # -- other machinery of torch
 optimize_ddp: bool = True
@@ -242,7 +242,7 @@ CHOICES = {
 
 
 def _check(name: str, value: object) -> None:
-    """Whether a setting can have this value: one of its choices, else one of the kind that the default has.
+    """True if a setting can have this value: one of its choices, else one of the kind that the default has.
 
     Raises:
         TypeError: of another kind.
@@ -312,11 +312,11 @@ def patch(changes: dict[str, object] | str | None = None, *its_value: object, **
 
 
 TORCHS = ("torch._dynamo.config", "torch.compiler.config")
-"""Where torch keeps settings, once a program has imported them."""
+"""The modules in which torch has its settings, once a program has imported them."""
 
 
 def _was_set(torchs: ModuleType, name: str) -> bool:
-    """Whether torch's setting is not as torch has it by itself: a few defaults are not ours."""
+    """True if torch's setting is not as torch has it by itself: a few defaults are not ours."""
     return not torchs._is_default(name)
 
 

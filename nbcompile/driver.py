@@ -172,7 +172,7 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
 
 
 def _is_differentiated_inside(trace: Trace) -> bool:
-    """Whether what follows the graph asks for the derivative of one of its results by another (``autograd.grad``)."""
+    """True if what follows the graph asks for the derivative of one of its results by another (``autograd.grad``)."""
     met = (*trace.exit.earlier, trace.exit.report) if isinstance(trace.exit, GraphBreak) else ()
     return any(each.kind == breaks.AUTOGRAD_GRAD.id for each in met)
 

@@ -21,7 +21,7 @@ class NbcompileError(RuntimeError):
 
 
 class NotCallable(NbcompileError, TypeError, AssertionError):
-    """What only a function can be given to got something else; torch asserts that."""
+    """An argument that must be a function is something else; torch raises an AssertionError."""
 
 
 class InvalidBackend(NbcompileError):

@@ -1,4 +1,4 @@
-"""How a call runs whose frame is not compiled: eagerly, with the reason, or it raises the compiler's error.
+"""Fallback to eager for a frame that is not compiled: with the reason, or with the compiler's error.
 
     breaks.Unsupported        the graph breaks where no resume function can begin: the frame is skipped, with a warning
     recompile limit           the entries that exist are used, nothing is compiled any more
@@ -28,7 +28,7 @@ from nbcompile.tracing import breaks, tracer
 
 
 def outcome_of(frame: Frame, options: Options, compile_id: str, observer: FrameObserver, error: Exception) -> Outcome:
-    """How a call runs whose compilation failed; or the error that the call raises."""
+    """The outcome of a call whose compilation failed; or the error that the call raises."""
     match error:
         case breaks.SkipFrame():
             return _skipped(observer, error.reason)
@@ -133,7 +133,7 @@ def _internal_error(frame: Frame, options: Options, observer: FrameObserver, err
 
 
 def log_side_effects(trace: Trace, residual: rewriting.Residual, compile_id: str) -> None:
-    """As config.side_effect_replay_policy has it.
+    """Log replayed side effects as config.side_effect_replay_policy says.
 
     Raises:
         RuntimeError: the policy is ``error``, and there are some.

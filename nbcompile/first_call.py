@@ -1,4 +1,4 @@
-"""What happens at a call that no cache entry accepts: it is loaded, or compiled.
+"""Load or compile a frame, at a call that no cache entry accepts.
 
     hooks.load_frame       what an earlier process compiled, where its guards hold; the compiler is not even imported
     driver.compile_frame   anything else

@@ -1,4 +1,4 @@
-"""What is symbolic in the trace of a frame: what the user chose, and what differed between calls.
+"""The dynamism of a frame: the sizes that the user marked, and those that differed between calls.
 
     compile(f, dynamic=False)      nothing
     compile(f)                     the sizes and numbers that were seen to differ (dispatch/cache.py)
@@ -17,7 +17,7 @@ from nbcompile.tracing.inputs.dynamism import Dynamism
 
 
 def frame_dynamism(frame: Frame, options: Options) -> Dynamism:
-    """What is symbolic in this trace: what the user said, and what was seen to differ."""
+    """The dynamism of this trace: the user's marks, and the sizes that differed."""
     if options.dynamic is False:
         return Dynamism(False)
     with torch._C.DisableTorchFunction():

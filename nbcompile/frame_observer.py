@@ -1,4 +1,4 @@
-"""What the record says of a frame that is being compiled, written by an observer after each stage.
+"""The observer of a compile: it writes the record of a frame after each stage.
 
     with observing(frame, compile_id) as observer:
         observer.traced(trace, attempt)      somebody listens: writes the graph and the breaks; else builds nothing
@@ -50,7 +50,7 @@ class FrameObserver:
     """Nobody listens."""
 
     records_steps = False
-    """Whether each instruction that is traced is recorded."""
+    """True if each instruction that is traced is recorded."""
 
     def called(self, options: Options, failed: Failed, limit: tuple[str, int] | None = None) -> None:
         """A call is about to be compiled; ``failed``: why no entry accepts it, ``limit``: why it is not compiled."""
@@ -184,7 +184,7 @@ def source_text(code: CodeType) -> str:
 
 
 def _write_unfinished(page: recorder.FrameDraft, unfinished: tracer.FailedAttempt) -> None:
-    """How far tracing came, and the operator at which it ended if that is one that fails."""
+    """The progress of tracing, and the operator at which it ended if that is one that fails."""
     if unfinished.steps:
         page.write(steps=unfinished.steps)
     if unfinished.failed is not None:

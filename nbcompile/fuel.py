@@ -26,12 +26,12 @@ SUBSYSTEMS = {
     "fusion": "two buffers share a loop nest",
     "lowering": "an operator is part of the loops, and not a call of ATen",
 }
-"""What may be limited, from coarse to fine."""
+"""The kinds of decisions that can be limited, from coarse to fine."""
 
 
 @dataclass(slots=True)
 class Limit:
-    """So many decisions of a subsystem are allowed; all are logged."""
+    """A limit on the decisions of a subsystem; all are logged."""
 
     subsystem: str
     allowed: int
@@ -54,7 +54,7 @@ VARIABLE = "NBCOMPILE_FUEL"
 
 
 def allows(subsystem: str, decision: str) -> bool:
-    """Whether a decision may be taken; it is counted."""
+    """True if a decision may be taken; it is counted."""
     if not _limits:
         return True
     allowed = True

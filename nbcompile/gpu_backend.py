@@ -32,7 +32,7 @@ else:  # Triton is an extra
 
 
 class GpuOptions(Protocol):
-    """What is read of ``backends.BackendOptions``."""
+    """The fields of ``backends.BackendOptions`` that are read here."""
 
     @property
     def target(self) -> str:
@@ -41,17 +41,17 @@ class GpuOptions(Protocol):
 
     @property
     def fallback_random(self) -> bool:
-        """Whether random numbers are those that eager draws."""
+        """True if random numbers are those that eager draws."""
         ...
 
     @property
     def simulation_seconds(self) -> float:
-        """How long a simulation may take."""
+        """Time limit of a simulation."""
         ...
 
 
 def obstacle_to(target: str) -> str:
-    """Why nothing can be compiled for a GPU that is asked for; "" if it can, or none is."""
+    """The reason why nothing can be compiled for the requested GPU; "" if it can, or none is requested."""
     if not target:
         return ""
     if target not in CHIPS:
@@ -63,7 +63,7 @@ def obstacle_to(target: str) -> str:
 def generate_for_gpu(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: GpuOptions
 ) -> BoxedFunction:
-    """As :func:`generate`, for a GPU that is not here, whose code a simulator runs.
+    """Like :func:`generate`, for a GPU that is not here: a simulator runs its code.
 
     Raises:
         UnsupportedGraph: this graph cannot be lowered, or Triton's tools are missing.
@@ -93,7 +93,7 @@ def generate_for_gpu(
 
 
 class _GpuPage:
-    """What the record says of the kernels of one graph: what ptxas does, and what the first call moved."""
+    """The record of one graph's GPU kernels: ptxas's figures, and the memory traffic of the first call."""
 
     def __init__(self, page: recorder.FrameDraft, stage: str, made: gpu.TargetGraph, chip: Chip) -> None:
         self.page: recorder.FrameDraft | None = page

@@ -1,4 +1,4 @@
-"""What the record says of a graph in the backend: its ATen graphs, buffers, fusions and kernels, and notes.
+"""The record of a graph in the backend: its ATen graphs, buffers, fusions and kernels, and notes.
 
     record_graph(graph_module, "inference", captured)      nobody listens: nothing is built
 

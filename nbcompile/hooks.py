@@ -1,4 +1,4 @@
-"""Where ``fast/`` is plugged in: hooks that the compiler calls, with the reference path as their defaults.
+"""Hooks by which ``fast/`` is plugged in, with the reference path as their defaults.
 
     hooks.active().load_frame(frame, options, key)      the default: None, so the frame is compiled
                                                         with fast/: a frame of an earlier process, from the disk cache
@@ -49,7 +49,7 @@ def build_now(build: Callable[[], Tree]) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What ``fast/`` may replace, in the order in which a call meets it."""
+    """The functions that ``fast/`` may replace, in the order in which a call meets them."""
 
     load_frame: Callable[[Frame, Options, BackendKey], CompiledFrame | None] = nothing
     """Load a frame that an earlier process compiled."""
@@ -64,9 +64,9 @@ class Hooks:
     trace_joint: Callable[..., JointGraph | None] = nothing
     """The same for a graph with gradients."""
     group_guards: Callable[[Sequence[Guard]], GroupGuards | None] = nothing
-    """How guards are grouped below modules, so that a group is evaluated only after something changed."""
+    """Group guards below modules, so that a group is evaluated only after something changed."""
     size_conditions: Callable[[Sequence[Guard]], Conditions | None] = nothing
-    """What evaluates conditions on sizes; None: Python."""
+    """The evaluator of conditions on sizes; None: Python."""
     build_guard_tree: Callable[[Callable[[], Any]], Any] = build_now
     """Build torch's guard tree, without the modules that torch would import for it."""
     store_frame: Callable[..., None] = nothing

@@ -1,4 +1,4 @@
-"""What happens, told in torch's logs while it happens.
+"""Torch's logs, written while the compiler works.
 
     TORCH_LOGS=graph_breaks,recompiles python f.py      or nbcompile.set_logs(graph_breaks=True)
 
@@ -41,7 +41,7 @@ NOTE = (
 _told: set[object] = set()
 """The title and place of each break that was told in full."""
 _warned: set[str] = set()
-"""What was warned of in this process."""
+"""Warnings that this process has given."""
 
 
 def reset() -> None:
@@ -60,7 +60,7 @@ def warn_once(report: Break) -> None:
 
 
 def lists_every_failure() -> bool:
-    """Whether all failing guards of an entry are wanted, not only the first."""
+    """True if all failing guards of an entry are wanted, not only the first."""
     return config.recompiles_verbose or RECOMPILES_VERBOSE.isEnabledFor(logging.DEBUG)
 
 
@@ -124,7 +124,7 @@ def _reason(report: Break, text: str) -> str:
 
 
 def _stack_above() -> tuple[StackLine, ...]:
-    """Who called the function that is compiled: Python's own stack, without us."""
+    """The call stack of the function that is compiled: Python's own, without nbcompile's frames."""
     frames = [each for each in traceback.extract_stack(sys._getframe()) if not each.filename.startswith(HERE)]
     return tuple(map(_stack_line, frames))
 
@@ -147,7 +147,7 @@ def _collapsed(stack: Iterable[StackLine]) -> tuple[StackLine, ...]:
 
 
 def recompiled(function: str, place: str, failed: Sequence[FailedGuard], compile_id: str) -> None:
-    """Why no entry accepted a call, newest entry first."""
+    """Log the reasons why no entry accepted a call, newest entry first."""
     if not failed or not RECOMPILES.isEnabledFor(10):
         return
     reasons = "\n".join(f"    - {each.compile_id}: {each.reason}" for each in failed)

@@ -1,4 +1,4 @@
-"""Which functions of torch are operators: a call of one is a node of the graph.
+"""The functions of torch that are operators: a call of one is a node of the graph.
 
     torch.sin, F.relu, torch.Tensor.add, torch.ops.aten.add      are
     torch.save, torch.no_grad, torch.nn.Linear                   are not
@@ -115,7 +115,7 @@ _KEPT: list[object] = []
 
 
 def is_operator(function: object) -> bool:
-    """Whether calling it makes a node."""
+    """True if calling it makes a node."""
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return True
     if id(function) in operator_ids() and getattr(function, "__name__", "") not in _NOT_OPERATORS:

@@ -38,7 +38,7 @@ class Report:
 
     @property
     def record(self) -> Record:
-        """What was recorded so far, as data."""
+        """The record so far, as data."""
         return self._pen.record()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""When two numbers are one number: only if no program can tell them apart.
+"""Identity of numbers: two are the same only if no program can tell them apart.
 
     same(0.0, -0.0)    False: 1 / x tells          same(1, True)        False, as are 1 and 1.0
     same(nan, nan)     True, where == says no      same(nan, -nan)      False: copysign tells
@@ -28,5 +28,5 @@ def key(value: object) -> Hashable:
 
 
 def same(left: object, right: object) -> bool:
-    """Whether no program can tell two numbers apart."""
+    """True if no program can tell two numbers apart."""
     return key(left) == key(right)

@@ -1,4 +1,4 @@
-"""How a compiled function runs while the process is in another stance than the default one.
+"""Calls of a compiled function under another stance than the default one.
 
     force_eager              as if it had never been compiled
     eager_on_recompile       what is compiled is used; nothing new is compiled
@@ -67,7 +67,7 @@ def compiling(options: Options) -> FrameCallback:
 
 
 def _shared_by(options: Options) -> BackendKey:
-    """What wrappers have in common that use one another's entries: the backend, and what they ask of it."""
+    """The key that wrappers share if they use one another's entries: the backend and its options."""
     if not options.backend_options:
         return backend_key(options.backend)
     return backend_key((options.backend, tuple(sorted(options.backend_options.items()))))

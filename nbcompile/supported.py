@@ -1,4 +1,4 @@
-"""Which versions of Python and torch this version of nbcompile is for, and one clear sentence where another is here.
+"""Supported versions of Python and torch, and one clear error for all others.
 
     torch 2.10    ImportError: nbcompile 0.1.0 needs torch 2.11 or later; this is torch 2.10.0. Install ...
     torch 2.16    a warning: nbcompile 0.1.0 is tested with torch 2.11, 2.12, 2.13, 2.15; this is torch 2.16.0. ...
@@ -60,7 +60,7 @@ def torch_version() -> Version:
 
 
 def is_tested() -> bool:
-    """Whether this torch is one of those that the tests were run with."""
+    """True if this torch is one of those that the tests were run with."""
     return torch_version() in TESTED
 
 

@@ -25,7 +25,7 @@ _COMPILING: list[CodeType] = []
 
 
 def ends_at(code: CodeType) -> None:
-    """What a function of ours calls is the compiler's work."""
+    """Hide the callees of a function of nbcompile's: they are the compiler's work."""
     _COMPILING.append(code)
 
 

@@ -1,4 +1,4 @@
-"""What a page has to know to answer, without a kernel: which entry would another call hit?
+"""Data for a page that predicts, without a kernel, which cache entry another call would hit.
 
     guards      each with a tree that the page evaluates            L['x'].size()[0] same 3
     readings    what the trees read, as the compiled call had it    L['x'].size()[0] is 3
@@ -74,7 +74,7 @@ def _symbolic(source: Source, scope: Scope, options: Options) -> list[str]:
 
 
 def _is_of_module(source: Source, scope: Scope) -> bool:
-    """Whether a number is a setting of a module: those stay constants, unless the user says otherwise."""
+    """True if a number is a setting of a module: those stay constants, unless the user says otherwise."""
     if config.allow_unspec_int_on_nn_module:
         return False
     while not isinstance(source, ROOTS):

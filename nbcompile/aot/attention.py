@@ -57,7 +57,7 @@ class _Mask(NamedTuple):
 
     condition: fx.Node
     masks_where_true: bool
-    """Whether scores are replaced where the condition is true, or where it is false."""
+    """True if scores are replaced where the condition is true; False: where it is false."""
     filler: float
 
 

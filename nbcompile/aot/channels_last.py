@@ -22,7 +22,7 @@ from nbcompile.capture.node_meta import CHANNELS_LAST
 _CONVOLUTION = torch.ops.aten.convolution.default
 _MIN_CHANNELS = 16
 _MIN_PIXELS = 512
-"""Of all images together: below it, the layout of the weight decides the speed."""
+"""Pixels of all images of a batch; below it, the layout of the weight decides the speed."""
 _MIN_MULTIPLICATIONS_PER_ELEMENT = 64
 """Multiplications per input element that pay for transposing it."""
 

@@ -1,4 +1,4 @@
-"""What a call in a captured graph is: its name, and whether it writes into its first argument.
+"""Calls in a captured graph: their names, and whether they write into their first argument.
 
     x += y, x.t_(), relu(x, inplace=True)       works_in_place(node) is True
 
@@ -18,7 +18,7 @@ IN_PLACE_OPERATORS = frozenset({operator.setitem, operator.delitem}) | {
 
 
 def works_in_place(node: torch.fx.Node) -> bool:
-    """Whether a captured call writes into its first argument: ``x += y``, ``x.t_()``, ``relu(x, inplace=True)``."""
+    """True if a captured call writes into its first argument: ``x += y``, ``x.t_()``, ``relu(x, inplace=True)``."""
     name = name_of_target(node)
     by_name = name.endswith("_") and not name.endswith("__")
     return by_name or node.target in IN_PLACE_OPERATORS or bool(node.kwargs.get("inplace"))

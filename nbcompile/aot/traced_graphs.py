@@ -25,7 +25,7 @@ class InferenceGraph:
 
     module: torch.fx.GraphModule
     written: Sequence[int]
-    """Which inputs are given another value at its end."""
+    """The inputs that are mutated at its end."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class JointGraph:
     outputs: Sequence[torch.Tensor | torch.SymInt]
     """The results, as fakes with their place in autograd's graph."""
     with_gradient: Sequence[int]
-    """Which inputs have one."""
+    """The inputs that have a gradient."""
 
     def facts(self, kept: int, numbers: int, example_inputs: Sequence[Any]) -> RuntimeMetadata:
-        """What ``runtime_wrapper.training`` needs to know, if the forward graph saves so many values and sizes."""
+        """The arguments of ``runtime_wrapper.training``, if the forward graph saves this many values and sizes."""
         count = len(self.outputs)
         end = count + kept
         trained = [at for at, each in enumerate(self.outputs) if requires_grad(each)]
@@ -66,12 +66,12 @@ class JointGraph:
 
 
 def _layout(output: Any) -> tuple[Any, ...]:
-    """How a gradient shall lie in memory: as the output; or in its format, if its sizes vary, or it overlaps itself."""
+    """The layout of a gradient: the output's; or its own memory format, if its sizes vary, or it overlaps itself."""
     if torch_internals.has_symbolic_form(output) or torch_internals.overlaps_itself(output):
         return None, None, torch_internals.memory_format(output)
     return tuple(output.size()), tuple(output.stride()), None
 
 
 def requires_grad(value: object) -> bool:
-    """Whether a gradient may be asked for through this input."""
+    """True if a gradient may be asked for through this input."""
     return isinstance(value, torch.Tensor) and value.requires_grad

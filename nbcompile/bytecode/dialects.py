@@ -29,11 +29,11 @@ class Dialect:
     inline_caches: dict[str, int]
     """Empty code units that follow an instruction and belong to it."""
     null_below_callable: bool
-    """Whether the stack before CALL is ``NULL f`` (or ``method self``) rather than ``f NULL`` (``f self``)."""
+    """True if the stack before CALL is ``NULL f`` (or ``method self``) rather than ``f NULL`` (``f self``)."""
     loop_exit_skips: int
     """Instructions (END_FOR, POP_TOP) at FOR_ITER's target that an exhausted loop jumps over."""
     send_pops_iterator: bool
-    """Whether SEND drops an exhausted iterator itself, as opposed to END_SEND at its target."""
+    """True if SEND drops an exhausted iterator itself, as opposed to END_SEND at its target."""
     compare_shift: int
     """COMPARE_OP's operator is ``dis.cmp_op[arg >> compare_shift]``."""
     compare_to_bool: int

@@ -34,18 +34,18 @@ def numpy() -> ModuleType | None:
 
 
 def is_array(value: object) -> bool:
-    """Whether it is an array or one of NumPy's scalars."""
+    """True if it is an array or one of NumPy's scalars."""
     known = numpy()
     return known is not None and isinstance(value, (known.ndarray, known.generic))
 
 
 def is_scalar(value: object) -> bool:
-    """Whether it is one of NumPy's scalars."""
+    """True if it is one of NumPy's scalars."""
     return not isinstance(value, numpy().ndarray)  # type: ignore[union-attr]
 
 
 def is_scalar_class(cls: type) -> bool:
-    """Whether it makes NumPy's scalars: np.float32."""
+    """True if it makes NumPy's scalars: np.float32."""
     known = numpy()
     return (
         known is not None and issubclass(cls, known.generic) and hasattr(torch_internals.numpy_twins(""), cls.__name__)
@@ -53,7 +53,7 @@ def is_scalar_class(cls: type) -> bool:
 
 
 def scalar_twin(cls: type) -> Callable[..., object]:
-    """What makes them of tensors."""
+    """The class of ``torch._numpy`` that makes this class of NumPy's scalars of tensors."""
     made: Callable[..., object] = getattr(torch_internals.numpy_twins(""), cls.__name__)
     return made
 
@@ -73,7 +73,7 @@ def _twins() -> dict[int, tuple[object, Callable[..., object]]]:
 
 
 def twin(function: object) -> Callable[..., object] | None:
-    """What computes a function of NumPy on tensors; None where nothing does."""
+    """The function that computes one of NumPy's on tensors; None if there is none."""
     if numpy() is None:
         return None
     found = _twins().get(id(function))
@@ -94,9 +94,9 @@ class ArrayFunction:
     function: Callable[..., Any]
     name: str
     operands_are_arrays: bool = False
-    """Whether tensors are to be arrays before the call: for operators, which dispatch on them."""
+    """True if tensors are to be arrays before the call: for operators, which dispatch on them."""
     dtype: torch.dtype | None = None
-    """Of NumPy's result, where the twin's would be another one: ``int64 / int64`` is float64, not float32."""
+    """The dtype of NumPy's result, if the variant's would differ: ``int64 / int64`` is float64, not float32."""
 
     @property
     def __name__(self) -> str:
@@ -151,7 +151,7 @@ def _tensors(value: Any) -> Any:
 
 
 def numpys_answer(function: Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]) -> Any:
-    """What NumPy itself gives for arrays of ones: an array of the right dtype and rank; None if it refuses them."""
+    """NumPy's own result for arrays of ones: an array of the right dtype and rank; None if it refuses them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -37,7 +37,7 @@ class Check(Protocol):
 
 @dataclass(slots=True)
 class CompiledFrame:
-    """What the driver hands to the hook for one frame."""
+    """The driver's result for one frame, which the hook receives."""
 
     compile_id: str
     code: CodeType

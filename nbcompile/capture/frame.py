@@ -28,5 +28,5 @@ class Frame:
     """The cell behind each free variable, by name."""
 
     def scope(self) -> Scope:
-        """Where the sources of this frame are resolved."""
+        """The scope in which the sources of this frame are resolved."""
         return Scope(self.code, self.locals, self.globals, self.builtins)

@@ -20,7 +20,7 @@ from nbcompile.record.model import StackLine
 
 
 class GuardKind(enum.StrEnum):
-    """What kind of promise; ``expected`` of the guard is as said here."""
+    """The kind of a guard; the value of its ``expected`` is documented here."""
 
     TYPE_MATCH = "TYPE_MATCH"  # expected: the class; type(value) is expected
     ID_MATCH = "ID_MATCH"  # expected: the object; value is expected
@@ -54,7 +54,7 @@ class GuardKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TensorFacts:
-    """What TENSOR_MATCH promises beside class, dispatch keys, dtype, device, requires_grad.
+    """Facts that TENSOR_MATCH checks besides class, dispatch keys, dtype, device and requires_grad.
 
     A ``None`` among sizes or strides is a dynamic one: not checked here (a
     SHAPE_ENV guard may still bound it).
@@ -67,7 +67,7 @@ class TensorFacts:
 
 @dataclass(frozen=True, slots=True)
 class TensorMarks:
-    """Which dims the user marked dynamic, static or unbacked, when it was traced."""
+    """The dims that the user had marked dynamic, static or unbacked when the frame was traced."""
 
     present: tuple[tuple[str, frozenset[int]], ...] = ()
     """(``"_dynamo_dynamic_indices"``, dims) for each mark that was there."""
@@ -99,7 +99,7 @@ class Guard:
     expected: object = None
     stack: tuple[StackLine, ...] = ()
     members: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    """Of TYPE_MATCH, and of ID_MATCH on a class: names that were looked up on the class, each with what kind of member
+    """For TYPE_MATCH, and ID_MATCH on a class: names that were looked up on the class, each with what kind of member
     it had then (``capture.source.kind_of_member``). What such a member does is guarded where it was used."""
 
     def key(self) -> tuple[object, ...]:

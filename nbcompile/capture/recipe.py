@@ -1,4 +1,4 @@
-"""How the residual program makes a value again, and which effects it replays.
+"""Recipes by which the residual program makes values again, and the side effects that it replays.
 
 While tracing, values are symbolic. What the rest of the program needs of them
 when the graph has run is written down as a recipe, plain data that
@@ -113,7 +113,7 @@ class Shared:
     key: int
     recipe: Recipe
     fill: tuple[Mutation, ...] = ()
-    """What completes it right after it was made (attributes of a new object)."""
+    """Side effects that complete the object right after it is made (attributes of a new object)."""
 
 
 @dataclass(frozen=True, slots=True)

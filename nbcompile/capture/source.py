@@ -1,4 +1,4 @@
-"""Where a traced value came from.
+"""Sources: the addresses from which traced values were read.
 
 A source is an address. It is read three ways: as the expression that guards
 and graph inputs are named after (:func:`expression`), as Python that fetches
@@ -27,7 +27,7 @@ from nbcompile.torch_internals import function_mode_at
 
 
 class Address:
-    """What all sources share: they are keys of many tables, so each computes its hash once."""
+    """The base of all sources: they are keys of many tables, so each computes its hash once."""
 
     __slots__ = ("_hash",)
     __match_args__: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ class ValueSource(Address):
 
 @dataclass(frozen=True, slots=True)
 class IteratorItemSource(Address):
-    """What a tuple's iterator yields next (``index`` 0), after that (1), and so on; it does not move."""
+    """The next item of a tuple's iterator (``index`` 0), the one after it (1), ...; the iterator does not advance."""
 
     base: Source
     index: int
@@ -154,7 +154,7 @@ class TypeSource(Address):
 
 @dataclass(frozen=True, slots=True)
 class ReferentSource(Address):
-    """What a weak reference refers to, ``base()``; None once that is gone."""
+    """The referent of a weak reference, ``base()``; None once it is dead."""
 
     base: Source
 
@@ -192,7 +192,7 @@ class MethodFunctionSource(Address):
 
 @dataclass(frozen=True, slots=True)
 class ClassMemberSource(Address):
-    """What a class, or one after it in its method order, holds under a name, before it is bound.
+    """The unbound member that a class, or one after it in its method resolution order, has under a name.
 
     ``base`` is the class; ``after`` skips the first classes of the order, as ``super()`` does.
     """
@@ -241,7 +241,7 @@ class ArraySource(Address):
 
 @dataclass(frozen=True, slots=True)
 class DrawSource(Address):
-    """What a generator of random numbers gave, by its place among the draws: the residual program makes them first."""
+    """A number drawn by a random generator, by its index among the draws: the residual program draws them first."""
 
     index: int
 
@@ -397,13 +397,13 @@ def resolve(source: Source, scope: Scope) -> object:
 
 
 def read_property(tensor: Any, name: str, dim: int | None) -> object:
-    """What a :class:`SizeSource` reads, asking neither the tensor's class nor a function mode."""
+    """Read a :class:`SizeSource` without calling the tensor's class or a function mode."""
     with torch._C.DisableTorchFunction():
         return getattr(tensor, name)() if dim is None else getattr(tensor, name)(dim)
 
 
 def read_attribute(owner: object, name: str) -> object:
-    """What an :class:`AttrSource` reads; of a tensor, asking neither its class nor a function mode."""
+    """Read an :class:`AttrSource`; for a tensor, without calling its class or a function mode."""
     if not isinstance(owner, torch.Tensor):
         return getattr(owner, name)
     with torch._C.DisableTorchFunction():
@@ -411,7 +411,7 @@ def read_attribute(owner: object, name: str) -> object:
 
 
 def keys_of(mapping: Any) -> list[object]:
-    """What iterating over it gives: the keys of a mapping, the items of a set."""
+    """The items of an iteration: the keys of a mapping, the items of a set."""
     return list(mapping)
 
 
@@ -421,7 +421,7 @@ def values_of(mapping: Any) -> list[object]:
 
 
 def remaining(iterator: object) -> Sequence[object]:
-    """What an iterator over a tuple or a range still yields, without moving it."""
+    """The items that an iterator over a tuple or a range has left, without advancing it."""
     state: Any = iterator.__reduce__()
     sequence, *position = state[1:]  # (the sequence,), and how far it is; nothing once it is at its end
     left: Sequence[object] = sequence[0][position[0] if position else 0 :]
@@ -443,7 +443,7 @@ def _item(container: object, key: object) -> object:
 
 
 def kind_of_member(cls: type, name: str) -> str:
-    """What kind of member a class has under a name, as text: "" for none; a function of a library is named.
+    """The kind of member that a class has under a name, as text: "" for none; a function of a library is named.
 
     An attribute of an instance is found otherwise once its class has a property of that name, and a method of a library
     that is traced by its name means something else once another function is put in its place.
@@ -459,7 +459,7 @@ def kind_of_member(cls: type, name: str) -> str:
 
 
 def class_attribute(cls: type, name: str, after: int = 0) -> object:
-    """What a class and its bases hold under a name, unbound; AttributeError if none."""
+    """The unbound member that a class or its bases have under a name; AttributeError if none."""
     for base in cls.__mro__[after:]:
         if name in base.__dict__:
             return base.__dict__[name]

@@ -1,4 +1,4 @@
-"""What tracing one frame produced.
+"""The result of tracing one frame.
 
     Trace = graph + inputs + guards + what is left to do in Python
 
@@ -58,14 +58,14 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where and with what a resume function goes on."""
+    """The instruction and the values with which a resume function continues."""
 
     offset: int
     """Byte offset of the instruction in the frame's own code."""
     stack: tuple[StackSlot, ...]
     """The operand stack there, bottom first, without what the broken instruction pushes."""
     pushes: int
-    """How many values the broken instruction adds on top (0 or 1)."""
+    """Number of values that the broken instruction pushes (0 or 1)."""
     live: tuple[tuple[str, Recipe], ...]
     """The locals that may still be read, in order of name."""
     cells: tuple[tuple[str, Recipe], ...]
@@ -115,7 +115,7 @@ class BrokenOperation:
     symbol: str = ""
     """``<``, ``+`` ..., or the attribute's name."""
     as_bool: bool = False
-    """What is pushed is the truth of the result (3.13: a jump behind it takes nothing else)."""
+    """True if the truth of the result is pushed (3.13: the jump after it accepts nothing else)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class BrokenComprehension:
     """An inlined comprehension is left to Python, as a function; what it builds is pushed."""
 
     begin: ResumePoint
-    """Where the function begins, with the iterator alone on its stack."""
+    """The first instruction of the function, with only the iterator on its stack."""
     end: int
     """The offset where it ends."""
 
@@ -161,7 +161,7 @@ class GraphBreak:
 
 @dataclass(slots=True)
 class Assumed:
-    """What a trace took for granted of this process, without a guard.
+    """Assumptions of a trace about this process that no guard checks.
 
     The next call need not check it, and another process that wants to use what was compiled must (fast/disk_cache/).
     """
@@ -174,10 +174,10 @@ class Assumed:
     """State of optimisers that the trace made before it read it: by which function, for which optimiser and group of
     parameters, with how many empty lists for results."""
     subclasses: list[tuple[Source | type, Source | type, bool]] = field(default_factory=list)
-    """What abstract classes and protocols answered: of a value by its address, or of a class; the class that was asked,
-    by its address or itself; whether that is one. Classes are registered, and hooks read what nothing guards."""
+    """Answers of abstract classes and protocols about a value, by its source, or about a class; the class that was
+    asked, by its source or itself; whether that is one. Classes are registered, and hooks read what nothing guards."""
     answers: list[tuple[object, tuple[object, ...], dict[str, object], str]] = field(default_factory=list)
-    """What functions of libraries said of this process: the function, its arguments, and the text of its result."""
+    """Answers of library functions about this process: the function, its arguments, and the text of its result."""
     obstacle: str = ""
     """Something that only this process can know went into the trace: what it was."""
 
@@ -199,7 +199,7 @@ class Trace:
     release: Callable[[], object] = tuple
     """To be called when guards and symbols are known: what tracing knew of the call's values is let go."""
     draws: tuple[Recipe, ...] = ()
-    """What generators of random numbers do, in order: done before the graph runs."""
+    """Draws from random generators, in order: the residual program makes them before the graph runs."""
     runs_again: bool = False
-    """Where the graph raises, the frame's own code is to run from its start: the graph changes nothing, and the frame
+    """If the graph raises, the frame's own code runs from its start: the graph changes nothing, and the frame
     has side effects (those before the operator that fails), or catches what is raised."""

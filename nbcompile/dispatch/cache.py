@@ -133,7 +133,7 @@ class _Tombstone(_StandIn):
 
     @property
     def is_superseded(self) -> bool:
-        """Whether a global died: the notebook cell that defines it ran again, so the entry cannot match any more."""
+        """True if a global died: the notebook cell that defines it ran again, so the entry cannot match any more."""
         return self.gone.source.startswith("G[")
 
 

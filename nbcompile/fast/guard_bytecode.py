@@ -80,7 +80,7 @@ class ExtraConditions:
     empty: Sequence[Any] = ()
     """A list that must be empty."""
     methods: Sequence[str] = ()
-    """Of a module that is called: the methods on the way to the frame that was compiled."""
+    """For a module that is called: the methods between the call and the frame that was compiled."""
 
 
 _NO_CONDITIONS = ExtraConditions()

@@ -58,7 +58,7 @@ class ModuleGroup:
     root: Any = None
     """The guard tree of the group, evaluated on the module."""
     cached: Evaluate | None = None
-    """That tree behind a cache."""
+    """The guard tree behind a cache."""
     make_cache: MakeCache = field(kw_only=True)
 
     def cache(self) -> Evaluate:

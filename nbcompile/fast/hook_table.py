@@ -1,4 +1,4 @@
-"""Which mechanism of ``fast/`` answers which hook of the compiler.
+"""The mechanisms of ``fast/``, by the hook of the compiler that calls them.
 
     f(x)   in a later process      load_frame            disk_cache/: neither traced nor compiled
     f(x)   1st call                before_compile        prebuild, dynamo_stub: slow imports and builds

@@ -26,7 +26,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from nbcompile import config
 
 SEARCHED_TENSOR, SEARCHED_STORAGE = 16, 4
-"""How many words of a TensorImpl and of a storage are looked at."""
+"""Number of words of a TensorImpl and of a storage that are searched."""
 FLAGS = 0xFFFF_0000_0000_0000
 """The bits of a count that no number of owners reaches."""
 SETTING = "output_pool_megabytes"
@@ -37,26 +37,26 @@ _switched_on: dict[str, ModuleType] = {}
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is kept at the moment."""
+    """The blocks that are kept at the moment."""
 
     blocks: int
     idle: int
-    """Of these blocks, those that nobody uses."""
+    """Number of free blocks among them."""
     bytes: int
     hits: int
-    """How often a block was used again."""
+    """Number of times that a block was reused."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordOffsets:
-    """Where it is read who owns a storage, in words of eight bytes."""
+    """Offsets of the words that say who owns a storage, in words of eight bytes."""
 
     storage: int
-    """Of a TensorImpl: the pointer to its storage."""
+    """In a TensorImpl: the pointer to its storage."""
     owners: int
-    """Of a storage: how many tensors share it."""
+    """In a storage: the number of tensors that share it."""
     weak: int
-    """How many hold it weakly; the same word, in some versions of torch."""
+    """The number of weak references; the same word, in some versions of torch."""
     has_object: int
     """Bits of ``owners`` that are set while a Python object stands for the storage; 0 where that is not said there."""
 
@@ -72,7 +72,7 @@ def switch_on(extension: ModuleType) -> str:
 
 
 def state() -> State:
-    """What is kept at the moment."""
+    """The state of all pools."""
     return State(*map(sum, zip((0, 0, 0, 0), *(each.pool_state() for each in _switched_on.values()), strict=True)))
 
 

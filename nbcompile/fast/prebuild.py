@@ -31,11 +31,11 @@ from nbcompile.fast.guard_groups import MANY_GUARDS
 from nbcompile.runtime import conditions, extension, launcher, toolchain
 
 SOURCES = (launcher.SOURCE, fast_call.SOURCE)
-"""What every program needs. The first call needs the first, the calls after it the others."""
+"""The extensions that every program needs. The first call needs the first, later calls the others."""
 WITH_SYMBOLS = (conditions.SOURCE,)
-"""What evaluates guards on sizes."""
+"""The extension that evaluates guards on sizes."""
 WITH_MANY_GUARDS = (guard_cache.SOURCE,)
-"""What remembers that guards held."""
+"""The extension that caches the results of guards."""
 MODULES = ("torch.distributed.tensor", "networkx")
 """torch asks the first (0.2 s) whether a class of tensors is DTensor; the second cuts graphs with gradients."""
 

@@ -23,14 +23,14 @@ class GuardGroup(Protocol):
     source: Source
     """The module."""
     text: str
-    """How the main tree shows the group."""
+    """The name of the group in the main tree."""
     guards: list[Guard]
     types: list[Guard]
     """Guards that depend on members of a class too, which the group does not watch: it evaluates their other half."""
     root: Any
     """The guard tree of the group, evaluated on the module."""
     cached: Callable[[object], bool] | None
-    """That tree behind a cache."""
+    """The guard tree behind a cache."""
 
     def cache(self) -> Callable[[object], bool]:
         """Put the tree behind a cache."""

@@ -145,7 +145,7 @@ class BufferView:
     buffer: str
     layout: Layout
     apart: bool = False
-    """Whether it is a tensor object of its own although the layout is the buffer's: another output is the buffer."""
+    """True if it is a tensor object of its own although the layout is the buffer's: another output is the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Extern:
     target: Any
     """The ``torch._ops.OpOverload`` (or a higher-order operator, or another callable)."""
     args: tuple[Any, ...]
-    """As in the fx graph, nested in tuples, lists and dicts; a tensor is a :class:`BufferView`,
+    """Arguments as in the fx graph, nested in tuples, lists and dicts; a tensor is a :class:`BufferView`,
     a symbolic number is an Index (``sympy.Expr``), a graph module a :class:`ModuleReference`."""
     kwargs: dict[str, Any]
     reason: str
@@ -225,7 +225,7 @@ class Program:
     """Number of arguments of the graph (tensors and numbers)."""
     symbols: tuple[SymbolSource, ...] = ()
     single_output: bool = False
-    """Whether the graph returns one value and not a tuple of them."""
+    """True if the graph returns one value and not a tuple of them."""
 
     by_name: dict[str, Tensor] = field(init=False, repr=False, compare=False)
     """Tensors by name; built once, as every kernel needs it."""

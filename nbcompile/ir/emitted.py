@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # what is emitted is run without SymPy, in which these are wr
     from nbcompile.ir.kernel import Schedule
 
 ZERO_DIVISION = "ZeroDivisionError"
-"""What is said of a whole number that is divided by 0."""
+"""The error that a division of an integer by 0 raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ Number = int | RuntimeSize
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """How a call finds a number: it asks an input (``argument``, ``size``, ``stride``), or computes with two others."""
+    """A number at run time: read from an input (``argument``, ``size``, ``stride``), or computed of two others."""
 
     operation: str
     first: Number
@@ -200,7 +200,7 @@ class LaunchPlan:
     single: bool = False
     """It returns its one output and not a tuple."""
     values: tuple[Value, ...] = ()
-    """What each call finds out before it begins, each of values before it."""
+    """The numbers that each call computes before its launches, each from earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +217,6 @@ class EmittedProgram:
     plan: LaunchPlan | None = None
     """None: the graph needs the wrapper."""
     no_plan: str = ""
-    """Why there is no plan."""
+    """The reason why there is no plan."""
     written: tuple[int, ...] = ()
     """The positions of inputs that the graph writes to; only for Triton."""

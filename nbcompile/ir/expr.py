@@ -77,7 +77,7 @@ class Gather:
     size: Index
     """Bound of the value: ``[0, size)``, or ``[-size, size)`` if it wraps; checked at run time (IndexError)."""
     wraps: bool
-    """Whether -1 is the last element."""
+    """True if -1 is the last element."""
 
 
 @dataclass(frozen=True, slots=True)

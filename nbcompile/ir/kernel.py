@@ -69,7 +69,7 @@ class Accumulate:
 
     name: str
     kind: str
-    """As in :class:`nbcompile.ir.buffer.Reduction`."""
+    """See :class:`nbcompile.ir.buffer.Reduction`."""
     value: Expr
     place: Index = ZERO
     """The index of this iteration, for argmax and argmin; of equal values the smallest index wins."""
@@ -85,7 +85,7 @@ class Carry:
 
     name: str
     kind: str
-    """As in :class:`nbcompile.ir.buffer.Scan`."""
+    """See :class:`nbcompile.ir.buffer.Scan`."""
     value: Expr
     place: Index = ZERO
 
@@ -102,7 +102,7 @@ class Update:
     """The offset in memory, as for Store."""
     value: Expr
     kind: str
-    """As in :class:`nbcompile.ir.buffer.Scatter`."""
+    """See :class:`nbcompile.ir.buffer.Scatter`."""
 
 
 @dataclass(frozen=True, slots=True)

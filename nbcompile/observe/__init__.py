@@ -1,4 +1,4 @@
-"""What users of torch.compile look at: logs, debug folders and traces, out of the records of finished frames.
+"""Logs, debug folders and traces as users of torch.compile know them, from the records of finished frames.
 
     recorder.subscribers.extend(SUBSCRIBERS)      api.py does this; as long as nothing is asked for, nothing is recorded
 

@@ -27,12 +27,12 @@ class ArtifactLogs:
     """The subscriber that prints what ``TORCH_LOGS`` asks for."""
 
     def wants_frames(self) -> bool:
-        """Whether any log of a finished frame is on; what is asked for in vain is reported now, once."""
+        """True if any log of a finished frame is on; what is asked for in vain is reported now, once."""
         _report_unknown()
         return bool(enabled())
 
     def wants_steps(self) -> bool:
-        """Whether each instruction of the trace is printed."""
+        """True if each instruction of the trace is printed."""
         return not STEPS_WANTED.isdisjoint(enabled())
 
     def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:

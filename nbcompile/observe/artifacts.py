@@ -290,7 +290,7 @@ ARTIFACTS: dict[str, Messages] = {
     "trace_source": _trace_source,
     "verbose_guards": _verbose_guards,
 }
-"""What prints an artifact of a finished frame. Those of ``LIVE`` are printed while they happen."""
+"""The printer of an artifact of a finished frame. Those of ``LIVE`` are printed while they happen."""
 
 LIVE = frozenset(("graph_breaks", "recompiles", "side_effects"))
 """Printed by nbcompile/logs.py."""
@@ -327,4 +327,4 @@ COMPONENTS = {
     "aot": ("aot_joint_graph", "aot_graphs"),
     "inductor": ("post_grad_graphs", "ir_pre_fusion", "fusion", "ir_post_fusion", "schedule", "output_code"),
 }
-"""What ``TORCH_LOGS=+dynamo`` and the like print: the artifacts of that part of the compiler."""
+"""The artifacts that ``TORCH_LOGS=+dynamo`` and the like print: those of that part of the compiler."""

@@ -45,7 +45,7 @@ class DebugFolder:
     """The subscriber that writes the folder."""
 
     def wants_frames(self) -> bool:
-        """Whether the variable is set."""
+        """True if the variable is set."""
         return os.environ.get(VARIABLE, "0") == "1"
 
     def wants_steps(self) -> bool:

@@ -47,7 +47,7 @@ class StructuredTrace:
     """The subscriber that writes the trace."""
 
     def wants_frames(self) -> bool:
-        """Whether TORCH_TRACE names a folder."""
+        """True if TORCH_TRACE names a folder."""
         return torch_internals.has_trace_folder()
 
     def wants_steps(self) -> bool:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 MOST_BYTES = 2 << 30
-"""Of a file, unpacked."""
+"""Size limit of an unpacked file."""
 MOST_LINE = 4 << 20
 """Bytes of one line."""
 MOST_PAYLOAD = 8 << 20
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Problems:
-    """What could not be read, for one sentence to the user."""
+    """The parts that could not be read, for one sentence to the user."""
 
     unreadable_lines: int = 0
     cut_payloads: int = 0

@@ -58,7 +58,7 @@ class TraceFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OpenedTrace:
-    """What was read."""
+    """The result of reading a trace."""
 
     records: dict[int, Record]
     """By rank; a program of one process is rank 0."""
@@ -67,7 +67,7 @@ class OpenedTrace:
 
 @dataclass(slots=True)
 class _FrameEntries:
-    """What was read of one frame so far; a later attempt replaces the graphs of an earlier one."""
+    """The parts of one frame read so far; a later attempt replaces the graphs of an earlier one."""
 
     id: str
     texts: dict[str, str] = field(default_factory=dict)
@@ -87,12 +87,12 @@ class _RankEntries:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nbcompile wrote the trace: with whole records."""
+        """True if nbcompile wrote the trace: with whole records."""
         return all(RECORD in frame.texts for frame in self.frames.values())
 
 
 def begins_trace(first: bytes) -> bool:
-    """Whether a file begins as a trace does: ``V1123 22:45:21.189000 ...``."""
+    """True if a file begins as a trace does: ``V1123 22:45:21.189000 ...``."""
     return re.match(rb"(\[rank\d+\]:)?[VIWEC]\d{4} \d\d:", first) is not None
 
 

@@ -199,7 +199,7 @@ VALUES = re.compile(r"expected (?P<expected>.+?), (?:but got|actual) (?P<actual>
 
 
 def failed_guards(text: str) -> tuple[FailedGuard, ...]:
-    """Why earlier entries refused a call: lines such as ``0/0: tensor 'x' size mismatch ...``, or a JSON list."""
+    """The reasons of earlier entries: lines such as ``0/0: tensor 'x' size mismatch ...``, or a JSON list."""
     found = filter(None, (REASON.match(line.strip(' "[],-')) for line in _lines(text)))
     return tuple(_failed_guard(match["entry"], match["reason"]) for match in found)
 

@@ -57,7 +57,7 @@ class Recompiled:
 
 @dataclass(slots=True)
 class Watch:
-    """What torch said while it was watched, in order."""
+    """Torch's reports while it was observed, in order."""
 
     breaks: list[Met] = field(default_factory=list)
     recompiles: list[Recompiled] = field(default_factory=list)

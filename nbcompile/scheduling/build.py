@@ -124,7 +124,7 @@ class _Builder:
         return MEMORY
 
     def _is_column_reduction(self, value_member: Member) -> bool:
-        """Whether most accesses are contiguous across rows, not along a row: a reduction over columns."""
+        """True if most accesses are contiguous across rows, not along a row: a reduction over columns."""
         rows = [loop.variable for loop in self.group.outer_loops()]
         along, across = 0, 0
         for offset in self._read_offsets():
@@ -137,7 +137,7 @@ class _Builder:
         )
 
     def _packs_transposed_rows(self, value_member: Member) -> bool:
-        """Whether some access would be transposed if the value were in memory: it is then packed into panels."""
+        """True if some access would be transposed if the value were in memory: it is then packed into panels."""
         written = [member for member in self.group.members if self._is_stored(member) or member is value_member]
         offsets = [*self._read_offsets(), *(self._offset(_target(member), member.results) for member in written)]
         rows = [loop.variable for loop in self.group.outer_loops()]

@@ -90,7 +90,7 @@ def _order_random_operators(program: Program, needs: dict[str, set[str]]) -> Non
 
 
 def has_side_effect(buffer: Buffer, outputs_of: dict[str, list[str]]) -> bool:
-    """Whether a buffer must be kept though nothing reads it."""
+    """True if a buffer must be kept though nothing reads it."""
     match buffer:
         case Pointwise(writes_to=target):
             return bool(target)

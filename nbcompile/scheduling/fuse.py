@@ -251,7 +251,7 @@ def _check_elements(group: Group, newcomer: Member) -> None:
 
 
 def _is_element(group: Group, member: Member) -> bool:
-    """Whether a member has a value for each element of a row."""
+    """True if a member has a value for each element of a row."""
     return not isinstance(member.buffer, Reduction) and any(position in group.inner for position in member.results)
 
 
@@ -409,7 +409,7 @@ class _Fusion:
         return ", ".join(name for name in reads(buffer) if name in group_reads)
 
     def _reaches(self, names: set[str], target: Unit) -> bool:
-        """Whether ``names`` depend on ``target``, directly or not."""
+        """True if ``names`` depend on ``target``, directly or not."""
         worklist = [self.unit_of[name] for name in names if name in self.unit_of]
         seen: set[int] = set()
         while worklist:

@@ -133,7 +133,7 @@ def _last_uses(launches: list[Kernel | Extern], outputs_of: dict[str, list[str]]
 
 
 def _is_reusable(tensor: Tensor) -> bool:
-    """Whether its memory may be reused: it was allocated for this tensor, and holds its elements and nothing else."""
+    """True if its memory may be reused: it was allocated for this tensor, and holds its elements and nothing else."""
     if isinstance(tensor, LoopBuffer | Scatter):
         return True
     return isinstance(tensor, ExternOutput) and same_addresses(tensor.layout, contiguous(tensor.layout.size))

@@ -33,7 +33,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
 )
 """The passes over a program before its loops are fused, in order."""
 NEEDED = (break_mutation_cycles,)
-"""Those without which there is no order of launches; the others only improve the program."""
+"""The passes without which there is no order of launches; the others only improve the program."""
 
 
 def schedule(program: Program, after_pass: Callable[[Program], None] = lambda _: None) -> Schedule:

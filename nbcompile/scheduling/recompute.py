@@ -78,7 +78,7 @@ class _Recomputation:
                 self.readers[operand].add(reader.name)
 
     def _is_profitable(self, reader: Buffer, value: Pointwise) -> bool:
-        """Whether a consumer runs once for each element of the value, and needs at most one more large read."""
+        """True if a consumer runs once for each element of the value, and needs at most one more large read."""
         if not isinstance(reader, LoopBuffer):
             return False
         count = product(value.layout.size)
@@ -96,7 +96,7 @@ class _Recomputation:
         return len(additional) <= 1
 
     def _is_stored(self, name: str) -> bool:
-        """Whether a value is in memory whatever is recomputed."""
+        """True if a value is in memory whatever is recomputed."""
         if not isinstance(self.buffers[name], LoopBuffer) or name in self.returned:
             return True
         home = self.unit_of[name].names

@@ -53,7 +53,7 @@ def scatter_kernel(name: str, buffer: Scatter, tensors: Mapping[str, Tensor]) ->
 
 
 def _is_injective(variable: Symbol, buffer: Scatter) -> bool:
-    """Whether two iterations of a loop never update one element: it is the index of one dimension, and of no other."""
+    """True if two iterations of a loop never update one element: it is the index of one dimension, and of no other."""
     along = [
         coordinate for coordinate in buffer.position if any(_mentions(node, variable) for node in walk(coordinate))
     ]

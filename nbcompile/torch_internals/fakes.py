@@ -31,7 +31,7 @@ def _lower_version_count_by_1(tensor: torch.Tensor) -> torch.Tensor:
 
 
 unsee_last_write = _lower_version_count_by_1
-"""What wrote to it last does not count for autograd, as ``x.data = y`` does not. In graphs it has torch's name."""
+"""Undo the last version bump of a tensor for autograd, as ``x.data = y`` does. In graphs it has torch's name."""
 
 
 class _NotOfTracing(logging.Filter):
@@ -79,14 +79,14 @@ def is_plain(value: torch.Tensor) -> bool:
 
 
 def is_wrapper(value: object) -> bool:
-    """Whether a tensor (or a class of tensors) wraps others that it can be taken apart into."""
+    """True if a tensor (or a class of tensors) wraps others that it can be taken apart into."""
     if isinstance(value, type):
         return bool(dispatch_modes().is_traceable_wrapper_subclass_type(value))
     return bool(dispatch_modes().is_traceable_wrapper_subclass(value))
 
 
 def dispatches(cls: type) -> bool:
-    """Whether operators on tensors of a class run code of the class."""
+    """True if operators on tensors of a class run code of the class."""
     return getattr(cls, "__torch_dispatch__", None) is not torch.Tensor.__torch_dispatch__
 
 
@@ -99,7 +99,7 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_overriding(value: object) -> bool:
-    """Whether a tensor's class may answer for functions of torch."""
+    """True if a tensor's class may answer for functions of torch."""
     own = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     return isinstance(value, torch.Tensor) and type(value) not in own and not dispatches(type(value))
 

@@ -26,7 +26,7 @@ def register_hook() -> Any:
 
 
 AUTOGRAD_APPLY: Any = getattr(torch.autograd.Function.apply, "__func__", vars(torch.autograd.Function)["apply"])
-"""What ``Function.apply`` binds to a class: a function of Python; from torch 2.15 on a descriptor in C."""
+"""The function that ``Function.apply`` binds to a class: Python's; from torch 2.15 on a descriptor in C."""
 
 
 # Cache entries live in regions of a code object's list. In one of our own they are out of sight of a real
@@ -65,7 +65,7 @@ def hide_from_hook(code: CodeType) -> None:
 
 
 def waits_for_collectives(metadata: Any) -> bool:
-    """Whether some input of a graph is the result of a collective that is still on its way (from torch 2.12 on)."""
+    """True if some input of a graph is the result of a collective that is still on its way (from torch 2.12 on)."""
     return bool(getattr(metadata, "act_input_indices", ()))
 
 
@@ -76,7 +76,7 @@ def thread_keys() -> tuple[int, int]:
 
 
 def is_trained(output: Any) -> bool:
-    """Whether gradients come for an output of a graph; from torch 2.13 on a view made under no_grad has none."""
+    """True if gradients come for an output of a graph; from torch 2.13 on a view made under no_grad has none."""
     return bool(getattr(output, "requires_grad_for_backward", output.requires_grad))
 
 
@@ -113,12 +113,12 @@ def without_function_modes() -> Iterator[None]:
 # torch.func's transforms are a stack of levels in C++; what steps of them were traced before a trace was given up
 # must not stay.
 def in_transform() -> bool:
-    """Whether the process is inside of vmap, grad or another transform of torch.func."""
+    """True if the process is inside of vmap, grad or another transform of torch.func."""
     return bool(torch._C._functorch.get_dynamic_layer_stack_depth())
 
 
 def saved_tensors_are_hooked() -> bool:
-    """Whether somebody wants to see what autograd keeps (``torch.autograd.graph.saved_tensors_hooks``)."""
+    """True if somebody wants to see what autograd keeps (``torch.autograd.graph.saved_tensors_hooks``)."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 
@@ -128,7 +128,7 @@ def next_autograd_number() -> int:
 
 
 def rules_in_python(wanted: bool) -> contextlib.AbstractContextManager[object]:
-    """Where sizes are symbols, operators made of others in C++ may ask for a number: those in Python do not."""
+    """Inside, operators that C++ composes of others run Python decompositions: C++ may specialise symbolic sizes."""
     if not wanted:
         return contextlib.nullcontext()
     dispatcher = importlib.import_module("torch._dispatch.python")
@@ -136,7 +136,7 @@ def rules_in_python(wanted: bool) -> contextlib.AbstractContextManager[object]:
 
 
 def has_symbolic_form(tensor: torch.Tensor) -> bool:
-    """Whether a size or stride of it is a symbol."""
+    """True if a size or stride of it is a symbol."""
     return bool(tensor._has_symbolic_sizes_strides)
 
 
@@ -147,12 +147,12 @@ def memory_format(tensor: torch.Tensor) -> torch.memory_format:
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether two elements of a tensor certainly share memory, as those of an expanded one do."""
+    """True if two elements of a tensor certainly share memory, as those of an expanded one do."""
     return torch._debug_has_internal_overlap(tensor) == 1
 
 
 def transform_state() -> tuple[Any, ...]:
-    """How deep the process is inside of torch.func's transforms, and what they switched off."""
+    """The depth of the stack of torch.func's transforms, and the states that they switched off."""
     return (
         torch._C._functorch.get_dynamic_layer_stack_depth(),
         torch._C._functorch.get_inplace_requires_grad_allowed(),
@@ -201,7 +201,7 @@ def _leave_dual_level() -> None:
 
 
 def attention_backends() -> tuple[list[Any], list[int]]:
-    """Which implementations of attention are allowed, and which is preferred."""
+    """The implementations of attention that are allowed, and the preferred one."""
     return torch.nn.attention._cur_sdpa_kernel_backends(), torch._C._get_sdp_priority_order()
 
 

@@ -42,7 +42,7 @@ class _Block:
     handlers: dict[int, Handler] = field(default_factory=dict)
     """The program's own, by signal."""
     noted: dict[int, float] = field(default_factory=dict)
-    """When each signal arrived first."""
+    """The time at which each signal arrived first."""
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal: later, or now where the block has ended, or does not end."""
@@ -99,7 +99,7 @@ def pass_on(error: BaseException) -> None:
 
 
 def _code(handler: object) -> CodeType | None:
-    """Of a function, of a method, or of an object that is called; SIG_DFL and SIG_IGN have none."""
+    """The code of a function, of a method, or of a callable object; SIG_DFL and SIG_IGN have none."""
     if not callable(handler):
         return None
     found = getattr(handler, "__func__", handler)

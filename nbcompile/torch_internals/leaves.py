@@ -20,17 +20,17 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class PytreeNode:
-    """How objects of a registered class are taken apart."""
+    """How to flatten objects of a registered class."""
 
     flatten: Any
     unflatten: Any
     constant: bool = False
     fields: tuple[str, ...] | None = None
-    """Of a dataclass."""
+    """The fields of a dataclass."""
 
 
 def pytree_node(cls: type) -> PytreeNode | None:
-    """How a class was registered with ``torch.utils._pytree``; None if it was not."""
+    """The registration of a class with ``torch.utils._pytree``; None if there is none."""
     pytree = importlib.import_module("torch.utils._pytree")
     if cls in getattr(pytree, "CONSTANT_NODES", ()):
         return PytreeNode(None, None, constant=True)

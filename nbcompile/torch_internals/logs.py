@@ -36,12 +36,12 @@ def artifact_logger(artifact: str) -> logging.Logger:
 
 
 def has_trace_folder() -> bool:
-    """Whether TORCH_TRACE names a folder that structured records are written into."""
+    """True if TORCH_TRACE names a folder that structured records are written into."""
     return any(getattr(handler, "root_dir", None) for handler in logging.getLogger("torch.__trace").handlers)
 
 
 def is_trace_open() -> bool:
-    """Whether a record was written: the handler has its file."""
+    """True if a record was written: the handler has its file."""
     return any(getattr(handler, "stream", None) for handler in logging.getLogger("torch.__trace").handlers)
 
 
@@ -103,7 +103,7 @@ def artifacts_asked_for() -> tuple[str, ...]:
 
 
 def is_component_verbose(component: str) -> bool:
-    """Whether a part of torch.compile logs everything: ``TORCH_LOGS=+dynamo``."""
+    """True if a part of torch.compile logs everything: ``TORCH_LOGS=+dynamo``."""
     state = torch._logging._internal.log_state
     names: Any = torch._logging._internal.log_registry.log_alias_to_log_qnames.get(component, ())
     return bool(names) and state.log_qname_to_level.get(names[0]) in (logging.DEBUG, "DEBUG")

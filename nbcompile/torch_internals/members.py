@@ -1,4 +1,4 @@
-"""Whether torch.Tensor and Python's builtins are as torch and Python define them.
+"""Checks that torch.Tensor and Python's builtins are as torch and Python define them.
 
     torch.Tensor.sin = f     replaced_member() == "torch.Tensor.sin"     until it is put back
     torch.Tensor.shout = f   replaced_member() is None                   a new name, which is looked up where it is used
@@ -32,7 +32,7 @@ HARMLESS = frozenset(
 HARMLESS_BUILTINS = frozenset(
     "print input open breakpoint exit quit help copyright credits license display __import__ __build_class__ _".split()
 )
-"""What tools replace; code that uses one of these guards it."""
+"""Members that tools replace; code that uses one of these guards it."""
 
 _VERSION_OFFSET = 48 * 8  # PyTypeObject: 48 fields of a word each before tp_version_tag
 _TORCH = str(Path(torch.__file__).parent) + os.sep
@@ -44,12 +44,12 @@ def version_of(cls: type) -> int:
 
 
 def place_of_version(cls: type) -> ctypes.c_uint32:
-    """Where the version of a class is; to be read only while the class exists."""
+    """The address of a class's version; to be read only while the class exists."""
     return ctypes.c_uint32.from_address(id(cls) + _VERSION_OFFSET) if _is_seen else ctypes.c_uint32(0)
 
 
 def are_torchs_own(_: object = None) -> bool:
-    """Whether torch.Tensor and torch.nn.Parameter are as torch defines them; some 100 ns."""
+    """True if torch.Tensor and torch.nn.Parameter are as torch defines them; some 100 ns."""
     return _parameter_version.value == _accepted[0] or _look() is None
 
 
@@ -62,7 +62,7 @@ def replaced_member() -> str | None:
 
 
 def is_new_member(name: str) -> bool:
-    """Whether a name of torch.Tensor or torch.nn.Parameter was put there by somebody else than torch."""
+    """True if a name of torch.Tensor or torch.nn.Parameter was put there by somebody else than torch."""
     return name not in _TORCHS
 
 
@@ -85,7 +85,7 @@ def _look() -> str | None:
 
 
 def _is_by_somebody_else(value: Any) -> bool:
-    """Whether a member was put there before this module was imported."""
+    """True if a member was put there before this module was imported."""
     function = getattr(value, "fget", getattr(value, "__func__", value))
     code = getattr(function, "__code__", None)
     return isinstance(code, CodeType) and not code.co_filename.startswith(_TORCH)
@@ -124,7 +124,7 @@ _accepted: list[int | None] = [None]
 
 
 def _versions_are_seen() -> bool:
-    """Whether the field is where it is thought to be: it changes with a change of a base class."""
+    """True if the field is where it is thought to be: it changes with a change of a base class."""
     base = type("base", (), {"member": 1})
     cls = type("cls", (base,), {})
     cls.member  # type: ignore[attr-defined]  # noqa: B018

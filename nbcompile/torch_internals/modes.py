@@ -1,4 +1,4 @@
-"""What torch keeps for a thread while a mode is on, so that Ctrl-C at any moment of compiling leaves it as it was.
+"""State that torch keeps for a thread while a mode is on: Ctrl-C at any moment of compiling leaves it as it was.
 
     before = modes()             # at the beginning
     ...                          # FakeTensorMode.__enter__ has pushed itself; Ctrl-C comes before ``with`` has begun
@@ -25,7 +25,7 @@ _FLAGS = (
     "_is_in_non_infra_torch_dispatch_mode",
     "_is_in_any_mode_without_ignore_compile_internals",
 )
-"""What torch's Python knows of its dispatch modes."""
+"""The state of torch's dispatch modes in Python."""
 
 
 class Modes(NamedTuple):
@@ -40,7 +40,7 @@ class Modes(NamedTuple):
 
 
 def modes() -> Modes:
-    """As they are now."""
+    """The current state."""
     return Modes(
         _python_dispatch._get_current_dispatch_mode_stack(),
         _get_current_function_mode_stack(),
@@ -80,7 +80,7 @@ _CHANGES = (
 
 
 def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
-    """What runs a captured graph; if it raises between two changes of a mode, the modes are put back."""
+    """A function that runs a captured graph; if it raises between two changes of a mode, it restores the modes."""
     forward: Callable[..., Any] = module.forward
     if not any(node.target in _CHANGES for node in module.graph.nodes):
         return forward

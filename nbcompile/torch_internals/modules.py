@@ -26,7 +26,7 @@ def fake_tensor() -> ModuleType:
 
 
 def has_effect(operator: torch._ops.OpOverload) -> bool:
-    """Whether an operator does something beside its results (it prints, it raises what it found): never left out."""
+    """True if an operator does something beside its results (it prints, it raises what it found): never left out."""
     return bool(_effects().has_effects(operator))
 
 
@@ -62,7 +62,7 @@ def guards_context() -> ModuleType:
 
 
 def partitioners() -> ModuleType:
-    """How a joint graph is cut into forward and backward (min-cut, or as eager would save)."""
+    """Partitioners of a joint graph into forward and backward (min-cut, or as eager would save)."""
     return importlib.import_module("torch._functorch.partitioners")
 
 

@@ -29,7 +29,7 @@ from nbcompile.torch_internals.modules import fake_tensor, symbolic_shapes
 
 
 def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[[Any], None]) -> Any:
-    """Where symbolic sizes of one frame are made and their guards are collected.
+    """A new ShapeEnv: it makes the symbolic sizes of one frame and collects their guards.
 
     Args:
         scalar_outputs: numbers that only the run knows (``item()``) are symbols, too.
@@ -62,7 +62,7 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
 
 @functools.cache
 def _can_log_without_a_frame() -> bool:
-    """Whether torch can print where a guard comes from if it kept no frame (2.11 cannot)."""
+    """True if torch can print where a guard comes from if it kept no frame (2.11 cannot)."""
     try:
         return bool(str(torch._guards.SLoc(None, None)))
     except AttributeError:
@@ -88,7 +88,7 @@ def _begin_structured_trace() -> None:
 
 
 class NamedSource(torch._guards.Source):
-    """What ShapeEnv wants to know of an input: the expression it is named after.
+    """A source as ShapeEnv expects it: the expression that an input is named after.
 
     Our own sources stay outside of torch; this one only carries their text.
     """
@@ -117,7 +117,7 @@ class NamedSource(torch._guards.Source):
 
 @dataclass(frozen=True, slots=True)
 class SymbolicDim:
-    """How one dim of a tensor input becomes a size and a stride."""
+    """The size and stride that one dim of a tensor input gets."""
 
     size: Literal["static", "dynamic", "duck", "unbacked"] = "static"
     """``dynamic``: a symbol of its own; ``duck``: equal sizes share one; ``unbacked``: one without a known value."""
@@ -193,7 +193,7 @@ def symbolic_float(shape_env: Any, value: float, expression: str) -> torch.SymFl
 
 
 def example_of(size: int | torch.SymInt) -> int:
-    """What a size was when the graph was captured, without assuming that it stays so."""
+    """The value of a size when the graph was captured, without a guard that it stays so."""
     if isinstance(size, torch.SymInt):
         return int(size.node.hint or 1)
     return size
@@ -248,7 +248,7 @@ def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: s
 
 
 def is_size_accessor(node: torch.fx.Node) -> bool:
-    """Whether a node only reads a size, a stride or an offset."""
+    """True if a node only reads a size, a stride or an offset."""
     return bool(symbolic_shapes().is_accessor_node(node))
 
 
@@ -286,7 +286,7 @@ def own_symbol(value: object) -> Any:
 
 
 def is_limit_of_tracing(error: BaseException) -> bool:
-    """Whether fake tensors cannot answer what a graph asks of the data, or torch's own code fails on the way.
+    """True if fake tensors cannot answer what a graph asks of the data, or torch's own code fails on the way.
 
     What an operator says about its arguments (RuntimeError, TypeError, ...) is no such limit: it is the user's.
     """
@@ -317,7 +317,7 @@ def floats_to_be_constant(error: BaseException) -> set[str] | None:
 
 
 def has_symbolic_floats(shape_env: Any) -> bool:
-    """Whether a float of the frame is a symbol, in this graph or in another."""
+    """True if a float of the frame is a symbol, in this graph or in another."""
     symbols = () if shape_env is None else shape_env.backed_var_to_val
     return any(str(symbol).startswith("zf") for symbol in symbols)
 
@@ -326,12 +326,12 @@ _BOUNDS = re.compile(r"^(\S+) <= (.+) and \2 <= (\S+)$")
 
 
 def is_constraint_violation(error: BaseException) -> bool:
-    """Whether a dim that the user marked as dynamic had to be a constant."""
+    """True if a dim that the user marked as dynamic had to be a constant."""
     return isinstance(error, symbolic_shapes().ConstraintViolationError)
 
 
 def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
-    """Of every symbol of a frame: the expressions that it is read from, its value ("" if unbacked), its range."""
+    """For every symbol of a frame: the expressions that it is read from, its value ("" if unbacked), its range."""
     facts = {}
     for symbol, bounds in shape_env.var_to_range.items():
         sources = tuple(each.name for each in shape_env.var_to_sources.get(symbol, ()))
@@ -369,26 +369,26 @@ def _note(told: str) -> str:
 
 
 def is_data_dependent_guard(error: BaseException) -> bool:
-    """Whether a size that only the run knows had to be compared."""
+    """True if a size that only the run knows had to be compared."""
     return isinstance(error, symbolic_shapes().GuardOnDataDependentSymNode)
 
 
 def needs_data(error: BaseException) -> bool:
-    """Whether an operator of C++ looked for the elements of a fake tensor, which has none."""
+    """True if an operator of C++ looked for the elements of a fake tensor, which has none."""
     return isinstance(error, RuntimeError) and "its data is not allocated yet" in str(error)
 
 
 def promise(condition: Any) -> bool:
-    """Whether a condition on symbols holds: guarded where that is known, and for the run to assert where it is not."""
+    """True if a condition on symbols holds: guarded where that is known, and for the run to assert where it is not."""
     asked = condition if isinstance(condition, torch.SymBool) else condition != 0
     return bool(symbolic_shapes().expect_true(asked))
 
 
 def statically_true(shape_env: Any, condition: Any) -> bool:
-    """Whether the guards made so far imply a condition on symbolic sizes (asks ShapeEnv, makes no guard)."""
+    """True if the guards made so far imply a condition on symbolic sizes (asks ShapeEnv, makes no guard)."""
     return bool(shape_env._maybe_evaluate_static(condition) == True)  # noqa: E712 - a SymPy truth value
 
 
 def shape_guard_names() -> dict[str, Any]:
-    """What ShapeEnv's guard expressions may name beside ``L`` and ``G``."""
+    """Names that ShapeEnv's guard expressions may use besides ``L`` and ``G``."""
     return dict(symbolic_shapes().SYMPY_INTERP)

@@ -116,7 +116,7 @@ class Effects(Protocol):
 
 
 class Reconstructor(Protocol):
-    """Where a tracker gets the recipes of its parts (effects/reconstruction.py)."""
+    """The source of recipes for the parts of a tracker (effects/reconstruction.py)."""
 
     tracer: Tracer
     at_last: list[Callable[[], Mutation]]

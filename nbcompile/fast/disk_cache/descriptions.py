@@ -1,4 +1,4 @@
-"""What an object of a program is, in words that hold in every process that has the same one.
+"""Structural fingerprints of a program's objects, equal in every process that has an equal object.
 
     torch.nn.functional        ["module", "torch.nn.functional"]
     a function                 ["function", "mine", "helper", digest of its code, defaults and closure]
@@ -34,7 +34,7 @@ from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, encode
 
 Description = list[Any]
 DEPTH = 4
-"""Of functions that are defaults, or members of members."""
+"""The depth to which functions are described that are defaults, or members of members."""
 _MEMBERS_OF_PYTHON = frozenset(
     {"__dict__", "__weakref__", "__doc__", "__annotations__", "__firstlineno__", "__slotnames__", "_abc_impl"}
     | {"___needs_generation_tag_patch"}
@@ -60,13 +60,13 @@ _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.Hig
 
 
 def is_trusted(module: object) -> bool:
-    """Whether a module's name is one of torch's, of ours or of Python's library."""
+    """True if a module's name is one of torch's, of ours or of Python's library."""
     top = str(module).partition(".")[0]
     return top in ("torch", "nbcompile", "builtins") or (top in sys.stdlib_module_names and top != "__main__")
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether two descriptions say the same: ``==`` takes 1, 1.0 and True for one another, a program does not."""
+    """True if two descriptions say the same: ``==`` takes 1, 1.0 and True for one another, a program does not."""
     return one == other and repr(one) == repr(other)
 
 
@@ -76,7 +76,7 @@ def digest_of(parts: Iterable[object]) -> str:
 
 
 def code_digest(code: types.CodeType) -> str:
-    """What a function does, and on which of its own lines; not in which file, nor where in it.
+    """A digest of a function's bytecode and its own line numbers; not of its file, nor its position there.
 
     Raises:
         NotStorable: it holds an object that is no literal.
@@ -180,7 +180,7 @@ def _content(cell: types.CellType, depth: int) -> object:
 
 
 def _roughly(value: object, depth: int) -> object:
-    """What an object is as far as it can be said: what a trace read of it beyond that, it guarded."""
+    """The description of an object without its state: a trace guards the state that it read."""
     if not depth:
         return type(value).__qualname__
     try:
@@ -207,7 +207,7 @@ def _members(cls: type, depth: int) -> list[object]:
 
 
 def _annotations(annotations: object) -> object:
-    """What a class or a function says of types, which a program may read as it reads any attribute."""
+    """The annotations of a class or a function, which a program may read like any attribute."""
     if not isinstance(annotations, dict):
         return type(annotations).__qualname__
     return [(_text(name), _annotation(value)) for name, value in annotations.items()]
@@ -300,7 +300,7 @@ def _operator(value: Any, depth: int) -> Description:
 
 
 def _of_user(operator: Any, depth: int) -> str:
-    """What tracing learns of an operator: its schema, and all that was registered beside what it does in a call."""
+    """Everything that tracing reads of an operator: its schema and its registrations."""
     packet = getattr(operator, "overloadpacket", operator)
     defined = torch._library.custom_ops.OPDEFS.get(packet._qualified_op_name)
     if defined is None:
@@ -380,7 +380,7 @@ def find(description: Description) -> Any:
 
 
 def named(module: str, path: str) -> Any:
-    """What has a name now, whatever it is; its caller compares the description.
+    """The object that has a name now, whatever it is; the caller compares the description.
 
     Raises:
         Unreadable: nothing has it.
@@ -447,7 +447,7 @@ def _member_of(owner: object, name: str) -> Any:
 
 
 def tensor_facts(value: torch.Tensor) -> list[Any]:
-    """What a guard on a tensor promises beside its sizes; to look at it runs no code of its class, and no mode's."""
+    """The facts that a guard on a tensor checks besides its sizes; reading them runs no code of its class."""
     keys = torch._C._dispatch_keys(value).raw_repr()
     with torch._C.DisableTorchFunction():
         return [describe(type(value)), str(value.dtype), str(value.device), value.requires_grad, keys]

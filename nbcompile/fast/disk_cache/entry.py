@@ -56,7 +56,7 @@ class Found:
     residual: Residual
     check: guarding.FrameCheck
     page: dict[str, Any]
-    """What the record said when it was compiled; {} where nobody asked."""
+    """The record of the compile; {} if nobody recorded."""
     is_own: bool
     """This process compiled it, for a code object that was equal."""
 
@@ -106,12 +106,12 @@ def write_later(key: str, content: dict[str, Any], frame: Frame, page: FrameDraf
 
 
 KEPT = "goes into the store, for later processes"
-"""What the page says of it: before it is written, and after."""
+"""The note in the record: before the entry is written, and after."""
 
 
 @contextmanager
 def _obstacles(function: str, page: FrameDraft | None) -> Iterator[None]:
-    """What was compiled is good whether or not it can be kept."""
+    """Inside, an error means that the compiled frame is not stored; it stays valid."""
     try:
         yield
     except NotStorable as reason:
@@ -195,7 +195,7 @@ def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
 
 
 def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
-    """What an earlier process compiled, if some of it is good for this call (and its page is there, if wanted)."""
+    """The entry of an earlier process whose guards hold for this call (with its record page, if wanted)."""
     try:
         key = keys.key(frame.code, options)
     except NotStorable:

@@ -49,9 +49,9 @@ _ROLES = {
 }
 """The programs of each way to join them, in the order of their making."""
 _HELD = re.compile(r"\battribute\('([^']*)'\)")
-"""How a wrapper fetches what its graph holds."""
+"""The expression by which a wrapper reads the constants of its graph."""
 KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints")
-"""What running a kernel needs; the rest is for people."""
+"""The fields that running a kernel needs; the others are for the record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What must be the same, bit for bit, before an entry is looked at: its key.
+"""The key of an entry: everything that must be equal, bit for bit, before it is loaded.
 
     the function      bytecode, constants, names, lines, nested functions; not its file
     how               options, settings, environment variables
@@ -29,7 +29,7 @@ from nbcompile.runtime import toolchain
 FORMAT = 1
 VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX", "ATEN_", "MKL_", "DNNL_", "ONEDNN_")
 NO_PART = ("NBCOMPILE_CACHE_DIR", "NBCOMPILE_FRAMES_DIR", "TORCHINDUCTOR_CACHE_DIR")
-"""Where something is kept does not change what it is."""
+"""Settings that are no part of the key: they say only where something is stored."""
 
 
 def key(code: CodeType, options: Options) -> str:

@@ -35,7 +35,7 @@ _BUILT: dict[str, tuple[type, Callable[[Any], list[object]], Callable[[list[Any]
     "size": (torch.Size, list, torch.Size),
     "complex": (complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts)),
 }
-"""Of values that are made of others: their class, the parts, and how they are made again."""
+"""For containers: their class, their parts, and how they are made again."""
 
 
 def encode(value: object) -> Any:

@@ -1,4 +1,4 @@
-"""What a person was told about a compile, told again where it was taken from the store.
+"""Records of stored frames: a load shows the record of the compile.
 
 The page of the record is kept beside the entry. It is the same page (graph, guards, kernels, residual program: of
 what now runs), under this process's compile id, and its cause says that nothing was compiled.
@@ -15,7 +15,7 @@ from nbcompile.record import codec, model
 from nbcompile.record.recorder import FrameDraft
 
 OF_ONE_PROCESS = ("failed_guards", "called_from", "resumes", "cause", "store")
-"""What a page says of the call, not of what was compiled."""
+"""The fields of a record that belong to the call, not to the compiled frame."""
 
 
 def write(page: model.CompiledFrame) -> dict[str, Any]:

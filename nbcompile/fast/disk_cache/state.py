@@ -25,7 +25,7 @@ from nbcompile.guarding.accessors import SourceCache
 
 
 def write(made: Iterable[tuple[FunctionType, Source, Source, int]], written: Written) -> list[Any]:
-    """What was called, as JSON."""
+    """The calls that made optimiser state, as JSON."""
     return [
         [describe(function), written.place(owner), written.place(group), lists]
         for function, owner, group, lists in made

@@ -30,7 +30,7 @@ from nbcompile.runtime import store
 VARIABLE = "NBCOMPILE_FRAMES_DIR"
 ENTRIES_OF_ONE_KEY = 16
 LOOKED_AT = 32
-"""How many entries are added between two looks at the size of them all."""
+"""Number of added entries after which the size of the store is checked."""
 MEGABYTE = 1 << 20
 
 DRAFT = ".draft"
@@ -45,13 +45,13 @@ _warned: set[str] = set()
 
 
 def directory() -> Path:
-    """Where all entries are: $NBCOMPILE_FRAMES_DIR, if it is safe, else beside the kernels."""
+    """The folder of all entries: $NBCOMPILE_FRAMES_DIR, if it is safe, else the one next to the kernels."""
     chosen = os.environ.get(VARIABLE)
     return store.safe(Path(chosen).expanduser()) if chosen else store.directory() / "frames"
 
 
 def folder(key: str) -> Path:
-    """Where the entries of a key are."""
+    """The folder of the entries of a key."""
     return directory() / key
 
 
@@ -64,7 +64,7 @@ def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """What a file holds; None, and a warning, if it is not what was written."""
+    """The contents of a file; None, and a warning, if it is damaged."""
     try:
         whole = store.read(path, config.warm_start_megabytes * MEGABYTE)
     except FileNotFoundError:
@@ -89,7 +89,7 @@ def _parsed(text: bytes) -> dict[str, Any] | None:
 
 
 def _checksum(path: Path, text: bytes) -> bytes:
-    """Of a file in its place: the whole file of another function is damage, too."""
+    """The checksum of a file at its path: the whole file of another function counts as damage, too."""
     return store.checksum(f"{path.parent.name}/{path.name}", text).encode()
 
 
@@ -128,7 +128,7 @@ def add(key: str, content: dict[str, Any], page: dict[str, Any] | None, where: P
 
 
 def is_own(path: Path) -> bool:
-    """Whether this process made an entry."""
+    """True if this process made an entry."""
     return (os.getpid(), path.stem) in _written
 
 
@@ -139,7 +139,7 @@ def touch(path: Path) -> None:
 
 
 def size(where: Path | None = None) -> int:
-    """How many bytes all entries take, in a folder of keys (``directory()``)."""
+    """The size of all entries in bytes, in a folder of keys (``directory()``)."""
     where = directory() if where is None else where
     return sum(_size(path) for pattern in ("*/*.json", "*/*.page") for path in _by_age(where, pattern))
 

@@ -37,7 +37,7 @@ TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """What is to be written."""
+    """An entry that waits to be written."""
 
     key: str
     write: Callable[[], None]
@@ -52,7 +52,7 @@ class _Queue:
         """The first is the one that is being written."""
         self.worker: threading.Thread | None = None
         self.waiters = 0
-        """How many wait for entries right now."""
+        """Number of threads that wait for entries right now."""
         self.has_finalizer = False
 
 

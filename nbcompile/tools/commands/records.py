@@ -81,7 +81,7 @@ def page(title: str, opened: trace_reader.OpenedTrace) -> str:
 
 
 def compare_ranks(records: Mapping[int, Record]) -> list[str]:
-    """What differs between the ranks of a trace, frame by frame; [] for one rank."""
+    """The differences between the ranks of a trace, frame by frame; [] for one rank."""
     if len(records) < 2:
         return []
     kinds: dict[str, dict[int, str]] = {}

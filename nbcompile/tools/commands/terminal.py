@@ -23,7 +23,7 @@ BAR_CHARACTERS = 24
 
 
 def has_colours(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours (https://no-color.org)."""
+    """True if a stream is a terminal that shows colours (https://no-color.org)."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 

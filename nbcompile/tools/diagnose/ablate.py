@@ -65,7 +65,7 @@ ENGINES = {"nbcompile": OURS, "torch": TORCHS}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one rung led to."""
+    """The outcome of one step."""
 
     rung: str
     difference: str

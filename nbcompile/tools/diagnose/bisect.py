@@ -27,7 +27,7 @@ from nbcompile.tools.diagnose.outcome import Outcome
 
 BLAME = ("pass", "fusion", "lowering", "graph", "frame")
 Predicate = Callable[[Outcome], str]
-"""What is wrong with an outcome, in words; "" if nothing is."""
+"""A function that describes the error of an outcome; "" if there is none."""
 
 
 Trial = Callable[[str, int], tuple[str, list[str]]]
@@ -37,13 +37,13 @@ UNLIMITED = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one subsystem has to do with it."""
+    """The part of one subsystem in an error."""
 
     subsystem: str
     number: int
-    """Of the decision with which the result becomes wrong, from 1; 0: it is wrong without the subsystem, too."""
+    """Number of the decision with which the result becomes wrong, from 1; 0: it is wrong without the subsystem, too."""
     decisions: int
-    """How many the subsystem took."""
+    """Number of decisions that the subsystem took."""
     decision: str = ""
 
     def __str__(self) -> str:
@@ -54,10 +54,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """What was found, from coarse to fine."""
+    """The findings, from coarse to fine."""
 
     difference: str
-    """What is wrong with everything allowed; "" if nothing is."""
+    """The error with all decisions allowed; "" if there is none."""
     findings: tuple[Finding, ...] = ()
     trials: int = 0
 

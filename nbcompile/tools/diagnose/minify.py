@@ -26,7 +26,7 @@ from nbcompile.tools.diagnose import outcome, reproducer
 from nbcompile.tools.diagnose.outcome import Outcome
 
 GraphPredicate = Callable[[torch.fx.GraphModule, Sequence[Any]], str]
-"""What is wrong with a graph and its inputs, in words; "" if nothing is."""
+"""A function that describes the error of a graph with its inputs; "" if there is none."""
 MOST_ROUNDS = 50
 
 
@@ -46,7 +46,7 @@ class Minified:
     graph: torch.fx.GraphModule
     inputs: tuple[Any, ...]
     nodes: tuple[int, int]
-    """How many operators there were, and are."""
+    """Number of operators before and after."""
     trials: int
     script: str
     """A program that runs alone, and fails."""
@@ -204,7 +204,7 @@ class _Reduction:
         return sum(node.op.startswith("call") for node in self.graph.graph.nodes)
 
     def run(self, backend: str | Callable[..., Any], engine: str) -> Minified:
-        """As long as something becomes smaller."""
+        """Repeat the reductions as long as something becomes smaller."""
         for _ in range(MOST_ROUNDS):
             size = self._size()
             for candidates in (self._earlier_ends, self._fewer_results, self._operators_as_inputs):
@@ -298,7 +298,7 @@ def _narrowed(value: Any, size: int) -> Any:
 
 
 def _values(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[str, Any]:
-    """What each operator of a graph computes."""
+    """The value of each operator of a graph."""
     found: dict[str, Any] = {}
 
     class Keeper(torch.fx.Interpreter):

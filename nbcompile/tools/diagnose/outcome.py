@@ -1,4 +1,4 @@
-"""What a function does when it is run in one way, and whether that is what eager mode does.
+"""The outcome of a function that is run in one way, compared with eager mode's.
 
     expected = run(f, arguments)
     found = run(nbcompile.compile(f), arguments)
@@ -33,7 +33,7 @@ INTERNAL_WARNINGS = (errors.GeneratedCodeWarning, errors.InternalErrorWarning)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run led to."""
+    """The outcome of one run."""
 
     values: tuple[Any, ...] = ()
     """Results, arguments after the call, and gradients, flat."""
@@ -42,7 +42,7 @@ class Outcome:
     internal: tuple[str, ...] = ()
     """Failures of the compiler that the program survived."""
     seconds: float = field(default=0.0, compare=False)
-    """Of the fastest of the timed calls; 0 where none was timed."""
+    """Time of the fastest of the timed calls; 0 if none was timed."""
 
 
 def run(
@@ -119,7 +119,7 @@ def _widened(value: Any) -> Any:
 
 
 def difference(expected: Outcome, found: Outcome, reference: Outcome | None = None) -> str:
-    """How an outcome differs from eager's; "" if it does not, but for rounding."""
+    """The difference between an outcome and eager's; "" if there is none but rounding."""
     if found.internal and not expected.internal:
         return f"internal failure: {found.internal[0]}"
     if found.error != expected.error:
@@ -154,7 +154,7 @@ def _value_difference(found: Any, expected: Any, wide: Any) -> str:
 
 
 def _tolerance(expected: torch.Tensor, wide: Any, finite: torch.Tensor) -> float:
-    """How far rounding may lead: a multiple of eager's own distance from float64, and no less than the precision."""
+    """The tolerance for rounding: a multiple of eager's own distance from float64, and no less than the precision."""
     if not finite.any():
         return 0.0
     values = expected.to(torch.complex128)[finite]

@@ -23,7 +23,7 @@ import torch
 import torch.fx
 
 MOST_ELEMENTS = 64
-"""Of a tensor whose elements are written out."""
+"""Number of elements up to which a tensor is written out."""
 COPIES = """copies = [
     value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
     for value in inputs

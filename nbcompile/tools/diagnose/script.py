@@ -50,7 +50,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How it is run."""
+    """One way of running it."""
 
     backend: str = ""
     """In the place of the program's own; "" for that, ``EAGER`` for none."""
@@ -63,7 +63,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened."""
+    """The result of the run."""
 
     code: int
     output: str
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def ending(self) -> str:
-        """How the program ended, in words; "" if well."""
+        """The way in which the program ended, in words; "" if well."""
         if self.code == HUNG:
             return "did not end in time"
         if self.code < 0:

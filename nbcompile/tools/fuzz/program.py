@@ -53,7 +53,7 @@ class Program:
     size: int = 1
     """Number of small programs in it."""
     approximate: bool = False
-    """Whether it calls operators that are inexact in the last digits."""
+    """True if it calls operators that are inexact in the last digits."""
 
     def text(self) -> str:
         """The file that runs alone."""

@@ -517,7 +517,7 @@ class Interpreter:
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
 
     def _may_catch(self) -> bool:
-        """Whether the program catches what is raised here."""
+        """True if the program catches what is raised here."""
         return any(map(_may_suppress, self.generic_contexts)) or any(frame.may_catch() for frame in self.frames)
 
     def ask(self, function: object, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker | None:

@@ -96,7 +96,7 @@ class OutputGraph:
         """Nodes of autograd's graph whose saved tensors a traced derivative frees."""
         self.purity = Purity()
         self.is_caught = False
-        """Whether the program catches exceptions where an operator stands in it."""
+        """True if the program catches exceptions where an operator stands in it."""
         self.new_leaves: list[torch.fx.Node] = []
         """Intermediate results whose ``requires_grad_()`` was called."""
 
@@ -365,7 +365,7 @@ class OutputGraph:
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 
     def only_computes(self) -> bool:
-        """Whether the graph can fail and leave nothing behind."""
+        """True if the graph can fail and leave nothing behind."""
         inputs = (node.meta.get(EXAMPLE) for node in self.root.graph.find_nodes(op="placeholder"))
         return not self.modules and self.purity.holds(inputs)
 

@@ -36,7 +36,7 @@ class OverrideState(Generic[Mode]):
         self.around = tuple(active)
         """The modes that were active when the frame was called."""
         self.modes = list(self.around)
-        """Those that are active now, the one that is asked first at the end."""
+        """The active ones; the one that is called first is the last."""
 
     def in_mode(self) -> bool:
         """True if a mode is asked."""

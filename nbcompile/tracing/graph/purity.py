@@ -1,4 +1,4 @@
-"""Whether a graph does anything but compute its results.
+"""True if a graph does anything but compute its results.
 
     y = x * 2; z = y.index_select(0, ids)     it does not: after an IndexError the function can be run from its start
     x.add_(1); torch.dropout(x, 0.5, True)    it does: an input is written, random numbers are drawn
@@ -22,7 +22,7 @@ _SECRETLY = frozenset({"native_batch_norm", "_batch_norm_impl_index", "cudnn_bat
 
 
 class Purity:
-    """What the operators of one graph were seen to do, as they ran on fake tensors."""
+    """The effects of one graph's operators, seen as they ran on fake tensors."""
 
     def __init__(self) -> None:
         self.computes = True
@@ -57,7 +57,7 @@ class Purity:
             self._written.update(_memory(value))
 
     def holds(self, inputs: Iterable[Any]) -> bool:
-        """Whether nothing was done that could be seen, given the values of the graph's inputs."""
+        """True if nothing was done that could be seen, given the values of the graph's inputs."""
         return self.computes and self._written.isdisjoint(_memory(list(inputs)))
 
 

@@ -38,7 +38,7 @@ on data; torch.compile switches it off, too, for the whole process.
 BINDS = (types.FunctionType, functools._lru_cache_wrapper)
 """Classes whose instances become methods when they are found on the class of an object."""
 PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__, types.SimpleNamespace.__setattr__))
-"""Those in C that store into the object's dict, wherever it lies, and do nothing else."""
+"""Functions in C that store into the object's dict, and do nothing else."""
 CLASS_METHODS_IN_C = (torch_internals.AUTOGRAD_APPLY, vars(dict)["fromkeys"], vars(collections.OrderedDict)["fromkeys"])
 """Class methods in C with a handler or a polyfill."""
 HEAP_TYPE = 1 << 9
