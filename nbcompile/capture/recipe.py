@@ -9,7 +9,7 @@ rewriting/residual.py turns into Python:
     Build("list", (GraphOutput(0), Constant(3)))        [graph_out_0, 3]
 
 A value with an identity of its own (a new list that is stored twice) is wrapped
-in :class:`Shared`; it is made once and referred to afterwards.
+in :class:`SharedValue`; it is made once and referred to afterwards.
 
 In torch: VariableTracker.reconstruct and PyCodegen (torch/_dynamo/codegen.py).
 Read next: nbcompile/rewriting/residual.py
@@ -107,7 +107,7 @@ class Unbound:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedValue:
     """A value with an identity: made where it is first needed, then referred to."""
 
     key: int
@@ -117,14 +117,25 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SharedReference:
     """A shared value that was made before, by its key."""
 
     key: int
 
 
 Recipe = (
-    Made | FromSource | Constant | GraphOutput | Build | Call | Attribute | Function | Cell | CellOf | Unbound | Shared
+    SharedReference
+    | FromSource
+    | Constant
+    | GraphOutput
+    | Build
+    | Call
+    | Attribute
+    | Function
+    | Cell
+    | CellOf
+    | Unbound
+    | SharedValue
 )
 
 

@@ -160,7 +160,7 @@ class GraphBreak:
 
 
 @dataclass(slots=True)
-class Assumed:
+class Assumptions:
     """Assumptions of a trace about this process that no guard checks.
 
     The next call need not check it, and another process that wants to use what was compiled must (fast/disk_cache/).
@@ -195,7 +195,7 @@ class Trace:
     inlined: tuple[str, ...] = ()
     symbols: Callable[[], tuple[Symbol, ...]] = tuple
     """Asked for like the guards."""
-    assumed: Assumed = field(default_factory=Assumed)
+    assumed: Assumptions = field(default_factory=Assumptions)
     release: Callable[[], object] = tuple
     """To be called when guards and symbols are known: what tracing knew of the call's values is let go."""
     draws: tuple[Recipe, ...] = ()

@@ -39,7 +39,7 @@ from nbcompile.ir.emitted import (
     LaunchPlan,
     Multiply,
     Number,
-    Returned,
+    PlanOutput,
     Step,
     TensorShape,
     ViewNumbers,
@@ -125,10 +125,10 @@ class _Planner:
         else:
             self.steps += [FreeSlot(freed), AllocateSlot(self._new(buffer), self._shape(new))]
 
-    def _returned(self, output: BufferView | Index | float | None) -> Returned:
+    def _returned(self, output: BufferView | Index | float | None) -> PlanOutput:
         if isinstance(output, BufferView):
-            return Returned(self.slots[output.buffer], self._view(output))
-        return Returned(None, value=self.sizes.number(output))
+            return PlanOutput(self.slots[output.buffer], self._view(output))
+        return PlanOutput(None, value=self.sizes.number(output))
 
     def _view(self, buffer_view: BufferView) -> ViewNumbers | None:
         """Size, stride and offset of a view; None if it is the whole buffer."""

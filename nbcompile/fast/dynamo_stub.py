@@ -251,10 +251,10 @@ class _Finder:
         load_real_package(self.package)
         # The package imports this part on its way, most likely: it must not run twice.
         made = sys.modules.get(name)
-        return None if made is None else importlib.machinery.ModuleSpec(name, _LoaderOfLoaded(made))
+        return None if made is None else importlib.machinery.ModuleSpec(name, _LoadedModuleLoader(made))
 
 
-class _LoaderOfLoaded(importlib.abc.Loader):
+class _LoadedModuleLoader(importlib.abc.Loader):
     """Loader of a module that is loaded already."""
 
     def __init__(self, module: ModuleType) -> None:

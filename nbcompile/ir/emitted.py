@@ -178,7 +178,7 @@ Step = AllocateSlot | Launch | FreeSlot | ViewSlot | Call | Multiply | Convolve
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class PlanOutput:
     """One output: a slot, or a view of it; or a value that is no tensor (``slot`` is None)."""
 
     slot: int | None
@@ -194,7 +194,7 @@ class LaunchPlan:
     """None: an argument that the graph does not look at."""
     slots: int
     steps: tuple[Step, ...]
-    outputs: tuple[Returned, ...]
+    outputs: tuple[PlanOutput, ...]
     attributes: tuple[tuple[str, TensorShape], ...] = ()
     """Tensors that the graph itself holds, by path; their slots follow the inputs'."""
     single: bool = False

@@ -64,7 +64,7 @@ class LiveWhatIf(anywidget.AnyWidget):
             raise ValueError(
                 f"the record has no guards of {getattr(function, '__name__', function)!r}: compile it first"
             )
-        self._asked = what_if.Asked(groups[0])
+        self._asked = what_if.Query(groups[0])
         shown = Record(record.function, record.environment, groups[0])
         super().__init__(page=html.render(shown, "what_if", assets=False))
 

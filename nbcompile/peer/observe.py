@@ -35,7 +35,7 @@ _RECOMPILE_LOG = "torch._dynamo.guards.__recompiles"
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class BreakReport:
     """One graph break that torch reported, in the words of its log."""
 
     compile_id: str
@@ -47,7 +47,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Recompiled:
+class Recompilation:
     """One recompilation: which function, and why each entry refused, newest first."""
 
     compile_id: str
@@ -59,8 +59,8 @@ class Recompiled:
 class Watch:
     """Torch's reports while it was observed, in order."""
 
-    breaks: list[Met] = field(default_factory=list)
-    recompiles: list[Recompiled] = field(default_factory=list)
+    breaks: list[BreakReport] = field(default_factory=list)
+    recompiles: list[Recompilation] = field(default_factory=list)
 
 
 def compile_id() -> str:
@@ -213,7 +213,7 @@ def _hear_break(told: Watch, text: str) -> None:
     frame = attempt.partition("_")[0]
     for part in text.split(_SECOND):
         title = _TITLE.search(part)
-        met = Met(frame, title["title"] if title else part.strip().splitlines()[-1], file, line, part)
+        met = BreakReport(frame, title["title"] if title else part.strip().splitlines()[-1], file, line, part)
         again = any(
             (graph_break.compile_id, graph_break.title, graph_break.file, graph_break.line)
             == (frame, met.title, file, line)
@@ -228,4 +228,4 @@ def _hear_recompile(told: Watch, text: str) -> None:
     reasons = re.findall(r"^\s*- (\d+/\d+: .*)$", text, re.MULTILINE)
     # What follows two blanks and a hash is the user's line, not the reason.
     shown = tuple(re.split(r"\s{2,}# ", reason)[0].rstrip() for reason in reasons)
-    told.recompiles.append(Recompiled(compile_id(), function[1] if function else "", shown))
+    told.recompiles.append(Recompilation(compile_id(), function[1] if function else "", shown))

@@ -49,7 +49,7 @@ class EffectBody(ValueBody):
             return recipe
         if isinstance(made, ast.Name):
             self.made[key] = made.id
-            return recipes.Made(key)
+            return recipes.SharedReference(key)
         return recipe
 
     def mutate(self, mutation: Mutation) -> None:

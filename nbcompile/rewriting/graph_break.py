@@ -232,7 +232,7 @@ def _kind(recipe: Recipe) -> str:
             return "constant"
         case recipes.Build(kind, _):
             return kind
-        case recipes.Shared(_, inner, _):
+        case recipes.SharedValue(_, inner, _):
             return _kind(inner)
         case recipes.Function():
             return "function"

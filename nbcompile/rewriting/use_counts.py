@@ -26,14 +26,14 @@ def single_use_tuples(*roots: object) -> frozenset[int]:
 
 def _count(data: object, uses: Counter[int], tuples: set[int]) -> None:
     match data:
-        case recipes.Shared(key, inner, fill):
+        case recipes.SharedValue(key, inner, fill):
             uses[key] += 1
             if uses[key] > 1:
                 return
             if isinstance(inner, recipes.Build) and inner.kind == "tuple" and not fill:
                 tuples.add(key)
             _count((inner, fill), uses, tuples)
-        case recipes.Made(key):
+        case recipes.SharedReference(key):
             uses[key] += 1
         case tuple():
             for part in data:

@@ -4,7 +4,7 @@
     Build("list", (GraphOutput(0), Constant(3)))    [graph_out[0], 3]
 
 A value that the program uses twice is built once and assigned to a local
-(Shared). A value is "settled" if no later statement can change it.
+(SharedValue). A value is "settled" if no later statement can change it.
 
 In torch: torch/_dynamo/codegen.py and VariableTracker.reconstruct. Read next:
 nbcompile/rewriting/effects.py
@@ -80,9 +80,9 @@ class ValueBody(SourceBody):
                 return ast.Call(cell, [] if content is None else [self.make(content)], [])
             case recipes.CellOf(name):
                 return self.own_cell(name)
-            case recipes.Made(key):
+            case recipes.SharedReference(key):
                 return ast.Name(self.made[key], ast.Load())
-            case recipes.Shared(key, inner, fill):
+            case recipes.SharedValue(key, inner, fill):
                 return self.shared(key, inner, fill)
             case recipes.Unbound():
                 raise AssertionError("an unbound local has no value")

@@ -34,7 +34,7 @@ unsee_last_write = _lower_version_count_by_1
 """Undo the last version bump of a tensor for autograd, as ``x.data = y`` does. In graphs it has torch's name."""
 
 
-class _NotOfTracing(logging.Filter):
+class _TracingFilter(logging.Filter):
     """Drops what torch logs of an operator that fails on fake tensors of ours: the record and the exception say it."""
 
     def filter(self, entry: logging.LogRecord) -> bool:
@@ -42,7 +42,7 @@ class _NotOfTracing(logging.Filter):
 
 
 _tracing: contextvars.ContextVar[bool] = contextvars.ContextVar("nbcompile_tracing", default=False)
-logging.getLogger("torch._subclasses.fake_tensor").addFilter(_NotOfTracing())
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(_TracingFilter())
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
 from nbcompile.capture.source import ArraySource, AttrSource, FunctionModeSource, LocalSource, Source, expression
-from nbcompile.capture.trace import Assumed, Continue, GraphBreak, Return, Trace
+from nbcompile.capture.trace import Assumptions, Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import Break, StackLine, Step
@@ -40,8 +40,8 @@ from nbcompile.tracing.effects import process_state
 from nbcompile.tracing.effects.reconstruction import Reconstruction
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.frame import break_points
-from nbcompile.tracing.frame.interpreter import Interpreter, PlannedBreakReached
-from nbcompile.tracing.frame.translator import Finished, Translator
+from nbcompile.tracing.frame.interpreter import Interpreter, PlannedBreak
+from nbcompile.tracing.frame.translator import FrameResult, Translator
 from nbcompile.tracing.graph.output_graph import FailedNode
 from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism, is_module_state
@@ -120,7 +120,7 @@ def trace(
     """
     plan: BreakPlan | None = None
     refused: set[str] = set()
-    assumed = Assumed()  # by any attempt: what an earlier one saw decided where this one ends
+    assumed = Assumptions()  # by any attempt: what an earlier one saw decided where this one ends
     while True:
         modes = enumerate(torch_internals.function_modes())
         overrides = OverrideState[VariableTracker](LazyVariable(mode, FunctionModeSource(at)) for at, mode in modes)
@@ -145,7 +145,7 @@ class _FrameTracer:
         frame: Frame,
         options: Options,
         dynamism: Dynamism,
-        assumed: Assumed,
+        assumed: Assumptions,
         overrides: OverrideState[VariableTracker],
         recording: bool,
         plan: BreakPlan | None,
@@ -211,7 +211,7 @@ class _FrameTracer:
                 self.comprehension = None if begun is None else (self.top.steps, begun)
             try:
                 finished = self.top.step()
-            except PlannedBreakReached as end:
+            except PlannedBreak as end:
                 assert self.plan is not None
                 return self._planned_end(self.plan, end.frames)
             except breaks.Unsupported as error:
@@ -359,7 +359,7 @@ class _FrameTracer:
             if before != (len(interpreter.output.graph.nodes), interpreter.side_effects.count()):
                 raise breaks.unsupported(breaks.GENERATOR, f"{generator.describe()} is left waiting in a try block")
 
-    def _end_at_return(self, finished: Finished) -> Trace:
+    def _end_at_return(self, finished: FrameResult) -> Trace:
         interpreter = self.interpreter
         is_empty = not interpreter.output.has_operators() and not interpreter.side_effects.any()
         if is_empty and not config.allow_empty_graphs:

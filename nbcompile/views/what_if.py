@@ -61,7 +61,7 @@ def by_default(record: Record) -> bool:
 def as_text(record: Record) -> Iterator[str]:
     """The compiled calls, one a column."""
     for group in compiled_calls(record):
-        asked = Asked(group)
+        asked = Query(group)
         rows = [
             (field.label, *(asked.shown(field, frame) for frame in group))
             for field in sorted(asked.fields(), key=_by_value)
@@ -72,7 +72,7 @@ def as_text(record: Record) -> Iterator[str]:
 
 
 def _group(record: Record, frames: tuple[CompiledFrame, ...], limits: Limits, *, titled: bool) -> Markup:
-    asked = Asked(frames)
+    asked = Query(frames)
     fields = asked.fields()
     usual = sorted((each for each in fields if not each.rare), key=_by_value)
     rare = [each for each in fields if each.rare]
@@ -92,7 +92,7 @@ def _by_value(field: Field) -> tuple[str, bool]:
     return who, what not in ("shape", "strides")
 
 
-def _calls(caption: str, fields: list[Field], asked: Asked) -> Markup:
+def _calls(caption: str, fields: list[Field], asked: Query) -> Markup:
     answers = ((each.label, [asked.shown(each, frame) for frame in asked.frames]) for each in fields)
     rows = [row(tag("th", label), *_answers(said)) for label, said in answers]
     return table(caption, ("", *(frame.id for frame in asked.frames)), rows, grid=True)
@@ -133,7 +133,7 @@ class Field:
     rare: bool = False
 
 
-class Asked:
+class Query:
     """All that the guards of one code object read, and what each compiled call answered."""
 
     def __init__(self, frames: tuple[CompiledFrame, ...]) -> None:

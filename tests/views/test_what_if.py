@@ -169,7 +169,7 @@ def in_node(names, program, given):
 
 def asked(record):
     [group] = what_if.compiled_calls(record)
-    return what_if.Asked(group)
+    return what_if.Query(group)
 
 
 def as_page_values(names, values):

@@ -39,7 +39,7 @@ class FlakyPredicateError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Minified:
+class MinifiedGraph:
     """The smallest graph that was found."""
 
     difference: str
@@ -67,7 +67,7 @@ def minify(
     predicate: Callable[[Outcome], str] | None = None,
     engine: str = "nbcompile",
     **options: Any,
-) -> Callable[..., Minified]:
+) -> Callable[..., MinifiedGraph]:
     """Find the smallest part of a function's graphs that is still wrong.
 
     Args:
@@ -79,13 +79,13 @@ def minify(
         **options: of ``compile`` (``dynamic``, ``fullgraph``).
 
     Returns:
-        A function with the same arguments that returns a :class:`Minified`. It raises :class:`NothingToMinify` where no
-        graph is wrong.
+        A function with the same arguments that returns a :class:`MinifiedGraph`. It raises :class:`NothingToMinify` if
+        no graph is wrong.
     """
     if engine not in ("nbcompile", "torch"):
         raise ValueError(f"engine={engine!r} is none of nbcompile, torch")
 
-    def minified(*arguments: Any, **keywords: Any) -> Minified:
+    def minified(*arguments: Any, **keywords: Any) -> MinifiedGraph:
         wrong = _graph_predicate(backend, predicate, engine)
         for graph, inputs in captured(function, options, arguments, keywords):
             if found := _minified(graph, inputs, wrong, backend, engine):
@@ -203,7 +203,7 @@ class _Reduction:
     def operators(self) -> int:
         return sum(node.op.startswith("call") for node in self.graph.graph.nodes)
 
-    def run(self, backend: str | Callable[..., Any], engine: str) -> Minified:
+    def run(self, backend: str | Callable[..., Any], engine: str) -> MinifiedGraph:
         """Repeat the reductions as long as something becomes smaller."""
         for _ in range(MOST_ROUNDS):
             size = self._size()
@@ -217,7 +217,7 @@ class _Reduction:
         difference = self.wrong(self.graph, self.inputs)
         script = reproducer.write(self.graph, self.inputs, backends.backend_name(backend), engine, difference)
         counts = (self.before, self.operators())
-        return Minified(difference, self.graph, tuple(self.inputs), counts, self.trials, script)
+        return MinifiedGraph(difference, self.graph, tuple(self.inputs), counts, self.trials, script)
 
     def _size(self) -> tuple[int, int]:
         return self.operators(), len(list(self.graph.graph.nodes))

@@ -23,7 +23,7 @@ import torch.fx
 from nbcompile import config
 from nbcompile.capture import recipe as recipes
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, Shared
+from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, SharedValue
 from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource, ValueSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Change, Fill, GlobalChange, Tracer
@@ -54,7 +54,7 @@ class Reconstruction:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self.outputs: list[torch.fx.Node] = []
-        self._shared: dict[int, Shared | None] = {}
+        self._shared: dict[int, SharedValue | None] = {}
         self._keys: dict[int, int] = {}
         self._filling: set[int] = set()
         self.at_last: list[Callable[[], Mutation]] = []
@@ -95,7 +95,7 @@ class Reconstruction:
         """
         key = self._keys.setdefault(id(tracker), len(self._keys))
         if key in self._filling:
-            return recipes.Made(key)
+            return recipes.SharedReference(key)
         if key in self._shared:
             found = self._shared[key]
             if found is None:
@@ -117,7 +117,7 @@ class Reconstruction:
         self._filling.add(key)
         completed = fill() if fill is not None else ()
         self._filling.remove(key)
-        self._shared[key] = Shared(key, recipe, completed)
+        self._shared[key] = SharedValue(key, recipe, completed)
         return self._shared[key]  # type: ignore[return-value]
 
     def _after(

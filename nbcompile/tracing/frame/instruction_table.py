@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 HANDLERS: dict[str, Callable[..., Any]] = {}
-"""Opcode to handler: a function of the frame and the instruction; it returns ``Finished`` where the frame ends."""
+"""Opcode to handler: a function of the frame and the instruction; it returns ``FrameResult`` where the frame ends."""
 
 
 UNTRACED: dict[str, str] = {

@@ -29,7 +29,7 @@ from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import AttrSource, ConstantSource, KeySource, ModuleSource, Source, expression, resolve
-from nbcompile.capture.trace import Assumed
+from nbcompile.capture.trace import Assumptions
 from nbcompile.errors import TorchRuntimeError
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
@@ -39,7 +39,7 @@ from nbcompile.tracing.effects.side_effects import SideEffects
 from nbcompile.tracing.frame import callees
 from nbcompile.tracing.frame.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
 from nbcompile.tracing.frame.inlining import GeneratorVariable, inline
-from nbcompile.tracing.frame.translator import Finished, Translator, describe_argument
+from nbcompile.tracing.frame.translator import FrameResult, Translator, describe_argument
 from nbcompile.tracing.graph.output_graph import OutputGraph
 from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
@@ -83,7 +83,7 @@ def _node_text(node: torch.fx.Node) -> str:
     return f"{node.name} = {target}({', '.join(map(str, node.args))})"
 
 
-class PlannedBreakReached(BaseException):
+class PlannedBreak(BaseException):
     """The place is reached where the graph was planned to end; no handler of an exception sees it."""
 
     def __init__(self, frames: tuple[Translator, ...]) -> None:
@@ -99,7 +99,7 @@ class Interpreter:
         frame: Frame,
         options: Options,
         dynamism: Dynamism,
-        assumed: Assumed,
+        assumed: Assumptions,
         overrides: OverrideState[VariableTracker],
         recording: bool = False,
     ) -> None:
@@ -125,7 +125,7 @@ class Interpreter:
 
     # -- frames --------------------------------------------------------------------------
 
-    def run_frame(self, frame: Translator) -> Finished:
+    def run_frame(self, frame: Translator) -> FrameResult:
         """Run a callee to its end (a generator: to its next yield)."""
         frame.callers = self.stack()
         self.frames.append(frame)
@@ -141,7 +141,7 @@ class Interpreter:
         path = self.end_at
         here = len(path) == len(self.frames) and path[-1] == frame.steps
         if here and path == tuple(each.steps for each in self.frames):
-            raise PlannedBreakReached(tuple(self.frames))
+            raise PlannedBreak(tuple(self.frames))
 
     def hand_over(self, callee: VariableTracker, function: VariableTracker) -> None:
         caller = self.frames[-1]

@@ -17,7 +17,7 @@ from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.iterators import IteratorVariable
 
 if TYPE_CHECKING:
-    from nbcompile.tracing.frame.translator import Finished, Translator
+    from nbcompile.tracing.frame.translator import FrameResult, Translator
 
 
 class FrameInterpreter(Tracer, Protocol):
@@ -42,7 +42,7 @@ class FrameInterpreter(Tracer, Protocol):
     def note_generator(self, generator: IteratorVariable) -> None:
         """Remember a generator that was created: one that is not exhausted is closed at the end."""
 
-    def run_frame(self, frame: Translator) -> Finished:
+    def run_frame(self, frame: Translator) -> FrameResult:
         """Run a callee to its end (a generator: to its next yield)."""
 
     def callee(self) -> str:

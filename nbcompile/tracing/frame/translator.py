@@ -62,7 +62,7 @@ def code_view(code: CodeType) -> CodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FrameResult:
     """A frame's end: what it returned, or yielded."""
 
     value: VariableTracker
@@ -122,14 +122,14 @@ class Translator:
 
     # -- the loop ------------------------------------------------------------------------
 
-    def run(self) -> Finished:
+    def run(self) -> FrameResult:
         """Go on until the frame returns or yields; ObservedException if it raises."""
         while True:
             finished = self.step()
             if finished is not None:
                 return finished
 
-    def step(self) -> Finished | None:
+    def step(self) -> FrameResult | None:
         """Trace one instruction."""
         self.interpreter.before_step(self)
         self.steps += 1

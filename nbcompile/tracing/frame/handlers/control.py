@@ -13,7 +13,7 @@ from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
 from nbcompile.tracing.frame.instruction_table import HANDLERS, handles
-from nbcompile.tracing.frame.translator import ActiveContext, Finished, Translator
+from nbcompile.tracing.frame.translator import ActiveContext, FrameResult, Translator
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -86,8 +86,8 @@ def _for_iter(frame: Translator, instruction: Instruction) -> None:
 
 
 @handles("RETURN_VALUE")
-def _return(frame: Translator, instruction: Instruction) -> Finished:
-    return Finished(frame.pop_raw())
+def _return(frame: Translator, instruction: Instruction) -> FrameResult:
+    return FrameResult(frame.pop_raw())
 
 
 # -- generators ------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ def _return_generator(frame: Translator, instruction: Instruction) -> None:
 
 
 @handles("YIELD_VALUE")
-def _yield(frame: Translator, instruction: Instruction) -> Finished:
-    return Finished(frame.pop_raw(), yielded=True)
+def _yield(frame: Translator, instruction: Instruction) -> FrameResult:
+    return FrameResult(frame.pop_raw(), yielded=True)
 
 
 @handles("GET_YIELD_FROM_ITER")
@@ -139,7 +139,7 @@ def _cleanup_throw(frame: Translator, instruction: Instruction) -> None:
 
 
 @handles("CALL_INTRINSIC_1", "CALL_INTRINSIC_2")
-def _intrinsic(frame: Translator, instruction: Instruction) -> Finished | None:
+def _intrinsic(frame: Translator, instruction: Instruction) -> FrameResult | None:
     """CALL_INTRINSIC_1 and _2: the handler of the opcode that 3.11 has for the same."""
     name = INTRINSICS[instruction.opcode][instruction.arg or 0]
     if name not in HANDLERS:
