@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import collections
 import importlib.util
 import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +17,31 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "nbcompile"
 TORCH = Path(importlib.util.find_spec("torch").origin).parent
 
-# A module or function above the first size wants a second look; above the second it is refused.
-MODULE_LINES = (400, 1000)
-FUNCTION_LINES = (40, 100)
+MODULE_LINES, FUNCTION_LINES = 400, 60
+MODULE_LIMIT = 800
+"""The limit for the modules of LONG_MODULES."""
+LONG_MODULES = {
+    # One table, an entry for each kind, operator or setting: a cut would separate entries of one list.
+    "tracing/breaks.py", "guarding/guard_kinds.py", "record/model.py", "views/facts.py", "narrate.py", "lowering/views.py",
+    "tracing/calls/builtins.py", "tracing/calls/torch_functions.py", "tracing/calls/operations.py", "annotations.py",
+    "capture/source.py", "guarding/guard_expressions.py", "bytecode/dialects.py", "ir/expr.py", "ir/index.py",
+    "fast/guard_bytecode.py", "fast/disk_cache/descriptions.py",
+    # One class or a family of classes, whose methods share state.
+    "tracing/variables/functions.py", "tracing/variables/objects.py", "tracing/variables/contexts.py",
+    "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",
+    "codegen/vector_expr.py", "lowering/graph.py", "lowering/builder.py", "fast/inference_tracer.py",
+    # To be divided: two ideas or more.
+    "tracing/tracer.py", "rewriting/resume.py", "scheduling/fuse.py", "ir/evaluate.py", "gpu/simulator.py", "aot/compile.py",
+    "api.py",
+}  # fmt: skip
+"""Modules above MODULE_LINES, by the reason."""
+LONG_FUNCTIONS = {
+    "aot/compile.py _compile_with_aot_autograd": "AOTAutograd calls back: its compilers are closures over one state",
+    "rewriting/addresses.py fetch": "one match over all sources",
+    "codegen/vector_expr.py _load": "one match over all loads",
+    "tracing/wrapping/callables.py wrap_callable": "one match over all callables",
+}
+"""Functions above FUNCTION_LINES, with the reason."""
 
 # What users write in their own programs and nbcompile recognises by name. Nothing else of these two
 # packages may be mentioned outside peer/, in code or in prose.
@@ -128,23 +150,46 @@ def test_the_rule_about_mentions_can_fail():
     assert list(mentions("torch._dynamo.graph_break()\nfrom torch._C._dynamo import guards")) == []
 
 
-def lengths() -> Iterator[tuple[str, int, tuple[int, int]]]:
-    """Name, number of lines and bounds of every module and function."""
+def lengths() -> Iterator[tuple[str, int, int]]:
+    """Name, number of lines and limit of every module and function."""
     for path in modules():
-        text = path.read_text()
-        yield named(path), len(text.splitlines()), MODULE_LINES
+        name, text = str(path.relative_to(PACKAGE)), path.read_text()
+        yield name, len(text.splitlines()), MODULE_LIMIT if name in LONG_MODULES else MODULE_LINES
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                yield f"{named(path)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1, FUNCTION_LINES
+                yield f"{name} {node.name}", node.end_lineno - node.lineno + 1, FUNCTION_LINES
 
 
 def test_sizes():
-    """Nothing is too long to hold in the head; what wants a second look is listed as a warning."""
-    long = [(name, size, bounds) for name, size, bounds in lengths() if size > bounds[0]]
-    if long:
-        listed = "\n".join(f"  {size:5}  {name}" for name, size, _ in sorted(long, key=lambda each: -each[1]))
-        warnings.warn(f"long modules (> {MODULE_LINES[0]}) and functions (> {FUNCTION_LINES[0]} lines):\n{listed}")
-    assert [name for name, size, bounds in long if size > bounds[1]] == []
+    """No module or function is too long to hold in the head, but for those that are listed with a reason."""
+    sizes = list(lengths())
+    assert [(name, size) for name, size, limit in sizes if size > limit and name not in LONG_FUNCTIONS] == []
+
+
+def test_exceptions_to_sizes_are_needed():
+    """A module or function that is short enough now is no exception any more."""
+    long_modules = {name for name, size, _ in lengths() if size > MODULE_LINES}
+    long_functions = {name for name, size, _ in lengths() if size > FUNCTION_LINES}
+    assert LONG_MODULES - long_modules == set()
+    assert LONG_FUNCTIONS.keys() - long_functions == set()
+
+
+NAMESAKES = {
+    ("aot", "JointGraph"), ("bytecode", "_Unit"), ("tools", "Finding"), ("tools", "FlakyPredicateError"), ("tools", "Outcome"),
+    ("tools", "Run"), ("tracing", "StateVariable"),
+}  # fmt: skip
+"""Class names that two modules of a package have, and that are to become two names."""
+
+
+def test_class_names_are_unique_in_a_package():
+    """One name of a class means one class in a package; the list of exceptions only becomes shorter."""
+    found = collections.Counter(
+        (path.relative_to(PACKAGE).parts[0], node.name)
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in found.items() if count > 1} == NAMESAKES
 
 
 FINISHED = ("aot", "codegen", "dispatch", "gpu", "jupyter", "lowering", "scheduling", "sphinx_ext")

@@ -58,7 +58,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-class Tools(Protocol):
+class TorchNumbers(Protocol):
     """Torch's numbers for dispatch keys, dtypes and devices."""
 
     def key_difference(self, keys: tuple[int, int]) -> tuple[int, int]:
@@ -87,7 +87,7 @@ _NO_CONDITIONS = ExtraConditions()
 
 
 def instructions(
-    check: FrameCheck, scope: Scope, tools: Tools, extra: ExtraConditions = _NO_CONDITIONS
+    check: FrameCheck, scope: Scope, tools: TorchNumbers, extra: ExtraConditions = _NO_CONDITIONS
 ) -> tuple[list[str], list[Instruction]]:
     """The names of the locals and the instructions that check them, for a call that the guards accept.
 
@@ -129,7 +129,7 @@ def local_names(code: CodeType) -> list[str]:
 
 
 class _Writer:
-    def __init__(self, scope: Scope, tools: Tools) -> None:
+    def __init__(self, scope: Scope, tools: TorchNumbers) -> None:
         self.names = local_names(scope.code)
         self.written: list[Instruction] = []
         self._scope = scope

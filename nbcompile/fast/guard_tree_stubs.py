@@ -47,7 +47,7 @@ class MissingName(Exception):
     """This torch reads another name, which the stubs do not have."""
 
 
-class _StubModule(ModuleType):
+class _ImportedStub(ModuleType):
     def __init__(self, name: str, members: Mapping[str, object]) -> None:
         super().__init__(name)
         vars(self).update(members)
@@ -67,7 +67,7 @@ def stubs() -> Iterator[None]:
         yield
         return
     stub_modules = {
-        name: _StubModule(name, members)
+        name: _ImportedStub(name, members)
         for name, members in ((GUARDS, {"GuardManagerType": GuardManagerType}), (SETTINGS, _SETTINGS))
         if name not in sys.modules
     }
