@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(guard_cache.maker() is None, reason="no compiler
 @pytest.mark.parametrize("number", range(len(guard_cache.CHANGES)))
 def test_every_change_is_noticed(number):
     """While nothing changes nothing is asked; after each change the guards are."""
-    assert guard_cache._notices(guard_cache.maker(), guard_cache.CHANGES[number])
+    assert guard_cache._is_invalidated_by(guard_cache.maker(), guard_cache.CHANGES[number])
 
 
 def test_the_end_of_a_tensor_is_found_whatever_lies_behind_it():

@@ -32,28 +32,28 @@ def write(module: torch.fx.GraphModule) -> dict[str, Any]:
         NotStorable: it calls, or holds, an object that only this process has.
     """
     targets: dict[Any, int] = {}
-    positions: dict[torch.fx.Node, int] = {}
+    places: dict[torch.fx.Node, int] = {}
     nodes: list[list[Any]] = []
     for node in module.graph.nodes:
         target = targets.setdefault(node.target, len(targets)) if node.op == "call_function" else node.target
         if node.op in ("get_attr", "call_module"):
             raise NotStorable(f"the captured graph holds {node.target}")
-        keywords = {name: _part(value, positions) for name, value in node.kwargs.items()}
-        nodes.append([node.op, target, [_part(each, positions) for each in node.args], keywords])
-        positions[node] = len(positions)
+        keywords = {name: _part(value, places) for name, value in node.kwargs.items()}
+        nodes.append([node.op, target, [_part(each, places) for each in node.args], keywords])
+        places[node] = len(places)
     return {"targets": [findable(each) for each in targets], "nodes": nodes}
 
 
-def _part(value: Any, positions: dict[torch.fx.Node, int]) -> list[Any]:
+def _part(value: Any, places: dict[torch.fx.Node, int]) -> list[Any]:
     if isinstance(value, torch.fx.Node):
-        return ["node", positions[value]]
+        return ["node", places[value]]
     for name, kind in _CONTAINERS.items():  # fx has subclasses of its own, which cannot be changed
         if isinstance(value, kind) and not isinstance(value, torch.Size) and not hasattr(value, "_fields"):
-            return [name, [_part(each, positions) for each in value]]
+            return [name, [_part(each, places) for each in value]]
     if isinstance(value, dict):
-        return ["dict", [[encode(key), _part(each, positions)] for key, each in value.items()]]
+        return ["dict", [[encode(key), _part(each, places)] for key, each in value.items()]]
     if isinstance(value, slice):
-        return ["slice", [_part(each, positions) for each in (value.start, value.stop, value.step)]]
+        return ["slice", [_part(each, places) for each in (value.start, value.stop, value.step)]]
     return ["value", encode(complex(value) if isinstance(value, complex) else value)]
 
 

@@ -38,7 +38,7 @@ from nbcompile.fast.disk_cache import (
     stored_guards,
     writer,
 )
-from nbcompile.fast.disk_cache.addresses import SourceTable
+from nbcompile.fast.disk_cache.addresses import Written
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding import check as guarding
 from nbcompile.guarding.accessors import SourceCache
@@ -68,7 +68,7 @@ def keep(
     guards: tuple[Guard, ...],
     residual: Residual,
     graph: Callable[..., object] | None,
-    artifact: ArtifactBuilder,
+    made: ArtifactBuilder,
     page: FrameDraft | None,
 ) -> None:
     """Have written down what was compiled; the record says where that cannot be done, and why.
@@ -82,13 +82,13 @@ def keep(
 
         def finish() -> None:
             with _obstacles(frame.code.co_qualname, page):
-                compiled = None if graph is None else graphs.write(artifact)
+                compiled = None if graph is None else graphs.write(made)
                 write_later(key, {**content, "graph": compiled}, frame, page)
 
-        if artifact.ready is None:
+        if made.ready is None:
             finish()
         else:
-            artifact.ready.append(finish)
+            made.ready.append(finish)
 
 
 def write_later(key: str, content: dict[str, Any], frame: Frame, page: FrameDraft | None) -> None:
@@ -137,19 +137,19 @@ def _written(
 ) -> dict[str, Any]:
     if trace.assumed.obstacle:
         raise NotStorable(trace.assumed.obstacle)
-    written = SourceTable(SourceCache(frame.scope()))
+    written = Written(SourceCache(frame.scope()))
     content: dict[str, Any] = {
         "function": frame.code.co_qualname,
         "guards": stored_guards.write(guards, written),
         "assumed": _assumed(trace.assumed, guards, written, frame),
-        "inputs": [written.position_of(each.source) for each in trace.graph.inputs] if trace.graph else [],
+        "inputs": [written.place(each.source) for each in trace.graph.inputs] if trace.graph else [],
         "program": programs.write(residual, frame, graph),
     }
     return {**content, "addresses": written.data()}
 
 
-def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: SourceTable, frame: Frame) -> dict[str, Any]:
-    members = [[written.position_of(source), descriptions.describe(value)] for source, value in assumed.members.items()]
+def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: Written, frame: Frame) -> dict[str, Any]:
+    members = [[written.place(source), descriptions.describe(value)] for source, value in assumed.members.items()]
     covered = {id(each) for each in _covered(guards, frame)}
     codes = [
         descriptions.named_code(code, module)
@@ -177,9 +177,9 @@ def _asked(function: object, arguments: tuple[object, ...], named: dict[str, obj
     ]
 
 
-def _addressed(subject: Source | type, written: SourceTable) -> int | descriptions.Description:
+def _addressed(subject: Source | type, written: Written) -> int | descriptions.Description:
     """A value by its address, or a class by a description with which it is found."""
-    return descriptions.findable(subject) if isinstance(subject, type) else written.position_of(subject)
+    return descriptions.findable(subject) if isinstance(subject, type) else written.place(subject)
 
 
 def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
@@ -236,16 +236,16 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
 
 
 def _expect(assumed: dict[str, Any], sources: list[Source], known: SourceCache) -> None:
-    for position, description in assumed["members"]:
-        if not descriptions.alike(descriptions.describe(known.value(sources[position])), description):
-            raise Unreadable(f"{addresses.known_text(sources[position])} is another one now")
-    for description in assumed["codes"]:
-        descriptions.expect_code(description)
+    for place, told in assumed["members"]:
+        if not descriptions.alike(descriptions.describe(known.value(sources[place])), told):
+            raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
+    for told in assumed["codes"]:
+        descriptions.expect_code(told)
 
 
 def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: SourceCache) -> None:
-    for subject, asked_class, answer in assumed["subclasses"]:
-        cls: Any = known.value(sources[asked_class]) if isinstance(asked_class, int) else descriptions.find(asked_class)
+    for subject, told, answer in assumed["subclasses"]:
+        cls: Any = known.value(sources[told]) if isinstance(told, int) else descriptions.find(told)
         if isinstance(subject, int):
             value = known.value(sources[subject])
             now = issubclass(value, cls) if isinstance(value, type) else isinstance(value, cls)
@@ -253,9 +253,9 @@ def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Sourc
             now = issubclass(descriptions.find(subject), cls)
         if now is not answer:
             raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
-    for described, arguments, named, expected in assumed["answers"]:
+    for described, arguments, named, told in assumed["answers"]:
         function = descriptions.find(described)
-        if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != expected:
+        if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != told:
             raise Unreadable(f"{function.__qualname__} gives another answer here")
 
 
@@ -266,7 +266,7 @@ def _make_state(content: dict[str, Any], known: SourceCache) -> None:
     if not absent:
         return
     _expect(content["assumed"], sources, known)
-    there = [row for row in content["guards"] if row[1] is None or sources[row[1]] not in absent]
+    there = [told for told in content["guards"] if told[1] is None or sources[told[1]] not in absent]
     stored_guards.read(there, sources, known)
     state.make(content["assumed"]["made"], sources, known)
 

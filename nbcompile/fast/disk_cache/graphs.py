@@ -61,53 +61,50 @@ class StoredProgram:
     source: str
     wrapper: str
     kernels: tuple[EmittedKernel, ...]
-    externs: tuple[StoredOperator, ...]
+    externs: tuple[Called, ...]
     plan: LaunchPlan | None
     no_plan: str
 
 
 @dataclass(frozen=True, slots=True)
-class StoredOperator:
+class Called:
     """An operator that a wrapper calls."""
 
     name: str
     target: Any
 
 
-def write(artifact: ArtifactBuilder) -> dict[str, Any]:
+def write(made: ArtifactBuilder) -> dict[str, Any]:
     """A callable's parts as JSON.
 
     Raises:
         NotStorable: a part is made by somebody else, or holds an object of this process.
     """
-    if artifact.obstacle:
-        raise NotStorable(artifact.obstacle)
-    if tuple(artifact.roles) != _ROLES.get(artifact.joined) or len(artifact.programs) != len(artifact.roles):
+    if made.obstacle:
+        raise NotStorable(made.obstacle)
+    if tuple(made.roles) != _ROLES.get(made.joined) or len(made.programs) != len(made.roles):
         raise NotStorable("the graph is not only generated code")
-    _expect_views(artifact)
-    facts = {name: encode(value) for name, value in artifact.facts.items()}
+    _expect_views(made)
+    facts = {name: encode(value) for name, value in made.facts.items()}
     return {
-        "joined": artifact.joined,
+        "joined": made.joined,
         "facts": facts,
-        "programs": [
-            _write(program, held)
-            for program, held in zip(artifact.programs, artifact.constants_of_programs, strict=True)
-        ],
-        "captured": None if artifact.captured is None else captured.write(artifact.captured),
+        "programs": [_write(each, held) for each, held in zip(made.programs, made.constants_of_programs, strict=True)],
+        "captured": None if made.captured is None else captured.write(made.captured),
         "watch": None
-        if artifact.alias_check is None
-        else [encode(artifact.alias_check.written), encode(artifact.alias_check.read)],
+        if made.alias_check is None
+        else [encode(made.alias_check.written), encode(made.alias_check.read)],
     }
 
 
-def _expect_views(artifact: ArtifactBuilder) -> None:
+def _expect_views(made: ArtifactBuilder) -> None:
     """Outputs that are views of inputs are looks at the memory of these, which a later process repeats."""
-    for at, base, is_input, _ in artifact.facts.get("aliases", ()):
-        plan = artifact.programs[0].plan
+    for at, base, is_input, _ in made.facts.get("aliases", ()):
+        plan = made.programs[0].plan
         if is_input:
             continue
         if plan is None:
-            raise NotStorable(f"an output is a view of an input, and there is no plan: {artifact.programs[0].no_plan}")
+            raise NotStorable(f"an output is a view of an input, and there is no plan: {made.programs[0].no_plan}")
         slot = plan.outputs[at].slot
         sources = {step.slot: step.source for step in plan.steps if isinstance(step, ViewSlot)}
         while slot in sources:
@@ -173,8 +170,8 @@ def _read_step(data: Any) -> Any:
     match data:
         case ["value", value]:
             return decode(value)
-        case ["object", list(description)]:
-            return find(description)
+        case ["object", list(told)]:
+            return find(told)
         case ["list", list(parts)]:
             return [_read_step(each) for each in parts]
         case ["tuple", list(parts)]:
@@ -222,14 +219,14 @@ def _read(data: dict[str, Any]) -> StoredProgram:
     for kernel in data["kernels"]:
         given = {name: decode(kernel[name]) for name in KEPT_OF_KERNELS}
         kernels.append(EmittedKernel(source="", **given))
-    externs = tuple(StoredOperator(name, find(description)) for name, description in data["externs"])
+    externs = tuple(Called(name, find(told)) for name, told in data["externs"])
     plan = None if data["plan"] is None else _read_plan(data["plan"])
     return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"])
 
 
 def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.LoadedGraph:
-    held = {path: tensors.decode(description) for path, description in data["held"]}
-    constants = {number: find(description) for number, description in data["constants"]}
+    held = {path: tensors.decode(told) for path, told in data["held"]}
+    constants = {number: find(told) for number, told in data["constants"]}
     return program.load(_read(data), compiler, held.__getitem__, constants)
 
 

@@ -24,36 +24,36 @@ def write(page: model.CompiledFrame) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in OF_ONE_PROCESS} | {"cause": model.LOADED}
 
 
-def read(data: dict[str, Any]) -> model.CompiledFrame:
+def read(told: dict[str, Any]) -> model.CompiledFrame:
     """The page again.
 
     Raises:
         codec.RecordFormatError: another version wrote it.
     """
-    return codec.frame_from_plain(data)
+    return codec.frame_from_plain(told)
 
 
 def rewrite(
     page: FrameDraft,
-    data: dict[str, Any],
+    told: dict[str, Any],
     failed: tuple[model.FailedGuard, ...],
     called_from: str,
     resumes: str,
 ) -> None:
     """Fill this process's page from the one that is kept."""
-    kept = read(_renamed(data, str(data["id"]), page.compile_id))
+    kept = read(_renamed(told, str(told["id"]), page.compile_id))
     entries = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name != "compiled_graph"}
     page.write(**{**entries, "failed_guards": failed, "called_from": called_from, "resumes": resumes})
     if kept.compiled_graph is not None:
         page.write_graph(**{each.name: getattr(kept.compiled_graph, each.name) for each in fields(kept.compiled_graph)})
 
 
-def _renamed(data: Any, before: str, after: str) -> Any:
+def _renamed(told: Any, before: str, after: str) -> Any:
     """The same with every id under another compile id."""
-    if isinstance(data, dict):
-        return {name: _renamed(value, before, after) for name, value in data.items()}
-    if isinstance(data, list):
-        return [_renamed(each, before, after) for each in data]
-    if isinstance(data, str) and (data == before or data.startswith(f"{before}.")):
-        return after + data.removeprefix(before)
-    return data
+    if isinstance(told, dict):
+        return {name: _renamed(value, before, after) for name, value in told.items()}
+    if isinstance(told, list):
+        return [_renamed(each, before, after) for each in told]
+    if isinstance(told, str) and (told == before or told.startswith(f"{before}.")):
+        return after + told.removeprefix(before)
+    return told

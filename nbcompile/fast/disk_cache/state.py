@@ -18,28 +18,28 @@ import torch
 
 from nbcompile.capture.source import Source
 from nbcompile.fast.disk_cache import descriptions
-from nbcompile.fast.disk_cache.addresses import SourceTable
+from nbcompile.fast.disk_cache.addresses import Written
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
 from nbcompile.fast.disk_cache.literals import Unreadable
 from nbcompile.guarding.accessors import SourceCache
 
 
-def write(calls: Iterable[tuple[FunctionType, Source, Source, int]], written: SourceTable) -> list[Any]:
+def write(made: Iterable[tuple[FunctionType, Source, Source, int]], written: Written) -> list[Any]:
     """The calls that made optimiser state, as JSON."""
     return [
-        [describe(function), written.position_of(owner), written.position_of(group), lists]
-        for function, owner, group, lists in calls
+        [describe(function), written.place(owner), written.place(group), lists]
+        for function, owner, group, lists in made
     ]
 
 
-def make(calls: list[Any], sources: list[Source], known: SourceCache) -> None:
+def make(told: list[Any], sources: list[Source], known: SourceCache) -> None:
     """Call it again, as the trace did.
 
     Raises:
         Unreadable: it is another function now.
     """
-    functions = [_found(description) for description, *_ in calls]
-    for function, (_, owner, group, lists) in zip(functions, calls, strict=True):
+    functions = [_found(description) for description, *_ in told]
+    for function, (_, owner, group, lists) in zip(functions, told, strict=True):
         empty: list[list[object]] = [[] for _ in range(lists)]
         with torch.no_grad():
             function(known.value(sources[owner]), known.value(sources[group]), *empty)

@@ -1,7 +1,7 @@
 """Entries on disk, between processes.
 
     <cache>/frames/9f2c.../1b77....json      what one compile made: guards, program, kernels' texts
-    <cache>/frames/9f2c.../1b77....page      its record
+    <cache>/frames/9f2c.../1b77....page      what a person was told about it
 
 A folder holds the entries of one key (one function, one way to compile it), the one that was used last first. A
 file is a checksum and JSON, written under a name of its own and renamed into place: complete or absent, whatever
@@ -71,8 +71,8 @@ def read(path: Path) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError):
         whole = b""
-    checksum, _, text = whole.partition(b"\n")
-    content = _parsed(text) if _checksum(path, text) == checksum else None
+    told, _, text = whole.partition(b"\n")
+    content = _parsed(text) if _checksum(path, text) == told else None
     if content is None:
         warn("damaged", f"{path} is damaged: it is not used, and what it held is compiled again")
         with contextlib.suppress(OSError, ValueError):
@@ -105,7 +105,7 @@ def add(key: str, content: dict[str, Any], page: dict[str, Any] | None, where: P
         key: of the entry.
         content: what ``json`` can say.
         page: the same; None: nobody listened.
-        where: the folder, as :func:`folder` returned it when the function was compiled; None: as it tells now.
+        where: the folder, as :func:`folder` told it when the function was compiled; None: as it tells now.
     """
     text = json.dumps(content).encode()
     name = hashlib.sha256(text).hexdigest()[:20]

@@ -23,7 +23,7 @@ import torch.utils._device
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts, TensorMarks
 from nbcompile.capture.source import Source
-from nbcompile.fast.disk_cache.addresses import SourceTable, known_text
+from nbcompile.fast.disk_cache.addresses import Written, known_text
 from nbcompile.fast.disk_cache.descriptions import alike, describe, memoized, tensor_facts
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
@@ -49,7 +49,7 @@ _OF_VALUE: dict[GuardKind, Callable[[object], object]] = {
 """Their ``expected`` is taken from the value at their source."""
 
 
-def write(guards: Iterable[Guard], written: SourceTable) -> list[Any]:
+def write(guards: Iterable[Guard], written: Written) -> list[Any]:
     """Guards as JSON.
 
     Raises:
@@ -59,17 +59,17 @@ def write(guards: Iterable[Guard], written: SourceTable) -> list[Any]:
         return [_write(guard, written) for guard in guards]
 
 
-def _write(guard: Guard, written: SourceTable) -> list[Any]:
-    position = None if guard.source is None else written.position_of(guard.source)
+def _write(guard: Guard, written: Written) -> list[Any]:
+    place = None if guard.source is None else written.place(guard.source)
     try:
         more = [[list(each) for each in guard.members]] if guard.members else []
-        return [guard.kind.name, position, _expected(guard, written), *more]
+        return [guard.kind.name, place, _expected(guard, written), *more]
     except NotStorable as reason:
         where = "" if guard.source is None else f" {known_text(guard.source)}"
         raise NotStorable(f"{guard.kind}{where}: {reason}") from None
 
 
-def _expected(guard: Guard, written: SourceTable) -> Any:
+def _expected(guard: Guard, written: Written) -> Any:
     kind, expected = guard.kind, cast("Any", guard.expected)
     if kind in _OF_VALUE:
         return describe(expected)
@@ -85,12 +85,12 @@ def _expected(guard: Guard, written: SourceTable) -> Any:
         case Kind.DIMENSION_MARKING:
             return [[[name, sorted(dims)] for name, dims in expected.present], list(expected.absent)]
         case Kind.OBJECT_ALIASING:
-            return written.position_of(expected)
+            return written.place(expected)
         case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
-            return [written.position_of(each) for each in expected]
+            return [written.place(each) for each in expected]
         case Kind.SHAPE_ENV:
             notes = list(expected.notes)
-            return [list(expected.expressions), [written.position_of(each) for each in expected.sources], notes]
+            return [list(expected.expressions), [written.place(each) for each in expected.sources], notes]
         case _:
             return _state_of_process(kind)
 
@@ -124,44 +124,44 @@ def read(data: list[Any], sources: list[Source], known: SourceCache) -> tuple[Gu
 
 
 def _read_row(row: list[Any], sources: list[Source], known: SourceCache) -> Guard:
-    name, position, expected, *members = row
-    guard = _read(GuardKind[name], position, expected, sources, known)
+    name, place, told, *members = row
+    guard = _read(GuardKind[name], place, told, sources, known)
     return replace(guard, members=tuple((name, kind) for name, kind in members[0])) if members else guard
 
 
-def _read(kind: GuardKind, position: int | None, expected: Any, sources: list[Source], known: SourceCache) -> Guard:
-    source = None if position is None else sources[position]
+def _read(kind: GuardKind, place: int | None, told: Any, sources: list[Source], known: SourceCache) -> Guard:
+    source = None if place is None else sources[place]
     if kind in _OF_VALUE and source is not None:
         expected = _OF_VALUE[kind](known.value(source))
-        _same(_described(expected), expected, source)
+        _same(_described(expected), told, source)
         return Guard(source, kind, expected)
     if kind in _LITERAL:
-        return Guard(source, kind, decode(expected))
+        return Guard(source, kind, decode(told))
     match kind:
         case Kind.TENSOR_MATCH if source is not None:
-            sizes, strides, facts = expected
+            sizes, strides, facts = told
             _same(tensor_facts(cast("torch.Tensor", known.value(source))), facts, source)
             return Guard(source, kind, TensorFacts(decode(sizes), decode(strides)))
         case Kind.DICT_KEYS if source is not None:
             keys = tuple(cast("Any", known.value(source)))
-            _same([_described(key) for key in keys], expected, source)
+            _same([_described(key) for key in keys], told, source)
             return Guard(source, kind, keys)
         case Kind.DIMENSION_MARKING:
-            present = tuple((name, frozenset(dims)) for name, dims in expected[0])
-            return Guard(source, kind, TensorMarks(present, tuple(expected[1])))
+            present = tuple((name, frozenset(dims)) for name, dims in told[0])
+            return Guard(source, kind, TensorMarks(present, tuple(told[1])))
         case Kind.OBJECT_ALIASING:
-            return Guard(source, kind, sources[expected])
+            return Guard(source, kind, sources[told])
         case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
-            return Guard(source, kind, tuple(sources[each] for each in expected))
+            return Guard(source, kind, tuple(sources[each] for each in told))
         case Kind.SHAPE_ENV:
-            expressions, about, notes = expected
+            expressions, about, notes = told
             stacks = tuple(() for _ in notes)
             return Guard(
                 source,
                 kind,
                 ShapeGuards(tuple(expressions), tuple(sources[each] for each in about), stacks, tuple(notes)),
             )
-    _same(_described_state(kind), expected, source)
+    _same(_described_state(kind), told, source)
     return Guard(source, kind, () if kind is Kind.TORCH_FUNCTION_MODE_STACK else None)
 
 
@@ -179,6 +179,6 @@ def _described_state(kind: GuardKind) -> Any:
         raise Unreadable(str(reason)) from None
 
 
-def _same(now: Any, expected: Any, source: Source | None) -> None:
-    if not alike(now, expected):
+def _same(now: Any, told: Any, source: Source | None) -> None:
+    if not alike(now, told):
         raise Unreadable(f"{known_text(source) if source is not None else 'the state of the process'} is another now")

@@ -20,7 +20,7 @@ K = GuardKind
 
 def written(guards, frame) -> str:
     """The text of an entry with these guards."""
-    table = addresses.SourceTable(SourceCache(frame.scope()))
+    table = addresses.Written(SourceCache(frame.scope()))
     told = stored_guards.write(guards, table)
     return json.dumps([told, table.data()])
 
