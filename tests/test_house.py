@@ -176,7 +176,7 @@ def test_exceptions_to_sizes_are_needed():
 
 NAMESAKES = {
     ("aot", "JointGraph"), ("bytecode", "_Unit"), ("tools", "Finding"), ("tools", "FlakyPredicateError"), ("tools", "Outcome"),
-    ("tools", "Run"), ("tracing", "StateVariable"),
+    ("tools", "Run"), ("tools", "_Reduction"), ("tracing", "StateVariable"),
 }  # fmt: skip
 """Class names that two modules of a package have, and that are to become two names."""
 

@@ -284,9 +284,9 @@ def possibly_unbound(code: CodeType, instructions: list[Instruction]) -> frozens
                 pending.append(after)
     accesses = ((instructions[index], names) for index, names in unbound.items())
     read = {
-        each.argval
-        for each, names in accesses
-        if each.opcode in ("LOAD_DEREF", "DELETE_DEREF") and each.argval in names
+        instruction.argval
+        for instruction, names in accesses
+        if instruction.opcode in ("LOAD_DEREF", "DELETE_DEREF") and instruction.argval in names
     }
     return own & (read | _unbound_by_others(code))
 

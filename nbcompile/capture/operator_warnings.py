@@ -50,18 +50,18 @@ def collected(found: list[OperatorWarning], caller: str, stack: tuple[StackLine,
     """
     with warnings.catch_warnings(record=True) as raised:
         yield
-    for each in raised:
-        at = stack[-1] if stack and each.filename == caller else None
-        file, line = (at.file, at.line) if at is not None else (each.filename, each.lineno)
-        message = each.message if isinstance(each.message, Warning) else each.category(each.message)
-        found.append(OperatorWarning(message, each.category, file, line))
+    for warning in raised:
+        at = stack[-1] if stack and warning.filename == caller else None
+        file, line = (at.file, at.line) if at is not None else (warning.filename, warning.lineno)
+        message = warning.message if isinstance(warning.message, Warning) else warning.category(warning.message)
+        found.append(OperatorWarning(message, warning.category, file, line))
 
 
 def show(found: list[OperatorWarning], module: torch.fx.GraphModule) -> None:
     """Show the warnings of a finished graph, each once, and note at the graph that they were shown."""
     distinct = {(str(each.message), each.category, each.file, each.line): each for each in found}
-    for each in distinct.values():
-        each.show()
+    for warning in distinct.values():
+        warning.show()
     if distinct:
         module.meta[SHOWN] = tuple((each.category, str(each.message)) for each in distinct.values())
 

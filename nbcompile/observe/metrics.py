@@ -41,7 +41,7 @@ class Metrics:
         self._recompiled: Counter[str] = Counter()
 
     def wants_frames(self) -> bool:
-        """Whether counting has begun."""
+        """True if counting has begun."""
         return self.counting
 
     def wants_steps(self) -> bool:
@@ -68,7 +68,7 @@ class Metrics:
                     self._seconds[timing.stage] += timing.seconds  # type: ignore[assignment]  # a Counter adds floats
 
     def snapshot(self) -> dict[str, Any]:
-        """What was counted, as what JSON has."""
+        """The counters, as what JSON has."""
         self.counting = True
         with self._lock:
             loaded, total = self._frames["loaded"], self._frames.total()
@@ -96,7 +96,7 @@ def _operators(frame: CompiledFrame) -> int:
 
 
 COUNTS = Metrics()
-"""Those of the process."""
+"""The counters of the process."""
 FAMILIES = (
     ("frames", "Frames that were compiled, skipped, failed or loaded from the store.", "status"),
     ("kernels", "Generated kernels and calls of ATen, by language.", "language"),

@@ -20,7 +20,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class PytreeNode:
-    """How to flatten objects of a registered class."""
+    """The functions that flatten objects of a registered class."""
 
     flatten: Any
     unflatten: Any

@@ -146,7 +146,7 @@ def _kind(ending: str) -> str:
 
 
 def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], str]:
-    """How a program text ends compiled, where it ends otherwise in eager mode; "" for none."""
+    """The way in which a program text ends compiled, if it ends otherwise in eager mode; "" for none."""
 
     def ending(text: str) -> str:
         path = program.path.with_name(f".{program.path.stem}_smaller.py")

@@ -77,7 +77,7 @@ def compare_cell(ours: Record, theirs: Finished) -> Comparison:
 
 
 def original(function: Any) -> Any:
-    """What nbcompile or torch.compile wrapped; anything else as it is."""
+    """The callable that nbcompile or torch.compile wrapped; anything else as it is."""
     if isinstance(function, api.CompiledModule):
         return function._modules["_orig_mod"]
     return getattr(function, "_torchdynamo_orig_callable", api._original(function))

@@ -49,7 +49,7 @@ Frames = tuple[CompiledFrame | None, CompiledFrame | None]
 def align(
     title: str, ours: Record, theirs: Record, our_run: EngineRun, their_run: EngineRun, notes: Sequence[str] = ()
 ) -> Comparison:
-    """How two records of the same program relate."""
+    """The relation of two records of the same program."""
     pairs = pair_frames(ours.frames, theirs.frames)
     frames = tuple(_frame_pair(*pair) for pair in pairs)
     differences = (*_of_runs(our_run, their_run), *sorted(_differences(pairs, frames), key=_weight))

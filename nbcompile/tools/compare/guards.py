@@ -35,7 +35,7 @@ class Condition:
     """One condition of a guard in the form that both sides share."""
 
     subject: str
-    """What it is about: family of the check, and source."""
+    """The subject of a guard: family of the check, and source."""
     text: str
     shown: str
 
@@ -81,7 +81,7 @@ def _conditions(guards: Iterable[Guard]) -> Iterator[Condition]:
 
 
 def _subject(condition: str) -> str:
-    """What a condition is about: the names in it; a check of one kind is never taken for one of another."""
+    """The subject of a condition: the names in it; a check of one kind is never taken for one of another."""
     family = re.match(r"(not )?\w+(?=\()", condition)
     sources = sorted(set(SOURCE.findall(condition)))
     return f"{family[0] if family else 'expression'} {' '.join(sources) or condition}"

@@ -1,4 +1,4 @@
-"""What is sent to a process that runs a program with one compiler, and what comes back.
+"""Messages to and from a process that runs a program with one compiler.
 
     data = pickled(Job(CallJob(f, (((x,), {}),)), surroundings()))      by value: closures, cells of a notebook
     read(folder)                                                        the same, in the other process
@@ -38,7 +38,7 @@ class CallJob:
     calls: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...]
     """Positional and keyword arguments of each."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of ``compile``."""
+    """Arguments of ``compile``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class CellJob:
     namespace: dict[str, Any]
     wrapper: str
     wrap: Callable[..., Any]
-    """What makes the wrapper, of a function that compiles."""
+    """The function that makes the wrapper, of a function that compiles."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ class ScriptJob:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run, in which surroundings."""
+    """A program to run, in given surroundings."""
 
     work: CallJob | CellJob | ScriptJob
     surroundings: dict[str, Any]

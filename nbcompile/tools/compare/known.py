@@ -69,7 +69,7 @@ DIFFERENCES = (
 
 
 def guard_reason(pair: GuardPair) -> str:
-    """Why only one compiler has a guard, or has it in this form; "" if that is not known."""
+    """The reason why only one compiler has a guard, or has it in this form; "" if that is not known."""
     text = pair.ours or pair.theirs
     return next((row.reason for row in GUARDS if row.status == pair.status and re.search(row.pattern, text)), "")
 
@@ -84,7 +84,7 @@ def explained(difference: Difference) -> Difference:
 
 
 def decompositions(ours: Iterable[str], theirs: Iterable[str]) -> str:
-    """Why ATen graphs differ, if nbcompile keeps whole what Inductor decomposes; "" otherwise."""
+    """The reason why ATen graphs differ, if nbcompile keeps whole what Inductor decomposes; "" otherwise."""
     names = sorted(set(ours) - set(theirs))
     decomposed = {str(operator) for operator in torch._decomp.decomposition_table}
     if names and all(name in decomposed for name in names):

@@ -37,7 +37,7 @@ TORCH_VARIABLES = {
 
 @dataclass(slots=True)
 class Finished:
-    """What one process left behind."""
+    """The results that one process left behind."""
 
     record: Record
     result: dict[str, Any] = field(default_factory=dict)

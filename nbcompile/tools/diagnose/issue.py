@@ -91,7 +91,7 @@ def _attempt(attempt: Callable[[], str]) -> str:
 
 
 def _record(program: Script) -> str:
-    """What is compiled, from one more run."""
+    """The record of a compile, from one more run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "record.json"
         replace = ["--replace"] if program.replace else []

@@ -100,7 +100,7 @@ def minify_graph(
     inputs: Sequence[Any],
     backend: str | Callable[..., Any] = "inductor",
     engine: str = "nbcompile",
-) -> Minified:
+) -> MinifiedGraph:
     """Find the smallest part of one graph that is still wrong.
 
     Raises:
@@ -118,7 +118,7 @@ def _minified(
     wrong: GraphPredicate,
     backend: str | Callable[..., Any],
     engine: str,
-) -> Minified | None:
+) -> MinifiedGraph | None:
     if not wrong(graph, inputs):
         return None
     if not wrong(graph, inputs):

@@ -101,7 +101,7 @@ def run(script: Script, way: Way) -> Run:
 
 
 def environment() -> dict[str, str]:
-    """That of a child: it finds this nbcompile, and loads nothing that was compiled before."""
+    """The environment of a child: it finds this nbcompile, and loads nothing that was compiled before."""
     search = os.pathsep.join(filter(None, (str(Path(nbcompile.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
     return {**os.environ, "PYTHONPATH": search, "NBCOMPILE_WARM_START": "0"}
 

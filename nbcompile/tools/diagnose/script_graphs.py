@@ -42,7 +42,7 @@ class MinifiedScript:
     nodes: tuple[int, int]
     """Operators before and after."""
     graphs: int
-    """How many graphs the program has."""
+    """Number of graphs of the program."""
 
 
 def smallest(program: Script, engine: str = "nbcompile", *, with_values: bool = True) -> MinifiedScript:
