@@ -402,7 +402,7 @@ def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, righ
 def _sum(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     start = arguments[1] if len(arguments) > 1 else keywords.get("start", ConstantVariable(0))
     iterator = realise(tracer, arguments[0]).iterate(tracer)
-    if issubclass(first := realise(tracer, start).python_type(), (str, bytes, bytearray)):
+    if issubclass(first := start.python_type(), (str, bytes, bytearray)):
         tracer.evaluate(sum, ([], first()))  # refuses it
     total: VariableTracker | None = None
     while (item := iterator.next_item(tracer)) is not None:

@@ -137,8 +137,13 @@ class Reconstruction:
         return recipes.Attribute(base, name)
 
     def iterator(self, items: Sequence[VariableTracker], cls: type = tuple) -> Recipe:
-        """One over items that are known, of a class of iterators over lists or tuples."""
+        """One over items that are known, of a class of iterators over lists or tuples.
+
+        At a break, it is one over a tuple: guards of the resume function can read those, and no others.
+        """
         values = tuple(map(self.recipe, items))
+        if self.visible is not None:
+            cls = tuple
         kind: Literal["list", "tuple"] = "list" if cls in (type(iter([])), type(reversed([]))) else "tuple"
         if cls in (reversed, type(reversed([]))):
             return recipes.Call(Constant(reversed, "reversed"), (recipes.Build(kind, values[::-1]),))
