@@ -102,8 +102,8 @@ def _assembled(
         with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
             guards = filtering.filter_guards(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame, fast.group_guards(guards), fast.size_conditions(guards))
+    observer.guarded(options, check, trace)
     with torch._C.DisableTorchFunction():
-        observer.guarded(options, check, trace)
         with recorder.stage("residual program"), collector_paused():
             residual = rewriting.residual_program(frame, trace, compiled_graph)
         fallback.log_side_effects(trace, residual, compile_id)

@@ -112,7 +112,7 @@ def stack_lines(stack: tuple[StackLine, ...]) -> list[str]:
 
 
 class TorchRuntimeError(NbcompileError):
-    """An operator of the function fails on its inputs, whatever runs it."""
+    """An operator fails on fake tensors like its inputs; in eager mode too, unless only a fake rule is missing."""
 
     def __init__(self, operator: str, inner: BaseException, stack: tuple[StackLine, ...]) -> None:
         lines = [
@@ -125,6 +125,8 @@ class TorchRuntimeError(NbcompileError):
         super().__init__("\n".join([*lines, *stack_lines(to_users_line(stack) or others)]))
         self.inner_exception = inner
         self.stack = stack
+        self.lacks_fake_rule = "no fake impl registered" in str(inner)
+        """Only tracing fails: a custom operator has no function that describes its result (``register_fake``)."""
 
 
 class UncapturedHigherOrderOpError(NbcompileError):

@@ -109,7 +109,7 @@ def _warn(reports: Sequence[model.Break]) -> None:
 
 def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outcome:
     code = frame.code
-    fails_anyway = isinstance(error, errors.TorchRuntimeError)
+    fails_anyway = isinstance(error, errors.TorchRuntimeError) and not error.lacks_fake_rule
     if not (fails_anyway and recorder.tells_breaks()):  # what fails in eager mode too is told there, and in the picture
         warnings.warn(
             f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
@@ -118,6 +118,8 @@ def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outc
         )
     if fails_anyway:
         return _skipped(observer, "an operator fails on its inputs, whatever runs it")
+    if isinstance(error, errors.TorchRuntimeError):
+        return _skipped(observer, "a custom operator has no function for fake tensors (register_fake)")
     return _skipped(observer, f"{type(error).__name__} (config.suppress_errors)")
 
 

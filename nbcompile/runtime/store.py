@@ -27,7 +27,7 @@ import shutil
 import stat
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -46,6 +46,12 @@ def directory() -> Path:
     """Cache directory: $NBCOMPILE_CACHE_DIR, else the user's; either only if it is safe."""
     chosen = os.environ.get(VARIABLE)
     return safe(Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("nbcompile")))
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """The files below a folder; what another process removes meanwhile is left out, where ``glob`` would raise."""
+    for inner, _, names in os.walk(folder):
+        yield from (Path(inner, name) for name in names)
 
 
 def safe(folder: Path) -> Path:

@@ -103,13 +103,13 @@ def _gpu() -> Finding:
 
 def _kernel_store() -> Finding:
     folder = store.directory()
-    built = sum(1 for _ in folder.rglob("*.so")) if folder.is_dir() else 0
+    built = sum(path.suffix == ".so" for path in store.files(folder))
     return Finding("kernel store", there=True, words=f"{folder} ({built} built)")
 
 
 def _function_store() -> Finding:
     done = writer.flush(timeout=writer.TIMEOUT)
     folder = storage.directory()
-    kept = sum(1 for _ in folder.glob("*/*.json")) if folder.is_dir() else 0
+    kept = sum(path.suffix == ".json" for path in store.files(folder))
     words = f"{folder} ({kept} kept, {storage.size() / storage.MEGABYTE:.1f} MiB)"
     return Finding("function store", done, words if done else f"{words}: the disk is busy with entries of this process")

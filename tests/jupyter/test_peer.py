@@ -22,7 +22,7 @@ def test_both_see_the_cell(run, shell):
     pytest.importorskip("cloudpickle", reason="`make setup` installs it: it is in the extra `compare`")
     run("import torch\nw = torch.full((3,), 2.0)\nclass Scale:\n    by = 3.0\nscale = Scale()")
     ran = run("%%compile --peer -o seen\ndef f(x):\n    return x * w + scale.by\nf(torch.ones(3))")
-    assert ran.error is None
+    assert ran.error is None, ran.out + ran.err
     assert ran.value.tolist() == [5.0] * 3
     data = shell.user_ns["seen"].comparison.data
     assert data.their_run.failure == ""
@@ -38,7 +38,7 @@ def test_what_cannot_be_sent_costs_no_value(run):
     """A lock that the cell reads: one line says so, and the cell runs and is shown as without --peer."""
     run("import threading, torch\nlock = threading.Lock()")
     ran = run("%%compile --peer\ndef f(x):\n    with lock:\n        return x + 1\nf(torch.ones(2))")
-    assert ran.error is None
+    assert ran.error is None, ran.out + ran.err
     assert ran.value.tolist() == [2.0, 2.0]
     assert "nbcompile: --peer: lock:" in ran.out
     assert len(ran.pictures) == 1

@@ -82,3 +82,16 @@ def test_what_a_killed_compiler_writes_late_is_not_created():
 def test_every_part_of_a_key_counts():
     """Other flags, other key; and parts cannot run into each other."""
     assert len({store.key_of("a", "b"), store.key_of("a", "c"), store.key_of("ab", ""), store.key_of("ab")}) == 4
+
+
+def test_files_that_another_process_removes(tmp_path):
+    """A folder that is removed while the files are listed is left out; pathlib's glob would raise."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kept.json").touch()
+    (tmp_path / "first.json").touch()
+    found = store.files(tmp_path)
+    assert next(found) == tmp_path / "first.json"
+    shutil.rmtree(tmp_path / "one")
+    assert list(found) == [tmp_path / "two" / "kept.json"]
+    assert list(store.files(tmp_path / "never")) == []

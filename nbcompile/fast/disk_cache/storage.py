@@ -194,7 +194,9 @@ def _remove(path: Path) -> None:
 
 def _by_age(where: Path, pattern: str) -> list[Path]:
     try:
-        return sorted(where.glob(pattern), key=_last_used, reverse=True)
+        depth = len(where.parts) + pattern.count("/") + 1
+        found = (path for path in store.files(where) if len(path.parts) == depth and path.match(pattern))
+        return sorted(found, key=_last_used, reverse=True)
     except (OSError, ValueError):  # no folder can be there, or none that may be read
         return []
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -76,10 +77,14 @@ def find_entries() -> Iterator[Entry]:
     """Every file of both stores; files of other names in these folders are not ours."""
     functions = storage.directory()
     for name, folder in _folders():
-        for path in sorted(folder.glob("*/*")) if folder.is_dir() else ():
+        for path in sorted(path for path in store.files(folder) if path.parent.parent == folder):
             inside_functions = name == "kernels" and path.is_relative_to(functions)
-            if not inside_functions and path.is_file() and not path.is_symlink() and OWN_NAMES.fullmatch(path.name):
-                yield Entry(name, str(path), path.stat().st_size)
+            if inside_functions or not OWN_NAMES.fullmatch(path.name):
+                continue
+            with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode):
+                    yield Entry(name, str(path), status.st_size)
 
 
 def clear(entries: list[Entry]) -> int:

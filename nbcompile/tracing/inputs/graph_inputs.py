@@ -244,7 +244,8 @@ class GraphInputs:
         """Every symbol of an input or of the graph: where it comes from and what was assumed about it."""
         cards = []
         values = (node.meta.get(EXAMPLE) for node in self.graph.nodes)
-        in_graph = {str(symbol) for value in values for symbol in torch_internals.symbols_in_order(value)}
+        with torch._C.DisableTorchFunction():  # a mode of the user is not asked about sizes
+            in_graph = {str(symbol) for value in values for symbol in torch_internals.symbols_in_order(value)}
         for name, (sources, hint, bounds) in self._facts().items():
             if not sources and name not in in_graph:
                 continue  # an unbacked symbol of an attempt that was given up, or of a backend's tracer

@@ -141,3 +141,21 @@ def test_tensors_that_are_no_numbers_make_no_tensor(make):
         nbcompile.compile(make)(torch.ones(3))
     numbers = nbcompile.compile(lambda x: torch.tensor([x.sum(), x[:1], 2.0]), fullgraph=True)
     assert numbers(torch.ones(3)).tolist() == [3.0, 1.0, 2.0]
+
+
+def test_an_operator_without_a_rule_for_fake_tensors(recwarn):
+    """A custom operator without `register_fake` is an error that asks for it; suppressed, it is not called a failure."""
+
+    @torch.library.custom_op("nbcompile_tests::no_rule", mutates_args=())
+    def no_rule(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    def f(x):
+        return no_rule(x) + 1
+
+    with pytest.raises(nbcompile.exc.TorchRuntimeError, match="register_fake"):
+        nbcompile.compile(f)(torch.ones(3))
+    with nbcompile.config.patch(suppress_errors=True):
+        explained = nbcompile.explain(f)(torch.ones(3))
+    assert "no function for fake tensors (register_fake)" in " ".join(str(explained).split())
+    assert "whatever runs it" not in str(explained)
