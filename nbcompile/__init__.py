@@ -17,8 +17,8 @@ In torch: torch/compiler/__init__.py. Read next: nbcompile/api.py
 
 from typing import TYPE_CHECKING, Any
 
-from nbcompile.later import importing
-from nbcompile.supported import VERSION, check
+from nbcompile.support.lazy_import import importing
+from nbcompile.support.versions import VERSION, check
 
 check()  # before anything that another torch may lack
 
@@ -26,7 +26,7 @@ with importing():
     from torch.compiler import is_compiling, is_dynamo_compiling, is_exporting
     from torch.library import custom_op, triton_op
 
-    from nbcompile import config, errors as exc, later
+    from nbcompile import config, errors as exc
     from nbcompile.annotations import (
         allow_in_graph,
         assume_constant_result,
@@ -57,15 +57,16 @@ with importing():
     from nbcompile.observe.metrics import metrics, prometheus
     from nbcompile.options import Options
     from nbcompile.record.model import Record
-    from nbcompile.reporting import report
+    from nbcompile.support import lazy_import
+    from nbcompile.tools.report import report
     from nbcompile.torch_internals import set_logs
 
 if TYPE_CHECKING:
     from nbcompile import jupyter
     from nbcompile.fast import background
 else:
-    jupyter = later.module("nbcompile.jupyter")
-    background = later.module("nbcompile.fast.background")
+    jupyter = lazy_import.module("nbcompile.jupyter")
+    background = lazy_import.module("nbcompile.fast.background")
 
 __all__ = [
     "Explanation",
@@ -133,11 +134,11 @@ if TYPE_CHECKING:
     from nbcompile.views.explanation import Explanation
 else:
     _ON_FIRST_USE = {
-        "Explanation": later.module("nbcompile.views.explanation"),
-        "ablate": later.module("nbcompile.tools.diagnose.ablate"),
-        "compare": later.module("nbcompile.tools.compare"),
-        "bisect": later.module("nbcompile.tools.diagnose.bisect"),
-        "minify": later.module("nbcompile.tools.diagnose.minify"),
+        "Explanation": lazy_import.module("nbcompile.views.explanation"),
+        "ablate": lazy_import.module("nbcompile.tools.diagnose.ablate"),
+        "compare": lazy_import.module("nbcompile.tools.compare"),
+        "bisect": lazy_import.module("nbcompile.tools.diagnose.bisect"),
+        "minify": lazy_import.module("nbcompile.tools.diagnose.minify"),
     }
 
     def __getattr__(name: str) -> Any:

@@ -24,7 +24,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
-from nbcompile import config, errors, operators, torch_internals
+from nbcompile import config, errors, torch_internals
+from nbcompile.torch_internals import operators
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -22,21 +22,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, calls, config, errors, hooks, later, logs, observe, stances, tracebacks
-from nbcompile.dispatch import hook, library_calls, skipping
+from nbcompile import annotations as marks, calls, config, errors, hooks, observe, stances
+from nbcompile.dispatch import hook, library_calls, skipping, tracebacks
 from nbcompile.fast import call_path, output_pool
 from nbcompile.fast.disk_cache import writer
 from nbcompile.fast.hook_table import HOOKS
+from nbcompile.observe import torch_logs
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import recorder
+from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
     from nbcompile import backends, narrate
     from nbcompile.views import explanation
     from nbcompile.views.explanation import Explanation
 else:
-    backends, narrate = later.module("nbcompile.backends"), later.module("nbcompile.narrate")
-    explanation = later.module("nbcompile.views.explanation")
+    backends, narrate = lazy_import.module("nbcompile.backends"), lazy_import.module("nbcompile.narrate")
+    explanation = lazy_import.module("nbcompile.views.explanation")
 
 hooks.install(HOOKS)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -380,7 +382,7 @@ def reset() -> None:
     """
     writer.flush(timeout=writer.TIMEOUT)
     hook.reset()
-    logs.reset()
+    torch_logs.reset()
     output_pool.clear()
 
 

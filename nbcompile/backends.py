@@ -31,7 +31,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import errors, fuel, nested_regions, torch_internals
+from nbcompile import errors, torch_internals
 from nbcompile.aot import checkpoints, hidden_writes, input_aliasing, self_overlapping_writes, unused_rng
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
@@ -47,6 +47,7 @@ from nbcompile.backend_registry import (
     register,
     specialised,
 )
+from nbcompile.capture import nested_regions
 from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import UnprintableIndex
 from nbcompile.codegen.wrapper import opaque_values
@@ -59,6 +60,7 @@ from nbcompile.run_aten import attribute_of, run_through_aten
 from nbcompile.runtime import toolchain
 from nbcompile.runtime.program import load
 from nbcompile.scheduling import schedule
+from nbcompile.support import fuel
 
 __all__ = ["Backend", "backend_name", "hidden", "lookup", "names", "register", "specialised"]
 

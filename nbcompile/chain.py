@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from types import CodeType
 
-from nbcompile.by_identity import ByIdentity
 from nbcompile.rewriting.residual import Residual
+from nbcompile.support.weak_identity_dict import WeakIdentityDict
 
-_resumed_by: ByIdentity[CodeType, tuple[str, int]] = ByIdentity()
+_resumed_by: WeakIdentityDict[CodeType, tuple[str, int]] = WeakIdentityDict()
 """The code of each resume function: the compile id of the frame that it goes on with, and which of its resume functions
 it is."""
-_residuals: ByIdentity[CodeType, str] = ByIdentity()
+_residuals: WeakIdentityDict[CodeType, str] = WeakIdentityDict()
 """The code of each residual program, and its compile id."""
 
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import torch
 
-from nbcompile import backends, config, errors, fallback, fuel, hooks, logs, torch_internals
+from nbcompile import backends, config, errors, fallback, hooks, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import Scope, SizeSource, resolve
@@ -30,10 +30,12 @@ from nbcompile.frame_dynamism import frame_dynamism
 from nbcompile.frame_observer import FrameObserver, observing
 from nbcompile.guarding import check as guarding, filtering
 from nbcompile.ir import compiled_artifact
-from nbcompile.later import collector_paused
+from nbcompile.observe import torch_logs
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.rewriting import residual as rewriting
+from nbcompile.support import fuel
+from nbcompile.support.lazy_import import collector_paused
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.inputs.dynamism import Dynamism
@@ -66,7 +68,7 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     where = f"{frame.code.co_filename}:{frame.code.co_firstlineno}"
     if not fuel.allows("frame", f"{frame.code.co_name} ({where})"):
         return SkipFrame("bisection: the frame runs as Python", code_wide=False)
-    logs.recompiled(frame.code.co_name, where, failed, compile_id)
+    torch_logs.recompiled(frame.code.co_name, where, failed, compile_id)
     with observing(frame, compile_id) as observer:
         observer.called(options, failed)
         try:

@@ -14,13 +14,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nbcompile import config, errors, logs, torch_internals
+from nbcompile import config, errors, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.trace import Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import Outcome, RunOnly, SkipFrame
 from nbcompile.frame_observer import FrameObserver, narrate_mutations, observing
 from nbcompile.guarding import check as guarding
+from nbcompile.observe import torch_logs
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
@@ -96,7 +97,7 @@ def _cannot_compile(options: Options, compile_id: str, observer: FrameObserver, 
 def log_breaks(reports: Sequence[model.Break], compile_id: str) -> None:
     """Warn of graph breaks, unless a view shows them, and log them."""
     _warn(reports)
-    logs.graph_break(reports, compile_id)
+    torch_logs.graph_break(reports, compile_id)
 
 
 def _warn(reports: Sequence[model.Break]) -> None:
@@ -104,7 +105,7 @@ def _warn(reports: Sequence[model.Break]) -> None:
         return
     for report in reports:
         if breaks.KINDS[report.kind].warns:
-            logs.warn_once(report)
+            torch_logs.warn_once(report)
 
 
 def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outcome:
@@ -143,7 +144,7 @@ def log_side_effects(trace: Trace, residual: rewriting.Residual, compile_id: str
     policy = config.side_effect_replay_policy
     if not trace.mutations or policy == "silent":
         return
-    logs.side_effects(lambda: narrate_mutations(trace, residual), compile_id)
+    torch_logs.side_effects(lambda: narrate_mutations(trace, residual), compile_id)
     if policy in ("warn", "error"):
         changed = ", ".join(dict.fromkeys(target for target, _ in residual.effects if target))
         text = f"The function changes what others can see; it is replayed after the graph. Changed: {changed}"

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbcompile import hooks, later
+from nbcompile import hooks
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch.hook import BackendKey, Outcome
 from nbcompile.options import Options
+from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
     from nbcompile import driver
 else:
-    driver = later.module("nbcompile.driver")
+    driver = lazy_import.module("nbcompile.driver")
 
 
 def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch.fx
 
-from nbcompile import errors, later
+from nbcompile import errors
 from nbcompile.aot.compile import BoxedFunction
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.graph_record import record_generated
@@ -24,11 +24,12 @@ from nbcompile.ir import compiled_artifact
 from nbcompile.lowering import UnsupportedGraph
 from nbcompile.record import recorder
 from nbcompile.run_aten import attribute_of, run_through_aten
+from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
     from nbcompile.gpu import figures, target as gpu
 else:  # Triton is an extra
-    figures, gpu = later.module("nbcompile.gpu.figures"), later.module("nbcompile.gpu.target")
+    figures, gpu = lazy_import.module("nbcompile.gpu.figures"), lazy_import.module("nbcompile.gpu.target")
 
 
 class GpuOptions(Protocol):

@@ -19,14 +19,14 @@ from dataclasses import replace
 from types import CodeType
 
 from nbcompile import annotations as marks, errors, first_call
-from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import LocalSource
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, FrameCallback, Outcome, SkipFrame, backend_key
 from nbcompile.options import Options
+from nbcompile.support.weak_identity_dict import WeakIdentityDict
 
-_seen: ByIdentity[CodeType, bool] = ByIdentity()
+_seen: WeakIdentityDict[CodeType, bool] = WeakIdentityDict()
 """The functions that ran once under a stance ``..._then_compile``; ``reset()`` does not forget them, as in torch."""
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 from nbcompile import config
-from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import ROOTS, Scope, Source, expression, resolve
 from nbcompile.guarding import explain
@@ -26,9 +25,10 @@ from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.guard_expressions import GuardExpressions
 from nbcompile.options import Options
 from nbcompile.record.model import Reading
+from nbcompile.support.weak_identity_dict import WeakIdentityDict
 from nbcompile.tracing.inputs.dynamism import Dynamism
 
-_readings: ByIdentity[CodeType, GuardExpressions] = ByIdentity()
+_readings: WeakIdentityDict[CodeType, GuardExpressions] = WeakIdentityDict()
 
 
 def describe(frame: Frame, options: Options, check: FrameCheck, compile_id: str) -> dict[str, Any]:

@@ -25,13 +25,14 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import fuel, hooks, torch_internals
+from nbcompile import hooks, torch_internals
 from nbcompile.aot import checks, input_aliasing, partition, passes, provenance, runtime_wrapper
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.graph_calls import name_of_target, works_in_place
 from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
 from nbcompile.capture import operator_warnings
 from nbcompile.ir import compiled_artifact
+from nbcompile.support import fuel
 from nbcompile.torch_internals import interrupts
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]

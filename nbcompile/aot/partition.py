@@ -33,12 +33,13 @@ from typing import TYPE_CHECKING
 import torch
 import torch.fx
 
-from nbcompile import later, torch_internals
+from nbcompile import torch_internals
+from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
     import networkx as nx
 else:
-    nx = later.module("networkx")  # 0.1 s, for graphs with gradients alone
+    nx = lazy_import.module("networkx")  # 0.1 s, for graphs with gradients alone
 
 aten = torch.ops.aten
 

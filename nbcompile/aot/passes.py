@@ -19,8 +19,9 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
-from nbcompile import scalars, torch_internals
+from nbcompile import torch_internals
 from nbcompile.capture.complex_literals import exact
+from nbcompile.ir import scalars
 
 UNDEFINED_CONTENTS = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
 """Operators that leave memory uninitialised: two calls with equal arguments may differ."""
@@ -115,7 +116,7 @@ def _key(node: torch.fx.Node, writes: int) -> Hashable | None:
 
 
 def _hashable(argument: Any) -> Hashable:
-    """A hashable form of an argument, equal only for identical numbers (scalars.py): 1, 1.0 and True differ."""
+    """A hashable form of an argument, equal only for identical numbers (ir/scalars.py): 1, 1.0 and True differ."""
     if isinstance(argument, (tuple, list)):
         return "sequence", tuple(map(_hashable, argument))
     if isinstance(argument, dict):

@@ -23,12 +23,13 @@ from weakref import ReferenceType, ref
 
 import torch
 
-from nbcompile import config, logs
+from nbcompile import config
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import ConstantSource, LocalSource, Scope, Source, expression, resolve, root
 from nbcompile.dispatch import lifetimes, profile
+from nbcompile.observe import torch_logs
 from nbcompile.record.model import FailedGuard
 from nbcompile.torch_internals import cache_entries
 
@@ -180,7 +181,7 @@ def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: 
             f" Cached backend: {_name_of(made_with)}. New backend: {_name_of(key)}."
         )
         return FailedGuard(holder.compile_id, reason)
-    if failed is not None and logs.lists_every_failure():
+    if failed is not None and torch_logs.lists_every_failure():
         every = compiled.check.failures(scope, holder.compile_id)
         return replace(failed, others=tuple(each.reason for each in every if each.guard != failed.guard))
     return failed

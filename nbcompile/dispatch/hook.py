@@ -33,10 +33,10 @@ from types import CellType, CodeType
 from typing import Protocol, TypeVar, assert_never, cast
 from weakref import WeakValueDictionary
 
-from nbcompile import config, errors, tracebacks
+from nbcompile import config, errors
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
-from nbcompile.dispatch import cache, lifetimes, skipping
+from nbcompile.dispatch import cache, lifetimes, skipping, tracebacks
 from nbcompile.dispatch.lifetimes import pending
 from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, members, modes as torch_modes, set_region
 

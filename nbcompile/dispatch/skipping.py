@@ -32,9 +32,9 @@ from types import CodeType, ModuleType
 import torch
 
 from nbcompile import config
-from nbcompile.by_identity import ByIdentity
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.libraries import SKIPPED_PACKAGES
+from nbcompile.support.weak_identity_dict import WeakIdentityDict
 
 _TORCH = str(Path(torch.__file__).parent)
 _NBCOMPILE = str(Path(__file__).parent.parent)
@@ -66,8 +66,8 @@ _SUSPENDING = {
     inspect.CO_ASYNC_GENERATOR: "asynchronous generators",
 }
 
-_always: ByIdentity[CodeType, bool] = ByIdentity()
-_asked_for: ByIdentity[CodeType, bool] = ByIdentity()
+_always: WeakIdentityDict[CodeType, bool] = WeakIdentityDict()
+_asked_for: WeakIdentityDict[CodeType, bool] = WeakIdentityDict()
 
 
 def always_compile(code: CodeType) -> None:

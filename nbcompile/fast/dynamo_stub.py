@@ -33,7 +33,7 @@ from typing import Any
 import torch
 from torch._C._dynamo.eval_frame import get_eval_frame_callback, set_eval_frame
 
-from nbcompile.later import importing
+from nbcompile.support.lazy_import import importing
 
 PACKAGE = "torch._dynamo"
 INDEPENDENT_MODULES = frozenset(

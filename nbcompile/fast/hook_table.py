@@ -19,24 +19,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbcompile import later
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.fast import dynamo_stub, guard_tree_stubs, output_pool
 from nbcompile.fast.disk_cache import frames
 from nbcompile.guarding.ambient import Conditions
 from nbcompile.hooks import Hooks
 from nbcompile.options import Options
+from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
     from nbcompile.fast import background, guard_groups, inference_tracer, joint_tracer, prebuild
     from nbcompile.runtime import conditions
 else:
-    background = later.module("nbcompile.fast.background")
-    guard_groups = later.module("nbcompile.fast.guard_groups")
-    inference_tracer = later.module("nbcompile.fast.inference_tracer")
-    joint_tracer = later.module("nbcompile.fast.joint_tracer")
-    prebuild = later.module("nbcompile.fast.prebuild")
-    conditions = later.module("nbcompile.runtime.conditions")
+    background = lazy_import.module("nbcompile.fast.background")
+    guard_groups = lazy_import.module("nbcompile.fast.guard_groups")
+    inference_tracer = lazy_import.module("nbcompile.fast.inference_tracer")
+    joint_tracer = lazy_import.module("nbcompile.fast.joint_tracer")
+    prebuild = lazy_import.module("nbcompile.fast.prebuild")
+    conditions = lazy_import.module("nbcompile.runtime.conditions")
 
 GENERATING = ("inductor",)
 """The backends that need a C++ compiler."""

@@ -24,11 +24,11 @@ import importlib
 import threading
 from pathlib import Path
 
-from nbcompile import later
 from nbcompile.capture.trace import Trace
 from nbcompile.fast import fast_call, guard_cache
 from nbcompile.fast.guard_groups import MANY_GUARDS
 from nbcompile.runtime import conditions, extension, launcher, toolchain
+from nbcompile.support import lazy_import
 
 SOURCES = (launcher.SOURCE, fast_call.SOURCE)
 """The extensions that every program needs. The first call needs the first, later calls the others."""
@@ -51,7 +51,7 @@ def import_while_building() -> None:
 
 def _import() -> None:
     for name in MODULES:
-        with contextlib.suppress(Exception), later.importing():  # who needs it will be told why it cannot be had
+        with contextlib.suppress(Exception), lazy_import.importing():  # who needs it will be told why it cannot be had
             importlib.import_module(name)
 
 

@@ -26,7 +26,7 @@ from typing import assert_never
 import sympy
 import torch
 
-from nbcompile import scalars
+from nbcompile.ir import scalars
 from nbcompile.ir.index import Index, Symbol
 
 
@@ -102,7 +102,7 @@ class Constant(Operators):
     """A number: a bool for ``torch.bool``, an int for integers, a float (also inf and nan) otherwise.
 
     Bodies are compared and hashed, so constants are equal where they are the
-    same number (scalars.py): 0.0 and -0.0 differ, NaN equals NaN.
+    same number (ir/scalars.py): 0.0 and -0.0 differ, NaN equals NaN.
     """
 
     value: bool | int | float

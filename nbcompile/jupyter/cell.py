@@ -26,7 +26,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from nbcompile import tracebacks
+from nbcompile.dispatch import tracebacks
 
 Change = Callable[[ast.Module], ast.Module]
 

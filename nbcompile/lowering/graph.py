@@ -24,7 +24,6 @@ import sympy
 import torch
 from torch import fx
 
-from nbcompile import fuel
 from nbcompile.capture.node_meta import CHANNELS_LAST
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import UnsupportedDtype, cost, loads, walk, with_origin
@@ -55,6 +54,7 @@ from nbcompile.lowering.elementwise import SUPPORTED
 from nbcompile.lowering.extern import fallback_reason
 from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
 from nbcompile.lowering.value import Value, broadcast_to, is_free
+from nbcompile.support import fuel
 
 aten = torch.ops.aten
 _TABLES = (

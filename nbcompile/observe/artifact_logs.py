@@ -16,7 +16,8 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 
-from nbcompile import logs, torch_internals
+from nbcompile import torch_internals
+from nbcompile.observe import torch_logs
 from nbcompile.observe.artifacts import ARTIFACTS, BY_TORCH, COMPONENTS, LIVE, NOT_HERE, STEPS_WANTED
 from nbcompile.record.model import CompiledFrame, Timing
 
@@ -62,7 +63,7 @@ def _report_unknown() -> None:
     for name in torch_internals.artifacts_asked_for():
         if name not in ARTIFACTS and name not in LIVE and name not in BY_TORCH:
             reason = NOT_HERE.get(name, "it is not known here")
-            logs.warn_of_output(f"TORCH_LOGS={name} prints nothing of nbcompile: {reason}")
+            torch_logs.warn_of_output(f"TORCH_LOGS={name} prints nothing of nbcompile: {reason}")
 
 
 def _print(name: str, message: str) -> None:

@@ -293,7 +293,7 @@ ARTIFACTS: dict[str, Messages] = {
 """The printer of an artifact of a finished frame. Those of ``LIVE`` are printed while they happen."""
 
 LIVE = frozenset(("graph_breaks", "recompiles", "side_effects"))
-"""Printed by nbcompile/logs.py."""
+"""Printed by nbcompile/observe/torch_logs.py."""
 
 BY_TORCH = frozenset(("annotation", "not_implemented", "onnx_diagnostics", "sym_node", "trace_shape_events"))
 """Printed by parts of torch that nbcompile calls (ShapeEnv, dispatch), as under torch.compile."""

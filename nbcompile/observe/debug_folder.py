@@ -23,7 +23,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from nbcompile import logs
+from nbcompile.observe import torch_logs
 from nbcompile.observe.artifacts import ARTIFACTS, output_code
 from nbcompile.record import codec
 from nbcompile.record.model import CompiledFrame, Record, Timing
@@ -64,7 +64,7 @@ class DebugFolder:
             for name, text in contents(frame, timings).items():
                 (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            logs.warn_of_output(f"{VARIABLE}: nothing is written: {error}")
+            torch_logs.warn_of_output(f"{VARIABLE}: nothing is written: {error}")
 
 
 @functools.cache
@@ -74,7 +74,7 @@ def run_folder(process: int) -> Path:
     now = dt.datetime.now().strftime("%Y_%m_%d_%H_%M_%S_%f")
     folder = root / "torch_compile_debug" / f"run_{now}-pid_{process}" / "nbcompile"
     folder.mkdir(parents=True, exist_ok=True)
-    logs.warn_of_output(f"{VARIABLE}: {folder}")
+    torch_logs.warn_of_output(f"{VARIABLE}: {folder}")
     return folder
 
 

@@ -22,13 +22,13 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from nbcompile import fuel
 from nbcompile.ir.buffer import LoopBuffer, Pointwise, Program, Reduction, Scan
 from nbcompile.ir.expr import loads
 from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, product, reduction_variable
 from nbcompile.ir.kernel import Loop
 from nbcompile.record.model import FusionDecision
 from nbcompile.scheduling.dependencies import dependencies, reads, topological_order
+from nbcompile.support import fuel
 
 MEMBER_LIMIT = 64
 POINTER_LIMIT = 48

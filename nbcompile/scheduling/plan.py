@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nbcompile import fuel
 from nbcompile.ir.buffer import Extern, Program, Scatter, views_in
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling.build import build_kernel
@@ -24,6 +23,7 @@ from nbcompile.scheduling.memory import plan_memory
 from nbcompile.scheduling.mutation_cycles import break_mutation_cycles
 from nbcompile.scheduling.recompute import recompute_in_consumers
 from nbcompile.scheduling.scatter import scatter_kernel
+from nbcompile.support import fuel
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
     eliminate_dead_code,

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import torch
 
-from nbcompile import supported
 from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.runtime import store, toolchain
+from nbcompile.support import versions
 from nbcompile.views import dot
 
 VARIABLES = (
@@ -59,18 +59,18 @@ def _environment() -> Finding:
 
 
 def _python() -> Finding:
-    inside = supported.PYTHON[0] <= sys.version_info[:2] <= supported.PYTHON[1]
-    words = platform.python_version() + ("" if inside else f": bytecode of {_range(supported.PYTHON)} alone is known")
+    inside = versions.PYTHON[0] <= sys.version_info[:2] <= versions.PYTHON[1]
+    words = platform.python_version() + ("" if inside else f": bytecode of {_range(versions.PYTHON)} alone is known")
     return Finding("Python", inside, words, needed=True)
 
 
 def _torch() -> Finding:
-    inside = supported.is_tested()
-    words = str(torch.__version__) + ("" if inside else f": tested with {supported.tested()}")
+    inside = versions.is_tested()
+    words = str(torch.__version__) + ("" if inside else f": tested with {versions.tested()}")
     return Finding("torch", inside, words, needed=True)
 
 
-def _range(versions: tuple[supported.Version, supported.Version]) -> str:
+def _range(versions: tuple[versions.Version, versions.Version]) -> str:
     return " to ".join(".".join(map(str, version)) for version in versions)
 
 

@@ -1,7 +1,7 @@
 """torch's own loggers.
 
 In torch: torch/_logging/_internal.py.
-Read next: nbcompile/logs.py
+Read next: nbcompile/observe/torch_logs.py
 """
 
 from __future__ import annotations

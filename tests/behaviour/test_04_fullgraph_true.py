@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import logs
+from nbcompile.observe import torch_logs
 from tests.behaviour.support import report_of, same, watch
 
 x = torch.ones(3)
@@ -138,7 +138,7 @@ def test_FG_8_nonstrict_trace():
 def test_FG_9_c_functions():
     """A builtin of C is refused, with two hints: report it, or wrap it; a warning says the same, once."""
     for function in (lambda x: x + zlib.crc32(b"abc"), lambda x: x + os.getpid()):
-        logs._warned.clear()
+        torch_logs._warned.clear()
         with pytest.warns(UserWarning, match="comes from a C/C\\+\\+ extension") as warned:
             report = report_of(function, x)
             report_of(function, x)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import logs
+from nbcompile.observe import torch_logs
 from tests.behaviour.support import asserting, report_of, same, watch
 
 x = torch.ones(3)
@@ -103,7 +103,7 @@ def test_CB_8_item():
         return x + x.sum().item()
 
     f = watch(g)
-    logs._warned.clear()
+    torch_logs._warned.clear()
     with pytest.warns(UserWarning, match="TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1(.|\n)*, in g"):
         same(f(x), g(x))
     assert f.titles == ["Unsupported Tensor.item() call with capture_scalar_outputs=False"]

@@ -9,9 +9,10 @@ import weakref
 import pytest
 import torch
 
-from nbcompile import api, backends, config, logs
+from nbcompile import api, backends, config
 from nbcompile.dispatch import cache
 from nbcompile.errors import GraphBreakWarning
+from nbcompile.observe import torch_logs
 from nbcompile.record import recorder
 from nbcompile.torch_internals import eval_frame
 
@@ -131,7 +132,7 @@ f(torch.ones(3))
 )
 def test_a_break_in_the_picture_is_no_warning_above_it(run, monkeypatch, options, warns):
     """A graph break is told once: by the picture where that shows breaks, by the warning where it does not."""
-    monkeypatch.setattr(logs, "_warned", set())
+    monkeypatch.setattr(torch_logs, "_warned", set())
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         ran = run(f"%%compile --backend eager {options}{BREAKING}")
@@ -142,7 +143,7 @@ def test_a_break_in_the_picture_is_no_warning_above_it(run, monkeypatch, options
 
 def test_a_decorator_in_a_cell_warns_of_a_break(run, monkeypatch):
     """Without the magic there is no picture, so the warning stays; so it does in a later cell."""
-    monkeypatch.setattr(logs, "_warned", set())
+    monkeypatch.setattr(torch_logs, "_warned", set())
     run(f"%%compile --backend eager{BREAKING}")
     plain = BREAKING.replace("def f", "import nbcompile\n@nbcompile.compile(backend='eager')\ndef f")
     with pytest.warns(GraphBreakWarning, match="crc32"):

@@ -15,8 +15,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import logs
-from nbcompile.observe import artifacts
+from nbcompile.observe import artifacts, torch_logs
 from nbcompile.record import recorder
 
 FIRST_LINES = {
@@ -100,7 +99,7 @@ def test_every_name_of_torch_is_decided():
 @pytest.mark.compiles
 def test_a_name_without_a_meaning_is_reported_once():
     """In one line, at the first compile."""
-    logs._warned.clear()
+    torch_logs._warned.clear()
     with listening(compiled_autograd_verbose=True) as said:
         run()
         run()

@@ -10,7 +10,7 @@ In torch: nothing. Read next: tests/peer/test_programs.py
 
 import sys
 
-from nbcompile import supported
+from nbcompile.support import versions
 
 
 def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
@@ -675,5 +675,5 @@ _WITH_TORCH: dict[tuple[int, int], dict[tuple[str, str], str]] = {
 KNOWN_HERE: dict[tuple[str, str], str] = {
     **{key: reason for key, reason in KNOWN.items() if sys.version_info[:2] not in _AGREE_ON.get(key[0], ())},
     **_ONLY_ON[sys.version_info[:2]],
-    **_WITH_TORCH.get(supported.torch_version(), {}),
+    **_WITH_TORCH.get(versions.torch_version(), {}),
 }

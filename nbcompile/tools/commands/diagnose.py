@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nbcompile import fuel
+from nbcompile.support import fuel
 from nbcompile.tools.commands import terminal
 from nbcompile.tools.diagnose import ablate, bisect, issue, minify, script, script_graphs, source
 from nbcompile.tools.diagnose.script import EAGER, Run, Script, Way

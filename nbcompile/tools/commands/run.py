@@ -26,7 +26,8 @@ from typing import Any
 
 import torch
 
-from nbcompile import api, config, tracebacks
+from nbcompile import api, config
+from nbcompile.dispatch import tracebacks
 from nbcompile.record import codec
 from nbcompile.record.model import Record
 from nbcompile.tools.commands import terminal

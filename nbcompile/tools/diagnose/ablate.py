@@ -23,7 +23,8 @@ from typing import Any
 
 import torch
 
-from nbcompile import api, config, fuel
+from nbcompile import api, config
+from nbcompile.support import fuel
 from nbcompile.tools.diagnose import outcome
 from nbcompile.tools.diagnose.outcome import Outcome
 
@@ -39,7 +40,7 @@ class Rung:
     name: str
     backend: str
     denied: str = ""
-    """A subsystem of which nothing is allowed (nbcompile/fuel.py)."""
+    """A subsystem of which nothing is allowed (nbcompile/support/fuel.py)."""
     settings: tuple[tuple[str, Any], ...] = ()
 
 

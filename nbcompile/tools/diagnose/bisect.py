@@ -12,7 +12,7 @@
 For each subsystem, first nothing of it is allowed; if the result is right then, the first decisions are allowed, and
 their number is halved until one remains without which the result is right, and with which it is wrong.
 
-In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/fuel.py
+In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/support/fuel.py
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nbcompile import api, config, fuel
+from nbcompile import api, config
+from nbcompile.support import fuel
 from nbcompile.tools.diagnose import outcome
 from nbcompile.tools.diagnose.outcome import Outcome
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from nbcompile import supported
+from nbcompile.support import versions
 from nbcompile.tools import doctor
 from nbcompile.tools.diagnose import script
 from nbcompile.tools.diagnose.script import Run, Script
@@ -79,7 +79,7 @@ def _fence(body: str) -> str:
 
 
 def _environment() -> list[str]:
-    known = f"nbcompile {supported.VERSION}, torch {torch.__version__}, Python {sys.version.split()[0]}, {sys.platform}"
+    known = f"nbcompile {versions.VERSION}, torch {torch.__version__}, Python {sys.version.split()[0]}, {sys.platform}"
     return [known, *(f"{finding.what}: {finding.words}" for finding in doctor.examine())]
 
 

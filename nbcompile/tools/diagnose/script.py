@@ -28,7 +28,8 @@ from typing import Any
 import torch
 
 import nbcompile
-from nbcompile import api, config, fuel
+from nbcompile import api, config
+from nbcompile.support import fuel
 
 HUNG = -1000
 """The code of a program that did not end in time."""

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nbcompile import later
+from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
     from torch.testing._internal import common_methods_invocations as operators
 else:
-    operators = later.module("torch.testing._internal.common_methods_invocations")
+    operators = lazy_import.module("torch.testing._internal.common_methods_invocations")
 
 DTYPES = (
     torch.float32,

@@ -8,7 +8,7 @@ that give equal graphs share one.
 
 In torch: WrapHigherOrderVariable, StrictModeHigherOrderVariable, HintsWrapperHigherOrderVariable, BaseHOPVariable in
 torch/_dynamo/variables/higher_order_ops.py; torch/_dynamo/variables/invoke_subgraph.py. Read next:
-nbcompile/nested_regions.py
+nbcompile/capture/nested_regions.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 import torch.fx
 from torch._higher_order_ops.base_hop import BaseHOP
 
-from nbcompile import nested_regions
+from nbcompile.capture import nested_regions
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.bodies import TracedBody, body_example, call, rebuilt, trace_body
 from nbcompile.tracing.calls.higher_order import OPERATORS, capturing_whole

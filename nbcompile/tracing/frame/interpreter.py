@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import torch
 import torch.fx
 
-from nbcompile import config, operators as torch_operators, torch_internals
+from nbcompile import config, torch_internals
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
@@ -33,6 +33,7 @@ from nbcompile.capture.trace import Assumptions
 from nbcompile.errors import TorchRuntimeError
 from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
+from nbcompile.torch_internals import operators as torch_operators
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import construction, operations, overrides, text
 from nbcompile.tracing.effects.side_effects import SideEffects

@@ -22,8 +22,8 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
-from nbcompile import annotations as marks, errors, nested_regions, operators, torch_internals
-from nbcompile.capture import operator_warnings
+from nbcompile import annotations as marks, errors, torch_internals
+from nbcompile.capture import nested_regions, operator_warnings
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
@@ -32,7 +32,7 @@ from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import StackLine
-from nbcompile.torch_internals import interrupts
+from nbcompile.torch_internals import interrupts, operators
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.graph import autograd_graph, dtypes

@@ -18,9 +18,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from nbcompile import operators
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, Source
+from nbcompile.torch_internals import operators
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import annotations as known_annotations, registry
 from nbcompile.tracing.calls.builtins import fold

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import fuel
+from nbcompile.support import fuel
 from nbcompile.tools.diagnose import outcome
 from nbcompile.tools.diagnose.ablate import OURS, ablate
 from nbcompile.tools.diagnose.bisect import FlakyPredicateError, bisect

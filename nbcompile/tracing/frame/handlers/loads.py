@@ -1,7 +1,7 @@
 """Instructions that move values: locals, cells, globals, constants, attributes, items, the stack itself.
 
 In torch: torch/_dynamo/symbolic_convert.py (LOAD_FAST, STORE_ATTR...). Read
-next: operators.py
+next: nbcompile/tracing/frame/handlers/operators.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from nbcompile import backends, later, options
+from nbcompile import backends, options
+from nbcompile.support import lazy_import
 
 HEAVY = ("sympy", "torch._dynamo", "IPython.core.magic", "nbcompile.driver", "nbcompile.tracing", "nbcompile.views")
 
@@ -24,14 +25,14 @@ def test_importing_nbcompile_imports_neither_compiler_nor_views():
 def test_a_module_is_imported_at_its_first_use(monkeypatch):
     """Not when it is named."""
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    colors = later.module("colorsys")
+    colors = lazy_import.module("colorsys")
     assert "colorsys" not in sys.modules
     assert colors.rgb_to_hsv(0.0, 0.0, 0.0) == (0.0, 0.0, 0.0)
 
 
 def test_the_collector_is_asked_once(monkeypatch):
     """At the import: to count what a program froze takes time for each frozen object, and a call should not."""
-    colors, asked = later.module("colorsys"), []
+    colors, asked = lazy_import.module("colorsys"), []
     monkeypatch.setattr(gc, "get_freeze_count", lambda: asked.append(1) or 0)
     for _ in range(3):
         assert colors.rgb_to_hsv(0.0, 0.0, 0.0) == (0.0, 0.0, 0.0)
@@ -60,7 +61,7 @@ def oldest(each: object) -> bool:
 @pytest.mark.usefixtures("collector")
 def test_what_an_import_makes_is_old():
     """The collector looks through it only when it looks through everything; what is made later is young as ever."""
-    with later.importing():
+    with lazy_import.importing():
         made: list[object] = []
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -73,7 +74,7 @@ def test_what_a_program_froze_stays_frozen():
     """A server that forks freezes what its children share."""
     gc.freeze()
     frozen = gc.get_freeze_count()
-    with later.importing():
+    with lazy_import.importing():
         pass
     assert gc.get_freeze_count() > frozen // 2 > 0
 
@@ -82,10 +83,10 @@ def test_what_a_program_froze_stays_frozen():
 def test_a_program_without_collector_keeps_it_off():
     """Nor does an import that fails leave it off."""
     gc.disable()
-    with later.importing():
+    with lazy_import.importing():
         pass
     assert not gc.isenabled()
     gc.enable()
-    with pytest.raises(ImportError), later.importing():
+    with pytest.raises(ImportError), lazy_import.importing():
         raise ImportError
     assert gc.isenabled()

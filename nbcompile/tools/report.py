@@ -17,13 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from nbcompile import api, later
+from nbcompile import api
 from nbcompile.record.model import Record
+from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
     from nbcompile.views import report as pages
 else:
-    pages = later.module("nbcompile.views.report")
+    pages = lazy_import.module("nbcompile.views.report")
 
 
 class Report:

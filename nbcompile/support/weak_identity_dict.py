@@ -1,13 +1,13 @@
-"""A table about code objects: found by identity, forgotten when they die.
+"""A dictionary with weak keys that are compared by identity: data about code objects.
 
 Code objects compare (and hash) by content: a cell that runs twice makes two
 equal ones, and one that keeps a dict among its constants has no hash at all.
 
-    table = ByIdentity()
+    table = WeakIdentityDict()
     table[code] = "0/0"      table.get(equal_code) -> None
 
 In torch: ExactWeakKeyDictionary in torch/_dynamo/utils.py. Read next:
-nbcompile/driver.py
+nbcompile/dispatch/skipping.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class ByIdentity(Generic[Key, Value]):
+class WeakIdentityDict(Generic[Key, Value]):
     """A dict with weak keys that are compared with ``is``."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from nbcompile.by_identity import ByIdentity
+from nbcompile.support.weak_identity_dict import WeakIdentityDict
 
 
 def code_with(constant: object) -> object:
@@ -15,7 +15,7 @@ def code_with(constant: object) -> object:
 def test_equal_keys_are_two_keys() -> None:
     """Two code objects that are equal have entries of their own."""
     first, second = code_with(1), code_with(1)
-    table: ByIdentity[object, str] = ByIdentity()
+    table: WeakIdentityDict[object, str] = WeakIdentityDict()
     table[first] = "first"
     assert first == second
     assert table.get(first, "") == "first"
@@ -25,7 +25,7 @@ def test_equal_keys_are_two_keys() -> None:
 def test_keys_need_no_hash() -> None:
     """A code object with a dict among its constants has no hash, and an entry."""
     code = code_with({})
-    table: ByIdentity[object, str] = ByIdentity()
+    table: WeakIdentityDict[object, str] = WeakIdentityDict()
     table[code] = "kept"
     assert table.get(code, "") == "kept"
 
@@ -33,7 +33,7 @@ def test_keys_need_no_hash() -> None:
 def test_entries_go_with_their_keys() -> None:
     """The table keeps nothing alive, and forgets what died."""
     code = code_with(2)
-    table: ByIdentity[object, str] = ByIdentity()
+    table: WeakIdentityDict[object, str] = WeakIdentityDict()
     table[code] = "kept"
     assert len(table._entries) == 1
     del code

@@ -13,7 +13,7 @@ import torch
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from nbcompile import supported
+from nbcompile.support import versions
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -23,7 +23,7 @@ def test_this_torch_is_supported():
     """Nothing is said of the versions that the tests run with."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        supported.check()
+        versions.check()
 
 
 @pytest.mark.parametrize("version", ["2.10.1", "2.6.0+cu124", "1.13"])
@@ -31,7 +31,7 @@ def test_an_older_torch(monkeypatch, version):
     """An older torch is an ImportError with the version that is here, and the command that brings another."""
     monkeypatch.setattr(torch, "__version__", version)
     with pytest.raises(ImportError, match=r"needs torch 2\.11 or later.*pip install \"torch>=2\.11,<2\.16\"") as raised:
-        supported.check()
+        versions.check()
     assert version in str(raised.value)
 
 
@@ -40,17 +40,17 @@ def test_a_newer_torch(monkeypatch, version):
     """A newer torch is one warning."""
     monkeypatch.setattr(torch, "__version__", version)
     with pytest.warns(
-        supported.UnsupportedTorchWarning, match=r"tested with torch 2\.11, 2\.12, 2\.13, 2\.15; "
+        versions.UnsupportedTorchWarning, match=r"tested with torch 2\.11, 2\.12, 2\.13, 2\.15; "
     ) as warned:
-        supported.check()
+        versions.check()
     assert len(warned) == 1
 
 
 def test_a_version_that_nobody_has_tried(monkeypatch):
     """torch 2.14 is within the bounds, and is not said to be tested; the bounds themselves are."""
-    assert {supported.TORCH[0], supported.TORCH[1]} <= set(supported.TESTED)
+    assert {versions.TORCH[0], versions.TORCH[1]} <= set(versions.TESTED)
     monkeypatch.setattr(torch, "__version__", "2.14.0")
-    assert not supported.is_tested()
+    assert not versions.is_tested()
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 14)])
@@ -58,20 +58,20 @@ def test_another_python(monkeypatch, version):
     """A Python whose bytecode is not known is an ImportError."""
     monkeypatch.setattr(sys, "version_info", (*version, 0, "final", 0))
     with pytest.raises(ImportError, match=r"needs Python 3\.11 to 3\.13"):
-        supported.check()
+        versions.check()
 
 
 def test_pip_knows_the_same_bounds():
     """pyproject.toml refuses what the import refuses, and takes what it takes."""
     torch_bounds = next(Requirement(line).specifier for line in PROJECT["dependencies"] if line.startswith("torch"))
-    (oldest, newest), python = supported.TORCH, SpecifierSet(PROJECT["requires-python"])
+    (oldest, newest), python = versions.TORCH, SpecifierSet(PROJECT["requires-python"])
     for major, minor in (oldest, newest):
         assert f"{major}.{minor}.0" in torch_bounds
     assert f"{oldest[0]}.{oldest[1] - 1}.0" not in torch_bounds
     assert f"{newest[0]}.{newest[1] + 1}.0" not in torch_bounds
     assert all(f"3.{minor}" in python for minor in (11, 12, 13))
     assert not any(f"3.{minor}" in python for minor in (10, 14))
-    assert supported.VERSION == PROJECT["version"]
+    assert versions.VERSION == PROJECT["version"]
 
 
 def runs() -> list[list[str]]:
@@ -82,22 +82,22 @@ def runs() -> list[list[str]]:
     return rows
 
 
-def version(text: str) -> supported.Version:
+def version(text: str) -> versions.Version:
     major, minor = text.split(".")[:2]
     return int(major), int(minor)
 
 
 def test_the_table_of_runs():
     """What is called tested has a row in which nothing failed, and no row is about a version that is refused."""
-    assert {version(torch_) for torch_, _, _, _, failed in runs() if failed == "0"} == set(supported.TESTED)
-    assert all(supported.TORCH[0] <= version(torch_) <= supported.TORCH[1] for torch_, *_ in runs())
+    assert {version(torch_) for torch_, _, _, _, failed in runs() if failed == "0"} == set(versions.TESTED)
+    assert all(versions.TORCH[0] <= version(torch_) <= versions.TORCH[1] for torch_, *_ in runs())
     assert {version(python) for _, python, *_ in runs()} == {(3, 11), (3, 12), (3, 13)}
     assert all(re.fullmatch(r"20\d\d-\d\d-\d\d|each change", when) for _, _, when, _, _ in runs())
 
 
 def test_the_pages_name_the_same_bounds():
     """README and the page on installation promise what the import takes."""
-    bounds = [[".".join(map(str, end)) for end in pair] for pair in (supported.TORCH, supported.PYTHON)]
+    bounds = [[".".join(map(str, end)) for end in pair] for pair in (versions.TORCH, versions.PYTHON)]
     for page in ("README.md", "docs/installation.md"):
         text = (ROOT / page).read_text()
         assert f"torch {bounds[0][0]} to {bounds[0][1]}" in text
@@ -107,4 +107,4 @@ def test_the_pages_name_the_same_bounds():
 def test_the_constraints_name_a_tested_torch():
     """constraints.txt pins a version that is called tested."""
     [pinned] = re.findall(r"^torch==([\d.]+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
-    assert version(pinned) in supported.TESTED
+    assert version(pinned) in versions.TESTED

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.logs: breaks, recompilations and side effects in torch's own logs."""
+"""Tests for nbcompile.observe.torch_logs: breaks, recompilations and side effects in torch's own logs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import logs
 from nbcompile.errors import GraphBreakWarning
+from nbcompile.observe import torch_logs
 
 
 @contextlib.contextmanager
@@ -154,11 +154,11 @@ def test_nothing_is_said_unasked():
     said = []
     handler = logging.Handler()
     handler.emit = said.append
-    logs.GRAPH_BREAKS.addHandler(handler)
+    torch_logs.GRAPH_BREAKS.addHandler(handler)
     try:
         compiled(outer)(torch.ones(2))
     finally:
-        logs.GRAPH_BREAKS.removeHandler(handler)
+        torch_logs.GRAPH_BREAKS.removeHandler(handler)
     assert said == []
 
 
@@ -198,7 +198,7 @@ def test_side_effects_by_policy():
 
 def test_breaks_that_most_people_miss_are_warned_of_once(monkeypatch):
     """A C function and .item() warn, with hints and place: once."""
-    monkeypatch.setattr(logs, "_warned", set())
+    monkeypatch.setattr(torch_logs, "_warned", set())
     for function, words in (
         (lambda x: x + zlib.crc32(b"a"), ("zlib.crc32", "allow_in_graph")),
         (lambda x: x + x.sum().item(), ("Tensor.item()", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1")),

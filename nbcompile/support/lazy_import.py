@@ -1,14 +1,13 @@
-"""Modules that are imported when something of them is used first.
+"""Lazy import: a module is imported when an attribute of it is first used.
 
     if TYPE_CHECKING:
         from nbcompile import driver
     else:
-        driver = later.module("nbcompile.driver")      nothing is imported yet
+        driver = lazy_import.module("nbcompile.driver")      nothing is imported yet
     driver.compile_frame(...)                          now it is
 
-Only doors wait for what stands behind them: a person who loads nbcompile, or a process whose functions were
-compiled by an earlier one, needs neither SymPy nor the tracer nor the views. Inside a storey, imports stand at the
-top and are real.
+Only entry points import lazily: a person who loads nbcompile, or a process whose functions were compiled by an
+earlier one, needs neither SymPy nor the tracer nor the views. Inside a package, imports are at the top and eager.
 
 In torch: torch/_dynamo/utils.py imports most of torch. Read next: nbcompile/first_call.py
 """
@@ -22,12 +21,12 @@ from contextlib import contextmanager
 from types import ModuleType
 
 FROZEN = 1000
-"""Whoever freezes what there is has frozen more: a bare interpreter has some thousands. Python 3.12 keeps its own
-immortal objects, 375, where the frozen ones are."""
+"""Number of frozen objects above which the application itself called ``gc.freeze()``: a bare interpreter has some
+thousands of objects. Python 3.12 counts its own immortal objects, 375, as frozen."""
 
 
-class Later:
-    """Stands for a module until it is used."""
+class LazyModule:
+    """Proxy for a module that is imported at the first look-up of an attribute."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,24 +39,24 @@ class Later:
         return getattr(self._module, attribute)
 
 
-def module(name: str) -> Later | ModuleType:
+def module(name: str) -> LazyModule | ModuleType:
     """A module, imported at first use."""
-    return Later(name)
+    return LazyModule(name)
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """For modules, which stay: what they made joins the oldest generation without being looked through."""
+    """Move objects created by an import to the oldest generation of the collector without a traversal: modules stay."""
     with collector_paused():
         yield
-        if gc.get_freeze_count() < FROZEN:  # else somebody keeps objects frozen, and unfreezing would thaw them
+        if gc.get_freeze_count() < FROZEN:  # else the application froze objects, and unfreeze() would undo that
             gc.freeze()
             gc.unfreeze()
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """For what makes many objects that stay: collections meanwhile would look through the user's whole heap in vain."""
+    """Disable the collector while many long-lived objects are created: collections would traverse the heap in vain."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

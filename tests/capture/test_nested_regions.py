@@ -5,7 +5,7 @@ import torch
 import torch.fx
 
 import nbcompile
-from nbcompile import nested_regions
+from nbcompile.capture import nested_regions
 
 
 @torch.compiler.nested_compile_region

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import nbcompile
-from nbcompile import scalars
+from nbcompile.ir import scalars
 from nbcompile.ir.expr import Constant, apply
 from tests.lowering.programs import check, require_equal
 

@@ -30,7 +30,7 @@ from nbcompile.record.model import Break, FailedGuard, Mutation, StackLine
 GRAPH_BREAKS, RECOMPILES, RECOMPILES_VERBOSE, SIDE_EFFECTS = map(
     torch_internals.artifact_logger, ("graph_breaks", "recompiles", "recompiles_verbose", "side_effects")
 )
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1])
 SECOND = "\n\n*** While handling this graph break, another graph break occurred: ***\n\n"
 RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d+")
 NOTE = (

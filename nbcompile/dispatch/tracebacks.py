@@ -19,7 +19,7 @@ from types import CodeType, TracebackType
 
 from nbcompile import config, errors
 
-_OURS = str(Path(__file__).parent) + os.sep
+_OURS = str(Path(__file__).parents[1]) + os.sep
 _COMPILING: list[CodeType] = []
 """Functions below which all is the compiler's. No set: code of residual programs has no hash."""
 
