@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from nbcompile import annotations as marks, calls, config, errors, hooks, observe, stances
+from nbcompile import annotations as marks, config, errors, hooks, observe, stances
 from nbcompile.dispatch import hook, library_calls, skipping, tracebacks
 from nbcompile.fast import call_path, output_pool
 from nbcompile.fast.disk_cache import writer
@@ -30,14 +30,16 @@ from nbcompile.fast.hook_table import HOOKS
 from nbcompile.observe import torch_logs
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.record import recorder
+from nbcompile.recording import hit_log
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile import backends, narrate
+    from nbcompile import backends
+    from nbcompile.recording import entries
     from nbcompile.views import explanation
     from nbcompile.views.explanation import Explanation
 else:
-    backends, narrate = lazy_import.module("nbcompile.backends"), lazy_import.module("nbcompile.narrate")
+    backends, entries = lazy_import.module("nbcompile.backends"), lazy_import.module("nbcompile.recording.entries")
     explanation = lazy_import.module("nbcompile.views.explanation")
 
 hooks.install(HOOKS)
@@ -145,7 +147,7 @@ def _wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Opti
         if stance() is not default:
             return _under_stance(original, entry, options, arguments, keywords)
         if watching:
-            return calls.noted(call, entry, arguments, keywords)
+            return hit_log.logged(call, entry, arguments, keywords)
         if installer is not None:
             installer.note(arguments, keywords)
         return call(entry, arguments, keywords)
@@ -359,7 +361,7 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
 
 def new_recorder(function: str) -> recorder.Recorder:
     """A recorder that knows where it runs."""
-    return recorder.Recorder(function, narrate.environment(backends.compiler_name()))
+    return recorder.Recorder(function, entries.environment(backends.compiler_name()))
 
 
 @contextmanager
@@ -371,7 +373,7 @@ def listening(pen: recorder.Recorder) -> Iterator[recorder.Recorder]:
         except SystemExit:  # a program's way to end
             raise
         except BaseException as error:
-            pen.raised = narrate.raised(error)
+            pen.raised = entries.raised(error)
             raise
 
 

@@ -52,10 +52,10 @@ from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import UnprintableIndex
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.gpu_backend import generate_for_gpu, obstacle_to
-from nbcompile.graph_record import note, record_generated, record_graph, rewrite_and_record
 from nbcompile.ir import compiled_artifact
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
+from nbcompile.recording.graph_record import note, record_generated, record_graph, rewrite_and_record
 from nbcompile.run_aten import attribute_of, run_through_aten
 from nbcompile.runtime import toolchain
 from nbcompile.runtime.program import load

@@ -26,13 +26,12 @@ from nbcompile.capture.source import Scope, SizeSource, resolve
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, SkipFrame, skip_code
-from nbcompile.frame_dynamism import frame_dynamism
-from nbcompile.frame_observer import FrameObserver, observing
 from nbcompile.guarding import check as guarding, filtering
 from nbcompile.ir import compiled_artifact
 from nbcompile.observe import torch_logs
 from nbcompile.options import Options
 from nbcompile.record import recorder
+from nbcompile.recording.observer import FrameObserver, observing
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.support import fuel
 from nbcompile.support.lazy_import import collector_paused
@@ -81,7 +80,8 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 
 def _stages(frame: Frame, options: Options, compile_id: str, observer: FrameObserver) -> CompiledFrame:
     with compiled_artifact.collecting() as made:
-        trace, compiled_graph = _trace_and_compile(frame, options, frame_dynamism(frame, options), observer)
+        dynamism = Dynamism.of_observed(options.dynamic, cache.observed(frame, options.dynamic))
+        trace, compiled_graph = _trace_and_compile(frame, options, dynamism, observer)
     try:
         return _assembled(frame, options, compile_id, observer, trace, compiled_graph, made)
     finally:

@@ -19,11 +19,11 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.trace import Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import Outcome, RunOnly, SkipFrame
-from nbcompile.frame_observer import FrameObserver, narrate_mutations, observing
 from nbcompile.guarding import check as guarding
 from nbcompile.observe import torch_logs
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
+from nbcompile.recording.observer import FrameObserver, narrate_mutations, observing
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.tracing import breaks, tracer
 

@@ -19,10 +19,10 @@ import torch.fx
 from nbcompile import errors
 from nbcompile.aot.compile import BoxedFunction
 from nbcompile.gpu.chip import CHIPS, Chip
-from nbcompile.graph_record import record_generated
 from nbcompile.ir import compiled_artifact
 from nbcompile.lowering import UnsupportedGraph
 from nbcompile.record import recorder
+from nbcompile.recording.graph_record import record_generated
 from nbcompile.run_aten import attribute_of, run_through_aten
 from nbcompile.support import lazy_import
 

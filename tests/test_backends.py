@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import backend_registry, backends, config, errors, graph_record
+from nbcompile import backend_registry, backends, config, errors
 from nbcompile.record import recorder
+from nbcompile.recording import graph_record
 from tests.aot.capturing import capture, compiled
 
 
@@ -260,7 +261,7 @@ def test_two_records_of_one_compile_are_equal():
 
 
 def test_nothing_is_told_when_nobody_listens(monkeypatch, square):
-    monkeypatch.setattr(graph_record.narrate, "graph", lambda *arguments, **keywords: pytest.fail("built a record"))
+    monkeypatch.setattr(graph_record.entries, "graph", lambda *arguments, **keywords: pytest.fail("built a record"))
     compiled(square, "aot_eager")
 
 

@@ -22,7 +22,7 @@ MODULE_LIMIT = 800
 """The limit for the modules of LONG_MODULES."""
 LONG_MODULES = {
     # One table, an entry for each kind, operator or setting: a cut would separate entries of one list.
-    "tracing/breaks.py", "guarding/guard_kinds.py", "record/model.py", "views/facts.py", "narrate.py", "lowering/views.py",
+    "tracing/breaks.py", "guarding/guard_kinds.py", "record/model.py", "views/facts.py", "recording/entries.py", "lowering/views.py",
     "tracing/calls/builtins.py", "tracing/calls/torch_functions.py", "tracing/calls/operations.py", "annotations.py",
     "capture/source.py", "guarding/guard_expressions.py", "bytecode/dialects.py", "ir/expr.py", "ir/index.py",
     "fast/guard_bytecode.py", "fast/disk_cache/descriptions.py",

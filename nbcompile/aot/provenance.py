@@ -9,7 +9,7 @@ and backward.
     captured  linear      ->  joint  t, addmm  and, backward,  t_2, mm, mm_1, sum_1
                                                                nbc_from = ("linear",)
 
-In torch: torch/fx/traceback.py (NodeSource). Read next: nbcompile/narrate.py
+In torch: torch/fx/traceback.py (NodeSource). Read next: nbcompile/recording/entries.py
 """
 
 from __future__ import annotations

@@ -391,12 +391,17 @@ _CodeName = tuple[object, ...]
 _memory: dict[_CodeName, dict[Source, _Values]] = {}
 
 
-def observed(frame: Frame) -> ObservedValues:
+def observed(frame: Frame, dynamic: bool | None = None) -> ObservedValues:
     """Values that differ between this call and those compiled before (automatic dynamic shapes)."""
-    if not config.automatic_dynamic_shapes:
+    if dynamic is False or not config.automatic_dynamic_shapes:
         return ObservedValues()
+    with torch._C.DisableTorchFunction():
+        return _observed(frame, _joined(frame, _known(frame)))
+
+
+def _observed(frame: Frame, joined: Iterable[tuple[Source, _Values]]) -> ObservedValues:
     dims, strides, scalars = {}, {}, set()
-    for source, values in _joined(frame, _known(frame)):
+    for source, values in joined:
         name = expression(source)
         rank = _rank_of(source, frame)
         if rank is None:

@@ -5,7 +5,7 @@
 
 Both read the prepared guards of the check itself, so what is shown is what runs.
 
-In torch: get_guard_fail_reason in torch/_dynamo/guards.py. Read next: nbcompile/narrate.py
+In torch: get_guard_fail_reason in torch/_dynamo/guards.py. Read next: nbcompile/recording/entries.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 A tree is true for the values of a call exactly if the guard holds for the call: that is tested. An object
 that a guard compares by identity gets a name in place of its address.
 
-In torch: nothing. Read next: nbcompile/what_if.py
+In torch: nothing. Read next: nbcompile/recording/guard_explorer.py
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
 The page is that of the static views, with the same script as a module; a call travels as the readings of its guards.
 Needs ``pip install nbcompile[widget]``; everything else works without it.
 
-In torch: nothing. Read next: nbcompile/views/live.py, nbcompile/what_if.py, nbcompile/views/static/widget.js
+In torch: nothing. Read next: nbcompile/views/live.py, nbcompile/recording/guard_explorer.py,
+nbcompile/views/static/widget.js
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from typing import Any
 import anywidget
 import traitlets
 
-from nbcompile import what_if as readings
 from nbcompile.api import ORIGINAL
 from nbcompile.capture.source import Scope
 from nbcompile.dispatch import cache
 from nbcompile.record import trees
 from nbcompile.record.model import Record
+from nbcompile.recording import guard_explorer as readings
 from nbcompile.views import assets, html, what_if
 from nbcompile.views.live import View
 

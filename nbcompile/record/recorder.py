@@ -6,7 +6,7 @@ and return nothing a compiler could act on, so the compiler behaves the same
 whether anyone listens or not. With no recorder active, ``draft()`` is None and
 recording costs one look-up per frame.
 
-In torch: nothing; read next nbcompile/narrate.py, which turns compiler values
+In torch: nothing; read next nbcompile/recording/entries.py, which turns compiler values
 into entries.
 """
 

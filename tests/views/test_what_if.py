@@ -14,9 +14,10 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import api, what_if as told
+from nbcompile import api
 from nbcompile.capture.source import Scope
 from nbcompile.dispatch import cache
+from nbcompile.recording import guard_explorer as told
 from nbcompile.views import html, what_if
 from tests.views import sample_records as sample
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nbcompile import chain, config, torch_internals
+from nbcompile import config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
@@ -21,6 +21,7 @@ from nbcompile.fast.disk_cache import entry, record_pages
 from nbcompile.ir.compiled_artifact import ArtifactBuilder
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
+from nbcompile.recording import frame_links
 from nbcompile.rewriting.residual import Residual
 
 
@@ -42,14 +43,14 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     compile_id = cache.next_compile_id(frame.code)
     with recorder.frame(compile_id, frame.code.co_name) as page:
         if page is not None:
-            record_pages.rewrite(page, found.page, failed, chain.calling_frame(), chain.resumes(frame.code))
+            record_pages.rewrite(page, found.page, failed, frame_links.calling_frame(), frame_links.resumes(frame.code))
             cause = model.LOADED_AGAIN if found.is_own else model.LOADED
-            page.write(place=chain.place(frame.code), cause=cause)
+            page.write(place=frame_links.resume_index(frame.code), cause=cause)
     for code in found.residual.python_codes:
         skip_code(code)
     if found.residual.code_as_written is not None:
         skip_code(found.residual.code_as_written, nested=True)
-    chain.note(found.residual, compile_id)
+    frame_links.note(found.residual, compile_id)
     return CompiledFrame(compile_id, found.residual.code, found.check, options.backend)
 
 

@@ -15,7 +15,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -23,6 +23,9 @@ from nbcompile import config, torch_internals
 from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, Source, expression, root
 from nbcompile.torch_internals import SymbolicDim
 from nbcompile.tracing.inputs.int64_bounds import LARGEST
+
+if TYPE_CHECKING:
+    from nbcompile.dispatch.cache import ObservedValues
 
 STATIC = SymbolicDim()
 
@@ -42,6 +45,11 @@ class Dynamism:
     """False: the backend can do nothing with symbolic floats."""
     origins: dict[str, str] = field(default_factory=dict)
     """Reason why a size or number is symbolic, by its expression; filled in while inputs are made."""
+
+    @classmethod
+    def of_observed(cls, dynamic: bool | None, observed: ObservedValues) -> Dynamism:
+        """The policy of ``compile(f, dynamic=...)``, with the values that differed between calls."""
+        return cls(dynamic, observed.dims, observed.strides, observed.scalars)
 
     def context(self, value: torch.Tensor, source: Source) -> Any:
         """The symbolic context of a tensor input; None: all its sizes are constants."""

@@ -183,7 +183,7 @@ def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:
         trace = trace.tb_next
 
 
-_NOT_THE_USERS = tuple(str(Path(file).parent) + os.sep for file in (torch.__file__, __file__))
+_NOT_THE_USERS = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 
 
 def _line_of(trace: TracebackType) -> model.StackLine | None:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import torch.fx
 
-from nbcompile import narrate
 from nbcompile.codegen import cpp
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.record import recorder
+from nbcompile.recording import entries
 
 
 def rewrite_and_record(
@@ -27,7 +27,7 @@ def rewrite_and_record(
     if page is None:
         rewrite(graph_module)
         return
-    before = narrate.graph(graph_module, page.compile_id, "traced", captured=captured.graph)
+    before = entries.graph(graph_module, page.compile_id, "traced", captured=captured.graph)
     done = rewrite(graph_module)
     if done:
         page.add_to_graph("graphs", before)
@@ -39,7 +39,7 @@ def record_graph(graph_module: torch.fx.GraphModule, stage: str, captured: torch
     """Record an ATen graph of a stage."""
     page = recorder.draft()
     if page is not None:
-        page.add_to_graph("graphs", narrate.graph(graph_module, page.compile_id, stage, captured=captured.graph))
+        page.add_to_graph("graphs", entries.graph(graph_module, page.compile_id, stage, captured=captured.graph))
 
 
 def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:
@@ -47,13 +47,13 @@ def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: Em
     page = recorder.draft()
     if page is None:
         return
-    labels = narrate.labels(graph_module.graph, page.compile_id, stage)
-    page.add_to_graph("buffers", *narrate.buffers(emitted.schedule.program, labels))
-    page.add_to_graph("fusions", *narrate.fusions(emitted.schedule.decisions, labels))
-    page.add_to_graph("lifetimes", *narrate.lifetimes(emitted.schedule, labels))
-    page.add_to_graph("kernels", *narrate.kernels(cpp.describe(emitted), labels))
+    labels = entries.labels(graph_module.graph, page.compile_id, stage)
+    page.add_to_graph("buffers", *entries.buffers(emitted.schedule.program, labels))
+    page.add_to_graph("fusions", *entries.fusions(emitted.schedule.decisions, labels))
+    page.add_to_graph("lifetimes", *entries.lifetimes(emitted.schedule, labels))
+    page.add_to_graph("kernels", *entries.kernels(cpp.describe(emitted), labels))
     earlier = str(page.graph_fields.get("wrapper", ""))
-    page.write_graph(wrapper=earlier + narrate.wrapper(emitted.wrapper, labels))
+    page.write_graph(wrapper=earlier + entries.wrapper(emitted.wrapper, labels))
 
 
 def note(text: str) -> None:

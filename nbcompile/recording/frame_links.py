@@ -23,8 +23,8 @@ _residuals: WeakIdentityDict[CodeType, str] = WeakIdentityDict()
 def note(residual: Residual, compile_id: str) -> None:
     """Remember a residual program and the resume functions that it calls."""
     _residuals[residual.code] = compile_id
-    for place, code in enumerate(residual.resume_codes):
-        _resumed_by[code] = (compile_id, place)
+    for index, code in enumerate(residual.resume_codes):
+        _resumed_by[code] = (compile_id, index)
 
 
 def resumes(code: CodeType) -> str:
@@ -32,7 +32,7 @@ def resumes(code: CodeType) -> str:
     return _resumed_by.get(code, ("", 0))[0]
 
 
-def place(code: CodeType) -> int:
+def resume_index(code: CodeType) -> int:
     """The index of this resume function among those of its frame."""
     return _resumed_by.get(code, ("", 0))[1]
 

@@ -22,18 +22,19 @@ from types import CodeType
 
 import torch
 
-from nbcompile import advice, chain, config, narrate, what_if
+from nbcompile import config
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import expression
 from nbcompile.capture.trace import GraphBreak, Trace
 from nbcompile.dispatch import cache
-from nbcompile.frame_dynamism import frame_dynamism
 from nbcompile.guarding import check as guarding
 from nbcompile.options import Options
 from nbcompile.record import links, model, recorder
+from nbcompile.recording import entries, frame_links, guard_explorer, recompile_advice
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
 from nbcompile.tracing import tracer
+from nbcompile.tracing.inputs.dynamism import Dynamism
 
 GUARD_LATENCY = "one evaluation of the guards"
 Failed = tuple[model.FailedGuard, ...]
@@ -92,7 +93,7 @@ class FrameRecord(FrameObserver):
         """Write the function, its bytecode, who called it, and why no entry accepts the call."""
         advised = _advised(self.frame, options, failed)
         if limit is not None:
-            advised = tuple(advice.with_limit(each, *limit) for each in advised)
+            advised = tuple(recompile_advice.with_limit(each, *limit) for each in advised)
         _write_call(self.draft, self.frame, advised)
 
     def begin_trace(self) -> tracer.FailedAttempt:
@@ -111,12 +112,12 @@ class FrameRecord(FrameObserver):
         with torch._C.DisableTorchFunction():
             _write_trace(self.draft, trace)
             if attempt.failed is not None:
-                self.draft.write(failed=narrate.failed(attempt.failed, attempt.sources))
+                self.draft.write(failed=entries.failed(attempt.failed, attempt.sources))
 
     def guarded(self, options: Options, check: guarding.FrameCheck, trace: Trace) -> None:
         """Write the guards, what they depend on, and how long one evaluation takes."""
         draft = self.draft
-        draft.write(**what_if.describe(self.frame, options, check, draft.compile_id), symbols=trace.symbols())
+        draft.write(**guard_explorer.describe(self.frame, options, check, draft.compile_id), symbols=trace.symbols())
         latency = guarding.latency(check, self.frame)
         draft.timings.append(model.Timing(draft.compile_id, GUARD_LATENCY, latency, inside=model.EACH_CALL))
 
@@ -139,13 +140,15 @@ class FrameRecord(FrameObserver):
 
 def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> tuple[model.FailedGuard, ...]:
     """With advice for each entry; what refused for one reason but for the numbers in it is tried once."""
-    entries = {each.compile_id: each for each in cache.entries(frame.code)}
-    dynamism = frame_dynamism(frame, options)
+    cached = {each.compile_id: each for each in cache.entries(frame.code)}
+    dynamism = Dynamism.of_observed(options.dynamic, cache.observed(frame, options.dynamic))
     known: dict[str, model.Advice | None] = {}
     for guard in failed:
         reason = re.sub(r"\d+", "", guard.reason)
         if reason not in known:
-            known[reason] = advice.advise(guard, entries.get(guard.compile_id), frame, options, dynamism).advice
+            known[reason] = recompile_advice.advise(
+                guard, cached.get(guard.compile_id), frame, options, dynamism
+            ).advice
     return tuple(replace(each, advice=known[re.sub(r"\d+", "", each.reason)]) for each in failed)
 
 
@@ -156,12 +159,12 @@ def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fai
         file=code.co_filename,
         first_line=(original_code(code) or code).co_firstlineno,
         source=source_text(code),
-        instructions=narrate.instructions(code),
+        instructions=entries.instructions(code),
         cause="recompiled" if failed else ("resumed" if info is not None else "first call"),
         failed_guards=failed,
-        called_from=chain.calling_frame(),
-        resumes=chain.resumes(code),
-        place=chain.place(code),
+        called_from=frame_links.calling_frame(),
+        resumes=frame_links.resumes(code),
+        place=frame_links.resume_index(code),
     )
 
 
@@ -188,10 +191,10 @@ def _write_unfinished(page: recorder.FrameDraft, unfinished: tracer.FailedAttemp
     if unfinished.steps:
         page.write(steps=unfinished.steps)
     if unfinished.failed is not None:
-        page.write(failed=narrate.failed(unfinished.failed, unfinished.sources))
+        page.write(failed=entries.failed(unfinished.failed, unfinished.sources))
     if unfinished.graph is None:
         return
-    graph, failed = narrate.unfinished(unfinished, page.compile_id)
+    graph, failed = entries.unfinished(unfinished, page.compile_id)
     if links.operators(graph):
         page.write(unfinished=graph)
         if unfinished.failed is not None and failed:
@@ -202,7 +205,7 @@ def _write_trace(page: recorder.FrameDraft, trace: Trace) -> None:
     page.write(inlined=trace.inlined)
     if trace.graph is not None:
         sources = {each.name: expression(each.source) for each in trace.graph.inputs}
-        page.write(graph=narrate.graph(trace.graph.module, page.compile_id, "captured", sources))
+        page.write(graph=entries.graph(trace.graph.module, page.compile_id, "captured", sources))
     if isinstance(trace.exit, GraphBreak):
         page.write(breaks=_numbered(page, (*trace.exit.earlier, trace.exit.report)))
 
@@ -212,12 +215,12 @@ def _numbered(page: recorder.FrameDraft, reports: tuple[model.Break, ...]) -> tu
 
 
 def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting.Residual) -> None:
-    chain.note(residual, page.compile_id)
+    frame_links.note(residual, page.compile_id)
     page.write(
         status="compiled",
         residual=residual.source,
-        kept=narrate.kept(residual.kept),
-        residual_instructions=narrate.instructions(residual.code, residual.kept),
+        kept=entries.kept(residual.kept),
+        residual_instructions=entries.instructions(residual.code, residual.kept),
         mutations=narrate_mutations(trace, residual),
     )
     if isinstance(trace.exit, GraphBreak):

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from nbcompile import narrate
 from nbcompile.record.model import StackLine
+from nbcompile.recording import entries
 from tests.aot.capturing import capture
 
 
@@ -31,17 +31,17 @@ from tests.aot.capturing import capture
     ],
 )
 def test_targets_are_spelled_as_people_write_them(target, name):
-    assert narrate.target_name(target) == name
+    assert entries.target_name(target) == name
 
 
 def test_arguments_are_spelled_as_people_write_them():
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     node = graph.call_function(torch.foo if hasattr(torch, "foo") else torch.sum, (x, [1, (x,)]), {"dtype": torch.int8})
-    assert narrate.arguments(node) == "(x, [1, (x,)], dtype=torch.int8)"
+    assert entries.arguments(node) == "(x, [1, (x,)], dtype=torch.int8)"
     item = graph.call_function(operator.getitem, (x, (slice(None, 2, None), None, ...)))
-    assert narrate.arguments(item) == "(x, (slice(None, 2, None), None, Ellipsis))"
-    assert narrate.arguments(x) == "()"
+    assert entries.arguments(item) == "(x, (slice(None, 2, None), None, Ellipsis))"
+    assert entries.arguments(x) == "()"
 
 
 def test_no_address_reaches_the_record():
@@ -51,7 +51,7 @@ def test_no_address_reaches_the_record():
     graph = torch.fx.Graph()
     node = graph.call_function(print, (graph.placeholder("x"),))
     node.args = (*node.args, "text")
-    assert "0x" not in narrate._spell(Opaque())
+    assert "0x" not in entries._spell(Opaque())
 
 
 def test_a_graph_as_data():
@@ -60,7 +60,7 @@ def test_a_graph_as_data():
     fakes = [torch.empty(2, 3, device="meta"), torch.empty(3, device="meta")]
     for node, fake in zip(captured.module.graph.find_nodes(op="placeholder"), fakes, strict=True):
         node.meta["example_value"] = fake
-    graph = narrate.graph(captured.module, "4/1", sources={"a": "L['a']"})
+    graph = entries.graph(captured.module, "4/1", sources={"a": "L['a']"})
     assert (graph.id, graph.stage) == ("4/1.captured", "captured")
     assert [node.id for node in graph.nodes] == [f"4/1.n{i}" for i in range(6)]
     a, b, relu, add, argmax, output = graph.nodes
@@ -81,13 +81,13 @@ def test_symbolic_sizes_are_text():
     captured = capture(lambda a: (a + 1,), (torch.ones(5, 3),))
     (node,) = captured.module.graph.find_nodes(op="placeholder")
     (node.meta["example_value"],) = fake_examples([torch.ones(5, 3)], dynamic=True)
-    shape = narrate.graph(captured.module, "0/0").nodes[0].shape
+    shape = entries.graph(captured.module, "0/0").nodes[0].shape
     assert all(size.startswith("s") for size in shape)
 
 
 def test_two_tellings_are_equal():
     def telling():
-        return narrate.graph(capture(lambda a: (a.sin(),), (torch.ones(3),)).module, "0/0")
+        return entries.graph(capture(lambda a: (a.sin(),), (torch.ones(3),)).module, "0/0")
 
     assert telling() == telling()
 
@@ -105,11 +105,11 @@ def test_two_tellings_are_equal():
     ids=["nothing", "one line", "a line without source"],
 )
 def test_a_traceback_as_data(text, lines):
-    assert narrate.parse_stack(text) == lines
+    assert entries.parse_stack(text) == lines
 
 
 def test_the_environment():
-    here = narrate.environment(compiler="g++ 12.2.0")
+    here = entries.environment(compiler="g++ 12.2.0")
     assert here.python == platform.python_version()
     assert here.torch == torch.__version__
     assert (here.device, here.compiler) == ("cpu", "g++ 12.2.0")

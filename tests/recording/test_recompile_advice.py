@@ -1,4 +1,4 @@
-"""Tests of nbcompile/advice.py: what would have prevented a recompilation."""
+"""Tests of nbcompile/recording/recompile_advice.py: what would have prevented a recompilation."""
 
 import pytest
 import torch

@@ -21,8 +21,8 @@ from nbcompile.record import recorder
 from nbcompile.record.model import Call
 
 
-def noted(call: Callable[..., Any], entry: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-    """Call a function through the compiler, and note what ran."""
+def logged(call: Callable[..., Any], entry: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
+    """Call a function through the compiler, and log the entry that ran."""
     code = _code_of(entry)
     if code is None:
         return call(entry, arguments, keywords)
