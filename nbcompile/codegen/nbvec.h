@@ -246,13 +246,31 @@ template <class T, int W> INLINE auto wider(Vec<T, W> x) {
   typedef typename IntOf<2 * sizeof(T)>::type Wide;
   return Vec<Wide, W>(__builtin_convertvector(x.v, Raw<Wide, W>));
 }
+/* Conversion of floats to integers. Where it is done lane by lane (one lane, or no instruction for vectors), GCC takes the
+ * integer that is converted back for trunc(x), which has a -0 and numbers beyond the integers; the asm hides that. */
+template <class To, class From, int W> INLINE Raw<To, W> to_integers(Vec<From, W> x) {
+#if defined(__AVX512DQ__) || defined(__aarch64__)
+  constexpr bool has_instruction = W > 1;
+#else
+  constexpr bool has_instruction = W > 1 && same_type<From, f32> && same_type<To, i32>;
+#endif
+  if constexpr (has_instruction) return __builtin_convertvector(x.v, Raw<To, W>);
+  Raw<To, W> whole;
+  for (int lane = 0; lane < W; lane++) {
+    To number = (To)x.v[lane];
+    asm("" : "+r"(number));
+    whole[lane] = number;
+  }
+  return whole;
+}
 template <class To, class From, int W> INLINE Vec<To, W> cast(Vec<From, W> x) {
   if constexpr (same_type<To, From>) return x;
   else if constexpr (same_type<To, bool>) return Vec<bool, W>((Bits<From, W>)(x.v != Raw<From, W>{}));
   else if constexpr (same_type<From, bool>) return cast<To>(Vec<i32, W>(-__builtin_convertvector(x.v, Raw<i32, W>)));
   else if constexpr (same_type<From, bf16> || same_type<From, f16>) return cast<To>(widen(x));
   else if constexpr (same_type<To, bf16> || same_type<To, f16>) return narrow(cast<f32>(x), To{});
-  else if constexpr (is_float<From> && sizeof(To) < 4) return cast<To>(Vec<i32, W>(__builtin_convertvector(x.v, Raw<i32, W>)));
+  else if constexpr (is_float<From> && sizeof(To) < 4) return cast<To>(cast<i32>(x));
+  else if constexpr (is_float<From> && !is_float<To>) return to_integers<To>(x);
   else if constexpr (2 * sizeof(From) < sizeof(To) || (sizeof(From) < 4 && is_float<To>)) return cast<To>(wider(x));
   else return __builtin_convertvector(x.v, Raw<To, W>);
 }

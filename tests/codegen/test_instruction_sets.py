@@ -105,6 +105,24 @@ def test_every_instruction_set_is_as_exact(instruction_set):
         assert_close(one, other, {torch.float32: 3e-6, torch.float64: 1e-14}.get(other.dtype, 8e-3), number)
 
 
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+
+
+@pytest.mark.parametrize("count", [1, 37])
+def test_numbers_between_minus_one_and_zero_lose_their_sign_as_integers(instruction_set, count):
+    """A float that becomes an integer and a float again has no sign of zero: C++ compilers take the two for trunc()."""
+    numbers = torch.tensor([-0.0, -0.3, 2.7, -2.7, 0.3]).repeat(8)[:count]
+
+    def f(*inputs):
+        return [x.to(integer).to(dtype) for x in inputs for integer in INTEGERS for dtype in FLOATS]
+
+    inputs = [numbers.clamp(min=-0.9).to(dtype) for dtype in FLOATS]
+    for found, wanted in zip(compiled(f)(*inputs), f(*inputs), strict=True):
+        assert torch.equal(found, wanted)
+        assert torch.equal(found.signbit(), wanted.signbit())
+
+
 def assert_close(found, wanted, bound, number):
     """Which of the results it is, the message says."""
     torch.testing.assert_close(
