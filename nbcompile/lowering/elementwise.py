@@ -91,6 +91,14 @@ def operand(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
             raise NoLowering(f"an argument of type {type(value).__name__}")
 
 
+def _converted(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
+    """An operand of another dtype has the digits of the one that is computed in: of float16 and bfloat16, few."""
+    body = operand(value, dtype, size)
+    if isinstance(value, Value) and value.dtype == dtype:
+        return body  # not rounded between two operators, as in torch.compile
+    return cast(cast(body, dtype), body.dtype)
+
+
 def require_representable(number: float, dtype: torch.dtype) -> None:
     """Numbers beyond a dtype are a matter for ATen, which refuses them."""
     if dtype == torch.bool or (isinstance(number, float) and not math.isfinite(number)):
@@ -101,12 +109,19 @@ def require_representable(number: float, dtype: torch.dtype) -> None:
 
 
 def elementwise(
-    build: Builder, compute: Callable[..., Expr], operands: tuple[Any, ...], kind: str = "default"
+    build: Builder,
+    compute: Callable[..., Expr],
+    operands: tuple[Any, ...],
+    kind: str = "default",
+    *,
+    exact_scalar: bool = False,
 ) -> Value:
     """Broadcast and promote the operands, and compute on their elements.
 
     ``kind``: ``default`` (result in the promoted type), ``float`` (integers
     become floats first) or ``compare`` (the result is bool).
+    ``exact_scalar``: a number or a tensor without dimensions keeps its digits as the second operand (``x * 0.1``,
+    but not ``x + 0.1``, of bfloat16).
     """
     tensors = [each for each in operands if isinstance(each, Value)]
     if not tensors:
@@ -119,10 +134,26 @@ def elementwise(
         if candidate not in SUPPORTED:
             raise NoLowering(f"dtype {candidate}")
     size = broadcast_size(*(each.size for each in tensors))
-    body = compute(*(operand(each, dtype, size) for each in operands))
+    body = compute(
+        *(
+            operand(value, dtype, size)
+            if _is_exact(value, device) or (exact_scalar and position == 1 and _is_scalar(value))
+            else _converted(value, dtype, size)
+            for position, value in enumerate(operands)
+        )
+    )
     nodes = merge_nodes(*(each.from_nodes for each in tensors), build.origin())
     result = torch.bool if kind == "compare" else dtype
     return Value(result, device, size, cast(body, compute_dtype(result)), nodes)
+
+
+def _is_scalar(value: Any) -> bool:
+    return not isinstance(value, Value) or not value.ndim
+
+
+def _is_exact(value: Any, device: torch.device) -> bool:
+    """CUDA's kernels compute in float32 with numbers that are no tensors."""
+    return device.type != "cpu" and not isinstance(value, Value)
 
 
 def common_device(tensors: list[Value]) -> torch.device:
@@ -134,7 +165,7 @@ def common_device(tensors: list[Value]) -> torch.device:
 
 
 def pointwise(
-    *targets: Any, operands: int = 1, kind: str = "default", bools: bool = True
+    *targets: Any, operands: int = 1, kind: str = "default", bools: bool = True, exact_scalar: bool = False
 ) -> Callable[[Callable[..., Expr]], Any]:
     """Lower operators to a function of bodies; arguments after the operands are passed on as they are.
 
@@ -148,7 +179,13 @@ def pointwise(
             rest = args[operands:]
             if not bools and any(isinstance(each, bool) for each in args[:operands]):
                 raise NoLowering("True and False are no numbers here")
-            return elementwise(build, lambda *bodies: compute(*bodies, *rest, **kwargs), args[:operands], kind)
+            return elementwise(
+                build,
+                lambda *bodies: compute(*bodies, *rest, **kwargs),
+                args[:operands],
+                kind,
+                exact_scalar=exact_scalar,
+            )
 
         return compute
 

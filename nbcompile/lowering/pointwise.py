@@ -180,13 +180,13 @@ def rsub(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     return b - _scaled(a, alpha)
 
 
-@pointwise(aten.mul.Tensor, aten.mul.Scalar, operands=2)
+@pointwise(aten.mul.Tensor, aten.mul.Scalar, operands=2, exact_scalar=True)
 def mul(a: Expr, b: Expr) -> Expr:
     """``a * b``."""
     return arithmetic("mul", a, b)
 
 
-@pointwise(aten.div.Tensor, aten.div.Scalar, operands=2, kind="float")
+@pointwise(aten.div.Tensor, aten.div.Scalar, operands=2, kind="float", exact_scalar=True)
 def true_div(a: Expr, b: Expr) -> Expr:
     """``a / b``, a float."""
     return a / b
@@ -196,7 +196,7 @@ def true_div(a: Expr, b: Expr) -> Expr:
 def div_mode(build: Builder, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
     """``a / b`` rounded down or towards zero."""
     if rounding_mode is None:
-        return elementwise(build, true_div, (a, b), "float")
+        return elementwise(build, true_div, (a, b), "float", exact_scalar=True)
     return _division({"floor": "floor_div", "trunc": "trunc_div"}[rounding_mode], build, a, b)
 
 
@@ -209,7 +209,7 @@ def _division(op: str, build: Builder, a: Any, b: Any) -> Value:
             raise NoLowering("an integer division whose divisor may be zero")
         return apply(op, x, y)
 
-    return elementwise(build, divided, (a, b))
+    return elementwise(build, divided, (a, b), exact_scalar=op.endswith("_div"))
 
 
 for _overloads, _op in (

@@ -61,3 +61,29 @@ def test_true_is_not_subtracted(function):
         function(x)
     with pytest.raises(RuntimeError, match="Subtraction"):
         nbcompile.compile(function)(x)
+
+
+WITH_ANOTHER = (
+    "x + {}", "x - {}", "{} - x", "x % {}", "x.fmod({})", "x == {}", "x >= {}", "{} != x",
+    "x * {}", "x / {}", "x // {}", "torch.div(x, {}, rounding_mode='trunc')",
+    "torch.mul(torch.as_tensor({}), x)", "torch.div(torch.as_tensor({}), x)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_operands_have_as_many_digits_as_in_eager(dtype, dynamic):
+    """Numbers and tensors of other types are rounded to float16 and bfloat16, as second factors and divisors they are not."""
+    x = torch.randn(401).mul(0.5).to(dtype)
+    x[::3] = 0.1
+    single, double = torch.tensor(0.1), torch.tensor(0.1, dtype=torch.float64)
+    whole, many = torch.tensor(2049), torch.randint(1, 100000, (401,))
+    others = {"number": "0.1", "integer": "2**24 + 1", "size": "x.shape[0] * 1001"}
+    others |= {name: name for name in ("single", "double", "whole", "many")}
+    lines = [template.format(f"({text})") for template in WITH_ANOTHER for text in others.values()]
+    namespace = {"torch": torch}
+    exec(f"def f(x, single, double, whole, many):\n    return [{', '.join(lines)}]", namespace)
+    f = namespace["f"]
+    given = (x, single, double, whole, many)
+    for line, found, wanted in zip(lines, nbcompile.compile(f, dynamic=dynamic)(*given), f(*given), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True, msg=line)
