@@ -25,6 +25,7 @@ from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
+from nbcompile.tracing.variables.functions import SkippedVariable
 from nbcompile.tracing.variables.lookup import address_of
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -63,6 +64,11 @@ def wrap_nn_module(tracer: Tracer, value: torch.nn.Module, source: Source | None
     if source is None:
         source = tracer.keep(value, type(value).__name__)
     tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    forward = vars(value).get("forward")
+    if registry.is_compiled_module(value) and isinstance(forward, types.FunctionType):
+        disabled = registry.disabled(forward)
+        if disabled is not None:  # torch.compiler.disable(module)
+            return SkippedVariable(value, disabled, source)
     if registry.is_compiled_module(value):
         return tracer.wrap(value._orig_mod, AttrSource(source, "_orig_mod"))
     return tracer.side_effects.remember(value, NNModuleVariable(type(value), value, source))

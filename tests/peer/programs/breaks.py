@@ -1052,3 +1052,20 @@ def a_method_of_a_tensor_waits_for_its_arguments():
 
     mask = torch.tensor([True, False])
     return f, [(ones(2), mask), (ones(2) + 1, mask), (ones(2) + 2, mask)]
+
+
+@program()
+def disabled_module_inside():
+    class Block(torch.nn.Module):
+        def forward(self, x):
+            return x.sin()
+
+    class Holder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = torch.compiler.disable(Block())
+
+        def forward(self, x):
+            return self.block(x + 1) * 2
+
+    return Holder(), [(ones(3),)]
