@@ -25,6 +25,12 @@ def fake_tensor() -> ModuleType:
     return importlib.import_module("torch._subclasses.fake_tensor")
 
 
+def is_scripted(original: object, function: torch.jit.ScriptFunction) -> bool:
+    """Whether ``torch.jit.script`` made a function of an original: it means what that means."""
+    known = torch.jit._state._try_get_jit_cached_function(original)
+    return known is not None and known.qualified_name == function.qualified_name
+
+
 def has_effect(operator: torch._ops.OpOverload) -> bool:
     """True if an operator does something beside its results (it prints, it raises what it found): never left out."""
     return bool(_effects().has_effects(operator))

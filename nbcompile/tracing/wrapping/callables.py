@@ -18,6 +18,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.torch_internals import operators
@@ -26,7 +29,7 @@ from nbcompile.tracing.calls import annotations as known_annotations, registry
 from nbcompile.tracing.calls.builtins import fold
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
-from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.functions import (
     AccessorVariable,
@@ -91,7 +94,7 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
         guard_function(tracer, value, source)
         inner = None if source is None else AttrSource(source, "__wrapped__")
         return CachedFunctionVariable(tracer.wrap(value.__wrapped__, inner), value, source)
-    if isinstance(value, types.BuiltinFunctionType) and value.__self__ in (int, float, str, bytes):
+    if isinstance(value, types.BuiltinFunctionType) and any(value.__self__ is cls for cls in (int, float, str, bytes)):
         return BuiltinVariable(value, lambda tracer, *given: fold(tracer, value, *given), source)  # int.from_bytes
     if isinstance(value, types.MethodWrapperType) and isinstance(value.__self__, types.GetSetDescriptorType):
         if source is not None:  # another object at each look-up
@@ -125,6 +128,8 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
         guard_function(tracer, value, source)
         return SkippedVariable(value, disabled, source)
     guard_function(tracer, value, source)
+    if "__script_if_tracing_wrapper" in vars(value):  # torch.jit.script_if_tracing: nothing is traced by torch.jit
+        return tracer.wrap(value.__original_fn, None)  # type: ignore[attr-defined]
     if registry.is_compiled_wrapper(value):
         inner = tracer.wrap(
             inspect.unwrap(value, stop=lambda function: not registry.is_compiled_wrapper(function)), None
@@ -138,6 +143,18 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
             value, breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=value.__qualname__, file=file), source
         )
     return FunctionVariable(value, source)
+
+
+def wrap_scripted(tracer: Tracer, value: torch.jit.ScriptFunction, source: Source | None) -> VariableTracker:
+    """What ``torch.jit.script`` made of a function: the function, where it is known.
+
+    What ``torch.jit.trace`` recorded stays as it is: it no longer asks what the function asked.
+    """
+    guard_function(tracer, value, source)
+    original = getattr(value, "_torchdynamo_inline", None)
+    if original is not None and torch_internals.is_scripted(original, value):
+        return tracer.wrap(original, None)
+    return UnknownVariable(value, source)
 
 
 def _file_of(function: types.FunctionType) -> str:

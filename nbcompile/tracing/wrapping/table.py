@@ -43,6 +43,7 @@ from nbcompile.tracing.wrapping.callables import (
     wrap_method_of_container,
     wrap_method_of_tensor,
     wrap_partial,
+    wrap_scripted,
 )
 from nbcompile.tracing.wrapping.containers import (
     wrap_deque,
@@ -128,6 +129,7 @@ ROWS: list[Row] = [
     (is_exactly(functools.partial), wrap_partial),
     (is_exactly(types.GetSetDescriptorType), wrap_descriptor),
     (is_exactly(weakref.ref), wrap_weak_reference),
+    (is_a(torch.jit.ScriptFunction), wrap_scripted),
     (_is_callable, wrap_callable),
     (is_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), wrap_getter),
     (is_a(type), wrap_class),

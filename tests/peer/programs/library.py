@@ -138,3 +138,44 @@ def paths_are_text():
         return x + len(os.path.basename(name)) + len(os.path.splitext(name)[1])
 
     return f, [(ones(2), "data")]
+
+
+@torch.jit.script_if_tracing
+def scripted_while_tracing(x):
+    return x.sin() + 1
+
+
+@program()
+def function_that_is_scripted_while_torch_jit_traces():
+    def f(x):
+        return scripted_while_tracing(x) + 1
+
+    return f, [(ones(3),)]
+
+
+@torch.jit.script
+def scripted(x):
+    return x.cos() * 2
+
+
+@program()
+def scripted_function():
+    def f(x):
+        return scripted(x) + 1
+
+    return f, [(ones(3),)]
+
+
+def tripled(x):
+    return x * 3
+
+
+recorded = torch.jit.trace(tripled, torch.ones(3))
+
+
+@program()
+def function_recorded_by_torch_jit():
+    def f(x):
+        return recorded(x) + 1
+
+    return f, [(ones(3),)]
