@@ -44,6 +44,24 @@ def is_scalar(value: object) -> bool:
     return not isinstance(value, numpy().ndarray)  # type: ignore[union-attr]
 
 
+def is_type_info(value: object) -> bool:
+    """Whether it is a dtype of NumPy's, or what NumPy knows about one: np.finfo(np.float32)."""
+    known = numpy()
+    return known is not None and isinstance(value, (known.dtype, known.finfo, known.iinfo))
+
+
+def is_dtype(value: object) -> bool:
+    """Whether it is a dtype of NumPy's."""
+    known = numpy()
+    return known is not None and isinstance(value, known.dtype)
+
+
+def is_type_info_class(cls: type) -> bool:
+    """Whether it makes those."""
+    known = numpy()
+    return known is not None and cls in (known.dtype, known.finfo, known.iinfo)
+
+
 def is_scalar_class(cls: type) -> bool:
     """True if it makes NumPy's scalars: np.float32."""
     known = numpy()

@@ -20,6 +20,16 @@ def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
 
 KNOWN: dict[tuple[str, str], str] = {
     (
+        "disabled_module_inside",
+        "reasons",
+    ): "a disabled module breaks in both; torch's reason names the function that its forward is",
+    ("dtype_is_an_argument", "reasons"): "torch guards which object a dtype is; here what it equals",
+    **_known(
+        "function_recorded_by_torch_jit",
+        "graphs details reasons",
+        "torch traces the function again, which may ask what its record answers for good; the record itself runs here",
+    ),
+    (
         "loss_is_made_inside",
         "details",
     ): "torch calls F.cross_entropy by position in place of the module, here its forward does",

@@ -86,6 +86,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return manager
     if issubclass(cls, enum.Enum) or cls in FOLDED:
         return fold(tracer, cls, arguments, keywords)
+    if arrays.is_type_info_class(cls):
+        return fold(tracer, cls, [_class_as_constant(tracer, argument) for argument in arguments], keywords)
     if arrays.is_scalar_class(cls) and config.trace_numpy:
         return make_scalar(tracer, cls, arguments, keywords)
     if issubclass(cls, torch.Tensor) and torch_internals.is_wrapper(cls):
@@ -98,6 +100,12 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     if cls is torch.nn.CrossEntropyLoss:
         _forget_log(tracer)
     return instance
+
+
+def _class_as_constant(tracer: Tracer, argument: VariableTracker) -> VariableTracker:
+    """A class of numbers as the constant that it is: ``np.dtype(np.float32)``."""
+    known = realise(tracer, argument)
+    return ConstantVariable(known.value) if isinstance(known, ClassVariable) else known
 
 
 ITERATED: dict[type, slice] = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}

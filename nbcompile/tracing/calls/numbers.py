@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from nbcompile.capture import arrays
 from nbcompile.tracing.inputs.int64_bounds import ROOM
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
@@ -44,6 +45,8 @@ def _is_known(*operands: VariableTracker) -> bool:
 
 def _has_room(operand: VariableTracker) -> bool:
     value = None if isinstance(operand, SymbolicVariable) else operand.constant()
+    if arrays.is_array(value):  # NumPy's scalars bring NumPy's types into the result
+        return False
     return not isinstance(value, int) or abs(value) <= ROOM
 
 

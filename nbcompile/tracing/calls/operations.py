@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import numbers
@@ -411,6 +412,13 @@ def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, righ
     return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
 
 
+def _dtype_and_class(left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
+    """A dtype of NumPy's and the class that it is equal to, or not: ``np.dtype("float32") == np.float32``."""
+    one, other = (side.value if isinstance(side, (ConstantVariable, ClassVariable)) else None for side in (left, right))
+    pairs = arrays.is_dtype(one) and isinstance(other, type), arrays.is_dtype(other) and isinstance(one, type)
+    return (one, other) if any(pairs) else None
+
+
 def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """``left == right`` where tracing can tell; a break where it cannot."""
     left, right = _behind_proxy(realise(tracer, left)), _behind_proxy(realise(tracer, right))
@@ -441,6 +449,8 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         return is_same(tracer, left.value, right.value)
     if left.is_constant() and right.is_constant():
         return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
+    if (values := _dtype_and_class(left, right)) is not None:
+        return bool(tracer.evaluate(operator.eq, values))
     if (values := compared(tracer, left, right)) is not None:
         return bool(tracer.evaluate(operator.eq, values))
     if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):

@@ -15,6 +15,7 @@ from collections.abc import Hashable
 import torch
 import torch.nn.attention
 
+from nbcompile.capture import arrays
 from nbcompile.capture.complex_literals import exact
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import AttrSource, Source
@@ -39,7 +40,7 @@ def is_constant_value(value: object) -> bool:
         value, (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.nn.attention.SDPBackend)
     ):
         return True
-    if isinstance(value, (torch.finfo, torch.iinfo, types.CodeType)):
+    if isinstance(value, (torch.finfo, torch.iinfo, types.CodeType)) or arrays.is_type_info(value):
         return True
     if type(value) in (tuple, frozenset):
         return all(is_constant_value(item) for item in value)  # type: ignore[attr-defined]
@@ -72,6 +73,8 @@ class ConstantVariable(VariableTracker):
     def proxy(self) -> object:
         if isinstance(self.value, enum.Enum) and isinstance(self.value, int):
             return int(self.value)  # the graph's text cannot name a combination of flags
+        if arrays.is_array(self.value):
+            return self.value.item()  # type: ignore[attr-defined]  # one of NumPy's scalars
         return exact(self.value)
 
     def hash_key(self, tracer: Tracer) -> Hashable:
@@ -86,6 +89,8 @@ class ConstantVariable(VariableTracker):
         if isinstance(self.value, types.CodeType) and name in _WHERE_CODE_IS:
             tracer.depend_on_process("the file and the lines of code")
         attribute = tracer.evaluate(getattr, (self.value, name))
+        if arrays.is_type_info(self.value) and (arrays.is_array(attribute) or isinstance(attribute, type)):
+            return tracer.wrap(attribute, None) if isinstance(attribute, type) else ConstantVariable(attribute)
         if callable(attribute) and not is_constant_value(attribute):
             return ConstantMethodVariable(self, name, attribute)
         return tracer.constant_or_wrap(attribute)

@@ -201,6 +201,9 @@ def apply(
     """
     values = [_plain(realise(tracer, each)) for each in arguments]
     named = {key: _plain(realise(tracer, each)) for key, each in keywords.items()}
+    if original is None and any(arrays.is_array(getattr(each, "value", None)) for each in (*values, *named.values())):
+        # NumPy is not asked for the dtype of a method's result, and np.float64(1) gives another one than 1.0.
+        raise breaks.unsupported(breaks.NDARRAY_METHOD, f"{name} of a scalar that is known", name=name)
     result = as_array(tracer.apply(target, values, named), name)
     if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
         asked = _asked(tracer, original, arguments, keywords if named_so is None else named_so)
@@ -309,9 +312,11 @@ def has_array(values: Arguments) -> bool:
 
 
 def _plain(value: VariableTracker) -> VariableTracker:
-    """A class of NumPy's (np.float32) or of Python's (float) is spelled by its name: graphs hold nothing of NumPy."""
-    cls = getattr(value, "value", None)
-    return ConstantVariable(cls.__name__) if isinstance(cls, type) else value
+    """A class of NumPy's (np.float32), of Python's (float) or a dtype by its name: graphs hold nothing of NumPy."""
+    known = getattr(value, "value", None)
+    if isinstance(known, type):
+        return ConstantVariable(known.__name__)
+    return ConstantVariable(known.name) if arrays.is_dtype(known) else value  # type: ignore[union-attr]
 
 
 def _renamed(name: str, keywords: Keywords) -> Keywords:

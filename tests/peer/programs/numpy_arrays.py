@@ -152,3 +152,52 @@ def median_is_left_to_numpy():
         return np.median(a), a + 1
 
     return f, [(counted(),)]
+
+
+@program()
+def what_numpy_knows_of_a_dtype():
+    def f(a):
+        return a + np.finfo(a.dtype).eps, np.iinfo(np.int32).max, np.finfo(np.float32).min
+
+    return f, [(np.arange(4.0, dtype=np.float32),)]
+
+
+@program()
+def dtypes_that_are_made():
+    def f(a):
+        kind = np.dtype(np.float64)
+        return a.astype(kind), kind.itemsize, kind.name, kind == np.float64, kind.kind, a.dtype == np.float32
+
+    return f, [(np.arange(4.0, dtype=np.float32),)]
+
+
+@program()
+def dtype_of_an_argument_decides():
+    def f(a):
+        return a + 1 if a.dtype == np.dtype("float32") else a + 2
+
+    return f, [(np.arange(4.0, dtype=np.float32),), (np.arange(4.0),)]
+
+
+@program()
+def dtype_is_an_argument():
+    def f(a, kind):
+        return a.astype(kind) + 1
+
+    return f, [(np.arange(4.0), np.dtype("float32")), (np.arange(4.0), np.dtype("float64"))]
+
+
+@program()
+def arrays_made_with_a_dtype():
+    def f(a):
+        return np.zeros(4, dtype=np.dtype("int64")) + a, np.ones_like(a, dtype=np.dtype(np.int32))
+
+    return f, [(np.arange(4.0),)]
+
+
+@program()
+def scalar_of_numpy_is_an_argument():
+    def f(x, k):
+        return x * k
+
+    return f, [(torch.ones(3), np.float32(2.0)), (torch.ones(3), np.float32(3.0))]
