@@ -45,19 +45,19 @@ def is_scalar(value: object) -> bool:
 
 
 def is_type_info(value: object) -> bool:
-    """Whether it is a dtype of NumPy's, or what NumPy knows about one: np.finfo(np.float32)."""
+    """True if it is a dtype of NumPy's, or describes one: np.finfo(np.float32)."""
     known = numpy()
     return known is not None and isinstance(value, (known.dtype, known.finfo, known.iinfo))
 
 
 def is_dtype(value: object) -> bool:
-    """Whether it is a dtype of NumPy's."""
+    """True if it is a dtype of NumPy's."""
     known = numpy()
     return known is not None and isinstance(value, known.dtype)
 
 
 def is_type_info_class(cls: type) -> bool:
-    """Whether it makes those."""
+    """True if it is the class of a dtype or of its description: np.dtype, np.finfo."""
     known = numpy()
     return known is not None and cls in (known.dtype, known.finfo, known.iinfo)
 

@@ -26,7 +26,7 @@ def fake_tensor() -> ModuleType:
 
 
 def is_scripted(original: object, function: torch.jit.ScriptFunction) -> bool:
-    """Whether ``torch.jit.script`` made a function of an original: it means what that means."""
+    """True if ``torch.jit.script`` made the function of the original: both mean the same."""
     known = torch.jit._state._try_get_jit_cached_function(original)
     return known is not None and known.qualified_name == function.qualified_name
 

@@ -146,7 +146,7 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
 
 
 def wrap_scripted(tracer: Tracer, value: torch.jit.ScriptFunction, source: Source | None) -> VariableTracker:
-    """What ``torch.jit.script`` made of a function: the function, where it is known.
+    """Trace a function that ``torch.jit.script`` made as its original, where that is known.
 
     What ``torch.jit.trace`` recorded stays as it is: it no longer asks what the function asked.
     """
