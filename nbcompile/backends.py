@@ -24,7 +24,7 @@ import functools
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ from nbcompile.backend_registry import (
 from nbcompile.capture import nested_regions
 from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import UnprintableIndex
+from nbcompile.codegen.profiler_ranges import profiler_ranges
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.gpu_backend import generate_for_gpu, obstacle_to
 from nbcompile.ir import compiled_artifact
@@ -309,6 +310,7 @@ def generate(
             raise UnsupportedGraph(f"there is no code generator for the device {kernel.device}")
     with recorder.stage("codegen"):
         emitted = cpp.emit(planned)
+        emitted = replace(emitted, ranges=profiler_ranges(graph_module, stage, emitted))
     record_generated(graph_module, stage, emitted)
     with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
         return load(emitted, compiler, functools.partial(attribute_of, graph_module), opaque_values(planned))

@@ -28,6 +28,7 @@ from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, SkipFrame, skip_code
 from nbcompile.guarding import check as guarding, filtering
 from nbcompile.ir import compiled_artifact
+from nbcompile.ir.profiler_ranges import of_frame
 from nbcompile.observe import torch_logs
 from nbcompile.options import Options
 from nbcompile.record import recorder
@@ -68,7 +69,7 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     if not fuel.allows("frame", f"{frame.code.co_name} ({where})"):
         return SkipFrame("bisection: the frame runs as Python", code_wide=False)
     torch_logs.recompiled(frame.code.co_name, where, failed, compile_id)
-    with observing(frame, compile_id) as observer:
+    with observing(frame, compile_id) as observer, of_frame(frame.code, compile_id):
         observer.called(options, failed)
         try:
             return _stages(frame, options, compile_id, observer)

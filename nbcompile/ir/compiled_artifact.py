@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nbcompile.ir.emitted import EmittedKernel, LaunchPlan
+from nbcompile.ir.profiler_ranges import ProfilerRange
 
 
 class Runnable(Protocol):
@@ -40,6 +41,8 @@ class Runnable(Protocol):
     def plan(self) -> LaunchPlan | None: ...
     @property
     def no_plan(self) -> str: ...
+    @property
+    def ranges(self) -> tuple[tuple[str, ProfilerRange], ...]: ...
 
 
 @dataclass(frozen=True, slots=True)

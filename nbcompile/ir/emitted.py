@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from nbcompile.ir.profiler_ranges import ProfilerRange
 from nbcompile.record.model import KernelLine
 
 if TYPE_CHECKING:  # what is emitted is run without SymPy, in which these are written
@@ -220,3 +221,5 @@ class EmittedProgram:
     """The reason why there is no plan."""
     written: tuple[int, ...] = ()
     """The positions of inputs that the graph writes to; only for Triton."""
+    ranges: tuple[tuple[str, ProfilerRange], ...] = ()
+    """The range of each kernel and extern call in torch.profiler, by its name in the wrapper."""

@@ -462,9 +462,9 @@ static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ss
   return result;
 }
 
-/* With a dispatch mode or the profiler active, the wrapper calls operators through the dispatcher. */
+/* With a dispatch mode, the wrapper calls operators through the dispatcher; for a profiler, it names the kernels. */
 static int can_run(const Program *program, Py_ssize_t given) {
-  return given == program->given && !(program->calls && (mode_count() || at_has_callbacks()));
+  return given == program->given && !at_has_callbacks() && !(program->calls && mode_count());
 }
 
 /* 1: every input is as expected; 0: one is not; -1: one has no data. */

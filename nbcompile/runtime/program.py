@@ -14,6 +14,7 @@ nbcompile/runtime/launcher.py
 
 from __future__ import annotations
 
+import functools
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from nbcompile.ir.emitted import (
     ViewNumbers,
     ViewSlot,
 )
+from nbcompile.ir.profiler_ranges import current_origin
 from nbcompile.runtime import cpp, launcher, processor
 from nbcompile.runtime.launcher import Entry, NoLauncher
 from nbcompile.runtime.toolchain import Compiler
@@ -238,16 +240,57 @@ class PythonWrapper:
             "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__, "inf": float("inf"),
             **functions, **{f"{extern.name}_target": extern.target for extern in emitted.externs},
         }  # fmt: skip
-        exec(compile(emitted.wrapper, file, "exec"), namespace)
-        self.call: Callable[[list[Any]], tuple[Any, ...]] = namespace["call"]
-        torch_internals.hide_from_hook(namespace["call"].__code__)
+        self.origin = current_origin()
+        self.namespace = namespace
+        self.code = compile(emitted.wrapper, file, "exec")
+        self.call = self._define(namespace)
+
+    def _define(self, namespace: dict[str, Any]) -> Callable[[list[Any]], tuple[Any, ...]]:
+        exec(self.code, namespace)
+        call: Callable[[list[Any]], tuple[Any, ...]] = namespace["call"]
+        torch_internals.hide_from_hook(call.__code__)
+        return call
 
     def __call__(self, inputs: list[Any], /) -> tuple[Any, ...]:
-        return self.call(inputs)
+        return self.profiled(inputs) if _profiler_enabled() else self.call(inputs)
 
     def positional(self, *inputs: Any) -> tuple[Any, ...]:
         """Run, with the inputs as arguments."""
-        return self.call(list(inputs))
+        return self(list(inputs))
+
+    @functools.cached_property
+    def profiled(self) -> Callable[[list[Any]], tuple[Any, ...]]:
+        """The wrapper where each kernel and each extern call is a range of torch.profiler."""
+        labels = {name: known.label(self.origin) for name, known in self.emitted.ranges}
+        ranged = {
+            place: in_range(self.namespace[place], label)
+            for name, label in labels.items()
+            for place in (name, f"{name}_target")
+            if place in self.namespace
+        }
+        return self._define({**self.namespace, **ranged})
+
+
+_profiler_enabled: Callable[[], bool] = torch.autograd._profiler_enabled
+
+
+def in_range(function: Callable[..., Any], label: str) -> Callable[..., Any]:
+    """A function whose calls torch.profiler shows under a label; and the listener, while there is one."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        with torch._C._profiler._RecordFunctionFast(label):
+            result = function(*arguments, **keywords)
+        if listeners:
+            for listener in listeners:
+                listener(label, function, (*arguments, *keywords.values()), result)
+        return result
+
+    torch_internals.hide_from_hook(call.__code__)
+    return call
+
+
+listeners: list[Callable[[str, object, tuple[Any, ...], Any], None]] = []
+"""Called after each profiled call, with the label, the function, its arguments and its result (tools/profile)."""
 
 
 def _no_attribute(path: str) -> torch.Tensor:

@@ -19,6 +19,7 @@ from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, skip_code
 from nbcompile.fast.disk_cache import entry, record_pages
 from nbcompile.ir.compiled_artifact import ArtifactBuilder
+from nbcompile.ir.profiler_ranges import of_frame
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.recording import frame_links
@@ -37,10 +38,11 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     failed = cache.failures(frame.code, frame.scope(), key)
     if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):
         return None
-    found = entry.load(frame, options, with_page=recorder.listening())
+    with of_frame(frame.code) as origin:
+        found = entry.load(frame, options, with_page=recorder.listening())
     if found is None:
         return None
-    compile_id = cache.next_compile_id(frame.code)
+    compile_id = origin.compile_id = cache.next_compile_id(frame.code)
     with recorder.frame(compile_id, frame.code.co_name) as page:
         if page is not None:
             record_pages.rewrite(page, found.page, failed, frame_links.calling_frame(), frame_links.resumes(frame.code))

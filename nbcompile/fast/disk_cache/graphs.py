@@ -39,6 +39,7 @@ from nbcompile.ir.emitted import (
     Value,
     ViewSlot,
 )
+from nbcompile.ir.profiler_ranges import ProfilerRange
 from nbcompile.runtime import program, toolchain
 
 _ROLES = {
@@ -64,6 +65,7 @@ class StoredProgram:
     externs: tuple[Called, ...]
     plan: LaunchPlan | None
     no_plan: str
+    ranges: tuple[tuple[str, ProfilerRange], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ def _write(emitted: Runnable, constants: CapturedConstants) -> dict[str, Any]:
         "externs": [[each.name, findable(each.target)] for each in emitted.externs],
         "plan": None if emitted.plan is None else _plan(emitted.plan),
         "no_plan": emitted.no_plan,
+        "ranges": [[name, known.name, known.operators, known.lines] for name, known in emitted.ranges],
     }
 
 
@@ -221,7 +224,11 @@ def _read(data: dict[str, Any]) -> StoredProgram:
         kernels.append(EmittedKernel(source="", **given))
     externs = tuple(Called(name, find(told)) for name, told in data["externs"])
     plan = None if data["plan"] is None else _read_plan(data["plan"])
-    return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"])
+    ranges = tuple(
+        (name, ProfilerRange(range_name, operators, tuple((file, line) for file, line in lines)))
+        for name, range_name, operators, lines in data["ranges"]
+    )
+    return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"], ranges)
 
 
 def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.LoadedGraph:
