@@ -100,6 +100,7 @@ __all__ = [
     "minify",
     "nonstrict_trace",
     "patch_dynamo_config",
+    "profile",
     "prometheus",
     "report",
     "reset",
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
     from nbcompile.tools.diagnose.ablate import ablate
     from nbcompile.tools.diagnose.bisect import bisect
     from nbcompile.tools.diagnose.minify import minify
+    from nbcompile.tools.profile import profile
     from nbcompile.views.explanation import Explanation
 else:
     _ON_FIRST_USE = {
@@ -139,6 +141,7 @@ else:
         "compare": lazy_import.module("nbcompile.tools.compare"),
         "bisect": lazy_import.module("nbcompile.tools.diagnose.bisect"),
         "minify": lazy_import.module("nbcompile.tools.diagnose.minify"),
+        "profile": lazy_import.module("nbcompile.tools.profile"),
     }
 
     def __getattr__(name: str) -> Any:

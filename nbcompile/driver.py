@@ -28,7 +28,7 @@ from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, SkipFrame, skip_code
 from nbcompile.guarding import check as guarding, filtering
 from nbcompile.ir import compiled_artifact
-from nbcompile.ir.profiler_ranges import of_frame
+from nbcompile.ir.profiler_ranges import of_frame, stage_range
 from nbcompile.observe import torch_logs
 from nbcompile.options import Options
 from nbcompile.record import recorder
@@ -39,6 +39,8 @@ from nbcompile.support.lazy_import import collector_paused
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.inputs.dynamism import Dynamism
+
+recorder.range_openers.append(stage_range)
 
 
 def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:

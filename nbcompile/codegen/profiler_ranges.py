@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 import torch.fx
 
 from nbcompile.capture.node_meta import STACK
-from nbcompile.ir.emitted import EmittedProgram
+from nbcompile.ir.buffer import Extern
+from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.profiler_ranges import OWN, FrameOrigin, ProfilerRange, current_origin
 from nbcompile.record.model import StackLine
 
@@ -27,10 +28,8 @@ def profiler_ranges(
     """The range of each kernel and each extern call, by its name in the wrapper."""
     nodes = {node.name: node for node in graph_module.graph.nodes}
     origin = current_origin()
-    return tuple(
-        (step.name, _range(f"{stage}.{step.name}", step.from_nodes, nodes, origin))
-        for step in (*emitted.kernels, *emitted.externs)
-    )
+    steps: tuple[EmittedKernel | Extern, ...] = (*emitted.kernels, *emitted.externs)
+    return tuple((step.name, _range(f"{stage}.{step.name}", step.from_nodes, nodes, origin)) for step in steps)
 
 
 def _range(

@@ -38,6 +38,7 @@ from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache, lifetimes, skipping, tracebacks
 from nbcompile.dispatch.lifetimes import pending
+from nbcompile.ir.profiler_ranges import FRAME
 from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, members, modes as torch_modes, set_region
 
 Result = TypeVar("Result")
@@ -290,7 +291,7 @@ class _Entry:
     def __init__(self, compiled: CompiledFrame, code: CodeType) -> None:
         self.code = compiled.code
         self.compile_id = compiled.compile_id
-        self.trace_annotation = f"nbcompile {compiled.compile_id}"
+        self.trace_annotation = FRAME + compiled.compile_id
         self.guard_manager = cache.Holder(compiled, code)
 
 

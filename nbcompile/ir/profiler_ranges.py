@@ -16,11 +16,17 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import PurePath
 from types import CodeType
 
+import torch
+
+FRAME = "nbcompile "
+"""Begins the range of a compiled frame: ``nbcompile 0/0``."""
+COMPILE = "nbcompile stage: "
+"""Begins the range of a stage of compilation: ``nbcompile stage: lowering``."""
 OWN = ""
 """The file of the frame itself; lines in it are relative."""
 
@@ -46,13 +52,18 @@ class ProfilerRange:
     lines: tuple[tuple[str, int], ...] = ()
     """Files and lines of the program."""
 
+    def places(self, origin: FrameOrigin) -> tuple[tuple[str, int], ...]:
+        """Files and lines as they are in the program now."""
+        return tuple(
+            (origin.file, origin.first_line + line) if file == OWN else (file, line) for file, line in self.lines
+        )
+
     def label(self, origin: FrameOrigin) -> str:
         """The whole name of the range."""
         name = f"{origin.compile_id}.{self.name}" if origin.compile_id else self.name
         places: dict[str, list[str]] = {}
-        for file, line in self.lines:
-            known, number = (origin.file, origin.first_line + line) if file == OWN else (file, line)
-            places.setdefault(PurePath(known).name, []).append(str(number))
+        for file, line in self.places(origin):
+            places.setdefault(PurePath(file).name, []).append(str(line))
         where = "; ".join(f"{file}:{','.join(lines)}" for file, lines in places.items())
         return f"{name} {self.operators}" + (f" ({where})" if where else "")
 
@@ -74,3 +85,11 @@ def of_frame(code: CodeType, compile_id: str = "") -> Iterator[FrameOrigin]:
 def current_origin() -> FrameOrigin:
     """The frame that is being compiled or loaded; an unknown one outside of any."""
     return _origin.get() or FrameOrigin()
+
+
+def stage_range(name: str) -> AbstractContextManager[object]:
+    """The range of a stage of compilation, where a profiler is active."""
+    if not torch.autograd._profiler_enabled():  # type: ignore[attr-defined]
+        return nullcontext()
+    range_: AbstractContextManager[object] = torch._C._profiler._RecordFunctionFast(COMPILE + name)
+    return range_

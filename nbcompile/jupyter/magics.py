@@ -20,7 +20,7 @@ import argparse
 import keyword
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -35,10 +35,17 @@ from nbcompile.jupyter import cell as cells, nothing, peer
 from nbcompile.jupyter.status import Status
 from nbcompile.jupyter.wrapping import VALUE, WRAP, WrappedFunction, decorate_definitions, wrap_call, wrapper
 from nbcompile.record.model import Record
+from nbcompile.support import lazy_import
 from nbcompile.tools.compare.job import CannotSendError
 from nbcompile.views import mistakes, sections
 from nbcompile.views.comparison import ComparisonView
 from nbcompile.views.explanation import Explanation
+from nbcompile.views.profile import ProfileView
+
+if TYPE_CHECKING:
+    from nbcompile.tools import profile as profiles
+else:  # torch.profiler and its formulas are imported for --profile only
+    profiles = lazy_import.module("nbcompile.tools.profile")
 
 Keep = Callable[[str, str, Record], None]
 """Callback that stores a cell's record, with its source and a title."""
@@ -62,6 +69,7 @@ class CompileMagics(Magics):
     @argument("-s", "--show", metavar="SECTIONS", help=f"show only: {','.join(sections.SECTIONS)}")
     @argument("--predict", action="store_true", help="ask what will be seen, before it is shown")
     @argument("--peer", action="store_true", help="run the cell through the real torch.compile too, and compare")
+    @argument("--profile", action="store_true", help="measure kernels and lines while the cell runs")
     @argument("--seconds", type=float, default=300.0, help="time limit of --peer (default: %(default)s)")
     @argument("-q", "--quiet", action="store_true", help="show nothing")
     @argument("--steps", action="store_true", help="record each instruction that is traced, to step through")
@@ -115,18 +123,29 @@ class CompileMagics(Magics):
             # A failure of ours must not cost the cell its value: it is reported, and the function runs as Python.
             quiet = config.suppress_errors or not options.fullgraph
             with status, api.listening(recorder), config.patch(suppress_errors=quiet, record_steps=options.steps):
-                cells.run(shell, parsed)
+                profile = self._run_parsed(parsed, title, profiled=options.profile)
         except BaseException:
             self._show(recorder.record(), options, body, status)
             raise
         finally:
             shell.user_ns.pop(WRAP, None)
         record = recorder.record()
-        self._show(record, options, body, status, peer.compared(record, sent, options.seconds) if sent else None)
+        comparison = peer.compared(record, sent, options.seconds) if sent else None
+        self._show(record, options, body, status, comparison, profile)
         if not record.frames and not options.quiet:
             names_only = change is wrap_call and not record.calls and VALUE not in shell.user_ns
             print("nbcompile: " + nothing.why(record, met, names_only=names_only).replace("`", ""))  # noqa: T201
         return shell.user_ns.pop(VALUE, None)
+
+    def _run_parsed(self, parsed: cells.ParsedCell, title: str, *, profiled: bool) -> ProfileView | None:
+        """Run the cell; its profile, if that is wanted."""
+        assert self.shell is not None
+        if not profiled:
+            cells.run(self.shell, parsed)
+            return None
+        with profiles.profiling(parsed.defines or title) as profiler:
+            cells.run(self.shell, parsed)
+        return ProfileView(profiler.result())
 
     def _sent(self, parsed: cells.ParsedCell, options: argparse.Namespace) -> bytes:
         """The cell for the other process; b"" where it cannot be sent, with a line that says why."""
@@ -144,8 +163,9 @@ class CompileMagics(Magics):
         body: str,
         status: Status,
         comparison: ComparisonView | None = None,
+        profile: ProfileView | None = None,
     ) -> None:
-        shown = Explanation(record, options.show, comparison=comparison)
+        shown = Explanation(record, options.show, comparison=comparison, profile=profile)
         if record.frames:
             self._keep(body, record.function, record)
         if options.output and self.shell is not None:
@@ -154,8 +174,9 @@ class CompileMagics(Magics):
             status.clear()
         elif record.frames or _has_advice(record):
             status.replace(shown)
-        if comparison is not None and not options.quiet:
-            display(comparison)
+        for view in (comparison, profile):
+            if view is not None and not options.quiet:
+                display(view)
 
 
 def _has_advice(record: Record) -> bool:

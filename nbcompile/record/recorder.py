@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Protocol
@@ -232,9 +232,22 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
             subscriber.receive(page.frame(), tuple(page.timings))
 
 
+range_openers: list[Callable[[str], AbstractContextManager[object]]] = []
+"""Open a range of a profiler for a stage: driver.py adds torch.profiler's."""
+
+
 @contextmanager
 def stage(name: str) -> Iterator[None]:
     """Time one stage of the frame that is being compiled."""
+    with ExitStack() as ranges:
+        for opener in range_openers:
+            ranges.enter_context(opener(name))
+        with _timed(name):
+            yield
+
+
+@contextmanager
+def _timed(name: str) -> Iterator[None]:
     page = _draft.get()
     if page is None:
         yield

@@ -261,36 +261,46 @@ class PythonWrapper:
     @functools.cached_property
     def profiled(self) -> Callable[[list[Any]], tuple[Any, ...]]:
         """The wrapper where each kernel and each extern call is a range of torch.profiler."""
-        labels = {name: known.label(self.origin) for name, known in self.emitted.ranges}
         ranged = {
-            place: in_range(self.namespace[place], label)
-            for name, label in labels.items()
-            for place in (name, f"{name}_target")
-            if place in self.namespace
+            called: in_range(self.namespace[called], known.label(self.origin), known.places(self.origin))
+            for name, known in self.emitted.ranges
+            for called in (name, f"{name}_target")
+            if called in self.namespace
         }
         return self._define({**self.namespace, **ranged})
 
 
-_profiler_enabled: Callable[[], bool] = torch.autograd._profiler_enabled
+_profiler_enabled: Callable[[], bool] = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
 
 
-def in_range(function: Callable[..., Any], label: str) -> Callable[..., Any]:
-    """A function whose calls torch.profiler shows under a label; and the listener, while there is one."""
+@dataclass(frozen=True, slots=True)
+class RangedCall:
+    """One profiled call of a kernel or an operator."""
+
+    label: str
+    places: tuple[tuple[str, int], ...]
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    result: Any
+
+
+listeners: list[Callable[[RangedCall], None]] = []
+"""Called after each profiled call (tools/profile.py)."""
+
+
+def in_range(function: Callable[..., Any], label: str, places: tuple[tuple[str, int], ...] = ()) -> Callable[..., Any]:
+    """A function whose calls torch.profiler shows under a label."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         with torch._C._profiler._RecordFunctionFast(label):
             result = function(*arguments, **keywords)
-        if listeners:
-            for listener in listeners:
-                listener(label, function, (*arguments, *keywords.values()), result)
+        for listener in listeners:
+            listener(RangedCall(label, places, function, arguments, keywords, result))
         return result
 
     torch_internals.hide_from_hook(call.__code__)
     return call
-
-
-listeners: list[Callable[[str, object, tuple[Any, ...], Any], None]] = []
-"""Called after each profiled call, with the label, the function, its arguments and its result (tools/profile)."""
 
 
 def _no_attribute(path: str) -> torch.Tensor:

@@ -37,6 +37,8 @@ class Explanation:
     """Exception of the function."""
     comparison: Any = None
     """The :class:`ComparisonView` of ``%%compile --peer``."""
+    profile: Any = None
+    """The :class:`ProfileView` of ``%%compile --profile``."""
 
     def __repr__(self) -> str:
         return _drawn(lambda: text.render(self.record, self.sections, MOST_TEXT), self.record)

@@ -358,3 +358,26 @@ def test_the_tree_is_valid():
     )
     assert compile(tree, "cell", "exec")
     assert ast.unparse(tree).count("__nbcompile_wrap__") == 4
+
+
+def test_profile_of_a_cell(run, shell):
+    """--profile measures kernels and lines while the cell runs, and shows them below the picture; -o binds both."""
+    run("import torch")
+    ran = run(
+        "%%compile --profile -o seen\ndef f(x):\n    return (x.sin() * 2).sum()\nfor _ in range(3): f(torch.ones(9))"
+    )
+    assert ran.error is None, ran.out + ran.err
+    assert len(ran.pictures) == 2
+    profile = shell.user_ns["seen"].profile.data
+    assert profile.calls == 3
+    assert [line.text for line in profile.lines] == ["return (x.sin() * 2).sum()"]
+    assert [line.place.line for line in profile.lines] == [3]
+    assert run("f(torch.ones(9))").error is None
+
+
+def test_profile_of_a_cell_that_raises(run):
+    """The cell's own error passes, and no profiler is left active."""
+    run("import torch")
+    ran = run("%%compile --profile\ndef f(x):\n    return x + 1\nf(torch.ones(2))\nraise KeyError('mine')")
+    assert isinstance(ran.error, KeyError)
+    assert run("import torch; torch.autograd._profiler_enabled()").value is False

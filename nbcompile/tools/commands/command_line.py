@@ -16,12 +16,13 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from nbcompile.tools.commands import cache, compare, diagnose, guide, machine, records, run, terminal
+from nbcompile.tools.commands import cache, compare, diagnose, guide, machine, profile, records, run, terminal
 
 COMMANDS: tuple[Callable[[argparse._SubParsersAction], None], ...] = (
     run.add,
     records.add,
     compare.add,
+    profile.add,
     diagnose.add,
     guide.add,
     machine.add,
@@ -36,12 +37,13 @@ EPILOG = """examples:
   python -m nbcompile minify train.py -o small.py      the smallest graph that is wrong, as a program
   python -m nbcompile report-issue train.py            one file with all that is needed to look for a fault
   python -m nbcompile compare train.py -o out.html     nbcompile and torch.compile, side by side
+  python -m nbcompile profile train.py --trace t.json  time by source line and kernel, and a trace for Perfetto
   python -m nbcompile doctor                           what this machine has, and what is missing
 
 exit codes: 0 done; 1 the command found a problem, or the program raised; 2 wrong usage or input; 130 Ctrl-C.
 `run` and `report` return the exit code of the program.
 """
-WITH_ARGUMENTS = ("ablate", "bisect", "minify", "report-issue", "compare")
+WITH_ARGUMENTS = ("ablate", "bisect", "minify", "report-issue", "compare", "profile")
 """Commands that run a program whose arguments follow `--`."""
 PASSED_ON = ("tour", "fuzz")
 """Commands with a parser of their own."""

@@ -1,0 +1,225 @@
+"""Profile compiled code: time, bytes and share of the roofline, by kernel and by source line.
+
+    print(nbcompile.profile(f)(x))                    f(x) a few times, under torch.profiler
+    with profiling("train.py") as profiler: ...       whatever compiled code runs inside
+    profiler.result().lines                           data
+    profiler.write_trace(path)                        one file for Perfetto: compile stages, frames, kernels, memory
+
+Kernels are ranges of torch.profiler while one is active (ir/profiler_ranges.py): any profile has their names.
+
+In torch: torch/profiler, torch/_inductor/analysis/profile_analysis.py. Read next: nbcompile/record/profile.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import linecache
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch.profiler import ProfilerActivity
+from torch.utils.flop_counter import flop_registry
+
+from nbcompile import api
+from nbcompile.ir.profiler_ranges import COMPILE, FRAME
+from nbcompile.record.profile import KernelTime, LineTime, Machine, Place, Profile
+from nbcompile.runtime import program
+from nbcompile.views.profile import ProfileView
+
+CALLS = 10
+"""Default number of measured calls."""
+COPIED = 1 << 26
+"""Bytes of the copy that measures the memory: more than a cache holds."""
+ORDER = 512
+"""Rows of the matrices whose product measures the arithmetic."""
+
+
+def profile(function: Callable[..., Any], *, calls: int = CALLS, trace: str | Path = "") -> Callable[..., ProfileView]:
+    """Measure a function that nbcompile compiles.
+
+    Args:
+        function: a function, method or module; one that is not compiled yet is compiled with the default backend.
+        calls: number of measured calls, after one that compiles.
+        trace: a file for Perfetto (``chrome://tracing`` reads it, too).
+
+    Returns:
+        A function with the same arguments that returns a :class:`ProfileView`.
+    """
+    if calls < 1:
+        raise ValueError(f"calls must be at least 1, not {calls}")
+    compiled = function if hasattr(function, api.ORIGINAL) or _is_compiled_module(function) else api.compile(function)
+
+    def profiled(*arguments: Any, **keywords: Any) -> ProfileView:
+        compiled(*arguments, **keywords)
+        with profiling(getattr(function, "__name__", type(function).__name__)) as profiler:
+            for _ in range(calls):
+                compiled(*arguments, **keywords)
+        if trace:
+            profiler.write_trace(trace)
+        return ProfileView(profiler.result())
+
+    return profiled
+
+
+def _is_compiled_module(function: object) -> bool:
+    return isinstance(function, api.CompiledModule)
+
+
+@contextlib.contextmanager
+def profiling(title: str) -> Iterator[Profiler]:
+    """Profile the compiled code that runs inside.
+
+    Raises:
+        RuntimeError: another profiler is active in this thread.
+    """
+    if torch.autograd._profiler_enabled():  # type: ignore[attr-defined]
+        raise RuntimeError("another profiler is active: its own result has the names of our kernels")
+    profiler = Profiler(title, torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True))
+    program.listeners.append(profiler.called)
+    try:
+        with profiler.torchs:
+            yield profiler
+    finally:
+        program.listeners.remove(profiler.called)
+
+
+@dataclass
+class _Sums:
+    """What is known of the calls of one kernel."""
+
+    places: tuple[tuple[str, int], ...] = ()
+    bytes: int = 0
+    flops: int = 0
+
+
+@dataclass
+class Profiler:
+    """One profile that is being taken, or that was."""
+
+    title: str
+    torchs: torch.profiler.profile
+    sums: dict[str, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
+
+    def called(self, call: program.RangedCall) -> None:
+        """Add the sizes of one call."""
+        found = self.sums[call.label]
+        found.places = call.places
+        tensors = {
+            id(leaf): leaf
+            for leaf in pytree.tree_leaves((call.arguments, call.result))
+            if isinstance(leaf, torch.Tensor)
+        }
+        found.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+        found.flops += _flops(call)
+
+    def result(self) -> Profile:
+        """The profile."""
+        kernels: dict[str, list[float]] = defaultdict(list)
+        frames: list[float] = []
+        compiling = 0.0
+        for event in self.torchs.events() or ():
+            if event.name in self.sums:
+                kernels[event.name].append(event.time_range.elapsed_us())
+            elif event.name.startswith(COMPILE):
+                compiling += event.time_range.elapsed_us() if _is_outermost(event, COMPILE) else 0
+            elif event.name.startswith(FRAME) and _is_outermost(event, FRAME):
+                frames.append(event.time_range.elapsed_us())
+        measured = [self._kernel(label, found) for label, found in kernels.items()]
+        times = tuple(sorted(measured, key=lambda kernel: kernel.microseconds, reverse=True))
+        whole = max(sum(frames), sum(kernel.microseconds for kernel in times))
+        reached = machine(torch.get_num_threads())
+        return Profile(self.title, len(frames), whole, compiling, times, _lines(times), reached, self._peak())
+
+    def _kernel(self, label: str, found: list[float]) -> KernelTime:
+        known = self.sums[label]
+        name, _, operators = label.partition(" ")
+        return KernelTime(
+            name,
+            re.sub(r" \([^()]*\)$", "", operators),
+            tuple(Place(*place) for place in known.places),
+            len(found),
+            sum(found),
+            known.bytes,
+            known.flops,
+        )
+
+    def _peak(self) -> int:
+        changes = [event for event in self._raw_events() if event.name() == "[memory]"]
+        held = itertools.accumulate(event.nbytes() for event in sorted(changes, key=lambda event: event.start_ns()))
+        return max(held, default=0)
+
+    def _raw_events(self) -> list[Any]:
+        inner = self.torchs.profiler
+        return list(inner.kineto_results.events()) if inner is not None and inner.kineto_results is not None else []
+
+    def write_trace(self, path: str | Path) -> None:
+        """Write one file for Perfetto: compile stages, compiled frames, kernels with their lines, memory."""
+        self.torchs.export_chrome_trace(str(path))
+
+
+def _is_outermost(event: Any, prefix: str) -> bool:
+    parent = event.cpu_parent
+    while parent is not None:
+        if parent.name.startswith(prefix):
+            return False
+        parent = parent.cpu_parent
+    return True
+
+
+def _flops(call: program.RangedCall) -> int:
+    formula = flop_registry.get(getattr(call.function, "overloadpacket", None))
+    if formula is None:
+        return 0
+    with contextlib.suppress(Exception):  # a formula that does not know these arguments
+        return int(formula(*call.arguments, **call.keywords, out_val=call.result))
+    return 0
+
+
+def _lines(kernels: tuple[KernelTime, ...]) -> tuple[LineTime, ...]:
+    by_place: dict[Place, list[KernelTime]] = defaultdict(list)
+    for kernel in kernels:
+        for place in kernel.places:
+            by_place[place].append(kernel)
+    return tuple(
+        LineTime(
+            place,
+            linecache.getline(place.file, place.line).strip(),
+            tuple(kernel.id for kernel in computing),
+            sum(kernel.microseconds for kernel in computing),
+            tuple(sorted({other for kernel in computing for other in kernel.places} - {place}, key=_order)),
+        )
+        for place, computing in sorted(by_place.items(), key=lambda item: _order(item[0]))
+    )
+
+
+def _order(place: Place) -> tuple[str, int]:
+    return place.file, place.line
+
+
+@functools.cache
+def machine(threads: int) -> Machine:
+    """What this machine reaches now, with some threads (measured once, in a tenth of a second)."""
+    source = torch.ones(COPIED // 4)
+    target = torch.empty_like(source)
+    left = torch.ones(ORDER, ORDER)
+    copy = _best(lambda: target.copy_(source))
+    product = _best(lambda: left @ left)
+    return Machine(2 * COPIED / copy, 2 * ORDER**3 / product, threads)
+
+
+def _best(run: Callable[[], object], tries: int = 5) -> float:
+    best = float("inf")
+    for _ in range(tries):
+        began = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - began)
+    return best

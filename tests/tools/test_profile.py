@@ -1,0 +1,212 @@
+"""Profiles: kernels and lines by name in torch.profiler, and the profile that is made of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity
+
+import nbcompile
+from nbcompile.record.profile import KernelTime, Machine
+from nbcompile.tools.profile import profiling
+from nbcompile.views.profile import ProfileView
+
+
+def f(x, y):
+    a = (x + y).sin()
+    b = a @ y
+    return b.relu().sum(0)
+
+
+HERE = f.__code__.co_firstlineno
+
+
+@pytest.fixture
+def matrices():
+    return torch.ones(16, 16), torch.full((16, 16), 2.0)
+
+
+def names(run):
+    """Names of the ranges that a plain torch.profiler sees."""
+    with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as found:
+        run()
+    return [event.name for event in found.events()]
+
+
+def test_kernels_are_ranges(matrices):
+    """Each kernel and each operator is a range: its id in the record, its operators, its lines."""
+    compiled = nbcompile.compile(f)
+    compiled(*matrices)
+    ranges = [name for name in names(lambda: compiled(*matrices)) if ".inference." in name]
+    assert [name.partition(".")[2] for name in ranges] == [
+        f"inference.kernel0 add, sin (test_profile.py:{HERE + 1})",
+        f"inference.extern0 mm (test_profile.py:{HERE + 2})",
+        f"inference.kernel1 relu, sum (test_profile.py:{HERE + 3})",
+    ]
+
+
+def test_ids_are_those_of_the_record(matrices):
+    """A range begins with the id of a kernel in the record, forward and backward."""
+    x, y = matrices[0].requires_grad_(), matrices[1]
+    explained = nbcompile.explain(f)(x, y)
+    known = {kernel.id for frame in explained.record.frames for kernel in frame.compiled_graph.kernels}
+    torch._dynamo.reset()
+    nbcompile.reset()
+    compiled = nbcompile.compile(f)
+    compiled(x, y)
+    with profiling("f") as profiler:
+        compiled(x, y).sum().backward()
+    found = {kernel.id for kernel in profiler.result().kernels}
+    assert {name.partition(".")[2] for name in found} == {name.partition(".")[2] for name in known}
+
+
+def test_a_graph_without_operators_of_aten(matrices):
+    """One kernel alone is launched without Python; while a profiler is active, it is seen all the same."""
+    compiled = nbcompile.compile(lambda x: x.sin() + 1)
+    compiled(matrices[0])
+    assert [name for name in names(lambda: compiled(matrices[0])) if "kernel0 sin, add" in name]
+
+
+def test_stages_of_compilation_are_ranges(matrices):
+    """A profiler that is active during the first call sees the stages of compilation."""
+    assert {"nbcompile stage: tracing", "nbcompile stage: lowering"} <= set(
+        names(lambda: nbcompile.compile(lambda x, y: (x * y).cos())(*matrices))
+    )
+
+
+def test_results_are_the_same_while_profiled(matrices):
+    """The wrapper that names kernels computes what the launch plan does, to the bit."""
+    compiled = nbcompile.compile(f)
+    plain = compiled(*matrices)
+    with profiling("f"):
+        profiled = compiled(*matrices)
+    assert torch.equal(plain, profiled)
+    assert torch.equal(plain, compiled(*matrices))
+
+
+def test_profile_of_a_function(matrices, tmp_path):
+    """Calls, bytes, flops and lines are counted; the trace has the same names."""
+    view = nbcompile.profile(f, calls=3, trace=tmp_path / "t.json")(*matrices)
+    data = view.data
+    assert data.calls == 3
+    assert {kernel.calls for kernel in data.kernels} == {3}
+    product = next(kernel for kernel in data.kernels if kernel.operators == "mm")
+    assert product.flops == 3 * 2 * 16**3
+    assert product.bytes == 3 * 3 * 16 * 16 * 4
+    assert [line.place.line for line in data.lines] == [HERE + 1, HERE + 2, HERE + 3]
+    assert data.lines[1].text == "b = a @ y"
+    assert 0 < data.kernel_microseconds <= data.microseconds
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert any("kernel0 add, sin" in str(event.get("name")) for event in events)
+    text = str(view)
+    assert f"{HERE + 2}" in text
+    assert "b = a @ y" in text
+    assert json.loads(view.to_json())["calls"] == 3
+    assert "b = a @ y" in view._repr_mimebundle_()["text/html"]
+
+
+def test_lines_that_share_a_kernel(matrices):
+    """A kernel that computes two lines is shown at both, each with the other."""
+
+    def two(x):
+        y = x.sin()
+        return y + 1
+
+    data = nbcompile.profile(two, calls=1)(matrices[0]).data
+    first, second = data.lines
+    assert first.shared == (second.place,)
+    assert second.shared == (first.place,)
+    assert first.kernels == second.kernels
+
+
+def test_of_a_module_and_of_what_is_not_compiled(matrices):
+    """A module is profiled; a function without tensors gives an empty profile that says so."""
+    layer = torch.nn.Linear(16, 4)
+    assert nbcompile.profile(layer, calls=1)(matrices[0]).data.calls == 1
+    assert "No compiled kernel ran." in str(nbcompile.profile(lambda: 3, calls=1)())
+
+
+def test_bad_input(matrices):
+    """No calls, and a profiler inside of another, are refused; a function's own error passes, and profiling ends."""
+    with pytest.raises(ValueError, match="at least 1"):
+        nbcompile.profile(f, calls=0)
+    with profiling("outer"), pytest.raises(RuntimeError, match="another profiler"), profiling("inner"):
+        pass
+
+    def fails(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"), profiling("fails"):
+        nbcompile.compile(fails)(matrices[0])
+    assert not torch.autograd._profiler_enabled()
+    assert nbcompile.profile(f, calls=1)(*matrices).data.calls == 1
+
+
+def test_roofline():
+    """The least time is that of memory or of arithmetic, whichever is longer."""
+    machine = Machine(bytes_per_second=1e9, flops_per_second=1e9, threads=1)
+    assert KernelTime("k", "add", (), 1, microseconds=10, bytes=5000).roofline(machine) == pytest.approx(0.5)
+    assert KernelTime("k", "mm", (), 1, microseconds=10, bytes=5000, flops=8000).roofline(machine) == pytest.approx(0.8)
+
+
+PROGRAM = """
+import torch, nbcompile
+
+@nbcompile.compile
+def f(x):
+    return (x.sin() * 2).sum()
+
+for _ in range(4):
+    f(torch.ones(100))
+"""
+
+
+def test_command(tmp_path):
+    """`profile program.py` prints lines and kernels, writes a page and a trace; the exit code is the program's."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "-m", "nbcompile", "profile", str(program), "--trace", str(tmp_path / "t.json")],
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "return (x.sin() * 2).sum()" in done.stdout
+    assert "inference.kernel0" in done.stdout
+    assert (tmp_path / "t.json").stat().st_size > 0
+
+
+def test_labels_follow_a_function_that_moved(tmp_path, monkeypatch):
+    """A stored function that moved down in its file is shown at its new line, in another process."""
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "store"))
+    text = """
+from nbcompile.tools.profile import profiling
+x = torch.ones(8)
+f(x)
+with profiling("f") as profiler:
+    f(x)
+print(profiler.result().lines[0].place.line)
+"""
+    found = []
+    for blank in ("", "\n\n\n"):
+        (tmp_path / "moved.py").write_text(blank + PROGRAM.partition("for _")[0] + text)
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "moved.py")], capture_output=True, text=True, timeout=280, check=True
+        )
+        found.append(int(done.stdout))
+    assert found[1] == found[0] + 3
+
+
+def test_view_of_nothing():
+    """A profile without a kernel is drawn without tables."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profiling("nothing") as profiler:
+            pass
+    view = ProfileView(profiler.result())
+    assert "No compiled kernel ran." in str(view)
+    assert "<table" not in view._repr_mimebundle_()["text/html"]
