@@ -38,7 +38,7 @@ def _range(
     known = [nodes[node] for node in from_nodes if node in nodes]
     operators = list(dict.fromkeys(_operator(node) for node in known))
     more = [f"{len(operators) - MOST_OPERATORS} more"] if len(operators) > MOST_OPERATORS else []
-    lines = {place for node in known if (place := _line(node, origin)) is not None}
+    lines = {line for node in known if (line := _line(node, origin)) is not None}
     return ProfilerRange(name, ", ".join([*operators[:MOST_OPERATORS], *more]), tuple(sorted(lines)))
 
 

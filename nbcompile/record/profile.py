@@ -24,7 +24,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this machine was measured to reach, with the threads that torch uses."""
+    """Measured limits of this machine, with the threads that torch uses."""
 
     bytes_per_second: float
     """A large copy, read and written."""

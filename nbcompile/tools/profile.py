@@ -94,7 +94,7 @@ def profiling(title: str) -> Iterator[Profiler]:
 
 @dataclass
 class _Sums:
-    """What is known of the calls of one kernel."""
+    """Sums over the calls of one kernel."""
 
     places: tuple[tuple[str, int], ...] = ()
     bytes: int = 0
@@ -207,7 +207,7 @@ def _order(place: Place) -> tuple[str, int]:
 
 @functools.cache
 def machine(threads: int) -> Machine:
-    """What this machine reaches now, with some threads (measured once, in a tenth of a second)."""
+    """Measure the limits of this machine with a number of threads (once: a tenth of a second)."""
     source = torch.ones(COPIED // 4)
     target = torch.empty_like(source)
     left = torch.ones(ORDER, ORDER)
