@@ -48,10 +48,13 @@ class KernelTime:
     flops: int = 0
     """Floating-point operations of a matrix product or convolution; 0 where they are not known."""
 
+    def least_microseconds(self, machine: Machine) -> float:
+        """Least possible time: of memory or of arithmetic, whichever limits."""
+        return max(self.bytes / machine.bytes_per_second, self.flops / machine.flops_per_second) * 1e6
+
     def roofline(self, machine: Machine) -> float:
-        """Least possible time over the measured time: memory or arithmetic, whichever limits."""
-        least = max(self.bytes / machine.bytes_per_second, self.flops / machine.flops_per_second)
-        return least * 1e6 / self.microseconds if self.microseconds else 0.0
+        """Least possible time over the measured time."""
+        return self.least_microseconds(machine) / self.microseconds if self.microseconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,11 @@ class LineTime:
     text: str
     kernels: tuple[str, ...]
     microseconds: float
-    """Time of these kernels; each computes other lines too where ``shared`` names them."""
+    """Time of these kernels, whole also where they compute other lines (``shared``)."""
+    bytes: int
+    """Bytes of these kernels."""
+    roofline: float
+    """Least possible time of these kernels over their measured time."""
     shared: tuple[Place, ...] = ()
 
 

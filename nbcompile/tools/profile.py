@@ -137,7 +137,7 @@ class Profiler:
         times = tuple(sorted(measured, key=lambda kernel: kernel.microseconds, reverse=True))
         whole = max(sum(frames), sum(kernel.microseconds for kernel in times))
         reached = machine(torch.get_num_threads())
-        return Profile(self.title, len(frames), whole, compiling, times, _lines(times), reached, self._peak())
+        return Profile(self.title, len(frames), whole, compiling, times, _lines(times, reached), reached, self._peak())
 
     def _kernel(self, label: str, found: list[float]) -> KernelTime:
         known = self.sums[label]
@@ -184,20 +184,26 @@ def _flops(call: program.RangedCall) -> int:
     return 0
 
 
-def _lines(kernels: tuple[KernelTime, ...]) -> tuple[LineTime, ...]:
+def _lines(kernels: tuple[KernelTime, ...], reached: Machine) -> tuple[LineTime, ...]:
     by_place: dict[Place, list[KernelTime]] = defaultdict(list)
     for kernel in kernels:
         for place in kernel.places:
             by_place[place].append(kernel)
-    return tuple(
-        LineTime(
-            place,
-            linecache.getline(place.file, place.line).strip(),
-            tuple(kernel.id for kernel in computing),
-            sum(kernel.microseconds for kernel in computing),
-            tuple(sorted({other for kernel in computing for other in kernel.places} - {place}, key=_order)),
-        )
-        for place, computing in sorted(by_place.items(), key=lambda item: _order(item[0]))
+    return tuple(_line(place, by_place[place], reached) for place in sorted(by_place, key=_order))
+
+
+def _line(place: Place, computing: list[KernelTime], reached: Machine) -> LineTime:
+    spent = sum(kernel.microseconds for kernel in computing)
+    least = sum(kernel.least_microseconds(reached) for kernel in computing)
+    others = {other for kernel in computing for other in kernel.places} - {place}
+    return LineTime(
+        place,
+        linecache.getline(place.file, place.line).strip(),
+        tuple(kernel.id for kernel in computing),
+        spent,
+        sum(kernel.bytes for kernel in computing),
+        least / spent if spent else 0.0,
+        tuple(sorted(others, key=_order)),
     )
 
 

@@ -24,7 +24,7 @@ from nbcompile.views.markup import Limits, code, join, row, section, table, tag
 from nbcompile.views.report import page
 
 SHOWN = Limits(rows=200)
-HEAD_OF_LINES = ("line", "time", "share", "source", "computed with")
+HEAD_OF_LINES = ("line", "time", "share", "bytes", "roofline", "source", "computed with")
 HEAD_OF_KERNELS = ("kernel", "operators", "lines", "calls", "time", "share", "a call", "bytes", "roofline")
 
 
@@ -85,11 +85,11 @@ def summary(data: Profile) -> Iterator[str]:
 
 
 def _share(part: float, data: Profile) -> str:
-    return f"{part / data.microseconds:.0%}" if data.microseconds else ""
+    return _percent(part / data.microseconds) if data.microseconds else ""
 
 
-def _roofline(kernel: KernelTime, data: Profile) -> str:
-    return f"{kernel.roofline(data.machine):.0%}"
+def _percent(part: float) -> str:
+    return "under 1%" if 0 < part < 0.01 else f"{part:.0%}"
 
 
 def _place(place: Place) -> str:
@@ -98,6 +98,16 @@ def _place(place: Place) -> str:
 
 def _together(line: LineTime) -> str:
     return ", ".join(str(other.line) if other.file == line.place.file else _place(other) for other in line.shared)
+
+
+def _line_cells(line: LineTime, data: Profile) -> tuple[str, ...]:
+    return (
+        str(line.place.line),
+        duration(line.microseconds),
+        _share(line.microseconds, data),
+        costs.words(line.bytes),
+        _percent(line.roofline),
+    )
 
 
 def _cells(kernel: KernelTime, data: Profile) -> tuple[str, ...]:
@@ -110,7 +120,7 @@ def _cells(kernel: KernelTime, data: Profile) -> tuple[str, ...]:
         _share(kernel.microseconds, data),
         duration(kernel.microseconds / kernel.calls),
         costs.words(kernel.bytes // kernel.calls),
-        _roofline(kernel, data),
+        _percent(kernel.roofline(data.machine)),
     )
 
 
@@ -124,12 +134,9 @@ def text_lines(data: Profile) -> Iterator[str]:
         yield from wrapped(sentence)
     for file, lines in itertools.groupby(data.lines, key=lambda line: line.place.file):
         yield f"\n{PurePath(file).name}"
-        rows = [
-            (str(line.place.line), duration(line.microseconds), _share(line.microseconds, data), line.text,
-             f"with {together}" if (together := _together(line)) else "")
-            for line in lines
-        ]  # fmt: skip
-        yield from columns(rows)
+        rows = [(*_line_cells(line, data), line.text, f"with {other}" if (other := _together(line)) else "")
+                for line in lines]  # fmt: skip
+        yield from columns([(*HEAD_OF_LINES[:-1], ""), *rows])
     if data.kernels:
         yield ""
         yield from columns([HEAD_OF_KERNELS, *(_cells(kernel, data) for kernel in data.kernels)])
@@ -157,14 +164,14 @@ def _body(data: Profile) -> Markup:
 def _lines(data: Profile) -> Markup:
     shown, more = SHOWN.cut(data.lines)
     files = {line.place.file for line in data.lines}
-    rows = [
-        row(_place(line.place) if len(files) > 1 else str(line.place.line), duration(line.microseconds),
-            _share(line.microseconds, data), tag("td", tag("pre", tag("code", line.text))),
-            f"line {together}" if (together := _together(line)) else "")
-        for line in shown
-    ]  # fmt: skip
+    rows = []
+    for line in shown:
+        number, *figures = _line_cells(line, data)
+        name = _place(line.place) if len(files) > 1 else number
+        source = tag("td", tag("pre", tag("code", line.text)))
+        rows.append(row(name, *figures, source, f"line {other}" if (other := _together(line)) else ""))
     where = f" of {PurePath(min(files)).name}" if len(files) == 1 else ""
-    caption = f"Time of the kernels that compute each line{where}"
+    caption = f"Kernels that compute each line{where}; a kernel of several lines counts at each of them"
     return section("profile_lines", "Lines", table(caption, HEAD_OF_LINES, rows, grid=True), more, opened=True)
 
 
