@@ -19,6 +19,12 @@ def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
 
 
 KNOWN: dict[tuple[str, str], str] = {
+    **_known(
+        "grad_mode_is_set_in_c_to_a_number",
+        "graphs details reasons",
+        "torch breaks at an argument that is no bool; here its TypeError is traced",
+    ),
+    **_known("tensors_as_of_symbolic_bools", "graphs details reasons", "torch fails at as_tensor of a symbolic bool"),
     (
         "disabled_module_inside",
         "reasons",

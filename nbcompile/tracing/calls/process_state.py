@@ -28,6 +28,13 @@ from nbcompile.tracing.variables.sequences import ListVariable
 ATTENTION: Any = torch.nn.attention
 
 
+@handles(torch._C._set_grad_enabled)
+def _set_grad_mode(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Libraries whose own context managers save and restore the mode call it in the place of torch.no_grad."""
+    tracer.call(tracer.wrap(torch.set_grad_enabled, None), arguments, keywords)
+    return ConstantVariable(None)
+
+
 @handles(torch.use_deterministic_algorithms)
 def _use_deterministic(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     given = {name: realise(tracer, each).constant() for name, each in keywords.items()}

@@ -330,8 +330,8 @@ def _maker(function: object) -> None:
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
         OperatorVariable.refuse_leaf(tracer, function, keywords)
-        if function is torch.tensor and isinstance(data, SequenceVariable) and _holds_numbers(tracer, data):
-            # torch.tensor of a list with tensors reads their data: stacked in the graph instead.
+        if _reads_numbers(tracer, function, data):
+            # It reads the data of a list with tensors, and accepts no symbolic bool: stacked in the graph instead.
             return tracer.apply(torch._refs.tensor, arguments, keywords)
         return tracer.apply(function, arguments, keywords)
 
@@ -368,15 +368,20 @@ def _legacy(cls: type) -> None:
         return tracer.apply(cls, arguments, keywords)
 
 
-def _holds_numbers(tracer: Tracer, data: SequenceVariable) -> bool:
-    """True if a list, or a list in it, holds tensors, and each of them is one number: others are an error in eager
-    mode, and torch's own definition stacks them.
+def _reads_numbers(tracer: Tracer, function: object, data: VariableTracker) -> bool:
+    """True if torch's own definition of a maker must stand for it: it would read numbers that only a run knows.
+
+    Those are symbolic numbers and tensors of one number, alone or in a list; a list with larger tensors is an error
+    in eager mode. Only ``torch.tensor`` reads them all: ``as_tensor`` accepts all but symbolic bools.
     """
+    if isinstance(data, TensorVariable) or function is torch.scalar_tensor:
+        return False
     leaves = list(_leaves(tracer, data))
     tensors = [each for each in leaves if isinstance(each, TensorVariable)]
+    symbols = [each for each in leaves if isinstance(each, SymbolicVariable)]
     if any(each.example.numel() != 1 for each in tensors):
         return False
-    return bool(tensors) or any(isinstance(each, SymbolicVariable) for each in leaves)
+    return bool(tensors or symbols) if function is torch.tensor else any(each.python_type() is bool for each in symbols)
 
 
 def _leaves(tracer: Tracer, data: VariableTracker) -> Iterator[VariableTracker]:

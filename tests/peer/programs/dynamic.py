@@ -413,3 +413,25 @@ def marked_between_calls():
         return run
 
     return f, [call(4, False), call(4, True), call(5, True), call(5, False)]
+
+
+@program()
+def tensors_of_symbolic_numbers():
+    def f(x, n):
+        return (
+            torch.tensor(n > 2),
+            torch.tensor(n),
+            torch.tensor(n / 2),
+            torch.tensor([n > 3, n < 9]),
+            x.new_tensor(n > 2),
+        )
+
+    return f, [(ones(3), n) for n in (1, 3, 4)]
+
+
+@program(torch_differs="torch fails at as_tensor of a symbolic bool")
+def tensors_as_of_symbolic_bools():
+    def f(x, n):
+        return torch.as_tensor(n > 2), torch.asarray([n, n > 3]), torch.as_tensor(n > 1, dtype=torch.float64), x + 1
+
+    return f, [(ones(3), n) for n in (1, 3, 4)]

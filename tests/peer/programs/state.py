@@ -263,3 +263,57 @@ def anomaly_mode():
             return x + 1
 
     return f, [(ones(3),)]
+
+
+class WithoutGradients:
+    """A context manager of a library: it keeps the mode that it found."""
+
+    def __enter__(self):
+        self.before = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+
+    def __exit__(self, *error):
+        torch._C._set_grad_enabled(self.before)
+
+
+@program()
+def grad_mode_is_set_in_c():
+    def f(x):
+        torch._C._set_grad_enabled(False)
+        return x * 2
+
+    return f, [(ones(3).requires_grad_(),)]
+
+
+@program()
+def grad_mode_is_kept_by_a_manager():
+    def f(x):
+        with WithoutGradients():
+            y = x * 2
+        return y, x * 3
+
+    return f, [(ones(3).requires_grad_(),)]
+
+
+@program()
+def grad_mode_is_kept_by_a_manager_around_a_break():
+    def f(x):
+        with WithoutGradients():
+            y = x * 2
+            torch._dynamo.graph_break()
+            y = y + 1
+        return y, x * 3
+
+    return f, [(ones(3).requires_grad_(),)]
+
+
+@program()
+def grad_mode_is_set_in_c_to_a_number():
+    def f(x):
+        try:
+            torch._C._set_grad_enabled(x.shape[0])
+        except TypeError as error:
+            return x * 2, str(error)
+        return x
+
+    return f, [(ones(3),)]
