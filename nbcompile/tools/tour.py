@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import sys
 import tempfile
 import time
@@ -53,11 +54,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("notebook", nargs="?", type=Path, default=packaged(), help="another MyST notebook")
     parser.add_argument("-o", "--output", type=Path, default=Path("tour.html"), help="default: %(default)s")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON; progress goes to stderr")
     options = parser.parse_args(arguments)
-    print(f"executing {_short(options.notebook)} ...", flush=True)
+    progress = sys.stderr if options.json else sys.stdout
+    print(f"executing {_short(options.notebook)} ...", flush=True, file=progress)
     tour = execute(options.notebook)
     checked = claims(tour.notebook)
-    print("\n".join(checked + tour.left_out))
+    print("\n".join(checked + tour.left_out), file=progress)
     failed = options.output.with_suffix(".failed.html")
     failed.unlink(missing_ok=True)
     target = failed if tour.error else options.output
@@ -66,7 +69,13 @@ def main(arguments: list[str] | None = None) -> int:
     if tour.error:
         print(f"✗ {tour.error}", file=sys.stderr)
     summary = f"{len(checked)} claims hold, {pictures(tour.notebook)} pictures, {tour.seconds:.0f} s"
-    print(f"{summary}: {_short(target.absolute())} ({target.stat().st_size / 1024:.0f} KiB)")
+    print(f"{summary}: {_short(target.absolute())} ({target.stat().st_size / 1024:.0f} KiB)", file=progress)
+    if options.json:
+        outcome = {
+            "page": str(target.absolute()), "error": tour.error, "claims": checked, "left_out": tour.left_out,
+            "pictures": pictures(tour.notebook), "seconds": round(tour.seconds, 1),
+        }  # fmt: skip
+        print(json.dumps(outcome))
     return 1 if tour.error or not checked else 0
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
+import types
 from pathlib import Path
 
 import pytest
@@ -237,11 +239,28 @@ def test_a_unit_that_ends_its_process(tmp_path, monkeypatch, capsys):
         "play_unit",
         lambda kind, seed, unit, *_: os.kill(os.getpid(), signal.SIGKILL) if unit == 1 else played,
     )
-    plan = campaign.Plan(5.0, 1, ("python", "nn"), 2, tmp_path, ask_peer=False)
+    looks = itertools.count()  # a clock that counts: the machine's speed does not matter
+    monkeypatch.setattr(campaign, "time", types.SimpleNamespace(monotonic=lambda: float(next(looks))))
+    plan = campaign.Plan(60.0, 1, ("python", "nn"), 2, tmp_path, ask_peer=False)
     assert campaign.run(plan) == 2  # one of each kind
     kept = campaign.State.read(tmp_path / "state-1.json")
     assert min(kept.programs["python"], kept.programs["nn"]) >= 2
     assert "python ends the process (SIGKILL): unit 1" in capsys.readouterr().out
+
+
+def test_counts_as_json(tmp_path, monkeypatch, capsys):
+    """--json prints the counts alone; what is found goes to standard error."""
+
+    def run(plan):
+        campaign.State().write(plan.folder / f"state-{plan.seed}.json")
+        print("new: something")
+        return 3
+
+    monkeypatch.setattr(campaign, "run", run)
+    assert command.main(["--json", "--out", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["new_causes"] == 3
+    assert "new: something" in printed.err
 
 
 @pytest.mark.parametrize(

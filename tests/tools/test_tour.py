@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -29,6 +30,17 @@ def test_a_small_tour(tmp_path, capsys):
     assert "✓ one is one (one=1)" in told
     assert "1 claims hold" in told
     assert "✓ one is one (one=1)" in (tmp_path / "small.html").read_text()
+
+
+def test_a_tour_as_json(tmp_path, capsys):
+    """--json prints the outcome alone; progress goes to standard error."""
+    source = written(tmp_path, "from nbcompile.tools.claims import claim", "claim('one is one', 1 == 1)")
+    assert tour.main([str(source), "-o", str(tmp_path / "small.html"), "--json"]) == 0
+    printed = capsys.readouterr()
+    outcome = json.loads(printed.out)
+    assert outcome["error"] == ""
+    assert outcome["claims"] == ["✓ one is one"]
+    assert "executing" in printed.err
 
 
 @pytest.mark.parametrize("cell", ["claim('one is two', 1 == 2)", "1 / 0", "def f(:"])

@@ -9,6 +9,7 @@ In torch: nothing. Read next: nbcompile/tools/fuzz/campaign.py
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -43,7 +44,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options.out.mkdir(parents=True, exist_ok=True)
         plan = campaign.Plan(options.seconds, options.seed, kinds, options.jobs, options.out, not options.no_peer)
-        return 1 if campaign.run(plan) else 0
+        with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
+            new = campaign.run(plan)
+        if options.json:
+            state = json.loads((plan.folder / f"state-{plan.seed}.json").read_text(encoding="utf-8"))
+            print(json.dumps({"new_causes": new, **state}))
+        return 1 if new else 0
     except OSError as error:
         parser.error(f"--out {options.out}: {error}")
 
@@ -85,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="how many processes (1)")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="folder for what is found (build/fuzz)")
     parser.add_argument("--no-peer", action="store_true", help="do not ask torch.compile about what is found")
+    parser.add_argument("--json", action="store_true", help="print the counts as JSON; what is found goes to stderr")
     parser.add_argument("--replay", metavar="FILE", help="play one program")
     parser.add_argument("--peer", metavar="FILE", help="play one program with torch.compile")
     parser.add_argument("--unit", metavar="KIND/NUMBER", help="play one unit in this process")
