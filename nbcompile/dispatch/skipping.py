@@ -87,8 +87,8 @@ def code_skip_reason(code: CodeType) -> str | None:
     for flag, name in _SUSPENDING.items():
         if code.co_flags & flag:
             return f"{name} are not compiled as frames of their own"
-    if code.co_freevars and not code.co_flags & inspect.CO_OPTIMIZED:
-        return "the body of a class whose variables are also those of a function"  # its locals do not hold these
+    if not code.co_flags & inspect.CO_OPTIMIZED:
+        return "the body of a class or of a module"  # its variables are names of a dict: nothing could be resumed
     if code.co_name == "__setattr__":
         return "__setattr__ frames are not compiled"
     if code.co_filename == "<string>" and code.co_name in ("__new__", "<module>"):

@@ -497,3 +497,29 @@ def test_the_body_of_a_class_that_reads_variables_of_a_function():
     """Its locals are the attributes of the class, and no guard finds the variables there: it is left to Python."""
     x = torch.ones(2)
     assert str(nbcompile.compile(_class_reading_cells, backend="eager")(x)) == str(_class_reading_cells(x))
+
+
+@pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
+def test_the_body_of_a_class_runs_as_plain_python():
+    """A class that a compiled function makes, with a decorator that breaks the graph, is no internal error."""
+
+    def f(x):
+        y = x + 1
+
+        class Doubled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, a):
+                return a * 2
+
+            @staticmethod
+            @torch.autograd.function.once_differentiable
+            def backward(ctx, g):
+                return g * 2
+
+        return Doubled.apply(y)
+
+    x = torch.ones(3, requires_grad=True)
+    result = nbcompile.compile(f, backend="eager")(x)
+    result.sum().backward()
+    assert torch.equal(result, f(x))
+    assert torch.equal(x.grad, torch.full((3,), 2.0))

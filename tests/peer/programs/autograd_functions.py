@@ -431,3 +431,23 @@ def checkpoint_sequential():
         return torch.utils.checkpoint.checkpoint_sequential(net, 2, x, use_reentrant=False)
 
     return f, [(ones(2, 3),)]
+
+
+@program()
+def function_class_is_made_between_two_operators():
+    def f(x):
+        y = x + 1
+
+        class Doubled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, a):
+                return a * 2
+
+            @staticmethod
+            @once_differentiable
+            def backward(ctx, g):
+                return g * 2
+
+        return Doubled.apply(y)
+
+    return f, [(ones(3).requires_grad_(),)]
