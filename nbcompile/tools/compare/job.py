@@ -101,7 +101,8 @@ def _cell_texts() -> dict[str, list[str]]:
     """Lines of the sources that are no files: notebook cells, newest first, up to a limit."""
     found: dict[str, list[str]] = {}
     size = 0
-    for name, entry in reversed(list(linecache.cache.items())):
+    # A collection of garbage removes the texts of generated code: a pair made while the dict is read can start one.
+    for name, entry in reversed(linecache.cache.copy().items()):
         if len(entry) == 4 and not Path(name).exists():
             size += sum(map(len, entry[2]))
             if size > MOST_TEXT:
