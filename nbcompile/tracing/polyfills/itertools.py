@@ -232,7 +232,11 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
 
 
 def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
-    """``itertools.tee``."""
+    """``itertools.tee``; it looks at ``n`` first, and asks for an iterator only if there are to be copies."""
+    if n < 0:
+        raise ValueError("n must be >= 0")
+    if n == 0:
+        return ()
     iterator = iter(iterable)
     queues: list[list[Any]] = [[] for _ in range(n)]
 

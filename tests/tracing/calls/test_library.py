@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
@@ -42,6 +43,19 @@ def test_length_hint_refuses_as_in_eager(given):
     def f(x):
         try:
             return x + operator.length_hint(*given)
+        except (TypeError, ValueError) as error:
+            return x + 1, type(error), str(error)
+
+    assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == f(torch.ones(2))[1:]
+
+
+@pytest.mark.parametrize("given", [([1], -1), (5, -1), (5, 0), (5, 1), ([1, 2], 3)], ids=str)
+def test_tee_refuses_as_in_eager(given):
+    """It looks at the number first, then for an iterator; none is asked for if there are to be no copies."""
+
+    def f(x):
+        try:
+            return x + 1, [list(each) for each in itertools.tee(*given)]
         except (TypeError, ValueError) as error:
             return x + 1, type(error), str(error)
 
