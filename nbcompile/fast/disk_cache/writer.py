@@ -18,11 +18,13 @@ import atexit
 import multiprocessing.process
 import multiprocessing.util
 import os
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from nbcompile.dispatch import lifetimes
 from nbcompile.fast.disk_cache import storage
@@ -33,6 +35,8 @@ POLL_INTERVAL = 0.01
 """Seconds between two looks at whether such a call is over."""
 TIMEOUT = 10.0
 """Seconds that a fork, or the end of the interpreter, waits for a disk that does not answer."""
+ROUNDS = 6
+"""Number of such waits while the thread still computes: the machine is busy, and not the disk."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,10 +158,29 @@ def _register_at_exit() -> None:
 
 
 def _finish() -> None:
-    if not flush(timeout=TIMEOUT):
-        storage.warn(
-            "late", f"the disk was busy for {TIMEOUT:g} s: what was compiled last is not kept for the next process"
-        )
+    """Wait for all entries, unless the disk does not answer."""
+    for _round in range(ROUNDS):
+        before = _progress()
+        if flush(timeout=TIMEOUT):
+            return
+        if _progress() == before:
+            break
+    storage.warn(
+        "late", f"the disk was busy for {TIMEOUT:g} s: what was compiled last is not kept for the next process"
+    )
+
+
+def _progress() -> tuple[object, ...]:
+    """Position of the thread: number of entries that wait, its instruction, its processor time (on Linux)."""
+    worker = _queue.worker
+    if worker is None:
+        return ()
+    frame = sys._current_frames().get(worker.ident or 0)
+    try:
+        used = Path(f"/proc/self/task/{worker.native_id}/schedstat").read_text(encoding="ascii").split()[:1]
+    except OSError:
+        used = []
+    return len(_queue.pending), frame and frame.f_code, frame and frame.f_lasti, used
 
 
 def _reset_after_fork() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import torch
@@ -300,6 +301,29 @@ def test_the_end_of_a_process_waits(how, tmp_path):
     assert "StoreWarning" not in done.stderr
     assert len(entries(tmp_path)) == there
     assert list((tmp_path / "store" / "frames").rglob("*.draft")) == []
+
+
+def test_a_busy_machine_is_no_busy_disk(process, monkeypatch, recwarn):
+    """The end of the interpreter waits for a thread that computes, however slowly, and for no other one."""
+    monkeypatch.setattr(writer, "TIMEOUT", 0.2)
+    monkeypatch.setattr(storage, "_warned", set())
+    written, stuck = [], threading.Event()
+
+    def compute():
+        ends = time.monotonic() + 0.7
+        while time.monotonic() < ends:
+            sum(range(100))
+        written.append("computed")
+
+    writer.enqueue("key", compute)
+    writer._finish()
+    assert written == ["computed"]
+    assert not [each for each in recwarn if issubclass(each.category, errors.StoreWarning)]
+    writer.enqueue("key", stuck.wait)
+    with pytest.warns(errors.StoreWarning, match="the disk was busy"):
+        writer._finish()
+    stuck.set()
+    writer.flush()
 
 
 def test_without_threads_it_is_written_at_once(process, tmp_path, monkeypatch):
