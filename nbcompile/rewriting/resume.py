@@ -341,7 +341,7 @@ def _layout(place: _ResumeTarget, body: Sequence[Instruction]) -> _Layout:
         arguments,
         arguments + tuple(name for name in others if name not in arguments),
         tuple(name for name in code.co_cellvars if name in moved or (name in shared and name not in cells)),
-        tuple(sorted(code.co_freevars + cells)),
+        tuple(sorted(code.co_freevars + cells, key=lambda name: moved.get(name, name))),  # as Python sorts them
         moved,
     )
 
