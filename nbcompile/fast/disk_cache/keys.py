@@ -85,7 +85,7 @@ def surroundings() -> str:
 @functools.cache
 def own_source() -> str:
     """Our own files, by name, size and time of change of each file (a tenth of reading them all)."""
-    home = str(Path(__file__).parent.parent)
+    home = str(Path(__file__).parents[2])
     files = []
     for folder, _, names in os.walk(home):
         for name in names:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import types
+from pathlib import Path
 
 import pytest
 import torch
 
+import nbcompile
 from nbcompile import config, errors
-from nbcompile.fast.disk_cache import entry, storage
+from nbcompile.fast.disk_cache import entry, keys, storage
 
 FUNCTION = """
 import torch
@@ -594,3 +598,16 @@ def test_a_patched_torch_is_noticed_by_a_later_process(process, patch, monkeypat
             if patched:
                 patching.setattr(*PATCHES[patch], raising=False)
             torch.testing.assert_close(run.call("f", x), run.module.f(x))
+
+
+def test_entries_of_another_compiler_have_another_key(monkeypatch):
+    """The key knows every module of the package: one that was edited, or is new, finds no old entry."""
+    seen = []
+
+    def stat(path):
+        seen.append(Path(path))
+        return os.stat(path)
+
+    monkeypatch.setattr(keys, "os", types.SimpleNamespace(walk=os.walk, path=os.path, stat=stat))
+    keys.own_source.__wrapped__()
+    assert set(Path(nbcompile.__file__).parent.rglob("*.py")) <= set(seen)
