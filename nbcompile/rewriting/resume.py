@@ -325,10 +325,11 @@ def _layout(place: _ResumeTarget, body: Sequence[Instruction]) -> _Layout:
     # PEP 709: one slot may hold a cell, then a plain local, then the cell again. As a free variable it could not;
     # and an empty cell raises another error where it is read as a free variable.
     unbound = possibly_unbound(code, disassemble(code)) & set(place.cells)
-    # locals() would show the other name.
-    apart = used if INTROSPECTION.intersection(code.co_names) else used | unbound
+    # locals() would show the other name, and it shows variables that nothing else names.
+    shows_all = bool(INTROSPECTION.intersection(code.co_names))
+    apart = used if shows_all else used | unbound
     moved = {name: _moved_name(name, code) for name in code.co_cellvars if name in apart}
-    cells = tuple(name for name in place.cells if name in shared or name in moved)
+    cells = tuple(name for name in place.cells if shows_all or name in shared or name in moved)
     assert not set(cells) & set(place.live), "a variable is passed either as a value or as a cell"
     taken = set(code.co_varnames)
     numbers = (f"___stack{number}" for number in itertools.count())

@@ -168,3 +168,22 @@ def test_a_frame_with_cells_and_few_variables() -> None:
         compiled = nbcompile.compile(function, backend="eager")
         assert [compiled() for _ in range(3)] == [sum(range(count)) + 3] * 3
         assert total() == 4
+
+
+def test_locals_after_a_break_show_variables_that_inner_functions_share():
+    """Cells that nothing else names afterwards, too, and none that is empty."""
+
+    def f(x, b):
+        if b:
+            y = 1
+
+        def inner():
+            return y, b, x
+
+        print(end="")
+        shown = sorted(locals())
+        print(end="")
+        return (inner() if b else None), shown, sorted(locals())
+
+    for b in (1, 0):
+        assert nbcompile.compile(f, backend="eager")(2, b) == f(2, b)

@@ -118,7 +118,7 @@ def _resume_point(
     outermost: Translator,
 ) -> ResumePoint:  # fmt: skip
     instructions = code_view(frame.code).instructions
-    alive = live_locals(instructions, index, frame.code.co_varnames)
+    alive = live_locals(instructions, index, (*frame.code.co_varnames, *frame.code.co_cellvars))
     live: list[tuple[str, Recipe]] = [
         (name, reconstruction.recipe(frame.locals[name]))
         for name in frame.locals
